@@ -161,7 +161,7 @@ def two_errors(classifier: jaxrob.Classifier, test: jaxrob.Dataset) -> Figure:
     panels[0].set_title("levels: it crosses somewhere in here", fontsize=10)
     for axes, number in zip(panels[1:], (100, 500)):
         result = jaxrob.assess(classifier, test[:number], zoom, strategy=Uniform(65))
-        low, high = metrics.bands(result.curve.confusion, result.measure)
+        low, high = metrics.bands(result.curve.counts, result.measure)
         axes.fill_between(
             result.levels, low, high, color=_LINE, alpha=0.25, linewidth=0
         )

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Annotated, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from jaxrob._arguments.checks import checked_array, checked_integer, checked_num
 from jaxrob._arguments.naming import named
 from jaxrob._codec import (
     Array,
+    As,
     Layout,
     Number,
     Stated,
@@ -19,19 +20,90 @@ from jaxrob._codec import (
     refuse,
     to_json,
 )
-from jaxrob.metrics._checks import checked_confusion
+from jaxrob.metrics._checks import checked_counts
+from jaxrob.metrics._counts import (
+    MOST_CONFUSED,
+    MOST_RANKS,
+    Counts,
+    count,
+    count_pairs,
+    counts_of,
+    stacked,
+)
+from jaxrob.metrics._quality import top_k
 from jaxrob.uncertainty import unknown_threshold
 
 C = TypeVar("C", bound="Curve | ReducedCurve")
 
 # The parts of a curve's document; single answers are in an object of their own.
 _Levels = Annotated[np.ndarray, Array("L")]
-_Counts = Annotated[
-    np.ndarray,
-    # Larger sums would not be exact in float64.
-    Array("L, K, K + 1", "int64", at_least=0, at_most=2**53),
-    Layout(lengths=lambda counts: {"N": int(counts[0].sum())}),
-]
+# Larger sums would not be exact in float64.
+_MOST = 2**53
+_Tally = Annotated[np.ndarray, Array("L, K", "int64", at_least=0, at_most=_MOST)]
+
+
+class _Tallies(NamedTuple):
+    """`Counts` in a document, above 64 classes."""
+
+    correct: _Tally
+    decided: _Tally
+    given: _Tally
+    unknown: _Tally
+
+
+class _Counted(NamedTuple):
+    """`Counts` in a document: the confusion up to 64 classes, above that tallies."""
+
+    confusion: Annotated[
+        np.ndarray | None,
+        Array("L, K, K + 1", "int64", at_least=0, at_most=_MOST),
+        Layout(may_lack=True, lengths=lambda counts: {"N": int(counts[0].sum())}),
+    ]
+    counts: Annotated[
+        _Tallies | None,
+        Layout(
+            may_lack=True,
+            lengths=lambda one: {"N": int(one.decided[0].sum() + one.unknown[0].sum())},
+        ),
+    ]
+    ranks: Annotated[
+        np.ndarray | None,
+        Array("L, K, R", "int64", at_least=0, at_most=_MOST),
+        Layout(may_lack=True),
+    ]
+
+    def _check_together(self) -> None:
+        confusion, counts, _ = self
+        if confusion is not None and counts is None:
+            name, parts = "confusion", (confusion,)
+        elif counts is not None and confusion is None:
+            name, parts = "counts", (counts.decided, counts.unknown)
+        else:
+            raise ValueError("either confusion or counts must be there")
+        num_classes = parts[0].shape[1]
+        refuse(
+            (name == "confusion") != (num_classes <= MOST_CONFUSED),
+            f"confusion must be there up to {MOST_CONFUSED} classes, and counts above; "
+            f"got {name} of {num_classes}",
+        )
+        inputs = sum(part.sum(dtype=np.float64) for part in parts)
+        refuse(inputs > _MOST, f"{name} must be of fewer inputs; got {inputs:g}")
+
+
+def _written(counts: Counts) -> _Counted:
+    if counts.confusion is not None:
+        return _Counted(counts.confusion, None, counts.ranks)
+    return _Counted(None, _Tallies(*counts[:4]), counts.ranks)
+
+
+def _read(counted: _Counted, place: str) -> Counts:
+    if counted.confusion is not None:
+        return counts_of(counted.confusion)._replace(ranks=counted.ranks)
+    assert counted.counts is not None
+    return Counts(*counted.counts, ranks=counted.ranks)
+
+
+_Counts = Annotated[Counts, As(_Counted, _written, _read), Layout(is_flat=True)]
 _Classes = Annotated[
     np.ndarray,
     Array("L, N", ("int16", "int32"), is_packed=True),
@@ -44,6 +116,11 @@ _Shares = Annotated[
     np.ndarray | None,
     # Rounding may put a probability above 1.
     Array("L, N", "float32", at_least=0, at_most=1 + 1e-5, is_packed=True),
+    Layout(under="answers", may_lack=True),
+]
+_Ranks = Annotated[
+    np.ndarray | None,
+    Array("L, N", ("int16", "int32"), is_packed=True),
     Layout(under="answers", may_lack=True),
 ]
 _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
@@ -75,6 +152,9 @@ class Curve:
       num_classes: K.
       alpha: the confidence level that decides which answers are "unknown", see
         `with_unknown`; None if all answers are decided.
+      rank: int16 (int32 above 32,767 classes) `[L, N]`, how many classes come before
+        the right one: 0 exactly where it is predicted, because of equally probable
+        classes the first comes first. None from a classifier that gives only scores.
     """
 
     levels: _Levels
@@ -84,13 +164,17 @@ class Curve:
     labels: _Labels = dataclasses.field(repr=False)
     num_classes: Annotated[int, Layout(make=lambda axes: axes["K"])]
     alpha: _Alpha = None
+    rank: _Ranks = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Checks the fields."""
         classes = checked_integer("num_classes", self.num_classes, at_least=2)
         axes: dict[str, int] = {}
         checked_array("levels", self.levels, "L", axes=axes)
-        for name, shape in (("predicted", "L, N"), ("labels", "N")):
+        shapes = {"predicted": "L, N", "labels": "N"}
+        if self.rank is not None:
+            shapes["rank"] = "L, N"
+        for name, shape in shapes.items():
             checked_array(
                 name,
                 getattr(self, name),
@@ -100,6 +184,8 @@ class Curve:
                 at_most=classes - 1,
                 axes=axes,
             )
+        if self.rank is not None and ((self.rank == 0) != self._is_right).any():
+            raise ValueError("rank must be 0 where predicted is the label, only there")
         # The values are not checked: curves are made often, and are large.
         shape = axes["L"], axes["N"]
         for name in ("confidence", "uncertainty"):
@@ -117,6 +203,10 @@ class Curve:
         refuse(
             (self.confidence is None) != (self.uncertainty is None),
             "confidence and uncertainty must both be there, or neither",
+        )
+        refuse(
+            self.rank is not None and self.confidence is None,
+            "rank needs the probabilities of the classes",
         )
         refuse(
             self.alpha is not None and self.uncertainty is None,
@@ -153,25 +243,64 @@ class Curve:
         return self.uncertainty > unknown_threshold(self.alpha)
 
     @functools.cached_property
-    def confusion(self) -> Annotated[_Counts, Stated()]:
-        """int64 `[L, K, K + 1]`: counts by label and answer; the last is "unknown"."""
-        answers = np.where(self.unknown, self.num_classes, self.predicted)
-        return count(answers, self.labels, self.num_classes)
+    def counts(self) -> Counts:
+        """The `jaxrob.metrics.Counts` by class, `[L, K]`, that measures take."""
+        return self._counted(MOST_RANKS)
+
+    @property
+    def _stated_counts(self) -> Annotated[_Counts, Stated()]:
+        """The counts without the ranks, which follow from the answers."""
+        return self.counts._replace(ranks=None)
+
+    def counts_for(self, measure: str) -> Counts:
+        """The counts that a measure needs: `counts`, or more ranks for a larger k.
+
+        Args:
+          measure: the measure's name, such as "top20_accuracy", see `jaxrob.assess`.
+        """
+        k = top_k(measure) or 0
+        return self.counts if k <= MOST_RANKS else self._counted(k)
+
+    def _counted(self, num_ranks: int) -> Counts:
+        about = self._answers, self.labels, self.num_classes
+        return count(*about, self.rank, num_ranks)
+
+    @functools.cached_property
+    def confusion(self) -> np.ndarray:
+        """int64 `[L, K, K + 1]`: counts by label and answer; the last is "unknown".
+
+        Computed when it is asked for: at 41 levels of 1,000 classes it takes 330 MB,
+        `counts` 1.3.
+        """
+        if self.counts.confusion is not None:
+            return self.counts.confusion
+        return count_pairs(self._answers, self.labels, self.num_classes)
+
+    @property
+    def _is_right(self) -> np.ndarray:
+        return self.predicted == self.labels
+
+    @property
+    def _answers(self) -> np.ndarray:
+        """The answers, K for "unknown": integers `[L, N]`."""
+        if self.alpha is None:
+            return self.predicted
+        return np.where(self.unknown, self.num_classes, self.predicted)
 
     @property
     def accuracy(self) -> np.ndarray:
         """float64 `[L]`, see `jaxrob.metrics.accuracy`."""
-        return metrics.accuracy(self.confusion)
+        return metrics.accuracy(self.counts)
 
     @property
     def indecision(self) -> np.ndarray:
         """float64 `[L]`, see `jaxrob.metrics.indecision`."""
-        return metrics.indecision(self.confusion)
+        return metrics.indecision(self.counts)
 
     @property
     def effectiveness(self) -> np.ndarray:
         """float64 `[L]`, see `jaxrob.metrics.effectiveness`."""
-        return metrics.effectiveness(self.confusion)
+        return metrics.effectiveness(self.counts)
 
     def first_failing_level(self, identity: float) -> np.ndarray:
         """The smallest alteration of each image that makes the classifier fail.
@@ -184,7 +313,7 @@ class Curve:
           misclassified ("unknown" is no failure), the lower of two equally near ones.
           NaN if there is no such level.
         """
-        wrong = (self.predicted != self.labels) & ~self.unknown
+        wrong = ~self._is_right & ~self.unknown
         return self._first_level(wrong, identity)
 
     def first_unknown_level(self, identity: float) -> np.ndarray:
@@ -216,7 +345,7 @@ class Curve:
 
     def reduced(self) -> "ReducedCurve":
         """The counts by class, without the single answers."""
-        return ReducedCurve(self.levels, self.confusion, self.alpha)
+        return ReducedCurve(self.levels, self.counts, self.alpha)
 
     def to_json(self) -> str:
         """The curve as strict JSON text; the answers are arrays in base64 of zlib."""
@@ -242,48 +371,83 @@ class ReducedCurve:
 
     Attributes:
       levels: float64 `[L]`.
-      confusion: int64 `[L, K, K + 1]`, counts by label and answer; the last answer is
-        "unknown".
+      counts: the `jaxrob.metrics.Counts` by class, `[L, K]`, with the ranks of the
+        right class up to the tenth, for top-k accuracy. Of a confusion `[L, K, K + 1]`
+        given instead, above 64 classes only the counts are kept.
       alpha: the confidence level that decided which answers are "unknown", or None.
     """
 
     levels: _Levels
-    confusion: _Counts = dataclasses.field(repr=False)
+    counts: _Counts = dataclasses.field(repr=False)
     alpha: _Alpha = None
 
     def __post_init__(self) -> None:
         """Checks the fields."""
         levels = checked_array("levels", self.levels, "L")
-        confusion = checked_confusion(self.confusion)
-        if len(confusion) != len(levels):
+        counts = checked_counts(self.counts)
+        if len(counts.correct) != len(levels):
             raise ValueError(
-                f"confusion must have a level for each of {len(levels)} levels; got "
-                f"the shape {confusion.shape}"
+                f"counts must have a level for each of {len(levels)} levels; got "
+                f"{len(counts.correct)}"
             )
+        if counts.num_classes > MOST_CONFUSED:
+            counts = counts._replace(confusion=None)
+        object.__setattr__(self, "counts", counts)
         if self.alpha is not None:
             unknown_threshold(self.alpha)
 
     def _check_together(self) -> None:
         """Rejects documents with counts that `evaluate` never returns."""
         refuse(
-            self.alpha is None and self.confusion[..., -1].any(),
-            'confusion counts "unknown" answers, but alpha is null',
+            self.alpha is None and self.counts.unknown.any(),
+            'there are "unknown" answers, but alpha is null',
         )
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.counts.num_classes
+
+    @property
+    def confusion(self) -> np.ndarray:
+        """int64 `[L, K, K + 1]`: counts by label and answer; the last is "unknown".
+
+        Raises:
+          ValueError: if there are more than 64 classes, where it is not kept.
+        """
+        if self.counts.confusion is None:
+            raise ValueError(
+                f"confusion is not kept above {MOST_CONFUSED} classes, because it "
+                f"grows with the square of their number, here {self.num_classes:,}. "
+                "Take counts, or evaluate with reduced=False, whose curve keeps the "
+                "answers"
+            )
+        return self.counts.confusion
 
     @property
     def accuracy(self) -> np.ndarray:
         """float64 `[L]`, see `jaxrob.metrics.accuracy`."""
-        return metrics.accuracy(self.confusion)
+        return metrics.accuracy(self.counts)
 
     @property
     def indecision(self) -> np.ndarray:
         """float64 `[L]`, see `jaxrob.metrics.indecision`."""
-        return metrics.indecision(self.confusion)
+        return metrics.indecision(self.counts)
 
     @property
     def effectiveness(self) -> np.ndarray:
         """float64 `[L]`, see `jaxrob.metrics.effectiveness`."""
-        return metrics.effectiveness(self.confusion)
+        return metrics.effectiveness(self.counts)
+
+    def counts_for(self, measure: str) -> Counts:
+        """The counts that a measure needs; see `Curve.counts_for`.
+
+        Args:
+          measure: the measure's name. Of "top{k}_accuracy" the counts may have fewer
+            than k ranks, and then the measure rejects them.
+        """
+        del measure
+        return self.counts
 
     def to_json(self) -> str:
         """The curve as strict JSON text."""
@@ -302,34 +466,18 @@ class ReducedCurve:
         return from_json(text, ReducedCurve)
 
 
-def count(answers: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarray:
-    """Counts answers by label.
-
-    Args:
-      answers: integers `[L, N]` in 0 ... K, K for "unknown".
-      labels: integers `[N]` in 0 ... K - 1.
-      num_classes: K.
-
-    Returns:
-      int64 `[L, K, K + 1]`.
-    """
-    columns = num_classes + 1
-    row = labels.astype(np.int64) * columns
-    flat = [
-        np.bincount(row + some, minlength=num_classes * columns) for some in answers
-    ]
-    return np.stack(flat).reshape(-1, num_classes, columns)
-
-
 def join(first: C, second: C) -> C:
     """Joins the levels of two curves of the same images."""
-    return dataclasses.replace(
-        first,
-        **{
-            name: np.concatenate([part, getattr(second, name)])
-            for name, part in _by_level(first)
-        },
-    )
+    if isinstance(first, ReducedCurve):
+        assert isinstance(second, ReducedCurve)
+        counts = stacked([first.counts, second.counts])
+        levels = np.concatenate([first.levels, second.levels])
+        return dataclasses.replace(first, levels=levels, counts=counts)
+    joined = {
+        name: np.concatenate([part, getattr(second, name)])
+        for name, part in _by_level(first)
+    }
+    return dataclasses.replace(first, **joined)
 
 
 def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
@@ -340,14 +488,14 @@ def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
       rows: integers `[L]`.
       levels: float64 `[L]`, which replace the rows' own levels.
     """
+    if isinstance(curve, ReducedCurve):
+        return dataclasses.replace(curve, levels=levels, counts=curve.counts.at(rows))
     parts = {name: part[rows] for name, part in _by_level(curve)}
     return dataclasses.replace(curve, **(parts | {"levels": levels}))
 
 
-def _by_level(curve: Curve | ReducedCurve) -> list[tuple[str, np.ndarray]]:
+def _by_level(curve: Curve) -> list[tuple[str, np.ndarray]]:
     """Returns the fields with a leading axis of levels, by name, unless None."""
-    names = ("levels", "predicted", "confidence", "uncertainty")
-    if isinstance(curve, ReducedCurve):
-        names = ("levels", "confusion")
+    names = ("levels", "predicted", "confidence", "uncertainty", "rank")
     parts = ((name, getattr(curve, name)) for name in names)
     return [(name, part) for name, part in parts if part is not None]

@@ -360,6 +360,8 @@ def test_number_of_classes():
 
 # The order of eighths is exact at any scale, and so is the truth.
 EIGHTHS = np.float32(RANDOM.permuted(np.tile(np.arange(-4, 4) / 8, (200, 1)), axis=1))
+LABELS = np.arange(200, dtype=np.int32) % 8
+RANKS = (EIGHTHS > EIGHTHS[np.arange(200), LABELS][:, None]).sum(1)
 
 
 def test_the_scale_of_the_logits_never_changes_the_class_predicted():
@@ -367,11 +369,12 @@ def test_the_scale_of_the_logits_never_changes_the_class_predicted():
     @jax.jit
     def answers(scale):
         classifier = jaxrob.Classifier(lambda variables, _: scale * variables, EIGHTHS)
-        return answer(classifier, jnp.zeros((200, 2, 2, 1)))
+        return answer(classifier, jnp.zeros((200, 2, 2, 1)), LABELS)
 
     for power in range(31):
         found = answers(jnp.float32(10.0**power))
         np.testing.assert_array_equal(found.predicted, EIGHTHS.argmax(axis=1))
+        np.testing.assert_array_equal(found.rank, RANKS)
         assert (np.asarray(found.confidence) >= 1 / 8 - 1e-6).all()
 
 
@@ -379,8 +382,9 @@ def test_the_scale_of_the_logits_never_changes_the_class_predicted():
 def test_outputs_whose_logarithms_are_equal_keep_their_order(kind):
     rows = np.float32(1 / 8 + 8 * EIGHTHS * 2.0**-26)
     assert len(np.unique(np.log(rows))) < len(np.unique(rows)) == 8
-    found = answer(returning(rows, kind), jnp.zeros((200, 2, 2, 1)))
+    found = answer(returning(rows, kind), jnp.zeros((200, 2, 2, 1)), LABELS)
     np.testing.assert_array_equal(found.predicted, EIGHTHS.argmax(axis=1))
+    np.testing.assert_array_equal(found.rank, RANKS)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e10, 1e30, 1e38])

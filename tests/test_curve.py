@@ -159,22 +159,24 @@ def test_reduced_gives_the_same_measures(alpha):
 
 @pytest.mark.parametrize("has_probabilities", [True, False])
 @pytest.mark.parametrize("reduced", [True, False])
-def test_a_curve_is_read_back(has_probabilities, reduced):
+@pytest.mark.parametrize("classes", [4, 70])
+def test_a_curve_is_read_back(has_probabilities, reduced, classes):
     random = np.random.default_rng(5)
     shares = random.random((2, 3, 7)).astype(np.float32)
     curve = jaxrob.Curve(
         np.array([0.0, 0.25, 1.0]),
-        random.integers(0, 4, (3, 7)).astype(np.int16),
+        random.integers(0, classes, (3, 7)).astype(np.int16),
         *(shares if has_probabilities else (None, None)),
-        random.integers(0, 4, 7).astype(np.int32),
-        4,
+        random.integers(0, classes, 7).astype(np.int32),
+        classes,
         0.3 if has_probabilities else None,
     )
     curve = curve.reduced() if reduced else curve
     text = curve.to_json()
     again = type(curve).from_json(text)
     np.testing.assert_array_equal(again.levels, curve.levels)
-    np.testing.assert_array_equal(again.confusion, curve.confusion)
+    for part, expected in zip(again.counts, curve.counts):
+        np.testing.assert_array_equal(part, expected)
     assert again.to_json() == text
     if not reduced:
         for name in ("predicted", "confidence", "uncertainty", "labels"):

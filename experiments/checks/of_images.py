@@ -127,7 +127,7 @@ def _of_classifiers() -> list[Case]:
             "ReducedCurve",
             jaxrob.ReducedCurve,
             levels=curve.levels,
-            confusion=curve.confusion,
+            counts=curve.confusion,
             alpha=A(None, SHARE | OR_NONE),
         ),
     ]

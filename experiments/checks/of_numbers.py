@@ -63,14 +63,14 @@ def of_numbers() -> list[Case]:
 def _of_measures() -> list[Case]:
     by_class = ("precision", "recall", "f1")
     found = [
-        case(f"metrics.{name}", getattr(metrics, name), confusion=CONFUSION)
+        case(f"metrics.{name}", getattr(metrics, name), counts=CONFUSION)
         for name in ("accuracy", "indecision", "decided_ratio", "effectiveness")
     ]
     found += [
         case(
             f"metrics.{name}",
             getattr(metrics, name),
-            confusion=CONFUSION,
+            counts=CONFUSION,
             positive=A(1, INDEX | OR_NONE),
         )
         for name in by_class
@@ -78,19 +78,19 @@ def _of_measures() -> list[Case]:
     for table in ("measures", "per_class"):
         for name, measure in getattr(metrics, table).items():
             call = f"metrics.{table}[{name!r}]"
-            found.append(case(call, measure, confusion=CONFUSION))
+            found.append(case(call, measure, counts=CONFUSION))
     return [
         *found,
         case(
             "metrics.effective_inputs",
             metrics.effective_inputs,
-            confusion=CONFUSION,
+            counts=CONFUSION,
             measure="f1",
         ),
         case(
             "metrics.bands",
             metrics.bands,
-            confusion=CONFUSION + 1,
+            counts=CONFUSION + 1,
             measure="accuracy",
             confidence_level=A(0.9, INSIDE_SHARE),
         ),
@@ -166,7 +166,7 @@ def _of_corruption_errors() -> list[Case]:
             "metrics.failing_level",
             metrics.failing_level,
             levels=curve.levels,
-            confusion=confusion,
+            counts=confusion,
             measure="accuracy",
             threshold=A(0.3, NUMBER),
             identity=A(0.0, NUMBER),
@@ -207,7 +207,7 @@ def _of_curves() -> list[Case]:
             "metrics.confidence_interval",
             metrics.confidence_interval,
             levels=LEVELS,
-            confusion=CONFUSION + 1,
+            counts=CONFUSION + 1,
             measure="accuracy",
             threshold=A(0.8, NUMBER),
             confidence_level=A(0.9, INSIDE_SHARE),

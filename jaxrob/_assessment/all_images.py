@@ -23,7 +23,12 @@ class AllImages:
     """
 
     def __init__(self, run: Run, criterion: Criterion) -> None:
-        """Starts without answers."""
+        """Starts without answers.
+
+        Raises:
+          ValueError: if the measure is not of this number of classes.
+        """
+        criterion.check_classes(run.execution.info.num_classes)
         self.run, self._criterion = run, criterion
         # The curve so far and its time, by the alteration's index.
         self._known: dict[int, Curve | ReducedCurve] = {}

@@ -26,6 +26,7 @@ from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES
 from jaxrob.metrics._checks import checked_confidence_level
+from jaxrob.metrics._quality import in_words
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._checks import check_strategy
 from jaxrob.strategies._drive import at_once, drive
@@ -89,7 +90,10 @@ def assess(
       threshold: the lowest accepted value of the measure, in [0, 1]; a value on the
         threshold is accepted.
       measure: the quality measure: "accuracy", "precision", "recall", "f1",
-        "effectiveness" or "decided_ratio".
+        "effectiveness", "decided_ratio" or "top5_accuracy", the share of decided inputs
+        whose class is among the 5 most probable ones, with any number from 2 and below
+        that of the classes (reduced: up to 10). Of equally probable classes the first
+        comes first.
       alpha: the confidence in [0, 1] above which the classifier may answer "unknown";
         None if it always decides.
       tolerance: the reward of accepted values: "linear" (up to the measure's value at
@@ -291,8 +295,9 @@ def _warn_of_undecided(result: Assessment) -> None:
         level = result.levels[result.undecided][0]
         warn(
             f"{name}: with alpha = {alpha:g} no input is decided at level {level:g}, "
-            f"so {result.measure} counts as 1 there and the robustness is NaN. Lower "
-            'alpha, or take measure="effectiveness", which counts unknown answers'
+            f"so {in_words(result.measure)} counts as 1 there and the robustness is "
+            'NaN. Lower alpha, or take measure="effectiveness", which counts unknown '
+            "answers"
         )
     elif result.lowest_decided_ratio < _FEWEST_DECIDED:
         warn(

@@ -11,7 +11,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
-from jaxrob._assessment.document import Provenance, check_counts, check_levels
+from jaxrob._assessment.document import MEASURE, Provenance, check_counts, check_levels
 from jaxrob._assessment.sampling import Sampling, check_sampling
 from jaxrob._assessment.scoring import Scores
 from jaxrob._codec import (
@@ -21,7 +21,6 @@ from jaxrob._codec import (
     Number,
     Row,
     Stated,
-    Text,
     document,
     from_json,
     read,
@@ -31,6 +30,7 @@ from jaxrob._codec import (
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob.alterations._checks import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval
+from jaxrob.metrics._quality import measure_named
 from jaxrob.metrics._tolerance import scored_robustness
 from jaxrob.strategies import History, Task
 
@@ -56,7 +56,8 @@ class Assessment:
       upper: the highest.
       identity: the level at which nothing is altered.
       threshold: the lowest value of the measure that is accepted.
-      measure: the quality measure, a name in `jaxrob.metrics.measures`.
+      measure: the quality measure: a name in `jaxrob.metrics.measures`, or
+        "top5_accuracy", with any number.
       rule: how the integral is taken, see `jaxrob.metrics.heaviside_robustness`;
         "trapezoid" of scores.
       strategy: the strategy that chose the levels, as text.
@@ -85,7 +86,7 @@ class Assessment:
     upper: float
     identity: float
     threshold: Annotated[float, _UNIT]
-    measure: Annotated[str, Text(allowed=tuple(metrics.measures))]
+    measure: Annotated[str, MEASURE]
     rule: str
     strategy: str
     error_bound: Annotated[float | None, _UNIT]
@@ -117,7 +118,7 @@ class Assessment:
         check_choice("rule", self.rule, rules)
         bounds = (self.lower, self.upper)
         check_levels(self.levels, bounds, self.rule)
-        check_counts(self.curve.confusion, self.sampling is not None)
+        check_counts(self.curve.counts, self.sampling is not None)
         if self.sampling is not None:
             refuse(
                 isinstance(self.curve, Curve),
@@ -156,9 +157,14 @@ class Assessment:
         return self.curve.levels
 
     @functools.cached_property
+    def counts(self) -> metrics.Counts:
+        """The counts behind the measure, see `Curve.counts_for`."""
+        return self.curve.counts_for(self.measure)
+
+    @functools.cached_property
     def values(self) -> Annotated[np.ndarray, Array("L", may_be_nan=True), Stated()]:
         """float64 `[L]`, the measure at each level."""
-        return metrics.measures[self.measure](self.curve.confusion)
+        return measure_named(self.measure)(self.counts)
 
     @functools.cached_property
     def robustness(self) -> Annotated[float, Number(may_be_nan=True), Stated()]:
@@ -187,7 +193,7 @@ class Assessment:
     @functools.cached_property
     def decided_ratio(self) -> np.ndarray:
         """float64 `[L]`, the share of inputs decided; 1 everywhere without alpha."""
-        return metrics.decided_ratio(self.curve.confusion)
+        return metrics.decided_ratio(self.curve.counts)
 
     @property
     def lowest_decided_ratio(
@@ -203,7 +209,7 @@ class Assessment:
 
         Of the measures, the accuracy alone has a value there.
         """
-        inputs = metrics.measures[self.measure].num_inputs(self.curve.confusion)
+        inputs = measure_named(self.measure).num_inputs(self.counts)
         return (inputs == 0) & (self.values >= self.threshold)
 
     @functools.cached_property
@@ -226,7 +232,7 @@ class Assessment:
             )
         low, high = metrics.confidence_interval(
             self.levels,
-            self.curve.confusion,
+            self.counts,
             self.measure,
             self.threshold,
             self.confidence_level,
@@ -262,12 +268,12 @@ class Assessment:
         """How many altered images were classified."""
         if self.sampling is not None:
             return self.sampling.evaluations
-        return self.diagnostics.points * int(self.curve.confusion[0].sum())
+        return self.diagnostics.points * int(self.curve.counts.at(0).inputs.sum())
 
     @functools.cached_property
     def values_per_class(self) -> np.ndarray:
         """float64 `[L, K]`, the measure for each class; NaN where it has no inputs."""
-        return metrics.per_class[self.measure](self.curve.confusion)
+        return measure_named(self.measure).per_class(self.counts)
 
     @functools.cached_property
     def robustness_per_class(self) -> np.ndarray:
@@ -364,7 +370,8 @@ class Assessment:
         """
         one = self
         if not checked_flag("answers", answers) and isinstance(self.curve, Curve):
-            one = dataclasses.replace(self, curve=self.curve.reduced())
+            curve = ReducedCurve(self.levels, self.counts, self.curve.alpha)
+            one = dataclasses.replace(self, curve=curve)
         return to_json(one)
 
     @staticmethod

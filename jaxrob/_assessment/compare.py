@@ -7,7 +7,6 @@ from typing import Annotated, Any, cast
 import numpy as np
 import scipy
 
-from jaxrob import metrics
 from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
@@ -24,6 +23,7 @@ from jaxrob._curve import Curve
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._bootstrap import num_resamples, percentiles
 from jaxrob.metrics._checks import checked_confidence_level
+from jaxrob.metrics._quality import measure_named, top_k
 
 _ABOVE_0 = float(np.nextafter(0, 1))
 # Sums of differences may exceed 1 by an ulp.
@@ -300,16 +300,22 @@ def _symmetrized(one: Comparison) -> Comparison:
 
 def _question(one: Assessment) -> Question:
     curve = _answers_of(one)
-    measure = metrics.measures[one.measure]
+    # Of top-k accuracy, the answers are right or wrong already.
+    is_top_k = top_k(one.measure) is not None
+    measure = measure_named("accuracy" if is_top_k else one.measure)
     return Question(
         curve.labels, curve.num_classes, measure, one.threshold, one.lower, one.upper
     )
 
 
 def _answers(one: Assessment) -> Answers:
-    curve = _answers_of(one)
-    answers = np.where(curve.unknown, curve.num_classes, curve.predicted)
-    return Answers(curve.levels, answers)
+    curve, k = _answers_of(one), top_k(one.measure)
+    predicted = curve.predicted
+    if k is not None:
+        assert curve.rank is not None
+        # Within the first k ranks the right class is as good as predicted.
+        predicted = np.where(curve.rank < k, curve.labels, predicted)
+    return Answers(curve.levels, np.where(curve.unknown, curve.num_classes, predicted))
 
 
 def _in_bytes(one: Answers) -> tuple[bytes, bytes]:

@@ -4,12 +4,12 @@ import dataclasses
 
 import numpy as np
 
-from jaxrob import metrics
 from jaxrob._arguments.checks import checked_share
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve
-from jaxrob.metrics._quality import measure_named
+from jaxrob.metrics._counts import MOST_RANKS
+from jaxrob.metrics._quality import measure_named, top_k
 from jaxrob.uncertainty import unknown_threshold
 
 
@@ -19,7 +19,7 @@ class Criterion:
 
     Attributes:
       threshold: the lowest value of the measure that is accepted, in [0, 1].
-      measure: the quality measure, a name in `metrics.measures`.
+      measure: the quality measure's name, see `jaxrob.assess`.
       alpha: the confidence level above which the classifier may answer "unknown"; None
         if it always decides.
       scoring: how values are rewarded above and penalized below the threshold.
@@ -42,6 +42,7 @@ class Criterion:
         """
         checked_share("threshold", self.threshold)
         measure_named(self.measure)
+        self._check_ranks(classifier, reduced)
         if self.alpha is None:
             return
         unknown_threshold(self.alpha)
@@ -52,6 +53,34 @@ class Criterion:
                 'alpha needs uncertainties, which outputs="scores" does not have'
             )
 
+    def _check_ranks(self, classifier: Classifier, reduced: bool) -> None:
+        k = top_k(self.measure)
+        if k is None:
+            return
+        if classifier.outputs == "scores":
+            raise ValueError(
+                f'measure="{self.measure}" needs the order of the classes, and of '
+                'outputs="scores" only the largest counts'
+            )
+        if reduced and k > MOST_RANKS:
+            raise ValueError(
+                f'measure="{self.measure}" needs single answers beyond k = '
+                f"{MOST_RANKS}; it does not go with reduced"
+            )
+
+    def check_classes(self, num_classes: int) -> None:
+        """Rejects top-k accuracies of as many ranks as there are classes.
+
+        Raises:
+          ValueError: if k is not below the number of classes.
+        """
+        k = top_k(self.measure)
+        if k is not None and k >= num_classes:
+            raise ValueError(
+                f"measure must be of fewer ranks than there are classes, "
+                f'{num_classes}, or it is 1 whatever the answers; got "{self.measure}"'
+            )
+
     def with_unknown(self, curve: Curve | ReducedCurve) -> Curve | ReducedCurve:
         """Returns the curve, with too uncertain answers replaced by "unknown"."""
         if self.alpha is None or isinstance(curve, ReducedCurve):
@@ -60,6 +89,6 @@ class Criterion:
 
     def values(self, curve: Curve | ReducedCurve) -> tuple[np.ndarray, np.ndarray]:
         """Returns the measure at each level, and the number of inputs behind it."""
-        confusion = self.with_unknown(curve).confusion
-        measure = metrics.measures[self.measure]
-        return measure(confusion), measure.num_inputs(confusion)
+        counts = self.with_unknown(curve).counts_for(self.measure)
+        measure = measure_named(self.measure)
+        return measure(counts), measure.num_inputs(counts)

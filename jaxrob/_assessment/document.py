@@ -6,7 +6,11 @@ import numpy as np
 
 from jaxrob._codec import Integer, Text, refuse
 from jaxrob._files.strict_json import short
+from jaxrob.metrics import Counts, measures
+from jaxrob.metrics._quality import TOP_K
 
+#: The name of a measure, as `measure_named` takes it.
+MEASURE = Text("the name of a measure", "|".join([*measures, TOP_K]))
 # Sums of larger counts would not be exact.
 _MOST_INPUTS = 2**53
 # Levels nearer to an end than this share of the range count as that end.
@@ -63,21 +67,21 @@ def check_levels(levels: np.ndarray, bounds: tuple[float, float], rule: str) -> 
     )
 
 
-def check_counts(confusion: np.ndarray, is_sampled: bool) -> None:
-    """Refuses counts `[L, K, K + 1]` of no inputs, or of others at each level.
+def check_counts(counts: Counts, is_sampled: bool) -> None:
+    """Refuses counts `[L, K]` of no inputs, or of others at each level.
 
     Raises:
       ValueError: if they are such.
     """
-    inputs = confusion.sum(axis=(1, 2), dtype=np.float64)
+    inputs = counts.inputs.sum(-1, dtype=np.float64)
     refuse(
         not 1 <= inputs.max() <= _MOST_INPUTS,
-        f"confusion counts {inputs.max():g} inputs at a level",
+        f"there are {inputs.max():g} inputs at a level",
     )
     if is_sampled:
-        refuse(inputs < 1, "confusion must count an input at every level")
+        refuse(inputs < 1, "there must be an input at every level")
     else:
         refuse(
-            confusion.sum(-1) != confusion[0].sum(-1),
-            "confusion must count the same inputs at every level",
+            counts.inputs != counts.inputs[0],
+            "there must be the same inputs at every level",
         )

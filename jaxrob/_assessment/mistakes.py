@@ -9,6 +9,7 @@ from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import Exploration
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob.alterations import Alteration
+from jaxrob.metrics._quality import in_words
 
 # Fewer images may have the same answer by chance.
 _FEWEST_IMAGES = 10
@@ -78,12 +79,12 @@ def jumps(
 
 def _answers_one_class(unaltered: Curve | ReducedCurve) -> bool:
     """Returns whether images of several classes all get one answer; warns if so."""
-    (confusion,) = unaltered.confusion
-    answers = np.flatnonzero(confusion.sum(axis=0))
-    number, num_labels = confusion.sum(), np.count_nonzero(confusion.sum(axis=1))
+    counts = unaltered.counts.at(0)
+    answers = np.flatnonzero(np.append(counts.given, counts.unknown.sum()))
+    number, num_labels = counts.inputs.sum(), np.count_nonzero(counts.inputs)
     if len(answers) > 1 or num_labels < 2 or number < _FEWEST_IMAGES:
         return False
-    is_unknown = answers[0] == confusion.shape[1] - 1
+    is_unknown = answers[0] == counts.num_classes
     what = '"unknown"' if is_unknown else f"class {answers[0]}"
     cause = "the images are not scaled as it expects them"
     cause = "alpha is too high for it" if is_unknown else cause
@@ -97,10 +98,10 @@ def _answers_one_class(unaltered: Curve | ReducedCurve) -> bool:
 def _look_at_unaltered(value: float, criterion: Criterion) -> None:
     if value < criterion.threshold:
         warn(
-            f"unaltered, the {criterion.measure} is {value:.4g}, already below the "
-            f"threshold {criterion.threshold:g}: what is accepted then says little "
-            "about the alteration. Look at the network, the images' scale and the "
-            "labels, or ask for a lower threshold."
+            f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
+            f"below the threshold {criterion.threshold:g}: what is accepted then says "
+            "little about the alteration. Look at the network, the images' scale and "
+            "the labels, or ask for a lower threshold."
         )
 
 

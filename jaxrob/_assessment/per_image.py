@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._engine.answers import HostAnswers
+from jaxrob.metrics._quality import top_k
 from jaxrob.uncertainty import unknown_threshold
 
 
@@ -42,7 +43,7 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
       ValueError: if the measure is not a mean over images, or no image counts.
     """
     check_per_image(criterion)
-    t, alpha = float(criterion.threshold), criterion.alpha
+    t, alpha, k = float(criterion.threshold), criterion.alpha, top_k(criterion.measure)
     counted = np.arange(len(labels))
     if criterion.measure == "recall" and num_classes == 2:
         counted = np.flatnonzero(labels == 1)
@@ -66,7 +67,8 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
         return 1.0 - unknown(answers)
 
     def right(answers: HostAnswers, labels: np.ndarray) -> np.ndarray:
-        return ((answers.predicted == labels) & ~unknown(answers)).astype(np.float64)
+        right = answers.predicted == labels if k is None else answers.rank < k
+        return (right & ~unknown(answers)).astype(np.float64)
 
     if criterion.measure == "decided_ratio":
         return PerImage(decided, t, (0.0, 1.0), counted)
@@ -93,7 +95,8 @@ def check_per_image(criterion: Criterion) -> None:
         raise ValueError(
             f'measure="{criterion.measure}" needs all images, because what it divides '
             "by is not known before; half_width, budget, curtail and required go with "
-            '"accuracy", "recall", "effectiveness" and "decided_ratio"'
+            '"accuracy", "top{k}_accuracy", "recall", "effectiveness" and '
+            '"decided_ratio"'
         )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from jaxrob._codec import Array, Integer, Number, Row, Text, refuse
 from jaxrob._files.strict_json import short
 from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics._quality import measure_named, top_k
 from jaxrob.strategies._few.sides import least_count
 from jaxrob.strategies._strategy import STATUSES
 
@@ -106,7 +107,7 @@ def check_sampling(made: Sampling, one: Any) -> None:
     Raises:
       ValueError: if it contradicts the assessment.
     """
-    totals = one.curve.confusion.sum(axis=(1, 2))
+    totals = one.curve.counts.inputs.sum(-1)
     refuse(
         (made.seen != totals) | (totals > made.num_images),
         "sampling.seen must be the numbers of images that the counts hold, and at most "
@@ -183,10 +184,12 @@ def _right(one: Any) -> np.ndarray | None:
 
     Returns None where images weigh differently.
     """
-    confusion = one.curve.confusion
+    counts = one.counts
     if one.measure == "decided_ratio":
-        return confusion[..., :-1].sum(axis=(1, 2))
-    weighs = one.measure == "recall" and confusion.shape[1] > 2
+        return counts.decided.sum(-1)
+    weighs = one.measure == "recall" and counts.num_classes > 2
     if one.curve.alpha is not None or weighs:
         return None
-    return np.trace(confusion, axis1=1, axis2=2)
+    if top_k(one.measure) is not None:
+        return measure_named(one.measure).ratio(counts.summed()).numerator
+    return counts.correct.sum(-1)

@@ -11,6 +11,7 @@ from jaxrob._codec import Array, refuse
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._identity.identity import text
 from jaxrob.metrics._level_weights import level_weights
+from jaxrob.metrics._quality import measure_named
 from jaxrob.metrics._tolerance import check_scoring, level_scores
 
 if TYPE_CHECKING:
@@ -102,14 +103,15 @@ class Scoring:
 
         Args:
           curve: the curve.
-          measure: a name in `metrics.measures`.
+          measure: its name.
           threshold: the lowest value accepted.
           bounds: the range.
           nominal: the measure's value at the identity, if it is needed.
           confidence_level: the confidence level of the bands.
         """
-        values = metrics.measures[measure](curve.confusion)
-        bands = metrics.bands(curve.confusion, measure, confidence_level)
+        counts = curve.counts_for(measure)
+        values = measure_named(measure)(counts)
+        bands = metrics.bands(counts, measure, confidence_level)
         middle, *ends = (
             level_scores(
                 some, threshold, self.tolerance, self.penalization, nominal=nominal

@@ -13,15 +13,17 @@ from jaxrob._assessment.diagnostics import diagnose_few
 from jaxrob._assessment.explore import Exploration, subject_of
 from jaxrob._assessment.per_image import per_image
 from jaxrob._assessment.sampling import Sampling
-from jaxrob._curve import ReducedCurve, count
-from jaxrob._engine.answers import HostAnswers
+from jaxrob._curve import ReducedCurve
+from jaxrob._engine.answers import INVALID, HostAnswers
 from jaxrob._engine.collect import empty_answers
 from jaxrob._engine.order import random_order
 from jaxrob._engine.parts import Part, answer_parts
 from jaxrob._engine.picked import counted
 from jaxrob._run.prepare import Run
 from jaxrob.alterations import Alteration
-from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics import ConfidenceInterval, Counts
+from jaxrob.metrics._counts import MOST_RANKS, count, stacked
+from jaxrob.metrics._quality import measure_named, top_k
 from jaxrob.strategies import Found, History, Strategy
 from jaxrob.strategies._drive import Seen, Span, Subject, concluded
 from jaxrob.strategies._few.population import population_of
@@ -44,8 +46,10 @@ class SomeImages:
         """Starts without answers.
 
         Raises:
-          ValueError: if the measure is not a mean over images, or no image counts.
+          ValueError: if the measure is not a mean over images, or not of this number
+            of classes, or no image counts.
         """
+        criterion.check_classes(run.execution.info.num_classes)
         self.run, self._criterion = run, criterion
         self._num_classes = run.execution.info.num_classes
         self._data = counted(run.dataset)
@@ -85,8 +89,8 @@ class SomeImages:
         criterion, rows = self._criterion, self._rows[place]
         levels = history.levels
         seen = [rows[level] for level in subject.canonical(levels).tolist()]
-        confusion = np.concatenate([self._counts(one) for one in seen])
-        values = metrics.measures[criterion.measure](confusion)
+        counts = stacked([self._counts(one) for one in seen])
+        values = measure_named(criterion.measure)(counts)
         shown = History(levels, values, rounds=history.rounds)
         task = subject.task._replace(threshold=criterion.threshold)
         found = concluded(subject, history)
@@ -103,7 +107,7 @@ class SomeImages:
             low, high = found.interval
             found = found._replace(robustness=min(max(robustness, low), high))
         return Exploration(
-            ReducedCurve(levels, confusion, criterion.alpha),
+            ReducedCurve(levels, counts, criterion.alpha),
             shown,
             found.error_bound,
             diagnose_few(task, shown, len(rows)),
@@ -170,15 +174,19 @@ class SomeImages:
         scores = row.scores[: part.stop]
         return Seen(float(scores.mean()), part.stop, scores)
 
-    def _counts(self, row: "_Row") -> np.ndarray:
-        """Returns the counts of answers by label, `[1, K, K + 1]`."""
+    def _counts(self, row: "_Row") -> Counts:
+        """Returns the counts of answers by label, `[1, K]`."""
         part = slice(row.number)
         given = row.answers.predicted[part].astype(int)
         if self._criterion.alpha is not None:
             limit = unknown_threshold(self._criterion.alpha)
             unknown = row.answers.uncertainty[part] > limit
             given = np.where(unknown, self._num_classes, given)
-        return count(given[None], self._labels[part], self._num_classes)
+        measure, has_ranks = self._criterion.measure, row.answers.rank[:1] != INVALID
+        rank = row.answers.rank[None, part] if has_ranks.all() else None
+        most = max(top_k(measure) or 0, MOST_RANKS)
+        about = given[None], self._labels[part], self._num_classes
+        return count(*about, rank, most)
 
 
 class _Row(NamedTuple):

@@ -154,18 +154,28 @@ def _holders(
 def _check_stated(field: _Field, found: Any, again: Any, place: str) -> None:
     if field.stated is None or field.stated.within is None:
         return
-    if found is None or again is None:
-        is_near = found is again
-    else:
-        is_near = np.shape(found) == np.shape(again) and np.allclose(
-            found, again, 0, field.stated.within, equal_nan=True
-        )
-    if not is_near:
-        shown, other = (short(field.codec.write(one)) for one in (found, again))
+    if not _is_near(found, again, field.stated.within):
+        pair, key = [field.codec.write(one) for one in (found, again)], field.key
+        if field.layout.is_flat:
+            key = next(
+                k for k in {**pair[0], **pair[1]} if pair[0].get(k) != pair[1].get(k)
+            )
+            pair = [one.get(key) for one in pair]
+        shown, other = map(short, pair)
         raise ValueError(
-            f"the {at(place, field.key)} stated, {shown}, is not that of the other "
-            f"parts, {other}"
+            f"the {at(place, key)} stated, {shown}, is not that of the other parts, "
+            f"{other}"
         )
+
+
+def _is_near(found: Any, again: Any, within: float) -> bool:
+    if found is None or again is None:
+        return found is again
+    if isinstance(found, tuple):
+        return all(_is_near(*pair, within) for pair in zip(found, again, strict=True))
+    return np.shape(found) == np.shape(again) and np.allclose(
+        found, again, 0, within, equal_nan=True
+    )
 
 
 @functools.cache
@@ -189,7 +199,9 @@ def _field(name: str, hint: Any, has_default: bool) -> _Field:
     key = layout.name or name
     keys = () if layout.make else (key,)
     if layout.is_flat:
-        keys = tuple(dict.fromkeys(k for one in _split(hint)[0] for k in _keys(one)))
+        said = _mark(hint, As)
+        kinds, *_ = _split(hint if said is None else said.type)
+        keys = tuple(dict.fromkeys(k for one in kinds for k in _keys(one)))
     # A computed field is not in the document, so any codec will do.
     codec = codec_of(bool if layout.make else hint, may_be_null=not layout.may_lack)
     return _Field(name, codec, layout, key, _mark(hint, Stated), keys, has_default)
@@ -198,6 +210,12 @@ def _field(name: str, hint: Any, has_default: bool) -> _Field:
 def _keys(kind: type) -> list[str]:
     """Returns the names of an object's entries in the document."""
     return [one.layout.under or key for one in _fields(kind) for key in one.keys]
+
+
+def _needed_keys(kind: type) -> set[str]:
+    """Returns the names of the entries that an object's document must have."""
+    needed = [one for one in _fields(kind) if one.is_needed(Reading())]
+    return {one.layout.under or one.key for one in needed}
 
 
 def _split(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
@@ -324,12 +342,12 @@ def _row(kind: type, row: Row) -> Codec:
 def _one_of(kinds: tuple[type, ...]) -> Codec:
     """Returns the codec of several classes.
 
-    The first class whose entries are all present is read, else the last.
+    The first class whose needed entries are all present is read, else the last.
     """
 
     def read(value: Any, place: str, reading: Reading) -> Any:
         there = object_at(place or reading.name, value).keys()
-        fitting = [kind for kind in kinds if there >= set(_keys(kind))]
+        fitting = [kind for kind in kinds if there >= _needed_keys(kind)]
         return read_object([*fitting, kinds[-1]][0], value, place, reading)
 
     return Codec(lambda value: write_object(type(value), value), read)

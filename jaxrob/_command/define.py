@@ -4,6 +4,7 @@ They are named after the arguments of the library's functions. Every command has
 of its own, so that it has no flag that does not apply.
 """
 
+import re
 from collections.abc import Callable
 
 from absl import flags
@@ -13,6 +14,7 @@ Define = Callable[[Values], None]
 
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
 MEASURES = ("accuracy", "precision", "recall", "f1", "effectiveness", "decided_ratio")
+_TOP_K = r"top([2-9]|[1-9]\d{1,8})_accuracy"
 ESTIMATORS = ("roma", "count", "logit", "importance", "splitting", "auto")
 NORMS = ("linf", "l2", "l1")
 # JAX would drop the bits beyond 32: equal keys for different seeds.
@@ -198,7 +200,20 @@ def measuring(to: Values) -> None:
     flags.DEFINE_float(
         "threshold", 0.8, "Lowest accepted value of the measure.", 0, 1, flag_values=to
     )
-    flags.DEFINE_enum("measure", "accuracy", MEASURES, "Measure.", flag_values=to)
+    flags.DEFINE_string(
+        "measure",
+        "accuracy",
+        f"Measure: {', '.join(MEASURES)} or top5_accuracy, with any number below that "
+        "of the classes.",
+        flag_values=to,
+    )
+    flags.register_validator(
+        "measure",
+        lambda name: name in MEASURES or bool(re.fullmatch(_TOP_K, name)),
+        f"must be one of {', '.join(MEASURES)} or top5_accuracy, with any number from "
+        "2",
+        flag_values=to,
+    )
     flags.DEFINE_float(
         "alpha",
         None,

@@ -58,11 +58,13 @@ class PlacedBlock(NamedTuple):
       block: which images these are.
       images: `[size, ...]`, padded with zeros, sharded over the devices.
       indices: uint32 `[size]`, their indices in the data set, sharded too.
+      labels: int32 `[size]`, their right classes, sharded too; 0 of padding.
     """
 
     block: Block
     images: jax.Array
     indices: jax.Array
+    labels: jax.Array
 
 
 def placed_blocks(
@@ -94,22 +96,24 @@ def placed_blocks(
 
     is_there, stopped = _is_at_hand(dataset, mesh), threading.Event()
     starts = range(0, len(dataset), size)
-    new = [one for one in starts if kept.find((dataset, size, one)) is None]
-    images = dataset.images
-    if isinstance(images, StoredImages):
-        placed = _placed_pictures(images, new, size, mesh, stopped)
+
+    def name_of(start: int) -> tuple[Any, ...]:
+        return dataset, size, mesh, start
+
+    new = [start for start in starts if kept.find(name_of(start)) is None]
+    if isinstance(dataset.images, StoredImages):
+        placed = _placed_pictures(dataset, new, size, mesh, stopped)
     else:
-        placed = (_placed_rows(images, start, size, mesh) for start in new)
+        placed = (_placed_rows(dataset, start, size, mesh) for start in new)
 
     def place(start: int) -> PlacedBlock:
         block = Block(dataset.labels[start : start + size], start)
         checked(block)
-        name = dataset, size, mesh, start
-        arrays = kept.find(name)
+        arrays = kept.find(name_of(start))
         if arrays is None:
             arrays = next(placed)
             if not is_there:
-                kept.keep(name, arrays)
+                kept.keep(name_of(start), arrays)
         return PlacedBlock(block, *arrays)
 
     with contextlib.closing(placed):
@@ -162,7 +166,8 @@ def picked_blocks(
         arrays = kept.find(name)
         if arrays is None:
             indices = padded(indices.astype(np.uint32), size)
-            arrays = put((next(images), indices), sharded(mesh))
+            labels = _padded_labels(block, size)
+            arrays = put((next(images), indices, labels), sharded(mesh))
             if not is_there:
                 kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
@@ -190,42 +195,53 @@ def _check_labels(
     check_labels_below(block.labels, num_classes, name, dataset.class_names)
 
 
+def _padded_labels(block: Block, size: int) -> np.ndarray:
+    return padded(np.asarray(block.labels, np.int32), size)
+
+
+def _numbers(dataset: Dataset, start: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the indices and the padded labels of consecutive images."""
+    labels = np.asarray(dataset.labels[start : start + size], np.int32)
+    return start + np.arange(size, dtype=np.uint32), padded(labels, size)
+
+
 def _placed_rows(
-    images: np.ndarray | jax.Array, start: int, size: int, mesh: ImageMesh
-) -> tuple[jax.Array, jax.Array]:
-    """Puts consecutive images on the devices, padded with zeros, and their indices."""
-    split, indices = sharded(mesh), start + np.arange(size, dtype=np.uint32)
+    dataset: Dataset, start: int, size: int, mesh: ImageMesh
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Puts images, padded with zeros, their indices and labels on the devices."""
+    images, split = dataset.images, sharded(mesh)
+    numbers = _numbers(dataset, start, size)
     if is_on_devices(images):
-        return put((taken_on_devices(images, indices, size), indices), split)
+        return put((taken_on_devices(images, numbers[0], size), *numbers), split)
     part = np.asarray(images[start : start + size])
     if not isinstance(images, np.memmap):
-        return put((padded(part, size), indices), split)
+        return put((padded(part, size), *numbers), split)
     checked_value_range(part)
     # Read now, in the prefetching thread; else a step would wait for the disk.
     read = functools.partial(_read, padded(part, size))
-    return put_rows(read, size, split), put(indices, split)
+    return put_rows(read, size, split), *put(numbers, split)
 
 
 def _placed_pictures(
-    images: StoredImages,
+    dataset: Dataset,
     starts: Sequence[int],
     size: int,
     mesh: ImageMesh,
     stopped: threading.Event,
-) -> Generator[tuple[jax.Array, jax.Array], None, None]:
+) -> Generator[tuple[jax.Array, jax.Array, jax.Array], None, None]:
     """Reads blocks of pictures, each process its own devices' rows, and places them."""
     split = sharded(mesh)
     rows = own_rows(split, size)
     # Slices beyond the last picture are empty: these rows are padding.
     parts = (slice(at + one.start, at + one.stop) for at in starts for one in rows)
-    with contextlib.closing(images.read(parts, stopped)) as found:
+    with contextlib.closing(dataset.images.read(parts, stopped)) as found:
 
         def read(rows: slice) -> np.ndarray:
             return padded(next(found), rows.stop - rows.start)
 
         for start in starts:
-            indices = start + np.arange(size, dtype=np.uint32)
-            yield put_rows(read, size, split), put(indices, split)
+            numbers = put(_numbers(dataset, start, size), split)
+            yield put_rows(read, size, split), *numbers
 
 
 def _read(images: np.ndarray, rows: slice) -> np.ndarray:
@@ -260,7 +276,8 @@ def _of_batches(
     def place(block: Block, images: np.ndarray) -> PlacedBlock:
         checked(block)
         indices = block.start + np.arange(len(images), dtype=np.uint32)
-        return PlacedBlock(block, *put((images, indices), sharded(mesh)))
+        labels = _padded_labels(block, len(images))
+        return PlacedBlock(block, *put((images, indices, labels), sharded(mesh)))
 
     are_kept, number = True, 0
     joined = itertools.starmap(place, _joined(dataset, size, mesh.size))

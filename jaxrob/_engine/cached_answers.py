@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrob._classifier import Classifier
 from jaxrob._devices.mesh import ImageMesh
-from jaxrob._engine.answers import Answers, HostAnswers
+from jaxrob._engine.answers import INVALID, Answers, HostAnswers
 from jaxrob._engine.journal import Journal, JournalOfFirstProcess, opened
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._engine.records import array_entry, entry, malformed, read_records
@@ -69,8 +69,9 @@ class CachedAnswers:
           num_images: the number of images, None if unknown.
 
         Raises:
-          ValueError: if a level lies outside the alteration's range, an answer is no
-            class, or there are answers on more images; the message names the record.
+          ValueError: if a level lies outside the alteration's range, an answer or rank
+            is of no class, or there are answers on more images; the message names the
+            record.
         """
         for number, record in self._unchecked.pop(alteration.description, ()):
             _, levels, start, answers, _ = record
@@ -81,6 +82,8 @@ class CachedAnswers:
                 what += f"{alteration.name}"
             elif (largest := answers.predicted.max()) >= num_classes:
                 what = f"the class {largest} of a classifier of {num_classes}"
+            elif (largest := answers.rank.max()) >= num_classes:
+                what = f"the rank {largest} among {num_classes} classes"
             elif num_images is not None and stop > num_images:
                 what = f"answers on {stop} images, where there are {num_images}"
             else:
@@ -233,4 +236,9 @@ def _read(record: dict[str, Any], has_probabilities: bool) -> _Record | int:
         if not (fits if has_probabilities else np.isnan(found)).all():
             wanted = "in [0, 1]" if has_probabilities else "NaN, of scores"
             raise ValueError(f"{field!r} must be {wanted}")
+    answers["rank"] = rank = array_entry(record, "rank", "i", predicted.shape)
+    # The classes' number is not known here.
+    if not (rank >= 0 if has_probabilities else rank == INVALID).all():
+        wanted = "at least 0" if has_probabilities else f"{INVALID}, of scores"
+        raise ValueError(f"'rank' must be {wanted}")
     return _Record(name, levels, start, Answers(**answers), in_random_order)

@@ -4,9 +4,10 @@ from typing import Protocol
 
 import numpy as np
 
-from jaxrob._curve import Curve, ReducedCurve, count
+from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import Block
+from jaxrob.metrics._counts import Counts, count, counts_of
 
 
 class Collector(Protocol):
@@ -74,6 +75,7 @@ class AnswerCollector:
             predicted=whole.predicted,
             confidence=whole.confidence if self._has_probabilities else None,
             uncertainty=whole.uncertainty if self._has_probabilities else None,
+            rank=whole.rank if self._has_probabilities else None,
             labels=np.concatenate([self._labels[start] for start in starts]),
             num_classes=self._num_classes,
         )
@@ -90,30 +92,49 @@ class AnswerCollector:
 class CountCollector:
     """Keeps only counts by class, in a `ReducedCurve`."""
 
-    def __init__(self, levels: np.ndarray, num_classes: int) -> None:
-        """Starts with counts of zero.
+    def __init__(
+        self, levels: np.ndarray, num_classes: int, has_probabilities: bool
+    ) -> None:
+        """Starts without counts.
 
         Args:
           levels: float64 `[L]`.
           num_classes: K.
+          has_probabilities: whether the answers have ranks.
         """
         self._levels = levels
         self._num_classes = num_classes
-        self._counts = np.zeros((len(levels), num_classes, num_classes + 1), np.int64)
+        self._has_ranks = has_probabilities
+        # The parts of the counts that others do not follow from, by name.
+        self._sums: dict[str, np.ndarray] = {}
 
     def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
-        counted = count(answers.predicted, block.labels, self._num_classes)
-        self._counts[rows] += counted
+        rank = answers.rank if self._has_ranks else None
+        counted = count(answers.predicted, block.labels, self._num_classes, rank)
+        names = Counts._fields if counted.confusion is None else ("confusion", "ranks")
+        for name in names:
+            part = getattr(counted, name)
+            if part is not None:
+                shape = len(self._levels), *part.shape[1:]
+                whole = self._sums.setdefault(name, np.zeros(shape, np.int64))
+                whole[rows] += part
 
     def curve(self) -> ReducedCurve:
-        return ReducedCurve(self._levels, self._counts)
+        sums = dict(self._sums)
+        if "confusion" in sums:
+            counts = counts_of(sums.pop("confusion"))._replace(**sums)
+        else:
+            counts = Counts(**sums)
+        return ReducedCurve(self._levels, counts)
 
 
 def empty_answers(shape: tuple[int, ...], num_classes: int) -> HostAnswers:
     """Allocates answers of a shape; int16 classes where `num_classes` fits."""
     is_small = num_classes <= np.iinfo(np.int16).max
+    classes = np.int16 if is_small else np.int32
     return Answers(
-        np.empty(shape, np.int16 if is_small else np.int32),
+        np.empty(shape, classes),
         np.empty(shape, np.float32),
         np.empty(shape, np.float32),
+        np.empty(shape, classes),
     )

@@ -25,7 +25,8 @@ from jaxrob._engine.records import malformed
 from jaxrob._files.regular import open_file
 from jaxrob._files.writing import sync
 
-_FORMAT = "jaxrob journal 1"
+# 2: answers have the rank of the right class.
+_FORMAT = "jaxrob journal 2"
 
 
 class Journal:
@@ -269,6 +270,12 @@ def _may_be_torn_header(content: bytes) -> bool:
 def _check_header(
     path: pathlib.Path, known: dict[str, Any], header: dict[str, Any]
 ) -> None:
+    if (other := known.get("format")) != _FORMAT:
+        raise ValueError(
+            f"{path} is a journal of the format {other!r}, from another version of "
+            f"jaxrob; this one continues {_FORMAT!r}, whose answers have the rank of "
+            "the right class. Give another path, or go on with that version"
+        )
     differing = _differences(known, header)
     if differing:
         raise ValueError(

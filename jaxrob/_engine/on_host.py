@@ -23,9 +23,11 @@ class Altered(NamedTuple):
 
     Attributes:
       images: `[B, ...]`, preprocessed for the network, sharded over the devices.
+      labels: int32 `[B]`, the right classes.
     """
 
     images: jax.Array
+    labels: jax.Array
 
 
 def network_on_host(classifier: Classifier, mesh: ImageMesh) -> OnHost | None:
@@ -42,8 +44,8 @@ def alter(
     alteration: Alteration,
     preprocessing: Preprocessing,
     mesh: ImageMesh,
-) -> Altered:
-    """Alters a block to one level and preprocesses it for the network.
+) -> jax.Array:
+    """Returns a block altered to one level and preprocessed for the network.
 
     Args:
       prepared: the block, from `prepare`.
@@ -54,9 +56,9 @@ def alter(
       mesh: the devices.
     """
 
-    def local(prepared: Any, level: jax.Array, scale: jax.Array) -> Altered:
+    def local(prepared: Any, level: jax.Array, scale: jax.Array) -> jax.Array:
         images = jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
-        return Altered(preprocessing(images * scale.astype(images.dtype)))
+        return preprocessing(images * scale.astype(images.dtype))
 
     split = (True, False, False)
     return on_each_device(local, mesh, split)(prepared, level, scale)
@@ -78,11 +80,11 @@ def ask(
     outputs = network.function(images[:number])
     # Keeps the shape for which `_answers` is compiled.
     outputs = np.pad(outputs, [(0, len(images) - len(outputs)), (0, 0)])
-    return _answers(outputs, kind=classifier.outputs)
+    return _answers(outputs, np.asarray(altered.labels), kind=classifier.outputs)
 
 
 @functools.partial(jax.jit, static_argnames="kind")
-def _answers(outputs: jax.Array, *, kind: str) -> Answers:
+def _answers(outputs: jax.Array, labels: jax.Array, *, kind: str) -> Answers:
     # The network has run already, so its outputs take the place of the images.
     returned = Classifier(lambda variables, images: images, None, kind)
-    return jax.tree.map(lambda part: part[None], answer(returned, outputs))
+    return jax.tree.map(lambda part: part[None], answer(returned, outputs, labels))

@@ -90,9 +90,9 @@ def _new_collector(
     execution: Execution, levels: np.ndarray, length: int | None
 ) -> CurveCollector:
     num_classes = execution.info.num_classes
-    if execution.reduced:
-        return CountCollector(levels, num_classes)
     has_probabilities = execution.classifier.outputs != "scores"
+    if execution.reduced:
+        return CountCollector(levels, num_classes, has_probabilities)
     return AnswerCollector(levels, num_classes, length, has_probabilities)
 
 

@@ -55,6 +55,7 @@ def answer_at_levels(
     classifier: Classifier,
     prepared: Any,
     index: jax.Array,
+    labels: jax.Array,
     key: jax.Array,
     levels: jax.Array,
     num_levels: jax.Array,
@@ -71,6 +72,7 @@ def answer_at_levels(
       classifier: the classifier, replicated, or split as it was given.
       prepared: the block, from `prepare`.
       index: uint32 `[B]`, the images' indices in the data set.
+      labels: int32 `[B]`, their right classes.
       key: the random key.
       levels: float32 `[L]`.
       num_levels: only the first `num_levels` levels count. A CPU or TPU leaves the
@@ -87,6 +89,7 @@ def answer_at_levels(
         classifier: Classifier,
         prepared: Any,
         index: jax.Array,
+        labels: jax.Array,
         key: jax.Array,
         levels: jax.Array,
         num_levels: jax.Array,
@@ -106,7 +109,7 @@ def answer_at_levels(
             return images * scale.astype(images.dtype)
 
         def at_level(level: jax.Array) -> Answers:
-            return answer(classifier, altered(level), keys)
+            return answer(classifier, altered(level), labels, keys)
 
         written_apart = platform(mesh) == "tpu" and _multiplies(images_at, levels[0])
         shape = len(levels), len(index)
@@ -127,12 +130,13 @@ def answer_at_levels(
         images = images.reshape(-1, *images.shape[2:])
         if keys is not None:
             keys = jnp.tile(keys, len(levels))
-        answers = answer(classifier, images, keys)
+        answers = answer(classifier, images, jnp.tile(labels, len(levels)), keys)
         return jax.tree.map(lambda part: part.reshape(shape), answers)
 
-    split = (False, True, True, False, False, False, False)
+    split = (False, True, True, True, False, False, False, False)
     per_device = on_each_device(local, mesh, split, joined_along=1)
-    return per_device(classifier, prepared, index, key, levels, num_levels, scale)
+    args = classifier, prepared, index, labels, key, levels, num_levels, scale
+    return per_device(*args)
 
 
 def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -> bool:
@@ -158,6 +162,7 @@ def answering(
     classifier: Classifier,
     prepared: Any,
     index: Any,
+    labels: Any,
     key: Any,
     levels: np.ndarray,
     num_levels: int,
@@ -172,7 +177,7 @@ def answering(
     """
     numbers = levels.astype(np.float32), np.int32(num_levels), np.float32(scale)
     static = {"alteration": alteration, "mesh": mesh}
-    args = classifier, prepared, index, key, *numbers
+    args = classifier, prepared, index, labels, key, *numbers
     return Call(answer_at_levels, args, static, mesh)
 
 

@@ -139,7 +139,7 @@ def _dispatched(
     task: EvaluationTask, placed: PlacedBlock, execution: Execution, number: int
 ) -> Iterator[_Step]:
     """Dispatches the steps on a block, one by one, except for journaled answers."""
-    block, images, index = placed
+    block, images, index, labels = placed
     wanted = [
         row for row, span in enumerate(task.spans) if block.part(*span).labels.size
     ]
@@ -156,8 +156,8 @@ def _dispatched(
     ) -> Answers | Altered:
         if execution.network is not None:
             given = {"preprocessing": execution.network.preprocessing, **static}
-            return alter(images, at[0], np.float32(scale), **given)
-        block = execution.classifier, images, index, execution.key
+            return Altered(alter(images, at[0], np.float32(scale), **given), labels)
+        block = execution.classifier, images, index, labels, execution.key
         call = answering(*block, at, num_levels, **static, scale=scale)
         return gathered(call.run())
 

@@ -126,11 +126,11 @@ def _seconds(
     size = on_each * mesh.size
     about = execution.info, shape, execution.rows, size, len(levels), mesh
     at = np.full(levels_in_step(*about), levels[len(levels) // 2])
-    images = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
-    images, index = put(images, sharded(mesh))
+    block = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
+    images, index, labels = put((*block, np.zeros(size, np.int32)), sharded(mesh))
     static = alteration, mesh
     prepared = preparing(images, index, execution.key, *static).run()
-    block = execution.classifier, prepared, index, execution.key
+    block = execution.classifier, prepared, index, labels, execution.key
     call = answering(*block, at, 1, *static)
     jax.block_until_ready(call.run())
     return min(_timed(call.run) for _ in range(_REPEATS)) / on_each

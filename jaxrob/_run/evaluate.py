@@ -72,7 +72,8 @@ def evaluate(
         its own devices and returns the whole result. The first process reads and writes
         the journal and shows progress.
       reduced: whether only counts by class are kept, for data sets so large that about
-        ten bytes for each image and level are too many.
+        ten bytes for each image and level are too many. Up to 64 classes they include
+        the confusion.
       journal: a file. Every block of answers is written to it as soon as it is known,
         and a rerun on the same classifier, data and key reads the answers from there
         (see `jaxrob.assess`).

@@ -257,4 +257,4 @@ def _block_answers(
     scores = ranking_scores(classifier, images, keys)
     is_label = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
     runner_up = jnp.where(is_label, -jnp.inf, scores).argmax(axis=-1)
-    return answer(classifier, images, keys), runner_up.astype(jnp.int32)
+    return answer(classifier, images, labels, keys), runner_up.astype(jnp.int32)

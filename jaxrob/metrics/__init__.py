@@ -10,6 +10,7 @@ from jaxrob.metrics._corruption_error import (
     mean_corruption_error,
     relative_corruption_error,
 )
+from jaxrob.metrics._counts import Counts
 from jaxrob.metrics._failing_level import FailingLevel, failing_level
 from jaxrob.metrics._odds import OddsRatio, odds_ratio, unknown_counts
 from jaxrob.metrics._quality import (
@@ -23,6 +24,7 @@ from jaxrob.metrics._quality import (
     per_class,
     precision,
     recall,
+    top_k_accuracy,
 )
 from jaxrob.metrics._robustness import (
     RULES,
@@ -53,6 +55,7 @@ __all__ = (
     "RULES",
     "ConfidenceInterval",
     "CorruptionError",
+    "Counts",
     "FailingLevel",
     "Interval",
     "OddsRatio",
@@ -89,6 +92,7 @@ __all__ = (
     "step_tolerance",
     "tolerance_robustness",
     "tolerances",
+    "top_k_accuracy",
     "unknown_counts",
     "wilson",
 )

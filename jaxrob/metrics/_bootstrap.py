@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import scipy
 
-from jaxrob.metrics._measure import Counts, Measure, quotient
+from jaxrob.metrics._counts import Counts
+from jaxrob.metrics._measure import Measure, quotient
 
 # The ends of a 95 % interval then have a Monte Carlo standard error of about 4 % of its
 # half width. Efron and Tibshirani advise at least 1,000 for percentiles.
@@ -35,27 +37,30 @@ def num_resamples(confidence_level: float) -> int:
     return max(RESAMPLES, number)
 
 
-def bootstrap(counts: np.ndarray, measure: Measure, number: int) -> np.ndarray:
+def bootstrap(counts: Counts, measure: Measure, number: int) -> np.ndarray:
     """Computes the measure of resampled inputs.
 
     Resampling inputs and counting them by label and answer is one multinomial draw of
     the counts.
 
     Args:
-      counts: integers `[K, K + 1]`, by label and answer.
+      counts: the counts of one level, `[K]`.
       measure: the measure.
       number: of replicates.
 
     Returns:
       float64 `[number]`; NaN where the measure is undefined.
     """
-    labels, answers = np.nonzero(counts)
-    cells = counts[labels, answers]
+    cells = _cells(counts, measure)
+    total = cells.inputs.sum()
     # The same random numbers at each level, so that equal counts have equal bands.
     rng = np.random.default_rng(_SEED)
-    drawn = rng.multinomial(cells.sum(), cells / cells.sum(), size=number)
+    drawn = rng.multinomial(total, cells.inputs / total, size=number)
     weights = np.ascontiguousarray(drawn.T, np.float64)
-    return resampled_values(measure, labels, answers[None], len(counts), weights)[0]
+    if measure.of_classes:
+        return _of_cells(measure, cells, counts.num_classes, weights)
+    labels, answers = cells.labels, cells.answers[None]
+    return resampled_values(measure, labels, answers, counts.num_classes, weights)[0]
 
 
 def resample_counts(
@@ -134,6 +139,65 @@ def resampled_values(
     return measure.value_of(measure.ratio(Counts(correct, decided, decided, unknown)))
 
 
+class _Cells(NamedTuple):
+    """Groups of interchangeable inputs, `[C]` each.
+
+    Attributes:
+      labels: 0 ... K - 1.
+      answers: 0 ... K, K for "unknown".
+      correct: whether the answers are correct.
+      inputs: the numbers of inputs.
+    """
+
+    labels: np.ndarray
+    answers: np.ndarray
+    correct: np.ndarray
+    inputs: np.ndarray
+
+
+def _cells(counts: Counts, measure: Measure) -> _Cells:
+    """Returns the inputs counted at one level, by label and answer.
+
+    Without a confusion, wrong answers are paired with labels so that the measure
+    scatters most: those that lower it most with one another. Then neither order nor
+    partner change the bootstrap of a measure that looks at labels or answers alone.
+    """
+    if counts.confusion is not None:
+        labels, answers = np.nonzero(counts.confusion)
+        inputs = counts.confusion[labels, answers]
+        return _Cells(labels, answers, labels == answers, inputs)
+    value = _value_by_class(measure, counts)
+    one_missed = counts._replace(decided=counts.decided + 1)
+    one_mistaken = counts._replace(given=counts.given + 1)
+    by_loss = [
+        np.argsort(_value_by_class(measure, one) - value, kind="stable")
+        for one in (one_missed, one_mistaken)
+    ]
+    missed = np.cumsum((counts.decided - counts.correct)[by_loss[0]])
+    mistaken = np.cumsum((counts.given - counts.correct)[by_loss[1]])
+    # Inputs in these orders, cut wherever the label or the answer changes.
+    ends = np.union1d(missed, mistaken)
+    ends = ends[ends > 0]
+    every = np.arange(counts.num_classes)
+    unknown = np.full_like(every, counts.num_classes)
+    labels = by_loss[0][np.searchsorted(missed, ends)]
+    answers = by_loss[1][np.searchsorted(mistaken, ends)]
+    cells = _Cells(
+        labels=np.concatenate([every, labels, every]),
+        answers=np.concatenate([every, answers, unknown]),
+        correct=np.repeat([True, False, False], [len(every), len(ends), len(every)]),
+        inputs=np.concatenate(
+            [counts.correct, np.diff(ends, prepend=0), counts.unknown]
+        ),
+    )
+    return _Cells(*(part[cells.inputs > 0] for part in cells))
+
+
+def _value_by_class(measure: Measure, counts: Counts) -> np.ndarray:
+    numerator, denominator, _ = measure.ratio(counts)
+    return quotient(numerator, denominator, 0.0)
+
+
 def _of_classes(
     measure: Measure,
     labels: np.ndarray,
@@ -147,9 +211,16 @@ def _of_classes(
     cells, cell_of = np.unique(cell_of, return_inverse=True)
     weights = _sums(cell_of, len(cells), weights)
     labels, answers = np.divmod(cells, num_classes + 1)
+    cells = _Cells(labels, answers, labels == answers, np.zeros(len(cells)))
+    return _of_cells(measure, cells, num_classes, weights)
 
-    decided = answers < num_classes
-    correct = labels == answers
+
+def _of_cells(
+    measure: Measure, cells: _Cells, num_classes: int, weights: np.ndarray
+) -> np.ndarray:
+    """Returns the same as `_of_classes`, from the cells' weights `[C, B]`."""
+    decided, correct = cells.answers < num_classes, cells.correct
+    labels, answers = cells.labels, cells.answers
     counts = Counts(
         correct=_sums(labels[correct], num_classes, weights[correct]),
         decided=_sums(labels[decided], num_classes, weights[decided]),

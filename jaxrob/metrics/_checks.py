@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import checked_array, checked_bounds, checked_number
+from jaxrob.metrics._counts import Counts, counts_of
 
 
 def checked_curve(
@@ -74,33 +75,90 @@ def range_around(
     return lower, upper
 
 
-def checked_confusion(confusion: Any, min_inputs: int = 0) -> np.ndarray:
-    """Returns counts `[L, K, K + 1]` by label and answer, of at least two classes.
+def checked_counts(counts: Any, min_inputs: int = 0) -> Counts:
+    """Returns counts of at least two classes, from `Counts` or a confusion.
 
     Args:
-      confusion: the counts.
+      counts: `Counts` `[L, K]`, or integers `[L, K, K + 1]` by label and answer.
       min_inputs: the smallest number of inputs allowed at a level.
 
     Raises:
       TypeError: if the counts are not integers.
-      ValueError: if the shape is wrong, a count is negative, or a level counts too few
-        inputs.
+      ValueError: if a shape is wrong, a count is negative, parts contradict each other,
+        or a level counts too few inputs.
     """
-    shape = "L, K, K + 1"
-    confusion = checked_array("confusion", confusion, shape, "integers", at_least=0)
-    if confusion.shape[1] < 2:
+    if isinstance(counts, Counts):
+        counts = _with_ranks(_checked_parts(counts), counts.ranks)
+    else:
+        counts = counts_of(_integers("counts", counts, "L, K, K + 1"))
+    if counts.num_classes < 2:
         raise ValueError(
-            f"confusion must have the shape [{shape}] with at least 2 classes; got "
-            f"{confusion.shape}"
+            f"counts must be of at least 2 classes; got {counts.num_classes}"
         )
-    if min_inputs and (confusion.sum((-2, -1)) < min_inputs).any():
+    inputs = counts.inputs.sum(-1)
+    if min_inputs and (inputs < min_inputs).any():
         raise ValueError(
-            "confusion must count at least one input at each level; got none at level "
-            f"{np.argmin(confusion.sum((-2, -1)))} of {len(confusion)}"
+            "counts must hold at least one input at each level; got none at level "
+            f"{np.argmin(inputs)} of {len(inputs)}"
         )
-    return confusion
+    return counts
 
 
 def checked_confidence_level(confidence_level: Any) -> float:
     """Returns a coverage in (0, 1)."""
     return checked_number("confidence_level", confidence_level, above=0, below=1)
+
+
+def _checked_parts(counts: Counts) -> Counts:
+    """Returns `Counts` `[L, K]` whose parts go together."""
+    if counts.confusion is not None:
+        sums = counts_of(_integers("counts.confusion", counts.confusion, "L, K, K + 1"))
+        for name, part, again in zip(Counts._fields, counts[:4], sums[:4]):
+            if not np.array_equal(part, again):
+                raise ValueError(f"counts.{name} must be that of counts.confusion")
+        return sums
+    axes: dict[str, int] = {}
+    names = Counts._fields[:4]
+    checked = Counts(
+        *(_integers(f"counts.{n}", p, "L, K", axes) for n, p in zip(names, counts))
+    )
+    missed = checked.decided - checked.correct
+    mistaken = checked.given - checked.correct
+    wrong = missed.sum(-1, keepdims=True)
+    if (missed < 0).any() or (mistaken < 0).any():
+        raise ValueError("counts.correct must not exceed counts.decided or .given")
+    # A wrong answer is of one class and gives another.
+    if (wrong != mistaken.sum(-1, keepdims=True)).any() or (
+        missed + mistaken > wrong
+    ).any():
+        raise ValueError(
+            "counts.decided and counts.given must be of the same inputs; no answers "
+            "have these counts"
+        )
+    return checked
+
+
+def _with_ranks(counts: Counts, ranks: Any) -> Counts:
+    """Returns counts with ranks `[L, K, R]` that go with them; None is no ranks."""
+    if ranks is None:
+        return counts
+    axes = dict(zip("LK", counts.correct.shape))
+    ranks = _integers("counts.ranks", ranks, "L, K, R", axes)
+    if (ranks[..., 0] != counts.correct).any():
+        raise ValueError("counts.ranks must count the correct inputs at rank 0")
+    if (ranks.sum(-1) > counts.decided).any():
+        raise ValueError("counts.ranks must not add up to more than counts.decided")
+    if ranks.shape[-1] >= counts.num_classes:
+        raise ValueError(
+            f"counts.ranks must be of fewer ranks than {counts.num_classes} classes; "
+            f"got {ranks.shape[-1]}"
+        )
+    return counts._replace(ranks=ranks)
+
+
+def _integers(
+    name: str, value: Any, shape: str, axes: dict[str, int] | None = None
+) -> np.ndarray:
+    """Returns counts as int64, of which products do not overflow."""
+    array = checked_array(name, value, shape, "integers", at_least=0, axes=axes)
+    return array.astype(np.int64, copy=False)

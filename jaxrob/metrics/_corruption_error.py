@@ -18,7 +18,7 @@ from jaxrob._arguments.naming import named, wrong_type
 from jaxrob.metrics._bootstrap import num_resamples, percentiles, resample_counts
 from jaxrob.metrics._checks import (
     checked_confidence_level,
-    checked_confusion,
+    checked_counts,
 )
 from jaxrob.metrics._confidence_interval import ConfidenceInterval
 
@@ -281,7 +281,7 @@ def _check_names(name: str, by_name: Mapping[str, Any]) -> None:
         elif not isinstance(one, ReferenceErrors):
             # Curves do not name their corruption, so identity is compared: answers of
             # two corruptions may be equal by chance, or for an insensitive network.
-            answers = one.predicted if hasattr(one, "predicted") else one.confusion
+            answers = one.predicted if hasattr(one, "predicted") else one.counts
             first = stands_for.setdefault(id(answers), key)
             if first != key:
                 raise ValueError(
@@ -300,14 +300,14 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
             exact=True,
         )
     curve = getattr(one, "curve", one)
-    if not hasattr(curve, "levels") or not hasattr(curve, "confusion"):
+    if not hasattr(curve, "levels") or not hasattr(curve, "counts"):
         kinds = "a jaxrob.Curve, a jaxrob.ReducedCurve, a jaxrob.Assessment"
         raise wrong_type(name, f"{kinds} or metrics.ReferenceErrors", one)
     _check_comparable(name, one, curve)
     rows = _rows(name, np.asarray(curve.levels), (0.0,) * with_unaltered + _SEVERITIES)
-    counts = checked_confusion(curve.confusion, min_inputs=1)[rows]
-    correct = np.trace(counts[..., :-1], axis1=-2, axis2=-1)
-    errors = 1 - correct / counts.sum((-2, -1))
+    counts = checked_counts(curve.counts, min_inputs=1)
+    total = counts.at(rows).summed()
+    errors = 1 - total.correct / (total.decided + total.unknown)
     wrong = None
     if hasattr(curve, "predicted"):
         each = np.asarray(curve.predicted)[rows] != curve.labels
@@ -320,7 +320,7 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
         wrong,
         getattr(curve, "labels", None),
         provenance.get("dataset", {}).get("fingerprint"),
-        counts.shape[-2],
+        counts.num_classes,
         provenance.get("settings", {}).get("size"),
     )
 

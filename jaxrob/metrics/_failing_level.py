@@ -7,8 +7,9 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_number
 from jaxrob.metrics._bands import bands
-from jaxrob.metrics._checks import checked_confusion, checked_levels
+from jaxrob.metrics._checks import checked_counts, checked_levels
 from jaxrob.metrics._confidence_interval import ConfidenceInterval
+from jaxrob.metrics._counts import Counts
 from jaxrob.metrics._quality import measure_named
 from jaxrob.metrics._robustness import accepted_intervals
 
@@ -27,7 +28,7 @@ class FailingLevel(NamedTuple):
 
 def failing_level(
     levels: np.ndarray,
-    confusion: np.ndarray,
+    counts: Counts | np.ndarray,
     measure: str,
     threshold: float,
     identity: float = 0.0,
@@ -41,11 +42,12 @@ def failing_level(
 
     Example::
 
-        found = metrics.failing_level(curve.levels, curve.confusion, "accuracy", 0.8)
+        found = metrics.failing_level(curve.levels, curve.counts, "accuracy", 0.8)
 
     Args:
       levels: `[L]` distinct levels, in any order, the identity among them.
-      confusion: integers `[L, K, K + 1]`, counts by label and answer.
+      counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]` by
+        label and answer.
       measure: a name in `jaxrob.metrics.measures`.
       threshold: the lowest value accepted.
       identity: the level at which nothing is altered. Lower levels are ignored.
@@ -62,11 +64,11 @@ def failing_level(
     levels = checked_levels(levels)
     threshold = checked_number("threshold", threshold)
     identity = checked_number("identity", identity)
-    confusion = checked_confusion(confusion, min_inputs=1)
-    if len(confusion) != len(levels):
+    counts = checked_counts(counts, min_inputs=1)
+    if len(counts.correct) != len(levels):
         raise ValueError(
-            f"confusion must have counts for each of {len(levels)} levels; got the "
-            f"shape {confusion.shape}"
+            f"counts must be of each of {len(levels)} levels; got them of "
+            f"{len(counts.correct)}"
         )
     if identity not in levels or levels.max() == identity:
         raise ValueError(
@@ -75,8 +77,8 @@ def failing_level(
         )
     order = np.argsort(levels)
     order = order[levels[order] >= identity]
-    values = measure_named(measure)(confusion)
-    low, high = bands(confusion, measure, confidence_level)
+    values = measure_named(measure)(counts)
+    low, high = bands(counts, measure, confidence_level)
     crossings = [
         _first_crossing(levels[order], one[order], threshold)
         for one in (values, low, high)

@@ -6,23 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob.metrics._checks import checked_confusion
-
-
-class Counts(NamedTuple):
-    """Numbers of inputs by their answers: arrays of one shape, by class or in all.
-
-    Attributes:
-      correct: the inputs of the class that are given this class.
-      decided: the inputs of the class that are given any class.
-      given: the inputs of any class that are given this class.
-      unknown: the inputs of the class whose answer is "unknown".
-    """
-
-    correct: np.ndarray
-    decided: np.ndarray
-    given: np.ndarray
-    unknown: np.ndarray
+from jaxrob.metrics._checks import checked_counts
+from jaxrob.metrics._counts import Counts
 
 
 class Ratio(NamedTuple):
@@ -43,10 +28,10 @@ class Ratio(NamedTuple):
 class Measure:
     """A quality measure, for all inputs and by class.
 
-    A call returns the values, float64 `[L]`, of counts `[L, K, K + 1]` by label and
-    answer, the last column for "unknown". Each value is one ratio of integers, or the
-    mean of K ratios, rounded to float64 once, so that a threshold that the counts meet
-    exactly is met.
+    A call returns the values, float64 `[L]`, of `Counts` or of a confusion `[L, K, K +
+    1]` by label and answer, the last column for "unknown". Each value is one ratio of
+    integers, or the mean of K ratios, rounded to float64 once, so that a threshold that
+    the counts meet exactly is met.
 
     Attributes:
       name: its name as `measure=`.
@@ -64,74 +49,77 @@ class Measure:
     if_undefined: float = np.nan
     is_proportion: bool = False
 
-    def __call__(self, confusion: np.ndarray) -> np.ndarray:
+    def __call__(self, counts: Counts | np.ndarray) -> np.ndarray:
         """Computes the measure at each level.
 
         Args:
-          confusion: integers `[L, K, K + 1]`.
+          counts: `Counts`, or a confusion `[L, K, K + 1]`.
 
         Returns:
           float64 `[L]` in [0, 1]; NaN where it is undefined.
 
         Raises:
-          TypeError: if the confusion holds no integers.
-          ValueError: if it has another shape, or a count is negative.
+          TypeError: if the counts are no integers.
+          ValueError: if they have another shape, contradict each other, or one is
+            negative.
         """
-        confusion = checked_confusion(confusion)
-        ratio = self.single_ratio(confusion)
+        counts = checked_counts(counts)
+        ratio = self.single_ratio(counts)
         if ratio is not None:
             return self.value_of(ratio)
-        ratio = self.ratio(_by_class(confusion))
+        ratio = self.ratio(counts)
         return _mean(ratio.numerator, ratio.denominator)
 
-    def per_class(self, confusion: np.ndarray) -> np.ndarray:
+    def per_class(self, counts: Counts | np.ndarray) -> np.ndarray:
         """Computes the measure of each class.
 
         Args:
-          confusion: integers `[L, K, K + 1]`.
+          counts: `Counts`, or a confusion `[L, K, K + 1]`.
 
         Returns:
           float64 `[L, K]`; NaN where a class's denominator is 0.
 
         Raises:
-          TypeError: if the confusion holds no integers.
-          ValueError: if it has another shape, or a count is negative.
+          TypeError: if the counts are no integers.
+          ValueError: if they have another shape, contradict each other, or one is
+            negative.
         """
-        confusion = checked_confusion(confusion)
-        ratio = self.ratio(_by_class(confusion))
+        counts = checked_counts(counts)
+        ratio = self.ratio(counts)
         return quotient(ratio.numerator, ratio.denominator, np.nan)
 
-    def num_inputs(self, confusion: np.ndarray) -> np.ndarray:
+    def num_inputs(self, counts: Counts | np.ndarray) -> np.ndarray:
         """Returns the number of inputs that the value at each level is a share of.
 
         For a mean over K classes with n_k inputs, this is the number of inputs whose
         share has the same scatter, `K**2 / sum(1 / n_k)`.
 
         Args:
-          confusion: integers `[L, K, K + 1]`.
+          counts: `Counts`, or a confusion `[L, K, K + 1]`.
 
         Returns:
           Numbers of at least 0, `[L]`.
 
         Raises:
-          TypeError: if the confusion holds no integers.
-          ValueError: if it has another shape, or a count is negative.
+          TypeError: if the counts are no integers.
+          ValueError: if they have another shape, contradict each other, or one is
+            negative.
         """
-        confusion = checked_confusion(confusion)
-        ratio = self.single_ratio(confusion)
+        counts = checked_counts(counts)
+        ratio = self.single_ratio(counts)
         if ratio is not None:
             return ratio.inputs
-        inputs = self.ratio(_by_class(confusion)).inputs
+        inputs = self.ratio(counts).inputs
         some = inputs > 0
         reciprocals = np.where(some, 1 / np.where(some, inputs, 1), 0).sum(-1)
         return some.sum(-1) ** 2 / np.maximum(reciprocals, 1e-300)
 
-    def single_ratio(self, confusion: np.ndarray) -> Ratio | None:
+    def single_ratio(self, counts: Counts) -> Ratio | None:
         """Returns the measure as one ratio `[L]`; None if it is a mean over classes."""
         if not self.of_classes:
-            return self.ratio(_of_all_inputs(confusion))
-        if confusion.shape[-2] == 2:
-            return Ratio(*(part[..., 1] for part in self.ratio(_by_class(confusion))))
+            return self.ratio(counts.summed())
+        if counts.num_classes == 2:
+            return Ratio(*(part[..., 1] for part in self.ratio(counts)))
         return None
 
     def value_of(self, ratio: Ratio) -> np.ndarray:
@@ -155,32 +143,6 @@ def quotient(
     return np.where(
         undefined, if_undefined, numerator / np.where(undefined, 1, denominator)
     )
-
-
-def _by_class(confusion: np.ndarray) -> Counts:
-    """Counts by class, `[L, K]`."""
-    classes = confusion[..., :-1]
-    return Counts(
-        correct=_correct(confusion),
-        decided=classes.sum(-1),
-        given=classes.sum(-2),
-        unknown=confusion[..., -1],
-    )
-
-
-def _of_all_inputs(confusion: np.ndarray) -> Counts:
-    """Counts all inputs, `[L]`; `given` equals `decided`."""
-    decided = confusion[..., :-1].sum((-2, -1))
-    return Counts(
-        correct=_correct(confusion).sum(-1),
-        decided=decided,
-        given=decided,
-        unknown=confusion[..., -1].sum(-1),
-    )
-
-
-def _correct(confusion: np.ndarray) -> np.ndarray:
-    return np.diagonal(confusion, axis1=-2, axis2=-1)
 
 
 def _mean(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:

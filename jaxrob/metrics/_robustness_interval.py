@@ -7,11 +7,12 @@ import numpy as np
 from jaxrob.metrics._bands import bands
 from jaxrob.metrics._checks import (
     checked_confidence_level,
-    checked_confusion,
+    checked_counts,
     checked_curve,
     range_around,
 )
 from jaxrob.metrics._confidence_interval import ConfidenceInterval
+from jaxrob.metrics._counts import Counts
 from jaxrob.metrics._envelope import Envelope, envelope
 from jaxrob.metrics._measure import typical_inputs
 from jaxrob.metrics._quality import measure_named
@@ -67,7 +68,7 @@ def robustness_interval(
 
 def confidence_interval(
     levels: np.ndarray,
-    confusion: np.ndarray,
+    counts: Counts | np.ndarray,
     measure: str,
     threshold: float,
     confidence_level: float = 0.95,
@@ -82,7 +83,8 @@ def confidence_interval(
 
     Args:
       levels: `[L]` distinct levels, in any order.
-      confusion: integers `[L, K, K + 1]`, counts by label and answer.
+      counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]` by
+        label and answer.
       measure: a name in `jaxrob.metrics.measures`.
       threshold: the lowest value accepted.
       confidence_level: the coverage aimed at, in (0, 1).
@@ -96,13 +98,14 @@ def confidence_interval(
     """
     confidence_level = checked_confidence_level(confidence_level)
     found = measure_named(measure)
-    confusion = checked_confusion(confusion, min_inputs=1)
+    counts = checked_counts(counts, min_inputs=1)
     # Checks the arguments before the slow bootstrap.
-    widest = np.zeros(len(confusion)), np.ones(len(confusion))
+    num_levels = len(counts.correct)
+    widest = np.zeros(num_levels), np.ones(num_levels)
     robustness_interval(levels, *widest, threshold, bounds)
-    low, high = bands(confusion, measure, confidence_level)
-    values = found(confusion)
-    num_inputs = typical_inputs(found.num_inputs(confusion))
+    low, high = bands(counts, measure, confidence_level)
+    values = found(counts)
+    num_inputs = typical_inputs(found.num_inputs(counts))
     levels = np.asarray(levels, np.float64)
     order = np.argsort(levels)
     levels, values = levels[order], values[order]

@@ -124,7 +124,7 @@ def _fails_at(one: Assessment) -> FailingLevel | None:
         return None
     return metrics.failing_level(
         one.levels,
-        one.curve.confusion,
+        one.counts,
         one.measure,
         one.threshold,
         one.identity,
@@ -155,7 +155,7 @@ def _is_like_alexnet(one: Assessment) -> bool:
     """Whether the number of classes and, if known, the image size are AlexNet's."""
     alexnet = next(iter(ALEXNET.values()))
     size = one.provenance.get("settings", {}).get("size", alexnet.size)
-    return one.curve.confusion.shape[1] == alexnet.num_classes and size == alexnet.size
+    return one.curve.num_classes == alexnet.num_classes and size == alexnet.size
 
 
 def _or_unknown(measured: Callable[[], CorruptionError]) -> CorruptionError:

@@ -76,5 +76,5 @@ def seen(sampling: Sampling) -> str:
 def images_at_levels(one: Assessment) -> str:
     """Returns the number of images at each level, or its range over the levels."""
     if one.sampling is None:
-        return f"{int(one.curve.confusion[0].sum()):,}"
+        return f"{int(one.curve.counts.at(0).inputs.sum()):,}"
     return f"{seen(one.sampling)} of {one.sampling.num_images:,}"

@@ -4,6 +4,7 @@ import math
 
 from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.metrics._quality import measure_named
 
 
 def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
@@ -12,9 +13,9 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     NaN for measures that are no proportion, because a thousand resamples are too few
     for it, and from few images, whose number was chosen for one confidence level.
     """
-    measure = metrics.measures[one.measure]
+    measure = measure_named(one.measure)
     exact = measure.is_proportion
-    exact &= measure.single_ratio(one.curve.confusion[:1]) is not None
+    exact &= measure.single_ratio(one.counts) is not None
     if number == 1:
         return one.confidence_interval.low, one.confidence_interval.high
     if one.sampling is not None:
@@ -23,7 +24,7 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
         return math.nan, math.nan
     low, high = metrics.confidence_interval(
         one.levels,
-        one.curve.confusion,
+        one.counts,
         one.measure,
         one.threshold,
         1 - (1 - one.confidence_level) / number,

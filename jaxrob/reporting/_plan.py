@@ -7,9 +7,9 @@ import os
 import tomllib
 from typing import Annotated, Any
 
-from jaxrob import metrics
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.naming import named
+from jaxrob._assessment.document import MEASURE
 from jaxrob._codec import As, Integer, Number, Text, read
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import short
@@ -78,7 +78,7 @@ class Plan:
       digest: SHA-256 of the file's bytes, 64 hexadecimal digits.
       alterations: what may happen to the images, at least one.
       threshold: the lowest value of the measure that is accepted, in [0, 1].
-      measure: the quality measure, a name in `jaxrob.metrics.measures`.
+      measure: the quality measure's name, see `jaxrob.assess`.
       requirements: the requirements that each assessment must meet.
       half_width: the half width wanted for the robustness on the data set, from as few
         images as that takes, see `jaxrob.assess`; None if not given.
@@ -91,7 +91,7 @@ class Plan:
     digest: Annotated[str, Text("64 hexadecimal digits", "[0-9a-f]{64}")]
     alterations: tuple[PlannedAlteration, ...]
     threshold: Annotated[float, Number(at_least=0, at_most=1)]
-    measure: Annotated[str, Text(allowed=tuple(metrics.measures))] = "accuracy"
+    measure: Annotated[str, MEASURE] = "accuracy"
     requirements: tuple[Required, ...] = ()
     half_width: Annotated[float | None, Number(at_least=0, below=0.5)] = None
     budget: Annotated[int | None, Integer(at_least=1)] = None

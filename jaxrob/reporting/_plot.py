@@ -68,7 +68,7 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
     images = ""
     if assessment.sampling is not None:
         band = metrics.bands(
-            assessment.curve.confusion, assessment.measure, assessment.confidence_level
+            assessment.counts, assessment.measure, assessment.confidence_level
         )
         draw_band(axes, assessment.levels, *band, colour)
         images = f"; {images_at_levels(assessment)} images"

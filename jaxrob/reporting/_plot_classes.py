@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_names, checked_number
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._curve import select
 from jaxrob.reporting._axes import checked_axes, literal
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._style import LINES
@@ -40,15 +41,16 @@ def plot_confusion(
     Raises:
       ImportError: if matplotlib is missing.
       TypeError: if an argument has a wrong type.
-      ValueError: if the level lies outside the range, or the names are not as many as
-        the classes.
+      ValueError: if the level lies outside the range, the names are not as many as the
+        classes, or the curve is reduced and of more than 64 classes.
     """
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
     level = checked_number(
         "level", level, at_least=assessment.lower, at_most=assessment.upper
     )
     at = int(np.abs(assessment.levels - level).argmin())
-    counts = assessment.curve.confusion[at]
+    one = select(assessment.curve, np.array([at]), assessment.levels[[at]])
+    (counts,) = one.confusion
     if assessment.curve.alpha is None:
         counts = counts[:, :-1]
     names = _names(class_names, len(counts))

@@ -9,6 +9,7 @@ from jaxrob import metrics
 from jaxrob._arguments.checks import check_type, checked_names, checked_sequence
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics import wilson
+from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._axes import checked_axes, draw_band, frame, literal
 from jaxrob.reporting._few import images_at_levels
 from jaxrob.reporting._style import LINES, MOST_MARKS, THRESHOLD, common_threshold
@@ -34,22 +35,22 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
     """
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
     axes = checked_axes(axes)
-    confusion = assessment.curve.confusion
+    counts = assessment.curve.counts
     lines = {
         "accuracy": (
             assessment.curve.accuracy,
-            metrics.bands(confusion, "accuracy", assessment.confidence_level),
+            metrics.bands(counts, "accuracy", assessment.confidence_level),
         )
     }
     if assessment.curve.alpha is not None:
-        decided = confusion[..., :-1].sum((-2, -1))
+        total = counts.summed()
         lines["decided ratio"] = (
             assessment.decided_ratio,
-            wilson(decided, confusion.sum((-2, -1))),
+            wilson(total.decided, total.decided + total.unknown),
         )
         lines["effectiveness"] = (
             assessment.curve.effectiveness,
-            metrics.bands(confusion, "effectiveness", assessment.confidence_level),
+            metrics.bands(counts, "effectiveness", assessment.confidence_level),
         )
     for index, (name, (values, band)) in enumerate(lines.items()):
         line = _line(axes, assessment.levels, values, name, index, len(lines))
@@ -115,7 +116,7 @@ def plot_networks(
     axes.axvline(first.identity, color="0.35", linestyle=":", linewidth=1)
     images = dict.fromkeys(images_at_levels(one) for one in assessments)
     frame(axes, first, f"; {' or '.join(sorted(images, key=len))} images")
-    axes.set_ylabel(first.measure)
+    axes.set_ylabel(in_words(first.measure))
     axes.set_title(first.alteration, fontsize=10)
     axes.legend(fontsize=8)
     return axes

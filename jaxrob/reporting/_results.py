@@ -173,10 +173,10 @@ def sizes(assessment: Assessment) -> tuple[int, int]:
     """Returns the number of classes, and of the images that count."""
     curve = assessment.curve
     if assessment.sampling is not None:
-        return curve.confusion.shape[1], assessment.sampling.num_images
+        return curve.num_classes, assessment.sampling.num_images
     if isinstance(curve, Curve):
         return curve.num_classes, len(curve.labels)
-    return curve.confusion.shape[1], int(curve.confusion[0].sum())
+    return curve.num_classes, int(curve.counts.at(0).inputs.sum())
 
 
 def _check_together(results: Results) -> None:

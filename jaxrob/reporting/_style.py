@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.metrics._quality import in_words
 
 ACCEPTED, THRESHOLD = "#2a9d5c", "#c0392b"
 #: Margin between the range and the frame, as a share of either, so that the frame does
@@ -46,7 +47,8 @@ def axis_label(quantity: str, unit: str) -> str:
 
 def value_label(one: Assessment) -> str:
     """Returns the measure's name, and says if the labels are pseudo-labels."""
-    return f"{one.measure} (own answers)" if one.is_stability else one.measure
+    measure = in_words(one.measure)
+    return f"{measure} (own answers)" if one.is_stability else measure
 
 
 def common_threshold(assessments: Sequence[Assessment]) -> float | None:

@@ -10,6 +10,7 @@ from jaxrob._arguments.checks import checked_sequence
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
+from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._corruptions import lines as corruption_lines
 from jaxrob.reporting._excursions import excursions
@@ -213,9 +214,9 @@ def _endings(samplings: Sequence[Sampling]) -> dict[str, str]:
 def _condition(assessment: Assessment) -> str:
     alpha = assessment.curve.alpha
     if assessment.scores is not None:
-        return f"{assessment.measure} scored by {assessment.scores.settings}"
+        return f"{in_words(assessment.measure)} scored by {assessment.scores.settings}"
     unknown = "" if alpha is None else f", unknown by alpha = {alpha:g}"
-    return f"{assessment.measure} >= {assessment.threshold:g}{unknown}"
+    return f"{in_words(assessment.measure)} >= {assessment.threshold:g}{unknown}"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -108,7 +108,8 @@ def evaluation(
     before = preparing(images, index, key, alteration, over)
     prepared = shapes_of(before.lower().out_info, split)
     levels = np.linspace(alteration.lower, alteration.upper, num_levels)
-    block = placed, prepared, index, key
+    labels = jax.ShapeDtypeStruct((number,), np.int32, sharding=split)
+    block = placed, prepared, index, labels, key
     at_levels = answering(*block, levels, num_levels, alteration, over)
     in_turn = levels_are_sequential(image_shape, over)
     at_once = number if in_turn else number * num_levels

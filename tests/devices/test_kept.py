@@ -61,6 +61,20 @@ def test_an_assessment_reads_each_block_once(settings, monkeypatch, tmp_path):
     )
 
 
+def test_a_block_that_is_kept_leaves_the_others_in_their_places(monkeypatch, tmp_path):
+    np.save(tmp_path / "images.npy", IMAGES)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    expected = assess(jaxrob.Dataset(IMAGES, LABELS), batch_size=30)
+    keep = Kept.keep
+
+    def only_the_second(kept, name, tree):
+        return name[-1] == 30 and keep(kept, name, tree)
+
+    monkeypatch.setattr(Kept, "keep", only_the_second)
+    found = assess(jaxrob.Dataset(mapped, LABELS), batch_size=30)
+    np.testing.assert_array_equal(found.curve.predicted, expected.curve.predicted)
+
+
 class Batches:
     """The images in batches that are written into the same array."""
 

@@ -658,6 +658,18 @@ def test_picture_folder(run_anew, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_many_classes(run):
+    code, out, err = run(
+        "many_classes.py", "--num_classes=70", "--num_images=300", "--num_levels=3"
+    )
+    assert code == 0, err
+    # Three levels of 70 classes, four counts of 8 bytes each.
+    assert f"counts: {3 * 70 * 4 * 8 / 1e6:.2f} MB; a confusion: 0 MB" in out
+    measures = re.findall(r"confidence_interval of (\w+): [\d.]+ s", out)
+    assert measures == [*jaxrob.metrics.measures]
+    assert "report as HTML" in out and "its mean difference: " in out
+
+
 @pytest.mark.parametrize("name", ["interval_coverage", "interval_coverage_check"])
 def test_interval_coverage(run, tmp_path, name):
     code, out, err = run(

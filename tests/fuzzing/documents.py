@@ -54,12 +54,13 @@ HEADER = {"kind": "answers"}
 
 
 def journal_target():
-    lines = [{"format": "jaxrob journal 1"} | HEADER]
+    lines = [{"format": "jaxrob journal 2"} | HEADER]
     for start in (0, 10):
         answers = {
             "predicted": random_values.integers(0, 3, (2, 10)).astype("<i4"),
             "confidence": random_values.random((2, 10)).astype("<f4"),
             "uncertainty": random_values.random((2, 10)).astype("<f4"),
+            "rank": random_values.integers(0, 3, (2, 10)).astype("<i4"),
         }
         record = {"alteration": SHIFT.description, "start": start}
         record["levels"] = packed(np.array([0.0, 0.5]))
@@ -76,7 +77,8 @@ def journal_target():
             assert isinstance(answers, Answers)
             assert all(part.shape == (20,) for part in answers)
             assert set(answers.predicted.tolist()) <= {0, 1, 2}
-            for part in answers[1:]:
+            assert set(answers.rank.tolist()) <= {0, 1, 2}
+            for part in answers[1:3]:
                 assert ((part >= 0) & (part <= 1.001)).all()
 
     return Target("journal", lines_seeds(lines), read, check)
@@ -94,7 +96,7 @@ def roma_target():
         indices = np.arange(first, first + number, dtype=np.uint32)
         return {"indices": packed(indices), "fields": arrays}
 
-    lines = [{"format": "jaxrob journal 1"} | HEADER, record(0, 256), record(256, 44)]
+    lines = [{"format": "jaxrob journal 2"} | HEADER, record(0, 256), record(256, 44)]
     images = np.zeros((300, 1), np.float32)
     inputs = Inputs(images, np.arange(300, dtype=np.uint32), np.zeros(300, np.int32))
 

@@ -241,7 +241,7 @@ def test_a_thousand_classes():
         (some_counts(2)[..., :2], "f1", r"shape \[L, K, K \+ 1\]"),
         (np.ones((1, 1, 2), int), "recall", "at least 2 classes"),
         (some_counts(2) / 2, "f1", "of integers; got ndarray of float64"),
-        (-some_counts(2), "accuracy", "confusion must be at least 0; got -"),
+        (-some_counts(2), "accuracy", "counts must be at least 0; got -"),
         (0 * some_counts(2), "effectiveness", "at least one input at each level"),
     ],
 )

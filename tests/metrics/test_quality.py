@@ -267,5 +267,5 @@ def test_wrong_confusions(wrong):
         *metrics.per_class.values(),
     )
     for function in functions:
-        with pytest.raises((TypeError, ValueError), match="confusion must "):
+        with pytest.raises((TypeError, ValueError), match="counts must "):
             function(wrong)

@@ -234,7 +234,7 @@ def test_sizes_are_by_default_those_that_the_library_takes():
     mesh = Mesh(np.array(jax.devices()[:1]), ("images",))
     found = steps.evaluation(without_values(), SHAPE, BRIGHTNESS, mesh=mesh).step
     assert found.passes == 1024 * 16
-    np.testing.assert_array_equal(found.args[4], np.linspace(-0.5, 0.5, 16, dtype="f"))
+    np.testing.assert_array_equal(found.args[5], np.linspace(-0.5, 0.5, 16, dtype="f"))
     assert steps.attack(without_values(), SHAPE, mesh=mesh).rows == 16
     assert steps.roma(without_values(), SHAPE, mesh=mesh).passes == 64 * 1000
 
@@ -280,7 +280,8 @@ def test_what_was_looked_at_runs():
     data, index = dataset(), np.arange(NUMBER, dtype=np.uint32)
     prepared = run(found.preparation, data.images, index, jax.random.key(0))
     here = dataclasses.replace(found.step.args[0], variables=VARIABLES)
-    answers = run(found.step, here, prepared, index, jax.random.key(0))
+    labels = np.asarray(data.labels, np.int32)
+    answers = run(found.step, here, prepared, index, labels, jax.random.key(0))
     curve = jaxrob.evaluate(classifier(), data, BRIGHTNESS, [-0.5, 0.5])
     np.testing.assert_array_equal(answers.predicted, curve.predicted)
 

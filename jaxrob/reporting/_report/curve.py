@@ -9,8 +9,9 @@ from markupsafe import Markup
 
 from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import Curve
+from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._identity.digest import digest
+from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._few import (
     confidence_text,
     ending_text,
@@ -199,7 +200,7 @@ def alteration(
       side: the side to which they are reduced.
       joint: the interval that holds together with all others of the report.
     """
-    inputs = one.curve.confusion[0].sum(-1)
+    inputs = one.curve.counts.at(0).inputs
     if one.sampling is not None:
         inputs[:] = 0  # Of single classes nothing is known.
     worst = int(np.nanargmin(np.where(np.isnan(one.values), np.inf, one.values)))
@@ -219,7 +220,7 @@ def alteration(
         settings=_settings(one),
         digest=digest([ascii(provenance)]) if isinstance(provenance, str) else "",
         condition=_condition(one),
-        measure=one.measure,
+        measure=in_words(one.measure),
         what="stability" if one.is_stability else "robustness",
         robustness=_robustness(one),
         level_error=_level_error(one),
@@ -242,7 +243,7 @@ def alteration(
         spread=_spread(one, per_class, len(classes) < (inputs > 0).sum()),
         worst_class=_worst_class(one, names, inputs, per_class),
         bad_unaltered=_bad_unaltered(one, names, inputs),
-        confusions=_confusions(one.curve.confusion[worst], names),
+        confusions=_confusions(one, worst, names),
         failures=failures,
         first_failures=first,
         num_failures=num_failures,
@@ -275,8 +276,9 @@ def _words(one: Assessment, name: str) -> str:
 
 def _condition(one: Assessment) -> str:
     if one.scores is not None:
-        return f"each level counts as much as its {one.measure} scores"
-    return f"{one.measure} of at least {percent(one.threshold, 4).replace('.0000', '')}"
+        return f"each level counts as much as its {in_words(one.measure)} scores"
+    least = percent(one.threshold, 4).replace(".0000", "")
+    return f"{in_words(one.measure)} of at least {least}"
 
 
 def _robustness(one: Assessment) -> str:
@@ -401,7 +403,7 @@ def _undecided(one: Assessment) -> str:
             "of the images are decided."
         )
     if one.is_of_decided:
-        text += f" The {one.measure} is that of the decided images alone."
+        text += f" The {in_words(one.measure)} is that of the decided images alone."
     return text + _first_unknown(one)
 
 
@@ -428,11 +430,11 @@ def _first_unknown(one: Assessment) -> str:
 
 
 def _figure(one: Assessment) -> Markup:
-    low, high = metrics.bands(one.curve.confusion, one.measure, one.confidence_level)
+    low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     known = ~np.isnan(one.values)
     lines = [
         svg.Line(
-            one.measure,
+            in_words(one.measure),
             one.levels[known],
             one.values[known],
             low[known],
@@ -446,7 +448,7 @@ def _figure(one: Assessment) -> Markup:
     return svg.curves(
         lines,
         (one.lower, one.upper),
-        alt=f"{one.measure} over the level of {short(one.alteration)}: "
+        alt=f"{in_words(one.measure)} over the level of {short(one.alteration)}: "
         f"{_robustness(one)} of the range is accepted",
         x_label=axis_label(f"level of {short(one.alteration)}", one.unit)
         + f"; {images_at_levels(one)} images each",
@@ -555,7 +557,8 @@ def _lowest_class(one: Assessment, names: Sequence[str], worst: int) -> str:
     if lowest[at] == lowest[worst]:
         return ""
     value = percent(lowest[at])
-    return f"The lowest {one.measure} of a class is {value}, of “{short(names[at])}”."
+    measure = in_words(one.measure)
+    return f"The lowest {measure} of a class is {value}, of “{short(names[at])}”."
 
 
 def _bad_unaltered(one: Assessment, names: Sequence[str], inputs: np.ndarray) -> str:
@@ -576,21 +579,39 @@ def _bad_unaltered(one: Assessment, names: Sequence[str], inputs: np.ndarray) ->
     )
 
 
-def _confusions(counts: np.ndarray, names: Sequence[str]) -> tuple[Confusion, ...]:
-    """Returns the most frequent wrong answers in a level's counts, `[K, K + 1]`."""
-    wrong = counts[:, :-1].copy()
-    np.fill_diagonal(wrong, 0)
-    flat = wrong.ravel()
-    some = np.flatnonzero(flat)
-    most = some[np.argsort(-flat[some], kind="stable")][:_MOST_CONFUSIONS]
-    totals = counts.sum(-1)
-    found = []
-    for place in map(int, most):
-        label, answer = place // len(wrong), place % len(wrong)
-        images = f"{flat[place]:,} of {totals[label]:,}"
-        pair = short(names[label], 40), short(names[answer], 40)
-        found.append(Confusion(*pair, images))
-    return tuple(found)
+def _confusions(
+    one: Assessment, index: int, names: Sequence[str]
+) -> tuple[Confusion, ...]:
+    """Returns the most frequent wrong answers at a level; none where not known."""
+    labels, answers, images = _wrong_answers(one.curve, index)
+    totals = one.curve.counts.at(index).inputs
+    return tuple(
+        Confusion(
+            short(names[int(labels[place])], 40),
+            short(names[int(answers[place])], 40),
+            f"{images[place]:,} of {totals[labels[place]]:,}",
+        )
+        for place in np.argsort(-images, kind="stable")[:_MOST_CONFUSIONS].tolist()
+    )
+
+
+def _wrong_answers(
+    curve: Curve | ReducedCurve, index: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the labels, answers and numbers of wrong answers at a level, `[C]`."""
+    if curve.counts.confusion is not None:
+        wrong = curve.counts.confusion[index, :, :-1].copy()
+        np.fill_diagonal(wrong, 0)
+        labels, answers = np.nonzero(wrong)
+        return labels, answers, wrong[labels, answers]
+    if isinstance(curve, ReducedCurve):
+        none = np.zeros(0, int)
+        return none, none, none
+    answers = curve.predicted[index]
+    wrong = (answers != curve.labels) & ~curve.unknown[index]
+    pairs = curve.labels[wrong].astype(np.int64) * curve.num_classes + answers[wrong]
+    pairs, images = np.unique(pairs, return_counts=True)
+    return *np.divmod(pairs, curve.num_classes), images
 
 
 def _failures(
@@ -641,7 +662,7 @@ def _rows(one: Assessment) -> tuple[Level, ...]:
     The selection is evenly spaced, and has both ends, the identity, the lowest value,
     and both sides of crossings.
     """
-    low, high = metrics.bands(one.curve.confusion, one.measure, one.confidence_level)
+    low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     last = len(one.levels) - 1
     picked = set(np.linspace(0, last, min(_MOST_ROWS, last + 1)).round().astype(int))
     picked |= set(np.flatnonzero(one.levels == one.identity))
@@ -655,7 +676,7 @@ def _rows(one: Assessment) -> tuple[Level, ...]:
             interval(low[index], high[index]),
             percent(one.decided_ratio[index]),
             _is_accepted(one, index),
-            f"{int(one.curve.confusion[index].sum()):,}",
+            f"{int(one.curve.counts.at(index).inputs.sum()):,}",
         )
         for index in sorted(int(index) for index in picked)
     )

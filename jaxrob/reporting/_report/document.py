@@ -8,6 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._corruptions import corruptions, means, severity, share
 from jaxrob.reporting._excursions import excursions
 from jaxrob.reporting._joint import joint_interval
@@ -351,12 +352,13 @@ def _sides(results: Sequence[Results], names: Sequence[str]) -> tuple[Side, ...]
         if len(group) < 2:
             continue
         first = group[0][1]
+        said = in_words(measure)
         figure = svg.curves(
             [svg.Line(short(name, 40), one.levels, one.values) for name, one in group],
             (lower, upper),
-            alt=f"{measure} of {len(group)} networks over the level of {short(title)}",
+            alt=f"{said} of {len(group)} networks over the level of {short(title)}",
             x_label=axis_label(f"level of {short(title)}", unit),
-            y_label=measure,
+            y_label=said,
             threshold=common_threshold([one for _, one in group]),
             identity=first.identity,
         )

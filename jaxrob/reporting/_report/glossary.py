@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.metrics._quality import top_k
 from jaxrob.reporting._level import level_of
 from jaxrob.reporting._results import Results
 
@@ -46,6 +47,14 @@ def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
     ]
     if any(one.measure == "accuracy" for one in ones):
         words.append(("accuracy", "the share of images that are answered right"))
+    for k in sorted({top_k(one.measure) or 0 for one in ones} - {0}):
+        words.append(
+            (
+                f"top-{k} accuracy",
+                f"the share of images whose right class is among the {k} that the "
+                "network holds most probable",
+            )
+        )
     words += [
         (
             f"{level_of(ones)} interval, {level_of(ones)} band",

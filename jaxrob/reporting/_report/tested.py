@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._plan import Plan, PlannedAlteration
 from jaxrob.reporting._report.text import counted, number, percent, short
 from jaxrob.reporting._report.verdict import is_as_planned, written
@@ -50,7 +51,7 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
     """Describes what was tested of one network."""
     sources = [one.provenance for one in results.assessments]
     counts = [
-        one.curve.confusion[0].sum(-1)
+        one.curve.counts.at(0).inputs
         for one in results.assessments
         if one.sampling is None
     ]
@@ -94,7 +95,7 @@ def plan_facts(results: Results) -> PlanFacts | None:
             ("plan's digest (SHA-256)", plan.digest),
             ("plan's name", plan.name),
             ("date written in the plan", str(plan.date)),
-            ("accepted", f"{plan.measure} of at least {least}"),
+            ("accepted", f"{in_words(plan.measure)} of at least {least}"),
             ("required", required),
             *few,
         ),
@@ -114,7 +115,7 @@ def plan_facts(results: Results) -> PlanFacts | None:
 def class_names(results: Results) -> tuple[str, ...]:
     """Returns the classes' names, or "class 0" and so on if none were given."""
     for one in results.assessments:
-        number = one.curve.confusion.shape[1]
+        number = one.curve.num_classes
         break
     else:
         number = _classes_elsewhere(results)
@@ -242,10 +243,12 @@ def _differences(results: Results, plan: Plan) -> list[str]:
         if key not in wanted:
             found.append(f"{one.alteration} was assessed but is not in the plan.")
         if one.threshold != plan.threshold or one.measure != plan.measure:
+            ours, planned = (
+                f"{in_words(each.measure)} of at least {number(each.threshold)}"
+                for each in (one, plan)
+            )
             found.append(
-                f"{one.alteration}: accepted was {one.measure} of at least "
-                f"{number(one.threshold)}, the plan says {plan.measure} of at least "
-                f"{number(plan.threshold)}."
+                f"{one.alteration}: accepted was {ours}, the plan says {planned}."
             )
         if plan.wants_few and not _is_few_as_planned(plan, one):
             found.append(

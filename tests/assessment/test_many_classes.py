@@ -1,0 +1,191 @@
+"""Above 64 classes counts take the place of the confusion, everywhere."""
+
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import alterations, metrics, reporting, strategies
+from jaxrob.metrics import _counts
+
+NUM_CLASSES = 100
+NOISE = alterations.gaussian_noise(0.0, 0.2)
+
+
+def logits(variables, images):
+    pixels = images.reshape(len(images), -1)
+    return 20 * (pixels @ variables["kernel"] + variables["bias"])
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Returns a linear network, and images around its classes' prototypes."""
+    rng = np.random.default_rng(0)
+    prototypes = rng.random((NUM_CLASSES, 16), np.float32)
+    variables = {
+        "kernel": jnp.asarray(2 * prototypes.T),
+        "bias": -jnp.square(prototypes).sum(1),
+    }
+    labels = np.arange(500, dtype=np.int32) % NUM_CLASSES
+    images = prototypes[labels] + 0.1 * rng.standard_normal((500, 16), np.float32)
+    data = jaxrob.Dataset(np.clip(images, 0, 1).reshape(-1, 4, 4, 1), labels)
+    return jaxrob.Classifier(logits, variables), data
+
+
+@pytest.fixture(scope="module")
+def assess(world):
+    @functools.cache
+    def call(measure="accuracy", **settings):
+        about = {"threshold": 0.7, "measure": measure}
+        about["strategy"] = strategies.Uniform(5)
+        return jaxrob.assess(*world, NOISE, key=jax.random.key(0), **about, **settings)
+
+    return call
+
+
+def test_reduced_counts_need_no_confusion(assess, monkeypatch):
+    whole = assess()
+
+    def fail(*arguments):
+        raise AssertionError("a confusion of 100 classes")
+
+    monkeypatch.setattr(_counts, "count_pairs", fail)
+    # 500 images in blocks of 64: the counts are sums over blocks.
+    reduced = assess(reduced=True, batch_size=64)
+    assert reduced.curve.counts.confusion is None
+    for part, other in zip(reduced.curve.counts[:4], whole.curve.counts):
+        np.testing.assert_array_equal(part, other)
+    assert reduced.robustness == whole.robustness
+    assert reduced.confidence_interval == whole.confidence_interval
+    with pytest.raises(ValueError, match="confusion is not kept above 64 .*reduced=F"):
+        _ = reduced.curve.confusion
+    with pytest.raises(ValueError, match="confusion is not kept above 64 classes"):
+        reporting.plot_confusion(reduced, 0.1)
+    assert "most frequent wrong" not in reporting.to_markdown([_results(reduced)])
+
+
+def test_the_confusion_is_that_of_the_answers(assess):
+    curve = assess().curve
+    expected = np.zeros((5, NUM_CLASSES, NUM_CLASSES + 1), np.int64)
+    for table, answers in zip(expected, curve.predicted):
+        np.add.at(table, (curve.labels, answers), 1)
+    np.testing.assert_array_equal(curve.confusion, expected)
+
+
+@pytest.mark.parametrize("measure", ["accuracy", "precision", "recall", "f1"])
+def test_documents_hold_counts(assess, measure):
+    whole = assess(measure)
+    for answers in (True, False):
+        text = whole.to_json(answers=answers)
+        document = json.loads(text)
+        assert "confusion" not in document
+        assert document["counts"] == {
+            name: getattr(whole.curve.counts, name).tolist()
+            for name in ("correct", "decided", "given", "unknown")
+        }
+        again = jaxrob.Assessment.from_json(text)
+        assert isinstance(again.curve, jaxrob.Curve) == answers
+        assert again.to_json() == text
+        assert again.confidence_interval == whole.confidence_interval
+        np.testing.assert_array_equal(
+            again.robustness_per_class, whole.robustness_per_class
+        )
+
+
+def changed(text, change):
+    document = json.loads(text)
+    change(document)
+    return json.dumps(document)
+
+
+def to_confusion(document):
+    del document["counts"]
+    document["confusion"] = np.ones((5, 100, 101), int).tolist()
+
+
+CHANGES = {
+    "another count": (
+        lambda one: one["counts"]["correct"][0].__setitem__(0, 6),
+        "counts",
+    ),
+    "impossible counts": (
+        lambda one: one["counts"]["given"][0].__setitem__(0, 99),
+        "counts",
+    ),
+    "a part missing": (lambda one: one["counts"].pop("given"), "counts lacks 'given'"),
+    "no counts": (lambda one: one.pop("counts"), "either confusion or counts"),
+    "a confusion": (to_confusion, "confusion must be there up to 64 classes"),
+    "null": (lambda one: one.update(counts=None), "counts must be an object"),
+    "too many inputs": (
+        lambda one: [
+            one["counts"][name].__setitem__(0, [2**53] * NUM_CLASSES)
+            for name in ("correct", "decided", "given")
+        ],
+        "counts must be of fewer inputs",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("answers", [True, False])
+def test_documents_of_wrong_counts(assess, change, message, answers):
+    text = assess().to_json(answers=answers)
+    with pytest.raises(ValueError, match=message):
+        jaxrob.Assessment.from_json(changed(text, change))
+
+
+def test_few_images_are_counted_alike(assess):
+    whole, few = assess(), assess(half_width=0.0)
+    text = few.to_json()
+    assert jaxrob.Assessment.from_json(text).to_json() == text
+    assert few.robustness == whole.robustness
+    counts = few.curve.counts
+    assert counts.confusion is None
+    np.testing.assert_array_equal(counts.inputs.sum(1), few.sampling.seen)
+    all_seen = few.sampling.seen == 500
+    np.testing.assert_array_equal(
+        counts.given[all_seen], whole.curve.counts.given[all_seen]
+    )
+
+
+def test_reports_show_the_worst_classes(assess):
+    whole = assess(measure="recall")
+    text = reporting.to_markdown([_results(whole)])
+    html = reporting.to_html([_results(whole)])
+    assert len(html) < 200_000
+    # Ten rows, and how many there are.
+    assert (
+        len(
+            [
+                line
+                for line in text.splitlines()
+                if line.startswith("| class ") and "%" in line
+            ]
+        )
+        == 10
+    )
+    assert "100" in text
+    worst = int(np.argmin(whole.values))
+    wrong = whole.curve.confusion[worst, :, :-1].copy()
+    np.fill_diagonal(wrong, 0)
+    label, answer = np.unravel_index(wrong.argmax(), wrong.shape)
+    count, total = wrong.max(), whole.curve.counts.inputs[worst, label]
+    assert f"“class {label}” taken for “class {answer}” ({count} of {total})" in text
+    assert reporting.plot_confusion(whole, 0.1) is not None
+
+
+def test_comparisons_and_corruption_errors_take_counts(assess, world):
+    one = assess()
+    found = jaxrob.compare(one, one)
+    assert found.difference == 0 and found.p_value == 1
+    bare = jaxrob.ReducedCurve(one.levels, one.curve.confusion)
+    assert bare.counts.confusion is None
+    np.testing.assert_array_equal(bare.accuracy, metrics.accuracy(one.curve.confusion))
+
+
+def _results(one):
+    return reporting.Results("linear", None, (one,))

@@ -1,0 +1,286 @@
+"""Top-k accuracy, beside NumPy's stable order of the classes and scikit-learn."""
+
+import dataclasses
+import json
+import zlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.metrics import top_k_accuracy_score
+
+import jaxrob
+from jaxrob import alterations, metrics, reporting, strategies
+
+NUM_CLASSES, NUM_IMAGES = 12, 90
+RNG = np.random.default_rng(0)
+KERNEL = RNG.standard_normal((16, NUM_CLASSES)).astype(np.float32)
+# The logits of two classes are always equal.
+KERNEL[:, 7] = KERNEL[:, 3]
+IMAGES = np.float32(RNG.random((NUM_IMAGES, 4, 4, 1)))
+DARKER = alterations.brightness(-0.9, 0.0)
+LEVELS = np.array([-0.9, -0.5, 0.0])
+
+
+def logits(kernel, images):
+    return (images.reshape(len(images), -1) - 0.5) @ kernel
+
+
+# Half of the labels are the network's own answers.
+LABELS = np.where(
+    RNG.random(NUM_IMAGES) < 0.5,
+    logits(KERNEL, IMAGES).argmax(1),
+    RNG.integers(NUM_CLASSES, size=NUM_IMAGES),
+).astype(np.int32)
+CLASSIFIER = jaxrob.Classifier(logits, jnp.asarray(KERNEL))
+DATA = jaxrob.Dataset(IMAGES, LABELS)
+
+
+def ranks_of(scores, labels):
+    """Returns each label's place in the stable order of the scores, from 0."""
+    order = np.argsort(-scores, axis=-1, kind="stable")
+    return (order == labels[:, None]).argmax(-1)
+
+
+def scores_at(level):
+    return logits(KERNEL, np.clip(IMAGES * np.float32(1 + level), 0, 1))
+
+
+@pytest.fixture(scope="module")
+def curve():
+    return jaxrob.evaluate(CLASSIFIER, DATA, DARKER, LEVELS)
+
+
+def assess(measure="top5_accuracy", classifier=CLASSIFIER, **settings):
+    settings = {"strategy": strategies.Uniform(5)} | settings
+    return jaxrob.assess(classifier, DATA, DARKER, 0.4, measure, **settings)
+
+
+def test_ranks_are_places_in_the_stable_order(curve):
+    expected = np.stack([ranks_of(scores_at(level), LABELS) for level in LEVELS])
+    np.testing.assert_array_equal(curve.rank, expected)
+    assert curve.rank.dtype == curve.predicted.dtype == np.int16
+    np.testing.assert_array_equal(curve.rank == 0, curve.predicted == LABELS)
+
+
+@pytest.mark.parametrize("k", [2, 5, 10, 11])
+def test_values_are_scikit_learns(curve, k):
+    name = f"top{k}_accuracy"
+    found = metrics.top_k_accuracy(curve.counts_for(name), k)
+    # Places, since ties are broken otherwise there.
+    orders = [np.argsort(-scores_at(level), kind="stable") for level in LEVELS]
+    scores = [-np.argsort(order) for order in orders]
+    expected = [
+        top_k_accuracy_score(LABELS, one, k=k, labels=range(NUM_CLASSES))
+        for one in scores
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+    inputs = np.full(3, NUM_IMAGES)
+    right = np.round(found * NUM_IMAGES).astype(int)
+    np.testing.assert_array_equal(
+        metrics.bands(curve.counts_for(name), name), metrics.wilson(right, inputs)
+    )
+
+
+def test_samples_are_ranked_by_their_mean_probabilities():
+    kernels = jnp.asarray(RNG.standard_normal((3, 16, NUM_CLASSES)), jnp.float32)
+
+    def sampled(kernels, images):
+        return jnp.einsum("bp,spk->sbk", images.reshape(len(images), -1), kernels)
+
+    classifier = jaxrob.Classifier(sampled, kernels)
+    (ranks,) = jaxrob.evaluate(classifier, DATA, DARKER, [0.0]).rank
+    mean = np.asarray(jax.nn.softmax(sampled(kernels, IMAGES), -1)).mean(0)
+    np.testing.assert_array_equal(ranks, ranks_of(mean, LABELS))
+
+
+def test_a_network_on_the_host_has_the_same_ranks(curve):
+    host = jaxrob.Classifier.from_host(
+        lambda images: logits(KERNEL, np.asarray(images)), NUM_CLASSES
+    )
+    found = jaxrob.evaluate(host, DATA, DARKER, LEVELS, batch_size=32)
+    np.testing.assert_array_equal(found.rank, curve.rank)
+
+
+def test_unknown_answers_count_as_for_accuracy(curve):
+    careful = curve.with_unknown(0.2)
+    unknown = careful.unknown
+    assert 0 < unknown.sum() < unknown.size
+    found = metrics.measures["accuracy"](careful.counts)
+    top = metrics.top_k_accuracy(careful.counts, 3)
+    for row in range(len(LEVELS)):
+        decided = ~unknown[row]
+        right = (careful.rank[row] < 3) & decided
+        assert top[row] == (right.sum() / decided.sum() if decided.any() else 1)
+    assert (top >= found).all()
+    none = curve.with_unknown(1.0)
+    np.testing.assert_array_equal(metrics.top_k_accuracy(none.counts, 3), 1)
+
+
+@pytest.mark.parametrize("k", [3, 11])
+def test_every_search_finds_the_same(k):
+    name = f"top{k}_accuracy"
+    whole = assess(name)
+    expected = [
+        np.mean(ranks_of(scores_at(level), LABELS) < k) for level in whole.levels
+    ]
+    np.testing.assert_array_equal(whole.values, expected)
+    few = assess(name, half_width=0.0)
+    assert few.robustness == whole.robustness
+    certain = assess(name, curtail=True)
+    np.testing.assert_array_equal(certain.sampling.sides, few.sampling.sides)
+    for strategy in (strategies.ASAP(), strategies.Quadrature()):
+        one = assess(name, strategy=strategy)
+        assert 0 <= one.robustness <= 1 and one.measure == name
+    for one in (whole, few, certain):
+        text = one.to_json()
+        assert jaxrob.Assessment.from_json(text).to_json() == text
+
+
+def test_reduced_curves_and_documents_keep_ten_ranks():
+    whole, reduced = assess(), assess(reduced=True, batch_size=32)
+    np.testing.assert_array_equal(reduced.values, whole.values)
+    assert reduced.confidence_interval == whole.confidence_interval
+    np.testing.assert_array_equal(
+        reduced.robustness_per_class, whole.robustness_per_class
+    )
+    assert reduced.curve.counts.ranks.shape == (5, NUM_CLASSES, 10)
+    for one in (whole, reduced, assess("top11_accuracy")):
+        text = one.to_json(answers=False)
+        again = jaxrob.Assessment.from_json(text)
+        np.testing.assert_array_equal(again.values, one.values)
+        assert again.to_json() == text
+    document = json.loads(whole.to_json())
+    assert "ranks" not in document and "rank" in document["answers"]
+    again = jaxrob.Assessment.from_json(whole.to_json())
+    np.testing.assert_array_equal(again.curve.rank, whole.curve.rank)
+
+
+def test_a_journal_keeps_the_ranks(tmp_path, curve):
+    path = tmp_path / "journal"
+    for _ in range(2):
+        found = jaxrob.evaluate(CLASSIFIER, DATA, DARKER, LEVELS, journal=path)
+        np.testing.assert_array_equal(found.rank, curve.rank)
+        assert len(path.read_bytes().splitlines()) == 2
+    older = path.read_bytes().replace(b"jaxrob journal 2", b"jaxrob journal 1")
+    first, *rest = older.splitlines(keepends=True)
+    text = first.split(b" ", 1)[1].rstrip(b"\n")
+    path.write_bytes(b"%08x %s\n" % (zlib.crc32(text), text) + b"".join(rest))
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="format 'jaxrob journal 1', .*another path"):
+        jaxrob.evaluate(CLASSIFIER, DATA, DARKER, LEVELS, journal=path)
+    assert path.read_bytes() == before
+
+
+def test_pseudo_labels_are_ranked_by_the_networks_own_answers():
+    bare = jaxrob.Dataset(IMAGES)
+    found = jaxrob.assess(
+        CLASSIFIER, bare, DARKER, 0.5, "top3_accuracy", strategy=strategies.Uniform(3)
+    )
+    assert found.is_stability and found.values[-1] == 1
+    own = scores_at(0.0).argmax(1)
+    expected = np.mean(ranks_of(scores_at(-0.9), own) < 3)
+    assert found.values[0] == expected
+
+
+def test_a_paired_comparison_is_of_the_images_within_k():
+    noise = np.random.default_rng(1).standard_normal(KERNEL.shape)
+    other = jaxrob.Classifier(logits, jnp.asarray(KERNEL + 0.3 * np.float32(noise)))
+    ones = [assess(), assess(classifier=other)]
+    found = jaxrob.compare(*ones)
+    np.testing.assert_allclose(found.level_difference, ones[0].values - ones[1].values)
+    # As of the accuracy of networks whose answers are right within k.
+    right = [np.where(one.curve.rank < 5, LABELS, (LABELS + 1) % 12) for one in ones]
+    accurate = [
+        dataclasses.replace(
+            one,
+            measure="accuracy",
+            curve=dataclasses.replace(
+                one.curve, predicted=predicted.astype(np.int16), rank=None
+            ),
+        )
+        for one, predicted in zip(ones, right)
+    ]
+    expected = jaxrob.compare(*accurate)
+    for name in ("difference", "p_value", "mean_difference", "mean_p_value"):
+        assert getattr(found, name) == getattr(expected, name)
+    sequential = jaxrob.compare_sequentially(
+        CLASSIFIER, other, DATA, DARKER, 0.4, "top5_accuracy", half_width=0.1
+    )
+    low, high = sequential.dataset_interval
+    assert low <= ones[0].robustness - ones[1].robustness <= high or high - low <= 0.2
+
+
+def test_reports_say_it_in_words():
+    one = assess()
+    results = reporting.Results("net", None, (one,))
+    for text in (
+        reporting.to_markdown([results]),
+        reporting.to_html([results]),
+        reporting.table([one]),
+        reporting.plot(one).get_ylabel(),
+    ):
+        assert "top-5 accuracy" in text and "top5_accuracy" not in text
+
+
+def scores_only():
+    return jaxrob.Classifier(logits, jnp.asarray(KERNEL), outputs="scores")
+
+
+WRONG = {
+    "as many as classes": ({"measure": "top12_accuracy"}, "fewer ranks .* 12"),
+    "more": ({"measure": "top999999999_accuracy"}, "fewer ranks"),
+    "few images": ({"measure": "top12_accuracy", "half_width": 0.1}, "fewer ranks"),
+    "one": ({"measure": "top1_accuracy"}, "measure must be one of"),
+    "none": ({"measure": "top0_accuracy"}, "measure must be one of"),
+    "negative": ({"measure": "top-5_accuracy"}, "measure must be one of"),
+    "a zero before": ({"measure": "top05_accuracy"}, "measure must be one of"),
+    "other digits": ({"measure": "top٥_accuracy"}, "measure must be one of"),
+    "its end": ({"measure": "top5_accuracy\n"}, "measure must be one of"),
+    "a number": ({"measure": 5}, "measure must be one of"),
+    "scores": ({"classifier": scores_only()}, 'outputs="scores" only the largest'),
+    "reduced": ({"measure": "top11_accuracy", "reduced": True}, "go with reduced"),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_requests(given, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        assess(**given)
+
+
+def test_scores_have_no_ranks():
+    curve = jaxrob.evaluate(scores_only(), DATA, DARKER, LEVELS)
+    assert curve.rank is None and curve.counts.ranks is None
+    with pytest.raises(ValueError, match="these have none"):
+        metrics.top_k_accuracy(curve.counts, 2)
+    reduced = jaxrob.evaluate(scores_only(), DATA, DARKER, LEVELS, reduced=True)
+    assert reduced.counts.ranks is None
+
+
+def test_wrong_ranks(curve):
+    fields = [getattr(curve, name) for name in curve.__dataclass_fields__]
+    for rank, message in (
+        (curve.rank * 0, "rank must be 0 where predicted"),
+        (curve.rank % 11 + 1, "rank must be 0 where"),
+        (np.where(curve.rank == 11, 12, curve.rank), r"rank must lie in \[0, 11\]"),
+        (curve.rank[:2], "rank must have the shape"),
+        (curve.rank / 1, "rank must be an array"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            jaxrob.Curve(*fields[:-1], rank)
+    counts = curve.counts
+    for ranks, message in (
+        (counts.ranks[..., 1:], "at rank 0"),
+        (counts.ranks[:, :, :, None], "counts.ranks must have the shape"),
+        (np.concatenate([counts.ranks] * 2, -1), "must not add up"),
+        (-counts.ranks, "counts.ranks must be at least 0"),
+        (np.pad(counts.ranks, ((0, 0), (0, 0), (0, 2))), "fewer ranks than 12"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            metrics.top_k_accuracy(counts._replace(ranks=ranks), 2)
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        metrics.top_k_accuracy(counts, 0)
+    with pytest.raises(ValueError, match="top2_accuracy needs counts by the first 2"):
+        metrics.top_k_accuracy(curve.confusion, 2)
