@@ -190,8 +190,6 @@ def results(path):
 IDX = struct.pack(">BBBBI", 0, 0, 8, 1, 1 << 30)
 # By name: the reader, the writer, the message.
 BOMBS = {
-    "folder of large images": ("image_folder", folder_of(40, png(13_000)), "max_bytes"),
-    "tar of large images": ("image_folder", tar_of(40, png(13_000)), "max_bytes"),
     "image of too many pixels": (
         "image_folder",
         folder_of(1, png(14_000)),

@@ -48,7 +48,8 @@ def random_images(number, low=0.0, high=1.0, seed=0):
 
 
 def predict(classifier, images, keys=None):
-    return np.asarray(jax.jit(answer)(classifier, images, keys).predicted)
+    labels = np.zeros(len(images), np.int32)
+    return np.asarray(jax.jit(answer)(classifier, images, labels, keys).predicted)
 
 
 def check_attack(attack, classifier, images, labels, keys=None):

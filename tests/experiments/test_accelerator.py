@@ -383,7 +383,7 @@ def test_programs_run_where_there_is_a_device():
     program = step(network, alterations_by_name()["brightness"], mesh)
     compiled = compiling.compile_for(program, GPU, mesh)
     assert measuring.seconds(program, compiled.executable) > 0
-    levels = measuring.arguments(program)[4]
+    levels = measuring.arguments(program)[5]
     np.testing.assert_allclose(levels, [-0.5, 0.5])
 
     @jax.jit

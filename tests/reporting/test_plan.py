@@ -72,7 +72,7 @@ WRONG = {
     "threshold as a text": ("0.8", '"0.8"', "threshold must be a number"),
     "threshold true": ("0.8", "true", "threshold must be a number"),
     "threshold nan": ("0.8", "nan", r"threshold must lie in \[0, 1\]"),
-    "measure": ('"f1"', '"beauty"', "measure must be one of"),
+    "measure": ('"f1"', '"beauty"', "measure must be the name of a measure"),
     "requirement": ("decided_ratio>=1", "decided_ratio>1", "a requirement is written"),
     "quantity": ("decided_ratio>=1", "beauty>=1", "the quantity must be one of"),
     "which requirement": ("[", '["x>=1", ', r"requirements\[0\]: the quantity must be"),
