@@ -18,8 +18,8 @@ from jaxrob.alterations import Alteration
 
 # A record's name for the random order of the images.
 _RANDOM = "random"
-# More images in a block than any trial chooses.
-_MOST_ROWS = 2**16
+# As many images in a block as a trial may choose on a thousand devices.
+_MOST_ROWS = 2**24
 
 
 class CachedAnswers:

@@ -26,6 +26,9 @@ _LARGEST_SHARE = 0.25
 _REPEATS = 2
 # Another size must be faster by this, which is more than timings scatter.
 _LEAST_GAIN = 0.03
+# The most images of a block on each device, whatever the timings say. A journal takes
+# no more than these on a thousand devices.
+_MOST_ON_EACH = 2**14
 
 
 def tried_rows(
@@ -81,7 +84,8 @@ def tried_rows(
             return _seconds(*about, math.ceil(min(size, on_each)))
 
         # The power of two behind the length stands for all images in one block.
-        most, left = min(most, 2 * on_each - 1), _LARGEST_SHARE * number / mesh.size
+        most = min(most, 2 * on_each - 1, _MOST_ON_EACH)
+        left = _LARGEST_SHARE * number / mesh.size
         with computing(), jax.set_mesh(mesh.mesh):
             found.append(_best(seconds, begin, most, left) * mesh.size)
     return found[0]

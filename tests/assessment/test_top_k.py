@@ -95,6 +95,31 @@ def test_samples_are_ranked_by_their_mean_probabilities():
     np.testing.assert_array_equal(ranks, ranks_of(mean, LABELS))
 
 
+@pytest.mark.parametrize("num_classes", [2, 5, 100])
+def test_no_class_is_before_itself(num_classes):
+    """XLA computes such logits twice, with other roundings of the right class's."""
+
+    def standardised(kernel, images):
+        z = images.reshape(len(images), -1) @ kernel
+        return (z - z.mean(-1, keepdims=True)) / jnp.sqrt(z.var(-1, keepdims=True))
+
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (1000, 6, 6, 1), np.uint8)
+    kernel = rng.normal(size=(36, num_classes)).astype(np.float32)
+    labels = rng.integers(0, num_classes, len(images))
+    scores = np.asarray(jax.jit(standardised)(kernel, images / np.float32(255)))
+    classifier = jaxrob.Classifier(standardised, kernel)
+    data = jaxrob.Dataset(images, labels)
+    found = jaxrob.evaluate(classifier, data, alterations.brightness(), [0.0])
+    own = np.take_along_axis(scores, labels[:, None], 1)
+    # Other classes whose scores are as near as rounding may lie on either side.
+    is_near = (np.abs(scores - own) < 1e-4).sum(1) > 1
+    assert is_near.mean() < 0.05
+    np.testing.assert_array_equal(
+        found.rank[0][~is_near], ranks_of(scores, labels)[~is_near]
+    )
+
+
 def test_a_network_on_the_host_has_the_same_ranks(curve):
     host = jaxrob.Classifier.from_host(
         lambda images: logits(KERNEL, np.asarray(images)), NUM_CLASSES

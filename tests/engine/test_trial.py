@@ -111,6 +111,28 @@ def test_a_resumed_run_keeps_the_size_of_its_journal(tried, monkeypatch, tmp_pat
     assert path.read_bytes() == b"".join(lines)
 
 
+def test_a_journal_takes_the_largest_size_that_a_trial_may_choose(
+    tried, monkeypatch, tmp_path
+):
+    def evaluate_batches():
+        return jaxrob.evaluate(
+            jaxrob.Classifier(linear, WEIGHTS),
+            jaxrob.Dataset.from_batches([(IMAGES, LABELS)]),
+            alterations.brightness(),
+            [0.0],
+            journal=path,
+        )
+
+    path = tmp_path / "journal"
+    # The number of images is unknown, and larger blocks seem faster without end.
+    monkeypatch.setattr(trial, "_seconds", lambda *about: 1 / about[-1])
+    first = evaluate_batches()
+    assert b'"rows": 16384}' in path.read_bytes()
+    trial._found.cache_clear()
+    resumed = evaluate_batches()
+    np.testing.assert_array_equal(resumed.confidence, first.confidence)
+
+
 def test_the_real_step_is_timed(monkeypatch):
     trial._found.cache_clear()
     monkeypatch.setattr(trial, "_FEWEST_OPERATIONS", 0)
