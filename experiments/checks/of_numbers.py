@@ -79,8 +79,17 @@ def _of_measures() -> list[Case]:
         for name, measure in getattr(metrics, table).items():
             call = f"metrics.{table}[{name!r}]"
             found.append(case(call, measure, counts=CONFUSION))
+    ranks = np.zeros((5, 3, 2), np.int64)
+    ranks[..., 0] = 1
+    ones = np.ones((5, 3), np.int64)
     return [
         *found,
+        case(
+            "metrics.top_k_accuracy",
+            metrics.top_k_accuracy,
+            counts=metrics.Counts(ones, ones, ones, 0 * ones, ranks=ranks),
+            k=A(2, COUNT),
+        ),
         case(
             "metrics.effective_inputs",
             metrics.effective_inputs,

@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import tarfile
 from typing import Any
 
 import jax
@@ -279,6 +280,10 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
             Image.new("RGB", (side, side)).save(folder / split / kind / "1.png")
     (folder / "idc").mkdir()
     Image.new("RGB", (50, 50)).save(folder / "idc" / "1_class0.png")
+    (folder / "1.cls").write_text("0")
+    with tarfile.open(folder / "shard.tar", "w") as shard:
+        shard.add(folder / "1.cls", "1.cls")
+        shard.add(folder / "test" / "a" / "1.png", "1.png")
     for name, shape in (("images-idx3", (2, 28, 28)), ("labels-idx1", (2,))):
         header = bytes((0, 0, 8, len(shape)))
         header += b"".join(length.to_bytes(4, "big") for length in shape)
@@ -312,6 +317,20 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
             crop=A(4, COUNT | OR_NONE),
             interpolation="bicubic",
             labels=A("folders", PATH | OR_NONE),
+            class_names=names,
+            orientation="exif",
+            max_bytes=A(1000, COUNT),
+        ),
+        case(
+            "data.tar_shards",
+            data.tar_shards,
+            shards=folder / "shard.tar",
+            size=A((4, 4), OR_NONE),
+            grey=A(False, FLAG),
+            resize=A(None, OR_NONE),
+            crop=A(4, COUNT | OR_NONE),
+            interpolation="bicubic",
+            labels=A("cls", OR_NONE),
             class_names=names,
             orientation="exif",
             max_bytes=A(1000, COUNT),

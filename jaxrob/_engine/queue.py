@@ -1,7 +1,6 @@
 """The queue: all levels of several alterations, on all images."""
 
 import contextlib
-import math
 import sys
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
@@ -152,8 +151,8 @@ def _tried_rows(
     dataset: Dataset | BatchedDataset,
     frontiers: Sequence[Frontier],
 ) -> int:
-    length, dtype = math.inf, np.dtype(np.uint8)
-    if isinstance(dataset, Dataset):
-        length, dtype = len(dataset), dataset.images.dtype
-    number = length * sum(len(frontier.levels) for frontier in frontiers)
-    return tried_rows(execution, dtype, *frontiers[0], length, number)
+    if not isinstance(dataset, Dataset):
+        return execution.rows
+    number = len(dataset) * sum(len(frontier.levels) for frontier in frontiers)
+    dtype = dataset.images.dtype
+    return tried_rows(execution, dtype, *frontiers[0], len(dataset), number)

@@ -36,8 +36,8 @@ def tried_rows(
     dtype: Any,
     alteration: Alteration,
     levels: np.ndarray,
-    length: float,
-    number: float,
+    length: int,
+    number: int,
 ) -> int:
     """Returns the most images of a block, from timings of steps of several sizes.
 
@@ -52,8 +52,8 @@ def tried_rows(
       dtype: the images' type.
       alteration: the alteration that is tried.
       levels: its levels.
-      length: images in all; infinity if unknown.
-      number: answers in all; infinity if unknown.
+      length: images in all.
+      number: answers in all; 0 if unknown.
 
     Returns:
       The number of images, over all devices: `execution.rows` without a trial.
@@ -65,12 +65,13 @@ def tried_rows(
         or execution.network is not None
         or execution.batch_size is not None
         or math.isinf(operations)
+        or number == 0
         or operations * number < _FEWEST_OPERATIONS
     ):
         return rows
     classifier = execution.classifier
     # A power of two, as the sizes that are tried.
-    begin = bucket(int(min(rows, length) // mesh.size) // 2 + 1, 2)
+    begin = bucket(min(rows, length) // mesh.size // 2 + 1, 2)
     kinds = tuple((one.shape, one.dtype) for one in jax.tree.leaves(classifier))
     about = jax.tree.structure(classifier), kinds, execution.image_shape, begin, mesh
     found = _found(*about)
@@ -88,11 +89,11 @@ def tried_rows(
         left = _LARGEST_SHARE * number / mesh.size
         with computing(), jax.set_mesh(mesh.mesh):
             found.append(_best(seconds, begin, most, left) * mesh.size)
-    return found[0]
+    return found[0] or rows
 
 
 def _best(seconds: Callable[[int], float], begin: int, most: float, left: float) -> int:
-    """Returns the fastest of a size, its halves and its doubles.
+    """Returns the fastest of a size, its halves and its doubles; 0 if untried.
 
     Args:
       seconds: returns those of an image in a block of a size.
@@ -115,7 +116,7 @@ def _best(seconds: Callable[[int], float], begin: int, most: float, left: float)
             best = int(best * factor)
         if best != begin:
             break
-    return best
+    return best if sum(map(math.isfinite, tried.values())) > 1 else 0
 
 
 def _seconds(

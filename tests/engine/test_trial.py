@@ -6,7 +6,7 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations
-from jaxrob._engine import queue, trial
+from jaxrob._engine import cached_answers, queue, trial
 from jaxrob._engine.trial import _best
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 6, 6, 1), np.uint8)
@@ -45,7 +45,7 @@ def test_no_size_beyond_the_bounds_is_tried():
     assert _best(lambda size: 1 / size, 16, 40, 10_000) == 32
     # Three sizes of 16, 8 and 32 would be too many answers.
     assert _best(lambda size: 1 / size, 16, 1000, 3 * 24) == 16
-    assert _best(lambda size: 1 / size, 16, 1000, 0) == 16
+    assert _best(lambda size: 1 / size, 16, 1000, 3 * 16) == 0
 
 
 def test_sizes_that_are_alike_are_left_alone():
@@ -111,26 +111,17 @@ def test_a_resumed_run_keeps_the_size_of_its_journal(tried, monkeypatch, tmp_pat
     assert path.read_bytes() == b"".join(lines)
 
 
-def test_a_journal_takes_the_largest_size_that_a_trial_may_choose(
-    tried, monkeypatch, tmp_path
-):
-    def evaluate_batches():
-        return jaxrob.evaluate(
-            jaxrob.Classifier(linear, WEIGHTS),
-            jaxrob.Dataset.from_batches([(IMAGES, LABELS)]),
-            alterations.brightness(),
-            [0.0],
-            journal=path,
-        )
+def test_batches_of_unknown_number_are_not_tried(tried):
+    batches = jaxrob.Dataset.from_batches([(IMAGES, LABELS)])
+    classifier = jaxrob.Classifier(linear, WEIGHTS)
+    jaxrob.evaluate(classifier, batches, alterations.brightness(), [0.0])
+    assert not tried
 
-    path = tmp_path / "journal"
-    # The number of images is unknown, and larger blocks seem faster without end.
-    monkeypatch.setattr(trial, "_seconds", lambda *about: 1 / about[-1])
-    first = evaluate_batches()
-    assert b'"rows": 16384}' in path.read_bytes()
-    trial._found.cache_clear()
-    resumed = evaluate_batches()
-    np.testing.assert_array_equal(resumed.confidence, first.confidence)
+
+def test_a_journal_takes_the_largest_size_that_a_trial_may_choose():
+    most = _best(lambda size: 1 / size, 1024, trial._MOST_ON_EACH, 1e9)
+    # On more devices than any machine of CPUs has.
+    assert most == 2**14 and most * 1000 < cached_answers._MOST_ROWS
 
 
 def test_the_real_step_is_timed(monkeypatch):

@@ -11,7 +11,7 @@ import jaxrob
 # Results of calls, tables, and read-only names.
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
-    "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS",
+    "Comparison", "CorruptionError", "Counts", "Diagnostics", "ESTIMATORS",
     "ConfidenceInterval", "Evaluation", "FailingLevel", "Found",
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
