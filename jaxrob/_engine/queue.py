@@ -10,6 +10,7 @@ import numpy as np
 from jaxrob._arguments.computing import computing
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._devices.mesh import platform
 from jaxrob._engine.blocks import PlacedBlock, placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
 from jaxrob._engine.execution import Execution, check_same_request
@@ -134,7 +135,9 @@ def _rows_of_a_block(
     if kept.rows is None:
         levels = [len(frontier.levels) for frontier in frontiers]
         if levels_are_sequential(execution.image_shape, execution.mesh):
-            known = cached.rows if cached is not None else None
+            # Sizes are tried on CPUs alone: what suits one does not suit a TPU.
+            is_cpu = platform(execution.mesh) == "cpu"
+            known = cached.rows if cached is not None and is_cpu else None
             kept.rows = known or _tried_rows(execution, dataset, frontiers)
             if cached is not None and kept.rows not in (known, execution.rows):
                 cached.add_rows(kept.rows)
