@@ -35,9 +35,10 @@ class Score:
       function: takes the outputs of B images and their labels, and returns `[B]`
         numbers in [0, 1], where 1 is best. Outputs are those of the network as it
         returns them (of a network with classes, float32 `[B, K]`, or `[S, B, K]` of S
-        samples). Labels are an array `[B, ...]`, or a list of B entries where the data set has a list. A
-        function that JAX can trace runs on the devices, any other one on the host, with
-        NumPy arrays. Each image's score must depend on its own output and label alone.
+        samples). Labels are an array `[B, ...]`, or a list of B entries where the data
+        set has a list. A function that JAX can trace runs on the devices, any other
+        one on the host, with NumPy arrays. Each image's score must depend on its own
+        output and label alone.
       name: its name in tables, reports and journals: up to 60 characters on one line.
         By default the function's own.
       version: identifies the function, together with its name. To be changed whenever

@@ -344,7 +344,7 @@ def _rows(answers: Any, rows: slice) -> Any:
     return jax.tree.map(lambda part: part[rows], answers)
 
 
-def _differs(one: T, other: T, outputs: Callable[[], np.ndarray]) -> np.ndarray:
+def _differs(one: Any, other: Any, outputs: Callable[[], np.ndarray]) -> np.ndarray:
     """Where answers differ by more than rounding.
 
     Args:
