@@ -202,6 +202,7 @@ def _checked_attackable(
             f"range [0, 1]; got {shape}{hint if len(shape) == 3 else ''}"
         )
     classifier = fingerprinted_classifier(classifier, shape[1:])
+    check_has_classes(classifier)
     info = trace_info(classifier, shape[1:])
     check_labels_below(data.labels, info.num_classes, "labels")
     obstacle = gradient_obstacle(classifier, shape[1:])
