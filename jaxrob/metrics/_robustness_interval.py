@@ -15,8 +15,9 @@ from jaxrob.metrics._checks import (
 from jaxrob.metrics._confidence_interval import ConfidenceInterval
 from jaxrob.metrics._counts import Counts
 from jaxrob.metrics._envelope import Envelope, envelope
+from jaxrob.metrics._mean_score import ImageScores, MeanScore, checked_scores
 from jaxrob.metrics._measure import typical_inputs
-from jaxrob.metrics._quality import measure_named
+from jaxrob.metrics._quality import any_measure
 from jaxrob.metrics._robustness import accepted_share
 
 # How many standard deviations of single inputs' flips the lines of an `envelope` may be
@@ -81,7 +82,7 @@ def robustness_interval(
 
 def confidence_interval(
     levels: np.ndarray,
-    counts: Counts | np.ndarray,
+    counts: Counts | ImageScores | np.ndarray,
     measure: str,
     threshold: float,
     confidence_level: float = 0.95,
@@ -110,10 +111,13 @@ def confidence_interval(
       ValueError: as `bands` and `robustness_interval`.
     """
     confidence_level = checked_confidence_level(confidence_level)
-    found = measure_named(measure)
-    counts = checked_counts(counts, min_inputs=1)
+    found = any_measure(measure)
+    if isinstance(found, MeanScore):
+        num_levels = len(checked_scores(counts).values)
+    else:
+        counts = checked_counts(counts, min_inputs=1)
+        num_levels = len(counts.correct)
     # Checks the arguments before the slow bootstrap.
-    num_levels = len(counts.correct)
     widest = np.zeros(num_levels), np.ones(num_levels)
     robustness_interval(levels, *widest, threshold, bounds)
     low, high = bands(counts, measure, confidence_level)
