@@ -54,23 +54,23 @@ def bounded_mean(
     ).astype(np.float64)
     low, high = np.zeros(len(scores)), np.ones(len(scores))
     for level, row in enumerate(scores):
-        values, counts = np.unique(row[~np.isnan(row)], return_counts=True)
-        if len(values):
-            low[level] = _lower_end(values, counts, tail)
-            high[level] = 1 - _lower_end(1 - values, counts, tail)
+        seen = row[~np.isnan(row)]
+        if len(seen):
+            low[level] = _lower_end(seen, tail)
+            high[level] = 1 - _lower_end(1 - seen, tail)
     return low, high
 
 
-def _lower_end(values: np.ndarray, counts: np.ndarray, tail: float) -> float:
-    """Returns the `tail` quantile of the weighted mean, of one more 0.
+def _lower_end(scores: np.ndarray, tail: float) -> float:
+    """Returns the `tail` quantile of the scores' mean with one more 0, weighted.
 
     Args:
-      values: `[k]` distinct, in [0, 1].
-      counts: `[k]`, how often each was seen.
+      scores: `[n]` in [0, 1].
       tail: a probability in (0, 1/2).
     """
-    some = values > 0
-    total, counts, values = counts.sum(), counts[some], values[some]
+    total = len(scores)
+    # Sorted, so that rounding does not depend on the order.
+    values, counts = np.unique(scores[scores > 0], return_counts=True)
     if not len(values):
         return 0.0
     largest = values.max()
