@@ -18,13 +18,7 @@ from jaxrob._dataset import are_classes
 from jaxrob._devices.rows import padded
 from jaxrob._engine.answers import Array
 from jaxrob._score import Score
-from jaxrob.alterations import Alteration
-from jaxrob.alterations._moving import (
-    move_boxes,
-    move_mask,
-    moves_pixels,
-    unmoved_reason,
-)
+from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 
 # Scores outside [0, 1] by no more than this are rounding.
 _ROUNDING = 1e-6
@@ -132,7 +126,7 @@ def check_labels_move(
                 f'score\'s labels="masks"; got {sorted(sizes)[:3]}'
             )
     for one in alterations:
-        if kind == "fixed" or not moves_pixels(one):
+        if kind == "fixed" or not one.moves_pixels:
             continue
         if kind is None:
             raise ValueError(
@@ -230,7 +224,7 @@ def _moved(rule: ScoreRule, given: Unscored) -> Any:
     """Returns the labels at the level: an array, or a list of what a list held."""
     labels, alteration, level = given.labels, given.alteration, given.level
     kind, is_list = rule.score.labels, labels.dtype == object
-    if kind == "fixed" or kind is None or not moves_pixels(alteration):
+    if kind == "fixed" or kind is None or not alteration.moves_pixels:
         return [*labels] if is_list else labels
     if kind == "masks":
         masks = np.stack([*labels]) if is_list else labels
