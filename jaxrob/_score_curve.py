@@ -46,7 +46,18 @@ class ScoreCurve:
         """Checks the fields."""
         axes: dict[str, int] = {}
         checked_array("levels", self.levels, "L", axes=axes)
-        checked_array("scores", self.scores, "L, N", may_be_nan=True, axes=axes)
+        scores = checked_array(
+            "scores",
+            self.scores,
+            "L, N",
+            at_least=0,
+            at_most=1,
+            may_be_nan=True,
+            axes=axes,
+        )
+        if np.isnan(scores).all(axis=1).any():
+            raise ValueError("scores must hold at least one image at each level")
+        object.__setattr__(self, "scores", scores.astype(np.float64, copy=False))
 
     @property
     def num_images(
@@ -102,6 +113,23 @@ class ScoreCurve:
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         first = below[order].argmax(axis=0)
         return np.where(below.any(axis=0), self.levels[order][first], np.nan)
+
+    def lowest(self, identity: float) -> tuple[np.ndarray, np.ndarray]:
+        """Each image's lowest score, and the smallest alteration that has it.
+
+        Args:
+          identity: the level at which nothing is altered.
+
+        Returns:
+          Two arrays float64 `[N]`: the scores, and the levels, of two equally near to
+          the identity the lower; NaN for images that were not looked at.
+        """
+        order = np.lexsort((self.levels, np.abs(self.levels - identity)))
+        scores = self.scores[order]
+        first = np.where(np.isnan(scores), np.inf, scores).argmin(axis=0)
+        found = scores[first, np.arange(self.num_images)]
+        levels = np.where(np.isnan(found), np.nan, self.levels[order][first])
+        return found, levels
 
     def to_json(self) -> str:
         """The curve as strict JSON text; the scores are an array in base64 of zlib."""
