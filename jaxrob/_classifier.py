@@ -464,11 +464,7 @@ class Classifier:
           TypeError: if `apply_fn` returns several arrays: a tuple, a list, a dict.
           ValueError: as `log_probabilities`, but "scores" are allowed.
         """
-        if self.outputs == "any":
-            raise ValueError(
-                'a network with outputs="any" has no classes: only evaluate and assess '
-                "take it, with score=, a function of its outputs and the labels"
-            )
+        check_has_classes(self)
         returned = self.returned(images, keys)
         check_one_array("the classifier", returned)
         outputs = jnp.asarray(returned).astype(jnp.float32)
@@ -512,8 +508,7 @@ class Classifier:
             outputs have a wrong shape.
         """
         image_shape = checked_sequence("image_shape", image_shape, int, "integers")
-        if self.outputs == "any":
-            raise ValueError('a network with outputs="any" has no classes')
+        check_has_classes(self)
         return trace_info(self, image_shape).num_classes
 
 
@@ -532,6 +527,20 @@ class TraceInfo(NamedTuple):
     num_samples: int
     largest_array: int
     operations: float
+
+
+def check_has_classes(classifier: Classifier) -> None:
+    """Rejects a network whose outputs are anything but classes.
+
+    Raises:
+      ValueError: if it is such.
+    """
+    if classifier.outputs == "any":
+        raise ValueError(
+            'a network with outputs="any" has no classes: only evaluate and assess '
+            "take it, with score=, a function of its outputs and the labels, see "
+            "jaxrob.Score"
+        )
 
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:

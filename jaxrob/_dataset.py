@@ -51,8 +51,8 @@ class Dataset:
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
         images. Robustness is then stability: an answer counts as right if it does not
         change. Training needs labels. For a `jaxrob.Score`, also any array `[N, ...]`,
-        such as masks, or a list with an entry for each image: an array, a text, a
-        number, or lists and dicts of these, such as boxes.
+        such as masks, or a list with an entry for each image: an array, such as boxes,
+        or a list or dict of arrays, texts and numbers.
       class_names: one name for each class, or None.
       name: the data set's name in reports.
 
@@ -325,8 +325,9 @@ def checked_any_labels(
         be identified.
       ValueError: if their number is not `length`, or as `checked_labels`.
     """
-    is_list = isinstance(labels, list | tuple) and any(map(_is_compound, labels))
-    if is_list or (isinstance(labels, np.ndarray) and labels.dtype == object):
+    is_list = isinstance(labels, list | tuple)
+    is_list |= isinstance(labels, np.ndarray) and labels.dtype == object
+    if is_list and any(map(_is_compound, labels)):
         for index, one in enumerate(labels):
             try:
                 object_bytes(one)

@@ -19,7 +19,7 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._arguments.warnings import collected
-from jaxrob._classifier import Classifier
+from jaxrob._classifier import Classifier, check_has_classes
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.memory_maps import make_room
 from jaxrob._devices.mesh import ImageMesh, checked_mesh
@@ -123,11 +123,8 @@ def checked_arguments(
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     score = checked_score(score)
-    if classifier.outputs == "any" and score is None:
-        raise ValueError(
-            'a network with outputs="any" has no classes: pass score=, a function of '
-            "its outputs and the labels, see jaxrob.Score"
-        )
+    if score is None:
+        check_has_classes(classifier)
     is_array = isinstance(dataset, np.ndarray | jax.Array)
     wanted = "a jaxrob.Dataset" + is_array * ": say jaxrob.Dataset(images, labels)"
     check_type("dataset", dataset, Dataset | BatchedDataset, wanted)
