@@ -42,10 +42,9 @@ def _below(one: Assessment, curve: ScoreCurve) -> str:
     first = curve.first_level_below(one.threshold, one.identity)
     below, at_once = ~np.isnan(first), first == one.identity
     return (
-        f"Of {counted(len(first), 'image')}, {at_once.sum():,} are below {least} "
-        f"unaltered, which is what their mean is to reach, "
-        f"{(below & ~at_once).sum():,} others at some level, and {(~below).sum():,} at "
-        "none that was looked at."
+        f"The threshold, of the mean, is {least}. Of {counted(len(first), 'image')}, "
+        f"{at_once.sum():,} are below it unaltered, {(below & ~at_once).sum():,} "
+        f"others at some level, and {(~below).sum():,} at none that was looked at."
     )
 
 
@@ -54,9 +53,9 @@ def _lowest(one: Assessment, curve: ScoreCurve) -> str:
     scores, levels = curve.lowest(one.identity)
     order = np.argsort(scores, kind="stable")  # NaN comes last.
     said = [
-        f"image {place} ({percent(scores[place])} at "
-        f"{with_unit(float(levels[place]), one.unit)})"
+        f"image {place}, {percent(float(scores[place]))} at "
+        f"{with_unit(float(levels[place]), one.unit)}"
         for place in order[:_MOST_IMAGES].tolist()
         if not np.isnan(scores[place])
     ]
-    return f"The lowest {short(curve.score, 40)}: {', '.join(said)}."
+    return f"The lowest {short(curve.score, 40)}: {'; '.join(said)}."

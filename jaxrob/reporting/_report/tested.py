@@ -55,13 +55,15 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
         for one in results.assessments
         if one.sampling is None
     ]
-    has_classes = not results.assessments or any(
-        one.curve.num_classes for one in results.assessments
-    )
+    classes = [("classes", f"{len(names):,}" if names else _UNKNOWN)]
+    classes = classes if has_classes(results) else []
     facts = [
         ("network", results.network or "without a name"),
         ("network's digest", _same(_entry_text(one, "classifier") for one in sources)),
-        *([("classes", f"{len(names):,}" if names else _UNKNOWN)] * has_classes),
+        *(
+            [("classes", f"{len(names):,}" if names else _UNKNOWN)]
+            * has_classes(results)
+        ),
         *_scores(sources),
         ("data", _same(_entry_text(one, "dataset", "name") for one in sources)),
         (
@@ -114,6 +116,13 @@ def plan_facts(results: Results) -> PlanFacts | None:
         ),
         tuple(_differences(results, plan)),
     )
+
+
+def has_classes(results: Results) -> bool:
+    """Whether some of the results are of classes, not of scores."""
+    of_curves = any(one.curve.num_classes for one in results.assessments)
+    others = results.roma is not None or results.attack is not None
+    return of_curves or others or not results.assessments
 
 
 def class_names(results: Results) -> tuple[str, ...]:
@@ -183,12 +192,12 @@ def _few_images(assessments: Sequence[Assessment], words: str) -> str:
     said = " or ".join(counted(one, "image") for one in sorted(count))
     which = ", ".join(short(one.alteration, 40) for one in few)
     if len(few) == len(assessments):
-        has_classes = any(one.curve.num_classes for one in assessments)
+        of_classes = any(one.curve.num_classes for one in assessments)
         return (
             f"{said} count. At each level a random part of them was looked at, in one "
             "order for all levels and alterations."
             + " How many are of which class was not kept."
-            * has_classes
+            * of_classes
         )
     return f"{words} Of {which} at each level a random part of {said} was looked at."
 
