@@ -5,7 +5,7 @@ from typing import Annotated
 
 import numpy as np
 
-from jaxrob._arguments.checks import checked_array
+from jaxrob._arguments.checks import checked_array, checked_number
 from jaxrob._codec import (
     Array,
     Integer,
@@ -16,7 +16,7 @@ from jaxrob._codec import (
     from_json,
     to_json,
 )
-from jaxrob._score import SCORE_NAME
+from jaxrob._score import SCORE_NAME, check_score_name
 from jaxrob.metrics._mean_score import MEAN, ImageScores, mean_score
 
 
@@ -44,6 +44,7 @@ class ScoreCurve:
 
     def __post_init__(self) -> None:
         """Checks the fields."""
+        check_score_name("score", self.score)
         axes: dict[str, int] = {}
         checked_array("levels", self.levels, "L", axes=axes)
         scores = checked_array(
@@ -109,6 +110,8 @@ class ScoreCurve:
           float64 `[N]`: the level nearest to the identity, the lower of two equally
           near ones; NaN if there is none.
         """
+        score = checked_number("score", score)
+        identity = checked_number("identity", identity)
         below = self.scores < score
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         first = below[order].argmax(axis=0)
@@ -124,6 +127,7 @@ class ScoreCurve:
           Two arrays float64 `[N]`: the scores, and the levels, of two equally near to
           the identity the lower; NaN for images that were not looked at.
         """
+        identity = checked_number("identity", identity)
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         scores = self.scores[order]
         first = np.where(np.isnan(scores), np.inf, scores).argmin(axis=0)
