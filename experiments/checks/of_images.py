@@ -130,6 +130,36 @@ def _of_classifiers() -> list[Case]:
             counts=curve.confusion,
             alpha=A(None, SHARE | OR_NONE),
         ),
+        *_of_scores(),
+    ]
+
+
+def _of_scores() -> list[Case]:
+    scores = np.array([[1.0, 0.5, 0.9], [0.8, 0.5, 0.0]])
+    curve = jaxrob.ScoreCurve(np.array([0.0, 1.0]), scores, "IoU")
+    return [
+        case(
+            "Score",
+            jaxrob.Score,
+            function=A(world.score, CALLABLE),
+            name=A("IoU", ANY_TEXT),
+            version=A("1", ANY_TEXT | OR_NONE),
+            labels=A("fixed", OR_NONE),
+        ),
+        case(
+            "ScoreCurve",
+            jaxrob.ScoreCurve,
+            levels=curve.levels,
+            scores=scores,
+            score=A("IoU", TEXT),
+        ),
+        case(
+            "ScoreCurve.first_level_below",
+            curve.first_level_below,
+            score=A(0.6, NUMBER),
+            identity=A(0.0, NUMBER),
+        ),
+        case("ScoreCurve.lowest", curve.lowest, identity=A(0.0, NUMBER)),
     ]
 
 
@@ -188,6 +218,7 @@ def _of_assessments() -> list[Case]:
             alteration=world.blur(),
             threshold=A(0.5, SHARE),
             measure="accuracy",
+            score=A(None, OR_NONE),
             half_width=A(0.4, INSIDE_SHARE),
             strategy=jaxrob.strategies.Uniform(3),
             alpha=A(None, SHARE | OR_NONE),

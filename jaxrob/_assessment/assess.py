@@ -169,7 +169,7 @@ def assess(
     how = key, mesh, batch_size, reduced, journal, progress, score
     arguments = checked_arguments(classifier, dataset, alterations, *how)
     check_strategy(strategy)
-    measure = _checked_measure(measure, arguments.score)
+    measure = checked_measure(measure, arguments.score)
     scoring = Scoring(tolerance, penalization, level_distribution)
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
@@ -221,7 +221,7 @@ def _checked_alterations(
     return checked_sequence("alteration", alteration, Alteration, "jaxrob.Alteration")
 
 
-def _checked_measure(measure: Any, score: Score | None) -> str:
+def checked_measure(measure: Any, score: Score | None) -> str:
     """Returns the measure's name: with a score, that of its mean."""
     if score is None:
         measure_named(measure)
