@@ -5,18 +5,24 @@ any function, and the devices compute the outputs at the next level meanwhile.
 """
 
 import contextlib
+import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._adapters.on_host import OnHost, on_host
+from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier, current_trace
 from jaxrob._dataset import are_classes
 from jaxrob._devices.rows import padded
 from jaxrob._engine.answers import Array
+from jaxrob._identity.fingerprinted import Fingerprinted
+from jaxrob._identity.program import traced
+from jaxrob._identity.trace import seen
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moving import (
@@ -30,6 +36,8 @@ from jaxrob.alterations._moving import (
 _ROUNDING = 1e-6
 # Images in a trace.
 _ROWS = 2
+# Includes JAX's types, such as bfloat16, which NumPy counts as void.
+_REAL = (np.floating, np.integer, np.bool_)
 
 
 class Scored(NamedTuple, Generic[Array]):
@@ -84,6 +92,8 @@ def rule_of(
       labels: some images' labels.
 
     Raises:
+      TypeError: if it returns anything but an array of real numbers, as far as a trace
+        shows.
       ValueError: if it returns anything but one number for each image, as far as a
         trace shows.
     """
@@ -97,11 +107,20 @@ def rule_of(
     dtype = jax.dtypes.canonicalize_dtype(labels.dtype)
     given = jax.ShapeDtypeStruct((_ROWS, *labels.shape[1:]), dtype)
     try:
-        found = jax.eval_shape(score.function, outputs, given)
+        way = jax.tree.structure(outputs), *map(jax.typeof, jax.tree.leaves(outputs))
+        found, _ = seen(
+            [score.function],
+            (way, jax.typeof(given)),
+            lambda: traced(score.function, outputs, given),
+        )
     except Exception:  # A function of NumPy, or one that fails: then on the host too.
         return ScoreRule(score, image_shape, False)
-    _check_shape(score, getattr(found, "shape", None), _ROWS)
-    return ScoreRule(score, image_shape, True)
+    _check_returned(score, found.outputs, _ROWS)
+    program = found.fingerprint
+    # Arrays that it captures may have changed since the last call.
+    own = Fingerprinted(program.digest, score.function, program.is_whole)
+    now = dataclasses.replace(score, function=own)
+    return ScoreRule(now, image_shape, program.is_whole)
 
 
 def check_labels_move(
@@ -169,21 +188,21 @@ def score_block(
         outputs = outputs[0] if len(outputs) == 1 else outputs
     labels = _moved(rule, given)
     if rule.on_devices:
-        values = jax.jit(rule.score.function)(outputs, padded(labels, size))
-        return Scored(values[None])
+        padded_labels = padded(labels, size)
+        return Scored(_on_devices(outputs, padded_labels, function=rule.score.function))
     if network is None:
         rows = (slice(number),)
         if classifier.outputs != "any" and np.ndim(outputs) == 3:
             rows = (slice(None), *rows)
         outputs = jax.tree.map(lambda part: np.array(part)[rows], outputs)
+    # The score may write into what it gets, and the data set keeps its labels.
+    labels = jax.tree.map(_copy, labels)
     with _noted(rule.score, number):
         values = rule.score.function(outputs, labels)
+    # A list of numbers will do too.
+    values = np.asarray(values) if isinstance(values, list) else values
+    _check_returned(rule.score, values, number)
     values = np.asarray(values)
-    _check_shape(rule.score, values.shape, number)
-    if values.dtype.kind not in "biuf":
-        raise TypeError(
-            f"score {rule.score.name!r} must return numbers; got {values.dtype}"
-        )
     return Scored(padded(values.astype(np.float64), size)[None])
 
 
@@ -218,12 +237,22 @@ def checked_scores(
     return np.clip(found, 0, 1)
 
 
-def _check_shape(score: Score, shape: tuple[int, ...] | None, number: int) -> None:
+def _check_returned(score: Score, found: Any, number: int) -> None:
+    shape, dtype = getattr(found, "shape", None), getattr(found, "dtype", "O")
+    if shape is None or not any(jnp.issubdtype(dtype, kind) for kind in _REAL):
+        raise TypeError(
+            f"score {score.name!r} must return an array of numbers [B], one for each "
+            f"image; got {named(found)}"
+        )
     if shape != (number,):
         raise ValueError(
             f"score {score.name!r} must return one number for each of {number} "
             f"images, [B]; got the shape {shape}"
         )
+
+
+def _copy(part: Any) -> Any:
+    return part.copy() if isinstance(part, np.ndarray) else part
 
 
 def _moved(rule: ScoreRule, given: Unscored) -> Any:
@@ -254,6 +283,13 @@ def _moved_boxes(
         return np.asarray(value)[kept] if is_array else value
 
     return {name: beside(value) for name, value in label.items()} | {"boxes": boxes}
+
+
+@functools.partial(jax.jit, static_argnames="function")
+def _on_devices(
+    outputs: Any, labels: Any, *, function: Callable[[Any, Any], Any]
+) -> jax.Array:
+    return function(outputs, labels)[None]
 
 
 @functools.partial(jax.jit, static_argnames="alteration")
