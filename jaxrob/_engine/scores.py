@@ -24,13 +24,7 @@ from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.program import traced
 from jaxrob._identity.trace import seen
 from jaxrob._score import Score
-from jaxrob.alterations import Alteration
-from jaxrob.alterations._moving import (
-    move_boxes,
-    move_mask,
-    moves_pixels,
-    unmoved_reason,
-)
+from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 
 # Scores outside [0, 1] by no more than this are rounding.
 _ROUNDING = 1e-6
@@ -138,9 +132,10 @@ def check_labels_move(
       image_shape: the shape of one image.
 
     Raises:
+      TypeError: if boxes are not numbers.
       ValueError: if an alteration moves pixels, and the score does not say what the
         labels are; if it moves pixels nobody knows where; or if masks have another size
-        than the images.
+        than the images, or boxes another form than x1, y1, x2, y2.
     """
     kind = score.labels or ("fixed" if are_classes(labels) else None)
     if kind == "masks":
@@ -150,8 +145,10 @@ def check_labels_move(
                 f"labels must be masks of the images' size {image_shape[:2]}, by the "
                 f'score\'s labels="masks"; got {sorted(sizes)[:3]}'
             )
+    if kind == "boxes":
+        _check_boxes(labels, alterations[0], image_shape)
     for one in alterations:
-        if kind == "fixed" or not moves_pixels(one):
+        if kind == "fixed" or not one.moves_pixels:
             continue
         if kind is None:
             raise ValueError(
@@ -255,31 +252,53 @@ def _copy(part: Any) -> Any:
     return part.copy() if isinstance(part, np.ndarray) else part
 
 
+def _check_boxes(
+    labels: Any, alteration: Alteration, image_shape: tuple[int, ...]
+) -> None:
+    """Rejects labels that are no boxes; the message names the image."""
+    for index, label in enumerate(labels):
+        try:
+            _moved_boxes(alteration, label, float(alteration.identity), image_shape)
+        except (TypeError, ValueError, KeyError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(
+                f'labels[{index}], by the score\'s labels="boxes", must be an array '
+                f'[M, 4 + k] of boxes, or a dict with such "boxes": {error}'
+            ) from error
+
+
 def _moved(rule: ScoreRule, given: Unscored) -> Any:
-    """Returns the labels at the level: an array, or a list of what a list held."""
-    labels, alteration, level = given.labels, given.alteration, given.level
+    """Returns the labels at the level: an array, or a list of what a list held.
+
+    Boxes are arrays in any case, so that a score gets the same from all alterations.
+    """
+    labels, alteration = given.labels, given.alteration
     kind, is_list = rule.score.labels, labels.dtype == object
-    if kind == "fixed" or kind is None or not moves_pixels(alteration):
+    if kind == "boxes":
+        about = float(given.level), rule.image_shape
+        return [_moved_boxes(alteration, label, *about) for label in labels]
+    if kind != "masks" or not alteration.moves_pixels:
         return [*labels] if is_list else labels
-    if kind == "masks":
-        masks = np.stack([*labels]) if is_list else labels
-        found = np.asarray(_moved_masks(masks, level, alteration=alteration))
-        return [*found] if is_list else found
-    size = rule.image_shape[:2]
-    return [_moved_boxes(alteration, label, level, size) for label in labels]
+    masks = np.stack([*labels]) if is_list else labels
+    found = np.asarray(_moved_masks(masks, given.level, alteration=alteration))
+    return [*found] if is_list else found
 
 
 def _moved_boxes(
-    alteration: Alteration, label: Any, level: np.ndarray, size: tuple[int, ...]
+    alteration: Alteration, label: Any, level: float, image_shape: tuple[int, ...]
 ) -> Any:
     """Moves an image's boxes, with the entries beside them."""
-    if not isinstance(label, Mapping):
-        return move_boxes(alteration, label, level, size)[0]
-    boxes, kept = move_boxes(alteration, label["boxes"], level, size)
-    number = len(label["boxes"])
+    is_dict = isinstance(label, Mapping)
+    given = np.asarray(label["boxes"] if is_dict else label)
+    # An image without objects may have an empty list.
+    given = given if given.size else np.zeros((0, 4))
+    size = image_shape[0], image_shape[1]
+    boxes, kept = move_boxes(alteration, given, level, size)
+    if not is_dict:
+        return boxes
 
     def beside(value: Any) -> Any:
-        is_array = np.ndim(value) > 0 and len(value) == number
+        is_array = np.ndim(value) > 0 and len(value) == len(given)
         return np.asarray(value)[kept] if is_array else value
 
     return {name: beside(value) for name, value in label.items()} | {"boxes": boxes}

@@ -114,3 +114,60 @@ def test_an_object_that_cannot_be_hashed():
 
     for at, value in ((0.5, 1.0), (2.0, (~MASKS).mean())):
         np.testing.assert_allclose(values(Share(at), [0.0]), value)
+
+
+def detect(images):
+    """The upright box around what is bright; an empty list if nothing is."""
+    found = []
+    for image in images[..., 0] > 0.5:
+        rows, columns = (np.flatnonzero(image.any(axis)) for axis in (1, 0))
+        box = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1] if len(rows) else []
+        found.append([box] if box else [])
+    return found
+
+
+def as_close(outputs, labels):
+    """Whether the boxes are as many, and within a pixel and a half."""
+    assert all(isinstance(one, np.ndarray) and one.ndim == 2 for one in labels)
+    return [
+        float(len(a) == len(b) and bool(np.allclose(np.reshape(a, b.shape), b, 0, 1.5)))
+        for a, b in zip(outputs, labels)
+    ]
+
+
+BARS = np.zeros((6, 24, 24, 1), np.float32)
+BARS[1:, 8:16, 6:14] = 1
+BOXES = [[], *[[[6.0, 8.0, 14.0, 16.0]]] * 5]
+DETECTOR = jaxrob.Classifier.from_host(detect, outputs="any")
+
+
+@pytest.mark.parametrize(
+    "alteration",
+    [
+        alterations.gaussian_blur(0.0, 1.0),
+        alterations.horizontal_translation(-10.0, 10.0, fill="constant"),
+        alterations.vertical_translation(-3.3, 3.3),
+        alterations.zoom(1.0, 1.7),
+        alterations.rotation(-90.0, 90.0, fill="constant"),
+    ],
+)
+def test_boxes_and_masks_follow_the_pixels(alteration):
+    """A detector and a network that make no mistake are right at the ends as well."""
+    levels = [alteration.lower, alteration.identity, alteration.upper]
+    boxes = jaxrob.Dataset(BARS, BOXES), jaxrob.Score(as_close, labels="boxes")
+    masks = (BARS > 0.5)[..., 0]
+    masks = jaxrob.Dataset(BARS, masks), jaxrob.Score(share, labels="masks")
+    for network, (data, score) in ((DETECTOR, boxes), (NETWORK, masks)):
+        curve = jaxrob.evaluate(network, data, alteration, levels, score=score)
+        assert curve.values.min() > 0.95, curve.values
+
+
+@pytest.mark.parametrize(
+    "box, text",
+    [([14, 8, 6, 16], "x1 <= x2"), ([6, 8, 14], r"4 columns.*\(1, 3\)")],
+)
+def test_boxes_of_another_form_are_refused_by_every_alteration(box, text):
+    data = jaxrob.Dataset(BARS, [*BOXES[:-1], [box]])
+    score = jaxrob.Score(as_close, labels="boxes")
+    with pytest.raises(ValueError, match=rf"labels\[5\].*{text}"):
+        values(score, [0.0], DETECTOR, data)
