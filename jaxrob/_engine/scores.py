@@ -183,17 +183,17 @@ def score_block(
     elif classifier.outputs != "any":
         size = outputs.shape[1]
         outputs = outputs[0] if len(outputs) == 1 else outputs
-    labels = _moved(rule, given)
     if rule.on_devices:
-        padded_labels = padded(labels, size)
-        return Scored(_on_devices(outputs, padded_labels, function=rule.score.function))
+        # Nothing waits here: moved masks stay on the devices too.
+        labels = _moved(rule, given._replace(labels=padded(given.labels, size)))
+        return Scored(_on_devices(outputs, labels, function=rule.score.function))
     if network is None:
         rows = (slice(number),)
         if classifier.outputs != "any" and np.ndim(outputs) == 3:
             rows = (slice(None), *rows)
         outputs = jax.tree.map(lambda part: np.array(part)[rows], outputs)
     # The score may write into what it gets, and the data set keeps its labels.
-    labels = jax.tree.map(_copy, labels)
+    labels = jax.tree.map(_own, _moved(rule, given))
     with _noted(rule.score, number):
         values = rule.score.function(outputs, labels)
     # A list of numbers will do too.
@@ -248,8 +248,8 @@ def _check_returned(score: Score, found: Any, number: int) -> None:
         )
 
 
-def _copy(part: Any) -> Any:
-    return part.copy() if isinstance(part, np.ndarray) else part
+def _own(part: Any) -> Any:
+    return np.array(part) if isinstance(part, np.ndarray | jax.Array) else part
 
 
 def _check_boxes(
@@ -280,8 +280,8 @@ def _moved(rule: ScoreRule, given: Unscored) -> Any:
     if kind != "masks" or not alteration.moves_pixels:
         return [*labels] if is_list else labels
     masks = np.stack([*labels]) if is_list else labels
-    found = np.asarray(_moved_masks(masks, given.level, alteration=alteration))
-    return [*found] if is_list else found
+    found = _moved_masks(masks, given.level, alteration=alteration)
+    return [*np.asarray(found)] if is_list else found
 
 
 def _moved_boxes(
