@@ -15,10 +15,13 @@ from jax.extend.core import ClosedJaxpr
 from jaxrob._adapters.keras_model import check_layers
 from jaxrob._adapters.networks import (
     Network,
+    equinox_network,
     keras_network,
     nnx_network,
     onnx_network,
+    timm_network,
     torch_network,
+    transformers_network,
 )
 from jaxrob._adapters.on_host import OnHost
 from jaxrob._adapters.preprocessing import checked_preprocessing
@@ -31,7 +34,8 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.failures import check_one_array, failed_on_images
+from jaxrob._arguments.class_outputs import class_outputs
+from jaxrob._arguments.failures import failed_on_images
 from jaxrob._arguments.naming import named
 from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
 from jaxrob._identity.fingerprinted import Fingerprinted
@@ -56,8 +60,9 @@ _ROWS = 2
 class Classifier:
     """A pure function from images to class outputs, whose robustness is measured.
 
-    Wrap a network of your own in it, or use `from_linen`, `from_nnx`, `from_torch`,
-    `from_onnx`, `from_keras` or `from_host`.
+    Wrap a network of your own in it, or use `from_linen`, `from_nnx`, `from_equinox`,
+    `from_torch`, `from_transformers`, `from_timm`, `from_onnx`, `from_keras` or
+    `from_host`.
     It is a pytree whose leaves are the variables: new variables of the same shapes do
     not cause a recompilation.
 
@@ -73,11 +78,12 @@ class Classifier:
       apply_fn: `apply_fn(variables, images)`, or `apply_fn(variables, images, keys)`
         if `stochastic`, with float32 images `[B, H, W, C]` and one key for each
         image. It returns one array, `[B, K]`, or `[S, B, K]` from S posterior samples
-        or members of an ensemble. Pass the same function object each time: another one
-        is recompiled, even if it does the same. Arrays that the function captures, such
-        as a module's weights, become constants of the compiled program: new values are
-        noticed, cause a recompilation and draw a warning. Numbers that it captures keep
-        their first values, as under `jax.jit`.
+        or members of an ensemble. Of a tuple, a dict or another object the array
+        called `logits` is taken, or else the only one that is `[B, K]`. Pass the same
+        function object each time: another one is recompiled, even if it does the same.
+        Arrays that the function captures, such as a module's weights, become constants
+        of the compiled program: new values are noticed, cause a recompilation and draw
+        a warning. Numbers that it captures keep their first values, as under `jax.jit`.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 
@@ -192,6 +198,57 @@ class Classifier:
         )
 
     @staticmethod
+    def from_equinox(
+        module: Any,
+        state: Any = None,
+        outputs: str = "logits",
+        *,
+        scale: Numbers | None = None,
+        mean: Numbers | None = None,
+        std: Numbers | None = None,
+        channels_first: bool = True,
+        size: Size = None,
+        name: str | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> "Classifier":
+        """Wraps an Equinox module of one image, applied in inference mode.
+
+        It runs inside the compiled step, with gradients. The classifier has a copy of
+        all arrays, and later modules with arrays of the same shapes do not cause a
+        recompilation. Needs the extra `jaxrob[equinox]`.
+
+        Example::
+
+            module, state = eqx.nn.make_with_state(Net)(jax.random.key(0))
+            classifier = jaxrob.Classifier.from_equinox(module, state)
+
+        Args:
+          module: the module, called with one image, `[C, H, W]` by default, under
+            `jax.vmap`: `module(image)`, or `module(image, state)` if there is a state,
+            which returns the outputs `[K]` and a state.
+          state: its `equinox.nn.State`, of batch statistics for instance; or None.
+          outputs: see `Classifier`.
+          scale: see `from_torch`.
+          mean: see `from_torch`.
+          std: see `from_torch`.
+          channels_first: whether an image is `[C, H, W]`, otherwise `[H, W, C]`.
+          size: see `from_torch`.
+          name: see `from_torch`.
+          class_names: see `from_torch`.
+
+        Raises:
+          TypeError: if it is not an Equinox module, or holds something that cannot be
+            hashed, or another argument has a wrong type.
+          ValueError: if an argument is outside its range.
+          ImportError: if Equinox is missing.
+        """
+        given = checked_preprocessing(scale, mean, std, channels_first, size)
+        function, variables = equinox_network(module, state, given)
+        return Classifier(
+            function, variables, outputs, name=name, class_names=_names(class_names)
+        )
+
+    @staticmethod
     def from_torch(
         module: Any,
         outputs: str | None = None,
@@ -222,7 +279,8 @@ class Classifier:
         `(scale * pixels - mean) / std`, transposed to `[B, C, H, W]`.
 
         Args:
-          module: a `torch.nn.Module` from a batch of images to one tensor `[B, K]`.
+          module: a `torch.nn.Module` from a batch of images to a tensor `[B, K]`; see
+            `Classifier` where it returns more.
           outputs: see `Classifier`. By default given by the layer registered last
             ("probabilities" for a Softmax, "sigmoid" for a Sigmoid), otherwise
             "logits".
@@ -252,6 +310,94 @@ class Classifier:
         given = checked_preprocessing(scale, mean, std, channels_first, size)
         identity = _checked_identity(name, version, batch_size, outputs)
         found = torch_network(module, outputs, given, **identity)
+        return _from_network(found, class_names)
+
+    @staticmethod
+    def from_transformers(
+        model: Any,
+        processor: Any = None,
+        *,
+        size: Size = None,
+        batch_size: int | None = None,
+        name: str | None = None,
+        version: str | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> "Classifier":
+        """Wraps an image classifier of Hugging Face, run by torch on the host.
+
+        As `from_torch`, with the preprocessing of the image processor and the class
+        names of the configuration. The processor itself is not used later: it would
+        resize the images after they were altered. So images must have the size that it
+        makes. Needs the extra `jaxrob[transformers]`.
+
+        Example::
+
+            model = AutoModelForImageClassification.from_pretrained(path)
+            processor = AutoImageProcessor.from_pretrained(path)
+            classifier = jaxrob.Classifier.from_transformers(model, processor)
+
+        Args:
+          model: a `transformers.PreTrainedModel` for image classification.
+          processor: its image processor. By default what lies beside the model's
+            weights on this machine; nothing is downloaded.
+          size: the height and width of the images, or one number for both. By default
+            what the processor makes of any picture, after cropping. It must be given if
+            the processor keeps the pictures' aspect ratio.
+          batch_size: see `from_torch`.
+          name: see `from_torch`.
+          version: see `from_torch`.
+          class_names: see `from_torch`; by default those of the configuration, unless
+            they are its placeholders ("LABEL_0").
+
+        Raises:
+          TypeError: if the model or the processor is none of transformers'.
+          ValueError: if the model is no image classifier of two classes or more; if no
+            processor is found, or it does more than to resize, crop, rescale and
+            normalise; or if another argument is outside its range.
+          ImportError: if transformers or torch is missing.
+        """
+        identity = _checked_identity(name, version, batch_size)
+        found = transformers_network(model, processor, size, **identity)
+        return _from_network(found, class_names)
+
+    @staticmethod
+    def from_timm(
+        model: Any,
+        *,
+        size: Size = None,
+        batch_size: int | None = None,
+        name: str | None = None,
+        version: str | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> "Classifier":
+        """Wraps a model of timm, run by torch on the host.
+
+        As `from_torch`, with the mean, the standard deviation, the size and the class
+        names, if any, that timm has for the weights. Needs the extra `jaxrob[timm]`.
+
+        Example::
+
+            model = timm.create_model("resnet10t", pretrained=True)
+            classifier = jaxrob.Classifier.from_timm(model)
+
+        Args:
+          model: what `timm.create_model` returns.
+          size: the height and width of the images, or one number for both. By default
+            what the weights were trained with, `input_size` in `model.pretrained_cfg`;
+            images must have this size.
+          batch_size: see `from_torch`.
+          name: see `from_torch`.
+          version: see `from_torch`.
+          class_names: see `from_torch`; by default those of the weights, if any.
+
+        Raises:
+          TypeError: if it is not a model of timm.
+          ValueError: if it returns features, not classes; or if another argument is
+            outside its range.
+          ImportError: if timm or torch is missing.
+        """
+        identity = _checked_identity(name, version, batch_size)
+        found = timm_network(model, size, **identity)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -461,12 +607,13 @@ class Classifier:
         The single column `s` of a binary sigmoid head becomes `[1 - s, s]`.
 
         Raises:
-          TypeError: if `apply_fn` returns several arrays: a tuple, a list, a dict.
+          TypeError: if `apply_fn` returns several arrays, of which none is called
+            `logits` and not just one is `[B, K]`.
           ValueError: as `log_probabilities`, but "scores" are allowed.
         """
         check_has_classes(self)
         returned = self.returned(images, keys)
-        check_one_array("the classifier", returned)
+        returned = class_outputs("the classifier", returned, len(images))
         outputs = jnp.asarray(returned).astype(jnp.float32)
         if outputs.ndim == 2:
             outputs = outputs[None]
@@ -723,7 +870,8 @@ def _checked_identity(
 
 
 def _from_network(found: Network, class_names: Any) -> Classifier:
-    names = _names(class_names, found.num_classes)
+    names = found.class_names if class_names is None else class_names
+    names = _names(names, found.num_classes)
     kept = found.function, found.variables, found.outputs
     return Classifier(*kept, name=found.name, class_names=names)
 

@@ -15,7 +15,7 @@ from jaxrob._adapters.extras import required
 from jaxrob._adapters.keras_file import load_keras
 from jaxrob._adapters.preprocessing import Preprocessed
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.failures import check_one_array
+from jaxrob._arguments.class_outputs import class_outputs
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"
@@ -83,8 +83,7 @@ class KerasRun:
     def __call__(self, images: np.ndarray) -> np.ndarray:
         keras = required("keras", _PURPOSE, "keras")
         returned = self.model(images, training=False)
-        check_one_array("the Keras model", returned)
-        return _numbers(keras, returned)
+        return _numbers(keras, class_outputs("the Keras model", returned, len(images)))
 
 
 def read_keras(model: Any) -> KerasNetwork:

@@ -26,6 +26,7 @@ class Network(NamedTuple):
       name: its name.
       num_classes: K, None if not yet known.
       variables: a pytree of arrays.
+      class_names: those that come with the network, or None.
     """
 
     function: Callable[..., Any]
@@ -33,6 +34,7 @@ class Network(NamedTuple):
     name: str
     num_classes: int | None
     variables: Any = ()
+    class_names: tuple[str, ...] | None = None
 
 
 def torch_network(
@@ -60,6 +62,26 @@ def torch_network(
         found.run.check,
     )
     return Network(OnHost(host, preprocessing), outputs, name, None)
+
+
+def transformers_network(
+    model: Any, processor: Any, size: Any, **identity: Any
+) -> Network:
+    """See `Classifier.from_transformers`; the identity is checked."""
+    from jaxrob._adapters.transformers_model import read_transformers
+
+    preprocessing, names = read_transformers(model, processor, size)
+    found = torch_network(model, "logits", preprocessing, **identity)
+    return found._replace(num_classes=model.config.num_labels, class_names=names)
+
+
+def timm_network(model: Any, size: Any, **identity: Any) -> Network:
+    """See `Classifier.from_timm`; the identity is checked."""
+    from jaxrob._adapters.timm_model import read_timm
+
+    preprocessing, names = read_timm(model, size)
+    found = torch_network(model, "logits", preprocessing, **identity)
+    return found._replace(num_classes=model.num_classes, class_names=names)
 
 
 def onnx_network(
@@ -151,6 +173,16 @@ def nnx_network(module: Any, preprocessing: Preprocessing) -> tuple[Any, Any]:
     graph, state = nnx.split(module)
     function = hashable_partial(_apply_nnx, graph=graph)
     return preprocessed(function, preprocessing), snapshot(state)
+
+
+def equinox_network(
+    module: Any, state: Any, preprocessing: Preprocessing
+) -> tuple[Any, Any]:
+    """Returns the `apply_fn` and its variables, see `Classifier.from_equinox`."""
+    from jaxrob._adapters.equinox_module import read_equinox
+
+    function, variables = read_equinox(module, state)
+    return preprocessed(function, preprocessing), variables
 
 
 def _apply_nnx(state: Any, images: Any, *, graph: Any) -> Any:

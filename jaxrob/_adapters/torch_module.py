@@ -10,6 +10,7 @@ import numpy as np
 from jaxrob._adapters.code import Parts, class_parts, value_parts
 from jaxrob._adapters.extras import required
 from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.class_outputs import class_outputs
 from jaxrob._arguments.naming import named
 from jaxrob._identity.digest import digest
 
@@ -60,7 +61,7 @@ class TorchRun:
         torch = required("torch", _PURPOSE, "torch")
         with torch.inference_mode():
             found = self.module(self._placed(torch.from_numpy(images)))
-            return _tensor(torch, found).float().cpu().numpy()
+            return _tensor(torch, found, len(images)).float().cpu().numpy()
 
     def gradient(self, images: np.ndarray, change: np.ndarray) -> np.ndarray:
         """Computes the gradient of `sum(change * outputs)` in the images."""
@@ -69,7 +70,7 @@ class TorchRun:
             pixels = torch.from_numpy(images).requires_grad_()
             # A copy, because the first layer may write to its input.
             found = self.module(self._placed(pixels.clone()))
-            found = _tensor(torch, found).float().cpu()
+            found = _tensor(torch, found, len(images)).float().cpu()
             if not found.requires_grad:
                 raise ValueError(
                     "the torch module cuts its gradient off (no_grad, detach or an "
@@ -88,7 +89,8 @@ class TorchRun:
         torch = required("torch", _PURPOSE, "torch")
         with torch.enable_grad():
             pixels = torch.from_numpy(images).requires_grad_()
-            found = _tensor(torch, self.module(self._placed(pixels.clone())))
+            found = self.module(self._placed(pixels.clone()))
+            found = _tensor(torch, found, len(images))
         kind = _OPERATIONS.get(getattr(found.grad_fn, "name", str)())
         if kind is not None and kind != self.outputs and self.outputs != "scores":
             raise ValueError(
@@ -142,13 +144,11 @@ def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
     return TorchNetwork(run, found, digest(_parts(torch, own)))
 
 
-def _tensor(torch: Any, found: Any) -> Any:
-    """Returns a module's output, checked to be a real tensor."""
+def _tensor(torch: Any, returned: Any, number: int) -> Any:
+    """Returns a module's class outputs, checked to be a real tensor."""
+    found = class_outputs("the torch module", returned, number)
     if not isinstance(found, torch.Tensor):
-        raise TypeError(
-            f"the torch module must return one tensor [B, K]; got {named(found)}. Wrap "
-            "it in a module that returns the logits"
-        )
+        raise TypeError(f"the torch module must return tensors; got {named(found)}")
     if found.is_complex():
         raise TypeError(f"the torch module must return numbers; got {found.dtype}")
     return found

@@ -20,6 +20,7 @@ from jaxrob._assessment.scoring import Scoring
 from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._run.prepare import Run, checked_arguments, prepare_run, source_ahead
 from jaxrob._score import Score
@@ -182,7 +183,11 @@ def assess(
     criterion.check(classifier, reduced)
     for one in alterations:
         scoring.check(threshold, (one.lower, one.upper))
-    with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
+    with (
+        own_errors(),
+        prepare_run(arguments) as prepared,
+        source_ahead(prepared) as run,
+    ):
         if needs_scores(search):
             answers = SomeImages(run, criterion)
             look = at_once(answers.look)

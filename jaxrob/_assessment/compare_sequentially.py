@@ -20,6 +20,7 @@ from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
 from jaxrob._codec import Number, Row, document, from_json, refuse, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
 from jaxrob._run.prepare import checked_arguments, prepare_run, source_ahead
 from jaxrob.alterations import Alteration
@@ -168,7 +169,7 @@ def compare_sequentially(
             "dataset must have labels: the answers of two networks are no common "
             "measure; got a data set without"
         )
-    with contextlib.ExitStack() as stack:
+    with own_errors(), contextlib.ExitStack() as stack:
         bar = stack.enter_context(progress_bar(f"{alteration.name}, twice", progress))
         runs = []
         for one in asked:

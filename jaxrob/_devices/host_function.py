@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.failures import check_one_array
+from jaxrob._arguments.class_outputs import class_outputs
+from jaxrob._arguments.readable import error_text
+from jaxrob._arguments.tracebacks import begin_with_users
 from jaxrob._devices.rows import filled, joined
 
 # In one call.
@@ -20,6 +23,8 @@ MOST_IMAGES = 2**20
 _REAL = (np.floating, np.integer, np.bool_)
 # The last errors of host functions, because JAX passes on only their text.
 _failed: collections.deque[Exception] = collections.deque(maxlen=8)
+# One entry for each block of `own_errors` that is open.
+_blocks: list[None] = []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +96,8 @@ class HostFunction:
                 returned = self.function(batch)
                 # A list of rows is what services return; its shape is checked.
                 if not isinstance(returned, list):
-                    check_one_array("the host function", returned)
+                    what = "the host function"
+                    returned = class_outputs(what, returned, len(batch))
                 outputs = np.asarray(returned)
                 self._check(outputs, len(batch))
             parts.append(np.asarray(outputs[:number], np.float32))
@@ -135,20 +141,52 @@ def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
     return _with_gradient(function, images)
 
 
-@contextlib.contextmanager
-def own_errors() -> Iterator[None]:
-    """Re-raises errors of host functions as they are, not as errors of JAX."""
-    _failed.clear()
-    try:
-        yield
+def own_errors() -> "_OwnErrors":
+    """Re-raises errors of host functions as they are, not as errors of JAX.
+
+    Their tracebacks go on with the user's frames where the block begins.
+    """
+    return _OwnErrors()
+
+
+class _OwnErrors(contextlib.ContextDecorator):
+    """Not made by `contextlib.contextmanager`, which restores the traceback."""
+
+    def __enter__(self) -> None:
+        if not _blocks:
+            _failed.clear()
+        _blocks.append(None)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        own = None if error is None else _own(error)
+        _blocks.pop()
+        if not _blocks:
+            _failed.clear()
+        if own is None:
+            return
+        begin_with_users(own)
+        if own is not error:
+            raise own from None
+
+
+def _own(error: BaseException) -> BaseException | None:
+    """Returns a host function's error, if it is one or JAX made it of one."""
+    if any(error is own for own in _failed):
+        return error
     # On a CPU, JAX may raise a ValueError with the text of the host's error.
-    except (jax.errors.JaxRuntimeError, ValueError) as error:
-        for own in _failed:
-            if str(own) in str(error):
-                raise own from None
-        raise
-    finally:
-        _failed.clear()
+    if isinstance(error, jax.errors.JaxRuntimeError | ValueError):
+        return next((own for own in _failed if error_text(own) in str(error)), None)
+    return None
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of JAX's log says more than an error that is raised anyway."""
+    told = record.exc_info[1] if record.exc_info else None
+    return not _blocks or not any(told is own for own in _failed)
+
+
+# JAX writes the errors of callbacks to its log, with its own frames first.
+logging.getLogger("jax._src.callback").addFilter(_is_news)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from jaxrob._arguments.checks import checked_array
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._run.prepare import checked_arguments, prepare_run
 from jaxrob._score import Score
@@ -106,7 +107,7 @@ def evaluate(
         raise ValueError("score keeps each image's score; got reduced=True")
     levels = checked_array("levels", levels, "L").astype(np.float64)
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
-    with prepare_run(arguments) as run:
+    with own_errors(), prepare_run(arguments) as run:
         frontiers = [Frontier(run.alterations[0], canonical)]
         (curve,) = evaluate_queue(run.execution, run.dataset, frontiers)
     return select(curve, inverse, levels)

@@ -215,7 +215,7 @@ def assess(
     _, labels = images_and_labels(images, labels)
     check_confidences(classifier)
     asked = checked_arguments(classifier, dataset, [UNALTERED], key, mesh)
-    with prepare_run(asked) as run:
+    with own_errors(), prepare_run(asked) as run:
         image_shape, over = run.image.shape, run.execution.mesh
         if labels is not None:
             check_labels_below(dataset.labels, run.execution.info.num_classes, "labels")
@@ -242,7 +242,6 @@ def assess(
         number = num_samples * len(dataset)
         about = run.classifier, run.source, over
         with (
-            own_errors(),
             progress_bar(name, progress, "draw", number) as bar,
             opened(journal, "roma", *about, arguments) as kept,
         ):

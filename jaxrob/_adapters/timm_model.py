@@ -1,0 +1,40 @@
+"""Models of timm, with the settings of their weights."""
+
+from typing import Any
+
+from jaxrob._adapters.extras import required
+from jaxrob._adapters.preprocessing import Preprocessing, checked_preprocessing
+from jaxrob._arguments.naming import wrong_type
+
+_PURPOSE = "Classifier.from_timm"
+
+
+def read_timm(model: Any, size: Any) -> tuple[Preprocessing, tuple[str, ...] | None]:
+    """Returns the preprocessing and the class names of a model.
+
+    Raises:
+      TypeError: if it is not a model of timm.
+      ValueError: if it has no classes, or its settings are outside their ranges.
+      ImportError: if timm is missing.
+    """
+    timm = required("timm", _PURPOSE, "timm")
+    if not isinstance(getattr(model, "pretrained_cfg", None), dict):
+        raise wrong_type("model", "what timm.create_model returns", model)
+    number = getattr(model, "num_classes", 0)
+    if number < 2:
+        raise ValueError(
+            f"model must have two classes or more; got one of num_classes={number}, "
+            "which returns features"
+        )
+    settings = timm.data.resolve_model_data_config(model)
+    size = settings["input_size"][1:] if size is None else size
+    found = checked_preprocessing(None, settings["mean"], settings["std"], True, size)
+    return found, _class_names(model)
+
+
+def _class_names(model: Any) -> tuple[str, ...] | None:
+    """Returns the names that come with the weights; None if the head is another."""
+    names = model.pretrained_cfg.get("label_names")
+    if not isinstance(names, list | tuple) or len(names) != model.num_classes:
+        return None
+    return tuple(map(str, names))

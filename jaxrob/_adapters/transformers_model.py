@@ -1,0 +1,154 @@
+"""Image classifiers of Hugging Face, with their image processors."""
+
+from typing import Any
+
+import numpy as np
+
+from jaxrob._adapters.extras import required
+from jaxrob._adapters.preprocessing import Preprocessing, checked_preprocessing
+from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.readable import error_text
+
+_PURPOSE = "Classifier.from_transformers"
+# A colour whose channels differ, and pictures of two shapes that no processor makes.
+_COLOUR = (31, 122, 213, 180)
+_SHAPES = ((61, 83), (83, 61))
+# The most by which a value may differ from the processor's, which rounds otherwise.
+_TOLERANCE = 1e-4
+
+
+def read_transformers(
+    model: Any, processor: Any, size: Any
+) -> tuple[Preprocessing, tuple[str, ...] | None]:
+    """Returns the preprocessing and the class names of an image classifier.
+
+    The processor is run on pictures of one colour, to see whether it does what its
+    settings say and no more.
+
+    Raises:
+      TypeError: if the model or the processor is none of Hugging Face's.
+      ValueError: if the model is no image classifier of two classes or more, the
+        processor does more than to resize, crop, rescale and normalise, or leaves the
+        size open.
+      ImportError: if transformers is missing.
+    """
+    transformers = required("transformers", _PURPOSE, "transformers")
+    wanted = "a model of transformers"
+    check_type("model", model, transformers.PreTrainedModel, wanted)
+    _check_model(model)
+    processor = _processor(transformers, model) if processor is None else processor
+    wanted = "an image processor of transformers"
+    check_type("processor", processor, transformers.BaseImageProcessor, wanted)
+    channels = getattr(model.config, "num_channels", 3)
+    made = [_made(processor, shape, channels) for shape in _SHAPES]
+    if size is None:
+        size = _size(made)
+    found = checked_preprocessing(*_normalisation(processor), True, size)
+    for values in made:
+        _check_same(processor, found, values)
+    return found, _class_names(model.config)
+
+
+def _check_model(model: Any) -> None:
+    kinds = [kind.__name__ for kind in type(model).__mro__]
+    if not any("ForImageClassification" in name for name in kinds):
+        raise ValueError(
+            "model must be an image classifier, as AutoModelForImageClassification "
+            f"makes them; got {kinds[0]}. Classifier.from_torch takes any module"
+        )
+    if model.main_input_name not in ("pixel_values", "inputs"):
+        raise ValueError(
+            "model must take images, pixel_values; got one that takes "
+            f"{model.main_input_name}"
+        )
+    config = model.config
+    kind = getattr(config, "problem_type", None)
+    if config.num_labels < 2 or kind not in (None, "single_label_classification"):
+        raise ValueError(
+            f"model must choose one of two classes or more; got {config.num_labels} "
+            f"of the problem_type {kind!r}"
+        )
+
+
+def _processor(transformers: Any, model: Any) -> Any:
+    """Reads the processor that lies beside the model's weights on this machine."""
+    try:
+        return transformers.AutoImageProcessor.from_pretrained(
+            model.name_or_path, local_files_only=True
+        )
+    except Exception as error:  # Of a model made here, or never downloaded whole.
+        raise ValueError(
+            "processor must be given, because none was found on this machine for "
+            f"{model.name_or_path!r}: pass AutoImageProcessor.from_pretrained(...). "
+            f"transformers says: {error_text(error)}"
+        ) from error
+
+
+def _made(processor: Any, shape: tuple[int, int], channels: int) -> np.ndarray:
+    """Returns what the processor makes of a picture of one colour, `[C, H, W]`."""
+    picture = np.empty((*shape, channels), np.uint8)
+    picture[:] = _COLOUR[:channels]
+    layout = {"return_tensors": "np", "input_data_format": "channels_last"}
+    values = np.asarray(processor(images=picture, **layout)["pixel_values"])
+    if values.ndim != 4 or values.shape[:2] != (1, channels):
+        raise ValueError(
+            f"processor must make one image of {channels} channels, as the model takes "
+            f"them; got the shape {values.shape} of {type(processor).__name__}"
+        )
+    return values[0]
+
+
+def _size(made: list[np.ndarray]) -> tuple[int, int] | None:
+    """Returns the size that the processor gives to every picture; None if it keeps it.
+
+    Raises:
+      ValueError: if it resizes, and keeps the aspect ratio.
+    """
+    sizes = [values.shape[1:] for values in made]
+    if sizes == list(_SHAPES):
+        return None
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            "size must be given, because the processor keeps the aspect ratio of "
+            "pictures; got None"
+        )
+    return sizes[0]
+
+
+def _normalisation(processor: Any) -> tuple[float, Any, Any]:
+    """Returns scale, mean and standard deviation, of pixels in [0, 1]."""
+
+    def setting(name: str) -> Any:
+        return getattr(processor, name, None)
+
+    scale = 255.0 * (setting("rescale_factor") if setting("do_rescale") else 1)
+    if not setting("do_normalize"):
+        return scale, None, None
+    std = setting("image_std")
+    if setting("include_top"):  # EfficientNet divides by it twice.
+        std = np.square(std)
+    return scale, setting("image_mean"), std
+
+
+def _check_same(processor: Any, found: Preprocessing, values: np.ndarray) -> None:
+    row = np.array(_COLOUR[: len(values)]) / 255
+    ours = (np.array(found.scale) * row - found.mean) / found.std
+    apart = np.abs(values - ours[:, None, None]).max()
+    if not apart <= _TOLERANCE * max(1, np.abs(ours).max()):
+        raise ValueError(
+            "processor must do no more than resize, crop, rescale and normalise; got "
+            f"{type(processor).__name__}, whose values are up to {apart:.3g} away from "
+            "those of its settings. Put what else it does into a module of yours, for "
+            "Classifier.from_torch"
+        )
+
+
+def _class_names(config: Any) -> tuple[str, ...] | None:
+    """Returns the names of the classes; None if they are transformers' placeholders.
+
+    Some classes of ImageNet have the same name, such as the two cranes.
+    """
+    names = tuple(str(config.id2label.get(i)) for i in range(config.num_labels))
+    if names == tuple(f"LABEL_{i}" for i in range(config.num_labels)):
+        return None
+    return names
