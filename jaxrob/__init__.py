@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from jaxrob._dataset import Dataset
     from jaxrob._engine.provenance import provenance
     from jaxrob._run.evaluate import evaluate
+    from jaxrob._score import Score
+    from jaxrob._score_curve import ScoreCurve
     from jaxrob.alterations import Alteration
 
 __version__ = "0.1.0"
@@ -68,6 +70,8 @@ _NAMES = {
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
     "RobustnessWarning": "_arguments.warnings",
+    "Score": "_score",
+    "ScoreCurve": "_score_curve",
     "assess": "_assessment.assess",
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
@@ -86,6 +90,8 @@ __all__ = (
     "SequentialComparison",
     "ReducedCurve",
     "RobustnessWarning",
+    "Score",
+    "ScoreCurve",
     "adversarial",
     "alterations",
     "assess",

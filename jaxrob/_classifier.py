@@ -45,7 +45,7 @@ from jaxrob._identity.trace import Trace, seen
 from jaxrob._log_probabilities import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.
-OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
+OUTPUTS = ("logits", "probabilities", "sigmoid", "scores", "any")
 
 # One number, or one for each channel; a height and a width, or one number for both.
 Numbers = float | Sequence[float] | np.ndarray
@@ -92,7 +92,11 @@ class Classifier:
         * "sigmoid", an activation in [0, 1] for each class, normalised to sum to 1
           (a single column is the activation of class 1 of 2);
         * "scores", of which only the largest counts. Functions that need probabilities
-          reject them.
+          reject them;
+        * "any": no classes, but arrays with the images first (or a tuple, dict or other
+          pytree of them), such as masks or boxes; a network on the host may also return
+          a list with an entry for each image. Only `evaluate` and `assess` take it,
+          with a `Score`.
       stochastic: whether `apply_fn` takes keys.
       name: its name in provenance and journals, or None.
       class_names: one name for each class, in the order of the outputs, or None. A data
@@ -511,7 +515,7 @@ class Classifier:
     @staticmethod
     def from_host(
         function: Callable[[np.ndarray], np.ndarray],
-        num_classes: int,
+        num_classes: int | None = None,
         outputs: str = "logits",
         *,
         name: str | None = None,
@@ -531,8 +535,10 @@ class Classifier:
         Args:
           function: takes float32 images `[B, H, W, C]` as a NumPy array, which it may
             write to, and returns `[B, num_classes]`, real numbers of any type, which
-            become float32. An image's answer must not depend on its batch.
-          num_classes: number of classes, K.
+            become float32. An image's answer must not depend on its batch. With
+            outputs="any", arrays with the images first, in a tuple or a dict if there
+            are several, or a list with an entry for each image.
+          num_classes: number of classes, K; None for outputs="any".
           outputs: see `Classifier`.
           name: identifies the function, together with the version. A journal needs
             both, because it cannot inspect the function.
@@ -553,15 +559,20 @@ class Classifier:
         check_type(
             "function", function, Callable, "a function of a NumPy array of images"
         )
-        num_classes = checked_integer("num_classes", num_classes, at_least=1)
+        is_any = outputs == "any"
+        if is_any and num_classes is not None:
+            raise ValueError(
+                f'num_classes must be None with outputs="any"; got {num_classes}'
+            )
+        if not is_any:
+            num_classes = checked_integer("num_classes", num_classes, at_least=1)
         given = checked_preprocessing(scale, mean, std, channels_first, size)
         identity = _checked_identity(name, version, batch_size)
+        host = HostFunction(function, num_classes, **identity, is_any=is_any)
+        expected = None if num_classes is None else max(num_classes, 2)
+        names = _names(class_names, expected)
         return Classifier(
-            OnHost(HostFunction(function, num_classes, **identity), given),
-            (),
-            outputs,
-            name=name,
-            class_names=_names(class_names, max(num_classes, 2)),
+            OnHost(host, given), (), outputs, name=name, class_names=names
         )
 
     def log_probabilities(
@@ -600,11 +611,8 @@ class Classifier:
             `logits` and not just one is `[B, K]`.
           ValueError: as `log_probabilities`, but "scores" are allowed.
         """
-        check_type("images", images, jax.Array | np.ndarray, "an array [B, H, W, C]")
-        if self.stochastic and keys is None:
-            raise ValueError("the classifier is stochastic and needs keys; got None")
-        args = (images, keys) if self.stochastic else (images,)
-        returned = self.apply_fn(self.variables, *args)
+        check_has_classes(self)
+        returned = self.returned(images, keys)
         returned = class_outputs("the classifier", returned, len(images))
         outputs = jnp.asarray(returned).astype(jnp.float32)
         if outputs.ndim == 2:
@@ -623,6 +631,19 @@ class Classifier:
             )
         return outputs
 
+    def returned(self, images: jax.Array, keys: jax.Array | None = None) -> Any:
+        """Computes what `apply_fn` returns, unchanged.
+
+        Args:
+          images: float32 `[B, H, W, C]` in [0, 1].
+          keys: `[B]` random keys, needed if the classifier is stochastic.
+        """
+        check_type("images", images, jax.Array | np.ndarray, "an array [B, H, W, C]")
+        if self.stochastic and keys is None:
+            raise ValueError("the classifier is stochastic and needs keys; got None")
+        args = (images, keys) if self.stochastic else (images,)
+        return self.apply_fn(self.variables, *args)
+
     def num_classes(self, image_shape: tuple[int, ...]) -> int:
         """Finds the number of classes, K, without running the classifier.
 
@@ -634,6 +655,7 @@ class Classifier:
             outputs have a wrong shape.
         """
         image_shape = checked_sequence("image_shape", image_shape, int, "integers")
+        check_has_classes(self)
         return trace_info(self, image_shape).num_classes
 
 
@@ -641,7 +663,7 @@ class TraceInfo(NamedTuple):
     """Properties of a classifier found by a trace, without running it.
 
     Attributes:
-      num_classes: the number of classes, K.
+      num_classes: the number of classes, K; 0 for outputs="any".
       num_samples: the number of posterior samples or members, S.
       largest_array: bytes of one image in the largest array computed.
       operations: multiplications and additions for one image in matrix products and
@@ -652,6 +674,20 @@ class TraceInfo(NamedTuple):
     num_samples: int
     largest_array: int
     operations: float
+
+
+def check_has_classes(classifier: Classifier) -> None:
+    """Rejects a network whose outputs are anything but classes.
+
+    Raises:
+      ValueError: if it is such.
+    """
+    if classifier.outputs == "any":
+        raise ValueError(
+            'a network with outputs="any" has no classes: only evaluate and assess '
+            "take it, with score=, a function of its outputs and the labels, see "
+            "jaxrob.Score"
+        )
 
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
@@ -672,9 +708,10 @@ def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInf
 def info_of(found: Trace, image_shape: tuple[int, ...]) -> TraceInfo:
     """Returns a classifier's properties for one image, from its trace."""
     images_bytes = 4 * _ROWS * math.prod(image_shape)
+    num_samples, _, num_classes = getattr(found.outputs, "shape", (1, _ROWS, 0))
     return TraceInfo(
-        num_classes=found.outputs.shape[-1],
-        num_samples=found.outputs.shape[0],
+        num_classes=num_classes,
+        num_samples=num_samples,
         largest_array=max(images_bytes, found.largest_array) // _ROWS,
         operations=found.operations / _ROWS,
     )
@@ -758,14 +795,30 @@ def _program(
 
     # `classifier` is captured, not passed: JAX's caches keep arguments' types for long,
     # and with them its function.
-    def outputs(variables: Any, images: jax.Array, keys: jax.Array) -> jax.Array:
+    def outputs(variables: Any, images: jax.Array, keys: jax.Array) -> Any:
         of_these = dataclasses.replace(classifier, variables=variables)
-        return of_these.raw_outputs(images, keys)
+        if classifier.outputs != "any":
+            return of_these.raw_outputs(images, keys)
+        # In a dictionary, so that no array passes for outputs of classes.
+        returned = of_these.returned(images, keys)
+        _check_images_first(returned)
+        return {"any": returned}
 
     try:
         return traced(outputs, classifier.variables, images, keys)
     except Exception as error:
         raise failed_on_images("the classifier", image_shape, error) from error
+
+
+def _check_images_first(returned: Any) -> None:
+    """Rejects outputs of which a part does not have one row for each image."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(returned)[0]:
+        if np.shape(leaf)[:1] != (_ROWS,):
+            raise ValueError(
+                f'a network with outputs="any" must return arrays [B, ...] for B = '
+                f"{_ROWS} images; got the shape {np.shape(leaf)}"
+                + (f" at {jax.tree_util.keystr(path)}" if path else "")
+            )
 
 
 @functools.lru_cache(maxsize=256)

@@ -20,6 +20,7 @@ from jaxrob._codec import (
     refuse,
     to_json,
 )
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._checks import checked_counts
 from jaxrob.metrics._counts import (
     MOST_CONFUSED,
@@ -33,7 +34,7 @@ from jaxrob.metrics._counts import (
 from jaxrob.metrics._quality import top_k
 from jaxrob.uncertainty import unknown_threshold
 
-C = TypeVar("C", bound="Curve | ReducedCurve")
+C = TypeVar("C", bound="Curve | ReducedCurve | ScoreCurve")
 
 # The parts of a curve's document; single answers are in an object of their own.
 _Levels = Annotated[np.ndarray, Array("L")]
@@ -466,6 +467,10 @@ class ReducedCurve:
         return from_json(text, ReducedCurve)
 
 
+#: The curves that an evaluation may give.
+AnyCurve = Curve | ReducedCurve | ScoreCurve
+
+
 def join(first: C, second: C) -> C:
     """Joins the levels of two curves of the same images."""
     if isinstance(first, ReducedCurve):
@@ -494,8 +499,9 @@ def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
     return dataclasses.replace(curve, **(parts | {"levels": levels}))
 
 
-def _by_level(curve: Curve) -> list[tuple[str, np.ndarray]]:
+def _by_level(curve: Curve | ScoreCurve) -> list[tuple[str, np.ndarray]]:
     """Returns the fields with a leading axis of levels, by name, unless None."""
     names = ("levels", "predicted", "confidence", "uncertainty", "rank")
+    names = ("levels", "scores") if isinstance(curve, ScoreCurve) else names
     parts = ((name, getattr(curve, name)) for name in names)
     return [(name, part) for name, part in parts if part is not None]

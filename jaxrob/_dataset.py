@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.images import checked_images, plain_array
 from jaxrob._arguments.naming import named, wrong_type
-from jaxrob._identity.digest import digest
+from jaxrob._identity.digest import digest, object_bytes
 from jaxrob._stored_images import StoredImages
 
 _NO_BATCH = "no batch"
@@ -50,7 +50,9 @@ class Dataset:
       labels: `[N]` integers, the index of the right class. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
         images. Robustness is then stability: an answer counts as right if it does not
-        change. Training needs labels.
+        change. Training needs labels. For a `jaxrob.Score`, also any array `[N, ...]`,
+        such as masks, or a list with an entry for each image: an array, such as boxes,
+        or a list or dict of arrays, texts and numbers.
       class_names: one name for each class, or None.
       name: the data set's name in reports.
 
@@ -86,7 +88,7 @@ class Dataset:
         class_names = _checked_class_names(self.class_names, self.name)
         labels = self.labels
         if labels is not None:
-            labels = checked_labels(labels, len(images), class_names)
+            labels = checked_any_labels(labels, len(images), class_names)
         object.__setattr__(self, "images", images)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "class_names", class_names)
@@ -311,6 +313,53 @@ def checked_labels(
     return labels.astype(np.int32)
 
 
+def checked_any_labels(
+    labels: Any, length: int, class_names: tuple[str, ...] | None
+) -> np.ndarray:
+    """Returns class indices int32 `[length]`, or labels that only a score takes.
+
+    Entries of a list become those of an array of objects `[length]`.
+
+    Raises:
+      TypeError: if they are numbers `[length]` other than integers, or an entry cannot
+        be identified.
+      ValueError: if their number is not `length`, or as `checked_labels`.
+    """
+    is_list = isinstance(labels, list | tuple)
+    is_list |= isinstance(labels, np.ndarray) and labels.dtype == object
+    if is_list and any(map(_is_compound, labels)):
+        for index, one in enumerate(labels):
+            try:
+                object_bytes(one)
+            except TypeError as error:
+                raise TypeError(f"labels[{index}]: {error}") from error
+        found = np.empty(len(labels), object)
+        for index, one in enumerate(labels):
+            found[index] = one
+    elif getattr(labels, "ndim", 1) > 1:
+        found = labels if isinstance(labels, np.memmap) else None
+        if found is None:
+            found = plain_array("labels", labels, "an array [N, ...]")
+        if found.dtype.kind not in "biuf":
+            raise wrong_type("labels", "an array [N, ...] of real numbers", labels)
+    else:
+        return checked_labels(labels, length, class_names)
+    if len(found) != length:
+        raise ValueError(
+            f"labels must be {length}, one for each image; got {len(found)}"
+        )
+    return found
+
+
+def are_classes(labels: Any) -> bool:
+    """Whether labels are class indices `[N]`, not masks, boxes or the like."""
+    return getattr(labels, "ndim", 0) == 1 and labels.dtype != object
+
+
+def _is_compound(label: Any) -> bool:
+    return isinstance(label, list | tuple | Mapping) or np.ndim(label) > 0
+
+
 def check_labels_below(
     labels: np.ndarray,
     num_classes: int,
@@ -330,6 +379,15 @@ def check_labels_below(
     """
     if labels is None:
         raise ValueError(f"{name} are missing, and this needs them; got None")
+    if not are_classes(labels):
+        what = f"a list of {len(labels)} entries"
+        if labels.dtype != object:
+            what = f"the shape {labels.shape}"
+        raise ValueError(
+            f"{name} must be class indices [N], integers from 0; got {what}. Masks, "
+            "boxes and the like need a score of yours: evaluate and assess take "
+            "score=, a function of outputs and labels"
+        )
     highest = int(labels.max())
     if highest >= num_classes:
         which = ""

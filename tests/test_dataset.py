@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxrob
 from jaxrob import Alteration, Classifier, Dataset, evaluate
 from jaxrob._pixels import as_floats
 
@@ -89,10 +90,38 @@ def test_no_images(shape, dtype):
         Dataset(np.zeros(shape, dtype), np.zeros(shape[0], int))
 
 
-@pytest.mark.parametrize("wrong", [np.zeros(3, int), np.zeros((4, 1), int), 0])
+@pytest.mark.parametrize("wrong", [np.zeros(3, int), np.zeros((3, 1), int), 0])
 def test_labels_of_another_shape(wrong):
     with pytest.raises(ValueError, match="one for each image"):
         Dataset(images(), wrong)
+
+
+@pytest.mark.parametrize(
+    "some", [np.zeros((4, 1), int), np.eye(4), [[0], [1, 2]] * 2, [{"boxes": []}] * 4]
+)
+def test_labels_of_no_classes_are_for_scores_alone(some):
+    data = Dataset(images(), some)
+    assert len(data[1:3].labels) == 2
+    classifier = jaxrob.Classifier(lambda _, x: x.reshape(len(x), -1)[:, :3])
+    noise, net = jaxrob.alterations.gaussian_noise(), jaxrob.networks.MLP()
+    key = jax.random.key(0)
+    calls = (
+        lambda: jaxrob.evaluate(classifier, data, noise, [0.0], key=key),
+        lambda: jaxrob.assess(classifier, data, noise, key=key, budget=100),
+        lambda: jaxrob.roma.assess(classifier, data, key=key),
+        lambda: jaxrob.adversarial.fgsm(classifier, data, epsilon=0.1),
+        lambda: jaxrob.training.fit(net, data, batch_size=4, key=key),
+        lambda: jaxrob.bayes.fit(net, data, num_samples=2, batch_size=4, key=key),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match="must be class indices"):
+            call()
+
+
+@pytest.mark.parametrize("some", [[[0], [object()]] * 2, [{"a": {1j}}] * 4])
+def test_labels_that_cannot_be_identified(some):
+    with pytest.raises(TypeError, match=r"labels\[[01]\]: must be an array, a text"):
+        Dataset(images(), some)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +355,6 @@ def test_other_arrays_of_images_are_named(make, message):
             lambda x: x.astype(jnp.int4),
             "labels must be .* integers; got .*int4",
         ),
-        (lambda x: [[0], [1, 2]] * 2, "labels must be an array .*; got list"),
         (lambda x: jax.random.split(jax.random.key(0), 4), "labels must be an array"),
     ],
 )

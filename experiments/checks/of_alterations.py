@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 import jaxrob
 from checks import world
@@ -127,6 +128,35 @@ def _fade(image: jax.Array, level: jax.Array) -> jax.Array:
     return (1 - level) * image
 
 
+def _of_moves() -> list[Case]:
+    zoom = alterations.zoom()
+    mask = np.arange(20).reshape(4, 5)
+    any_mask = frozenset({"array of NaN"})
+    boxes = np.array([[0.0, 1.0, 2.0, 3.0]])
+    return [
+        case(
+            "alterations.move_mask",
+            alterations.move_mask,
+            alteration=zoom,
+            mask=A(mask, any_mask),
+            level=A(1.5, POSITIVE),
+        ),
+        case(
+            "alterations.move_boxes",
+            alterations.move_boxes,
+            alteration=zoom,
+            boxes=boxes,
+            level=A(1.5, POSITIVE),
+            size=(4, 5),
+        ),
+        case(
+            "alterations.unmoved_reason",
+            alterations.unmoved_reason,
+            alteration=zoom,
+        ),
+    ]
+
+
 def _of_benchmarks() -> list[Case]:
     flags = {"published": A(False, FLAG), "validation": A(False, FLAG)}
     return [
@@ -169,7 +199,10 @@ def _of_own_alterations() -> list[Case]:
             prepare=A(None, CALLABLE | OR_NONE),
             representative=A(None, CALLABLE | OR_NONE),
             about=alterations.About(),
+            geometry=A(None, CALLABLE | OR_NONE),
+            moves_pixels=A(False, FLAG),
         ),
+        *_of_moves(),
         case(
             "alterations.About",
             alterations.About,

@@ -125,6 +125,12 @@ def _of_measures() -> list[Case]:
             confidence_level=A(0.9, INSIDE_SHARE),
         ),
         case(
+            "metrics.bounded_mean",
+            metrics.bounded_mean,
+            scores=A(CONFIDENCES, frozenset({"array of NaN"})),
+            confidence_level=A(0.9, INSIDE_SHARE),
+        ),
+        case(
             "metrics.odds_ratio",
             metrics.odds_ratio,
             counts=np.array([[3, 1], [2, 9]]),
@@ -211,6 +217,8 @@ def _of_curves() -> list[Case]:
             high=VALUES + 0.1,
             threshold=A(0.8, NUMBER),
             bounds=bounds,
+            values=A(VALUES, OR_NONE),
+            num_inputs=A(100, OR_NONE | COUNT),
         ),
         case(
             "metrics.confidence_interval",

@@ -8,7 +8,7 @@ import numpy as np
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.diagnostics import diagnose
 from jaxrob._assessment.explore import Exploration, subject_of
-from jaxrob._curve import Curve, ReducedCurve, join, select
+from jaxrob._curve import AnyCurve, join, select
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._run.prepare import Run
 from jaxrob.strategies import History, Strategy
@@ -31,7 +31,7 @@ class AllImages:
         criterion.check_classes(run.execution.info.num_classes)
         self.run, self._criterion = run, criterion
         # The curve so far and its time, by the alteration's index.
-        self._known: dict[int, Curve | ReducedCurve] = {}
+        self._known: dict[int, AnyCurve] = {}
         self._seconds = [0.0] * len(run.alterations)
 
     def subjects(self, strategy: Strategy) -> list[Subject]:
@@ -50,7 +50,7 @@ class AllImages:
             asked.setdefault(part.subject, {})[part.level] = part
         places = [*asked]
 
-        def add(queued: int, curve: Curve | ReducedCurve) -> None:
+        def add(queued: int, curve: AnyCurve) -> None:
             place = places[queued]
             known = self._known.get(place)
             self._known[place] = curve if known is None else join(known, curve)

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
@@ -23,11 +23,13 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._run.prepare import Run, checked_arguments, prepare_run, source_ahead
+from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES
 from jaxrob.metrics._checks import checked_confidence_level
-from jaxrob.metrics._quality import in_words
+from jaxrob.metrics._mean_score import MEAN
+from jaxrob.metrics._quality import in_words, measure_named
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._checks import check_strategy
 from jaxrob.strategies._drive import at_once, drive
@@ -49,6 +51,7 @@ def assess(
     measure: str = "accuracy",
     *,
     # How good it has to be.
+    score: Score | Callable[[Any, Any], Any] | None = None,
     alpha: float | None = None,
     tolerance: str | Callable[[float, float], float] | None = None,
     penalization: str | Callable[[float, float], float] | None = None,
@@ -95,6 +98,9 @@ def assess(
         whose class is among the 5 most probable ones, with any number from 2 and below
         that of the classes (reduced: up to 10). Of equally probable classes the first
         comes first.
+      score: a function of the network's outputs and the labels that gives each image a
+        number in [0, 1], or a `jaxrob.Score`, which names it. The measure is then the
+        mean score.
       alpha: the confidence in [0, 1] above which the classifier may answer "unknown";
         None if it always decides.
       tolerance: the reward of accepted values: "linear" (up to the measure's value at
@@ -160,9 +166,10 @@ def assess(
     # Fail before anything is computed where possible.
     several = not isinstance(alteration, Alteration)
     alterations = _checked_alterations(alteration)
-    how = key, mesh, batch_size, reduced, journal, progress
+    how = key, mesh, batch_size, reduced, journal, progress, score
     arguments = checked_arguments(classifier, dataset, alterations, *how)
     check_strategy(strategy)
+    measure = _checked_measure(measure, arguments.score)
     scoring = Scoring(tolerance, penalization, level_distribution)
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
@@ -212,6 +219,19 @@ def _checked_alterations(
     wanted = "a jaxrob.Alteration or a sequence of them"
     check_type("alteration", alteration, Sequence, wanted)
     return checked_sequence("alteration", alteration, Alteration, "jaxrob.Alteration")
+
+
+def _checked_measure(measure: Any, score: Score | None) -> str:
+    """Returns the measure's name: with a score, that of its mean."""
+    if score is None:
+        measure_named(measure)
+        return measure
+    if measure != "accuracy":
+        raise ValueError(
+            f"measure does not go with score, whose mean is the measure; got "
+            f"{measure!r}"
+        )
+    return MEAN + score.name
 
 
 def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str:

@@ -27,10 +27,12 @@ from jaxrob._codec import (
     refuse,
     to_json,
 )
-from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._curve import AnyCurve, Curve, ReducedCurve
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations._checks import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval
-from jaxrob.metrics._quality import measure_named
+from jaxrob.metrics._mean_score import is_mean_score
+from jaxrob.metrics._quality import any_measure
 from jaxrob.metrics._tolerance import scored_robustness
 from jaxrob.strategies import History, Task
 
@@ -56,8 +58,8 @@ class Assessment:
       upper: the highest.
       identity: the level at which nothing is altered.
       threshold: the lowest value of the measure that is accepted.
-      measure: the quality measure: a name in `jaxrob.metrics.measures`, or
-        "top5_accuracy", with any number.
+      measure: the quality measure: a name in `jaxrob.metrics.measures`,
+        "top5_accuracy", with any number, or "mean IoU" of a score of this name.
       rule: how the integral is taken, see `jaxrob.metrics.heaviside_robustness`;
         "trapezoid" of scores.
       strategy: the strategy that chose the levels, as text.
@@ -93,9 +95,7 @@ class Assessment:
     diagnostics: Diagnostics
     warnings: tuple[str, ...] = dataclasses.field(repr=False)
     scores: Scores | None = dataclasses.field(repr=False)
-    curve: Annotated[Curve | ReducedCurve, Layout(is_flat=True)] = dataclasses.field(
-        repr=False
-    )
+    curve: Annotated[AnyCurve, Layout(is_flat=True)] = dataclasses.field(repr=False)
     provenance: dict[str, Any] = dataclasses.field(repr=False)
     seconds: Annotated[float, Number(at_least=0)]
     sampling: Sampling | None = None
@@ -118,6 +118,13 @@ class Assessment:
         check_choice("rule", self.rule, rules)
         bounds = (self.lower, self.upper)
         check_levels(self.levels, bounds, self.rule)
+        wanted = self.curve.measure if isinstance(self.curve, ScoreCurve) else None
+        refuse(
+            is_mean_score(self.measure)
+            and self.measure != wanted
+            or wanted not in (None, self.measure),
+            f"measure must be {wanted!r}, as the answers are; got {self.measure!r}",
+        )
         check_counts(self.curve.counts, self.sampling is not None)
         if self.sampling is not None:
             refuse(
@@ -157,14 +164,17 @@ class Assessment:
         return self.curve.levels
 
     @functools.cached_property
-    def counts(self) -> metrics.Counts:
-        """The counts behind the measure, see `Curve.counts_for`."""
+    def counts(self) -> Any:
+        """The `metrics.Counts` behind the measure, see `Curve.counts_for`.
+
+        Of scores, all of them.
+        """
         return self.curve.counts_for(self.measure)
 
     @functools.cached_property
     def values(self) -> Annotated[np.ndarray, Array("L", may_be_nan=True), Stated()]:
         """float64 `[L]`, the measure at each level."""
-        return measure_named(self.measure)(self.counts)
+        return any_measure(self.measure)(self.counts)
 
     @functools.cached_property
     def robustness(self) -> Annotated[float, Number(may_be_nan=True), Stated()]:
@@ -193,6 +203,8 @@ class Assessment:
     @functools.cached_property
     def decided_ratio(self) -> np.ndarray:
         """float64 `[L]`, the share of inputs decided; 1 everywhere without alpha."""
+        if isinstance(self.curve, ScoreCurve):
+            return np.ones(len(self.levels))
         return metrics.decided_ratio(self.curve.counts)
 
     @property
@@ -209,7 +221,7 @@ class Assessment:
 
         Of the measures, the accuracy alone has a value there.
         """
-        inputs = measure_named(self.measure).num_inputs(self.counts)
+        inputs = any_measure(self.measure).num_inputs(self.counts)
         return (inputs == 0) & (self.values >= self.threshold)
 
     @functools.cached_property
@@ -273,7 +285,7 @@ class Assessment:
     @functools.cached_property
     def values_per_class(self) -> np.ndarray:
         """float64 `[L, K]`, the measure for each class; NaN where it has no inputs."""
-        return measure_named(self.measure).per_class(self.counts)
+        return any_measure(self.measure).per_class(self.counts)
 
     @functools.cached_property
     def robustness_per_class(self) -> np.ndarray:
@@ -315,6 +327,7 @@ class Assessment:
     ]:
         """None where it is not kept."""
         is_kept = self.scores is None and self.sampling is None
+        is_kept &= self.curve.num_classes > 0
         return self.robustness_per_class if is_kept else None
 
     def _robustness_of(self, values: np.ndarray) -> float:
@@ -347,12 +360,14 @@ class Assessment:
         return self._answers("first_unknown_level").first_unknown_level(self.identity)
 
     def _answers(self, needed_by: str) -> Curve:
-        if isinstance(self.curve, ReducedCurve):
-            raise ValueError(
-                f"{needed_by} needs the answer on each image; this curve keeps only "
-                "counts (reduced)"
-            )
-        return self.curve
+        if isinstance(self.curve, Curve):
+            return self.curve
+        kept = "counts (reduced)"
+        if isinstance(self.curve, ScoreCurve):
+            kept = "scores: see its first_level_below"
+        raise ValueError(
+            f"{needed_by} needs the answer on each image; this curve keeps only {kept}"
+        )
 
     def to_json(self, answers: bool = True) -> str:
         """The assessment as JSON text.

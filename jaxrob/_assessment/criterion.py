@@ -1,15 +1,17 @@
 """The criterion of a classifier: measure, threshold, unknown answers, scoring."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 from jaxrob._arguments.checks import checked_share
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
-from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._curve import AnyCurve, Curve
 from jaxrob.metrics._counts import MOST_RANKS
-from jaxrob.metrics._quality import measure_named, top_k
+from jaxrob.metrics._mean_score import is_mean_score
+from jaxrob.metrics._quality import any_measure, measure_named, top_k
 from jaxrob.uncertainty import unknown_threshold
 
 
@@ -41,6 +43,9 @@ class Criterion:
             classifier or with `reduced`.
         """
         checked_share("threshold", self.threshold)
+        if self.is_of_scores:
+            self._check_score(reduced)
+            return
         measure_named(self.measure)
         self._check_ranks(classifier, reduced)
         if self.alpha is None:
@@ -52,6 +57,20 @@ class Criterion:
             raise ValueError(
                 'alpha needs uncertainties, which outputs="scores" does not have'
             )
+
+    @property
+    def is_of_scores(self) -> bool:
+        """Whether the measure is the mean of a user's scores."""
+        return is_mean_score(self.measure)
+
+    def _check_score(self, reduced: bool) -> None:
+        if self.alpha is not None:
+            raise ValueError(
+                f"alpha does not go with score, which has no unknown answers; got "
+                f"{self.alpha}"
+            )
+        if reduced:
+            raise ValueError("score keeps each image's score; got reduced=True")
 
     def _check_ranks(self, classifier: Classifier, reduced: bool) -> None:
         k = top_k(self.measure)
@@ -81,14 +100,14 @@ class Criterion:
                 f'{num_classes}, or it is 1 whatever the answers; got "{self.measure}"'
             )
 
-    def with_unknown(self, curve: Curve | ReducedCurve) -> Curve | ReducedCurve:
+    def with_unknown(self, curve: AnyCurve) -> AnyCurve:
         """Returns the curve, with too uncertain answers replaced by "unknown"."""
-        if self.alpha is None or isinstance(curve, ReducedCurve):
+        if self.alpha is None or not isinstance(curve, Curve):
             return curve
         return curve.with_unknown(self.alpha)
 
-    def values(self, curve: Curve | ReducedCurve) -> tuple[np.ndarray, np.ndarray]:
+    def values(self, curve: AnyCurve) -> tuple[np.ndarray, np.ndarray]:
         """Returns the measure at each level, and the number of inputs behind it."""
-        counts = self.with_unknown(curve).counts_for(self.measure)
-        measure = measure_named(self.measure)
+        counts: Any = self.with_unknown(curve).counts_for(self.measure)
+        measure = any_measure(self.measure)
         return measure(counts), measure.num_inputs(counts)

@@ -6,11 +6,13 @@ import numpy as np
 
 from jaxrob._codec import Integer, Text, refuse
 from jaxrob._files.strict_json import short
+from jaxrob._score import SCORE_NAME
 from jaxrob.metrics import Counts, measures
+from jaxrob.metrics._mean_score import MEAN, ImageScores
 from jaxrob.metrics._quality import TOP_K
 
 #: The name of a measure, as `measure_named` takes it.
-MEASURE = Text("the name of a measure", "|".join([*measures, TOP_K]))
+MEASURE = Text("the name of a measure", "|".join([*measures, TOP_K, MEAN + SCORE_NAME]))
 # Sums of larger counts would not be exact.
 _MOST_INPUTS = 2**53
 # Levels nearer to an end than this share of the range count as that end.
@@ -67,7 +69,7 @@ def check_levels(levels: np.ndarray, bounds: tuple[float, float], rule: str) -> 
     )
 
 
-def check_counts(counts: Counts, is_sampled: bool) -> None:
+def check_counts(counts: Counts | ImageScores, is_sampled: bool) -> None:
     """Refuses counts `[L, K]` of no inputs, or of others at each level.
 
     Raises:

@@ -6,7 +6,7 @@ from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._assessment.per_image import check_per_image
 from jaxrob._assessment.sampling import Sampling
-from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._curve import AnyCurve
 from jaxrob.alterations import Alteration
 from jaxrob.strategies import ASAP, History, Strategy, Task, Uniform
 from jaxrob.strategies._drive import Subject
@@ -30,7 +30,7 @@ class Exploration(NamedTuple):
       sampling: for few images, the conclusions and the cost; None for all images.
     """
 
-    curve: Curve | ReducedCurve
+    curve: AnyCurve
     history: History
     error_bound: float | None
     diagnostics: Diagnostics

@@ -7,7 +7,8 @@ import numpy as np
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import Exploration
-from jaxrob._curve import Curve, ReducedCurve, select
+from jaxrob._curve import AnyCurve, select
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._quality import in_words
 
@@ -77,8 +78,10 @@ def jumps(
     return bool(jump > _STEEPER * slope * distances[0] + _DEVIATIONS * chance)
 
 
-def _answers_one_class(unaltered: Curve | ReducedCurve) -> bool:
+def _answers_one_class(unaltered: AnyCurve) -> bool:
     """Returns whether images of several classes all get one answer; warns if so."""
+    if isinstance(unaltered, ScoreCurve):
+        return False
     counts = unaltered.counts.at(0)
     answers = np.flatnonzero(np.append(counts.given, counts.unknown.sum()))
     number, num_labels = counts.inputs.sum(), np.count_nonzero(counts.inputs)

@@ -5,7 +5,7 @@ its denominator is at least 0: a mean of bounded scores of single images.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class PerImage(NamedTuple):
       counted: integers `[M]`, the indices of the images that count.
     """
 
-    score: Callable[[HostAnswers, np.ndarray], np.ndarray]
+    score: Callable[[Any, np.ndarray], np.ndarray]
     least: float
     bounds: tuple[float, float]
     counted: np.ndarray
@@ -43,6 +43,9 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
       ValueError: if the measure is not a mean over images, or no image counts.
     """
     check_per_image(criterion)
+    if criterion.is_of_scores:
+        every = np.arange(len(labels))
+        return PerImage(_score, float(criterion.threshold), (0.0, 1.0), every)
     t, alpha, k = float(criterion.threshold), criterion.alpha, top_k(criterion.measure)
     counted = np.arange(len(labels))
     if criterion.measure == "recall" and num_classes == 2:
@@ -98,6 +101,11 @@ def check_per_image(criterion: Criterion) -> None:
             '"accuracy", "top{k}_accuracy", "recall", "effectiveness" and '
             '"decided_ratio"'
         )
+
+
+def _score(answers: Any, labels: np.ndarray) -> np.ndarray:
+    del labels  # The score has used them.
+    return answers.score
 
 
 def _mean_recall(t: float, labels: np.ndarray, counted: np.ndarray) -> PerImage:

@@ -8,10 +8,10 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._codec import Array, refuse
-from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._curve import AnyCurve
 from jaxrob._identity.identity import text
 from jaxrob.metrics._level_weights import level_weights
-from jaxrob.metrics._quality import measure_named
+from jaxrob.metrics._quality import any_measure
 from jaxrob.metrics._tolerance import check_scoring, level_scores
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Scoring:
 
     def scores(
         self,
-        curve: Curve | ReducedCurve,
+        curve: AnyCurve,
         measure: str,
         threshold: float,
         bounds: tuple[float, float],
@@ -109,8 +109,8 @@ class Scoring:
           nominal: the measure's value at the identity, if it is needed.
           confidence_level: the confidence level of the bands.
         """
-        counts = curve.counts_for(measure)
-        values = measure_named(measure)(counts)
+        counts: Any = curve.counts_for(measure)
+        values = any_measure(measure)(counts)
         bands = metrics.bands(counts, measure, confidence_level)
         middle, *ends = (
             level_scores(

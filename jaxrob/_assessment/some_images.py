@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,16 +14,17 @@ from jaxrob._assessment.explore import Exploration, subject_of
 from jaxrob._assessment.per_image import per_image
 from jaxrob._assessment.sampling import Sampling
 from jaxrob._curve import ReducedCurve
-from jaxrob._engine.answers import INVALID, HostAnswers
+from jaxrob._engine.answers import INVALID
 from jaxrob._engine.collect import empty_answers
 from jaxrob._engine.order import random_order
 from jaxrob._engine.parts import Part, answer_parts
 from jaxrob._engine.picked import counted
 from jaxrob._run.prepare import Run
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
 from jaxrob.metrics._counts import MOST_RANKS, count, stacked
-from jaxrob.metrics._quality import measure_named, top_k
+from jaxrob.metrics._quality import top_k
 from jaxrob.strategies import Found, History, Strategy
 from jaxrob.strategies._drive import Seen, Span, Subject, concluded
 from jaxrob.strategies._few.population import population_of
@@ -89,8 +90,8 @@ class SomeImages:
         criterion, rows = self._criterion, self._rows[place]
         levels = history.levels
         seen = [rows[level] for level in subject.canonical(levels).tolist()]
-        counts = stacked([self._counts(one) for one in seen])
-        values = measure_named(criterion.measure)(counts)
+        curve = self._curve(levels, seen)
+        values, _ = criterion.values(curve)
         shown = History(levels, values, rounds=history.rounds)
         task = subject.task._replace(threshold=criterion.threshold)
         found = concluded(subject, history)
@@ -107,7 +108,7 @@ class SomeImages:
             low, high = found.interval
             found = found._replace(robustness=min(max(robustness, low), high))
         return Exploration(
-            ReducedCurve(levels, counts, criterion.alpha),
+            curve,
             shown,
             found.error_bound,
             diagnose_few(task, shown, len(rows)),
@@ -159,11 +160,11 @@ class SomeImages:
             stopping.required,
         )
 
-    def _kept(self, part: Span, answers: HostAnswers) -> Seen:
+    def _kept(self, part: Span, answers: Any) -> Seen:
         """Stores new answers of a level, and returns all scores there."""
         rows, total = self._rows[part.subject], len(self._order)
         if part.level not in rows:
-            room = empty_answers((total,), self._num_classes)
+            room = empty_answers((total,), self.run.execution)
             rows[part.level] = _Row(room, np.empty(total), 0)
         row = rows[part.level]
         where = slice(part.start, part.stop)
@@ -173,6 +174,19 @@ class SomeImages:
         rows[part.level] = row._replace(number=part.stop)
         scores = row.scores[: part.stop]
         return Seen(float(scores.mean()), part.stop, scores)
+
+    def _curve(
+        self, levels: np.ndarray, seen: Sequence["_Row"]
+    ) -> ReducedCurve | ScoreCurve:
+        """Returns the answers seen, as counts, or each image's score."""
+        rule = self.run.execution.score
+        if rule is None:
+            counts = stacked([self._counts(one) for one in seen])
+            return ReducedCurve(levels, counts, self._criterion.alpha)
+        scores = np.full((len(levels), len(self._order)), np.nan)
+        for row, one in zip(scores, seen):
+            row[self._order[: one.number]] = one.scores[: one.number]
+        return ScoreCurve(levels, scores, rule.score.name)
 
     def _counts(self, row: "_Row") -> Counts:
         """Returns the counts of answers by label, `[1, K]`."""
@@ -198,6 +212,6 @@ class _Row(NamedTuple):
       number: the number of images classified.
     """
 
-    answers: HostAnswers
+    answers: Any
     scores: np.ndarray
     number: int

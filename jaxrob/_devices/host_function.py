@@ -15,7 +15,7 @@ import numpy as np
 from jaxrob._arguments.class_outputs import class_outputs
 from jaxrob._arguments.readable import error_text
 from jaxrob._arguments.tracebacks import begin_with_users
-from jaxrob._devices.rows import filled
+from jaxrob._devices.rows import filled, joined
 
 # In one call.
 MOST_IMAGES = 2**20
@@ -42,6 +42,8 @@ class HostFunction:
         respect to the outputs; returns that with respect to the images. None if there
         is none.
       writes: whether it may write to the images, and so gets arrays of its own.
+      is_any: whether it returns anything: arrays `[B, ...]`, a tuple or dict of them,
+        or a list with an entry for each image.
       check: refuses a function whose outputs on images are none that it should have; or
         None. It is called once before anything is computed, with black images.
     """
@@ -54,6 +56,7 @@ class HostFunction:
     gradient: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     check: Callable[[np.ndarray], None] | None = None
     writes: bool = True
+    is_any: bool = False
 
     @property
     def is_identifiable(self) -> bool:
@@ -65,6 +68,20 @@ class HostFunction:
         if self.num_classes is not None:
             return self.num_classes
         return _classes_found(self, image_shape)
+
+    def returned(self, images: np.ndarray | jax.Array) -> Any:
+        """Returns what an `is_any` function returns on all images.
+
+        Raises:
+          ValueError: if a part has another number of rows than there are images.
+          Exception: as a call.
+        """
+        parts = []
+        for batch, number in _batches(images, self.batch_size, self.writes):
+            with _noted(batch.shape):
+                found = self.function(batch)
+                parts.append(_first_rows(found, number, len(batch)))
+        return _all_rows(parts)
 
     def __call__(self, images: np.ndarray | jax.Array) -> np.ndarray:
         """Returns its outputs, float32 `[B, K]`.
@@ -197,8 +214,41 @@ class HostCall:
         return self.function.pulled_back(flat, rows).reshape(images.shape)
 
 
+def _first_rows(returned: Any, number: int, length: int) -> Any:
+    """Returns the first rows of what an `is_any` function returned, as arrays."""
+    if isinstance(returned, list):
+        if len(returned) != length:
+            raise ValueError(
+                "a list that the host function returns must have an entry for each of "
+                f"{length} images (put several arrays in a tuple or a dict); got "
+                f"{len(returned)}"
+            )
+        return returned[:number]
+
+    def part(leaf: Any) -> np.ndarray:
+        array = np.asarray(leaf)
+        if array.shape[:1] != (length,):
+            raise ValueError(
+                f"the host function must return arrays [B, ...] for B = {length} "
+                f"images; got the shape {array.shape}"
+            )
+        return array[:number]
+
+    return jax.tree.map(part, returned)
+
+
+def _all_rows(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], list):
+        return [one for part in parts for one in part]
+    return joined(parts)
+
+
 def _forward(function: HostFunction, images: jax.Array) -> jax.Array:
-    shape = len(images), function.classes(images.shape[1:])
+    # What returns anything is only traced: `evaluate` calls it between programs.
+    num_columns = 1 if function.is_any else function.classes(images.shape[1:])
+    shape = len(images), num_columns
     return jax.pure_callback(
         HostCall(function, images.ndim),
         jax.ShapeDtypeStruct(shape, jnp.float32),

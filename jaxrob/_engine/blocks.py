@@ -15,6 +15,7 @@ import numpy as np
 from jaxrob._dataset import (
     BatchedDataset,
     Dataset,
+    are_classes,
     check_labels_below,
     checked_value_range,
 )
@@ -58,7 +59,8 @@ class PlacedBlock(NamedTuple):
       block: which images these are.
       images: `[size, ...]`, padded with zeros, sharded over the devices.
       indices: uint32 `[size]`, their indices in the data set, sharded too.
-      labels: int32 `[size]`, their right classes, sharded too; 0 of padding.
+      labels: int32 `[size]`, their right classes, sharded too; 0 of padding, and of
+        labels that are no classes.
     """
 
     block: Block
@@ -69,7 +71,7 @@ class PlacedBlock(NamedTuple):
 
 def placed_blocks(
     dataset: Dataset | BatchedDataset,
-    num_classes: int,
+    num_classes: int | None,
     size: int,
     mesh: ImageMesh,
     kept: Kept,
@@ -80,7 +82,7 @@ def placed_blocks(
 
     Args:
       dataset: the images.
-      num_classes: the classifier's number of classes.
+      num_classes: the classifier's number of classes; None if labels may be anything.
       size: images in a block, a multiple of the devices.
       mesh: the devices over which the images are sharded.
       kept: keeps blocks for the run's next round, and has those of earlier ones.
@@ -127,7 +129,7 @@ def picked_blocks(
     order: np.ndarray,
     starts: Sequence[int],
     number: int,
-    num_classes: int,
+    num_classes: int | None,
     mesh: ImageMesh,
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
@@ -138,7 +140,7 @@ def picked_blocks(
       order: `[N]`, their indices in this order.
       starts: the positions in the order at which blocks begin.
       number: images in a block, which is padded to a multiple of the devices.
-      num_classes: the classifier's number of classes.
+      num_classes: the classifier's number of classes; None if labels may be anything.
       mesh: the devices over which the images are sharded.
       kept: keeps blocks for the run's next round, and has those of earlier ones.
 
@@ -166,7 +168,7 @@ def picked_blocks(
         arrays = kept.find(name)
         if arrays is None:
             indices = padded(indices.astype(np.uint32), size)
-            labels = _padded_labels(block, size)
+            labels = _padded_labels(block.labels, size)
             arrays = put((next(images), indices, labels), sharded(mesh))
             if not is_there:
                 kept.keep(name, arrays)
@@ -189,20 +191,27 @@ def _is_at_hand(dataset: Dataset | CountedBatches, mesh: ImageMesh) -> bool:
 
 
 def _check_labels(
-    dataset: Dataset | BatchedDataset | CountedBatches, num_classes: int, block: Block
+    dataset: Dataset | BatchedDataset | CountedBatches,
+    num_classes: int | None,
+    block: Block,
 ) -> None:
+    if num_classes is None:
+        return
     name = f"labels of {dataset.name}"
     check_labels_below(block.labels, num_classes, name, dataset.class_names)
 
 
-def _padded_labels(block: Block, size: int) -> np.ndarray:
-    return padded(np.asarray(block.labels, np.int32), size)
+def _padded_labels(labels: np.ndarray, size: int) -> np.ndarray:
+    """Returns class indices int32 `[size]`; zeros for labels that are none."""
+    if not are_classes(labels):
+        return np.zeros(size, np.int32)
+    return padded(np.asarray(labels, np.int32), size)
 
 
 def _numbers(dataset: Dataset, start: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the indices and the padded labels of consecutive images."""
-    labels = np.asarray(dataset.labels[start : start + size], np.int32)
-    return start + np.arange(size, dtype=np.uint32), padded(labels, size)
+    labels = _padded_labels(dataset.labels[start : start + size], size)
+    return start + np.arange(size, dtype=np.uint32), labels
 
 
 def _placed_rows(
@@ -276,7 +285,7 @@ def _of_batches(
     def place(block: Block, images: np.ndarray) -> PlacedBlock:
         checked(block)
         indices = block.start + np.arange(len(images), dtype=np.uint32)
-        labels = _padded_labels(block, len(images))
+        labels = _padded_labels(block.labels, len(images))
         return PlacedBlock(block, *put((images, indices, labels), sharded(mesh)))
 
     are_kept, number = True, 0

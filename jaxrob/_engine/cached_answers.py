@@ -10,10 +10,13 @@ import numpy as np
 
 from jaxrob._classifier import Classifier
 from jaxrob._devices.mesh import ImageMesh
+from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, HostAnswers
 from jaxrob._engine.journal import Journal, JournalOfFirstProcess, opened
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._engine.records import array_entry, entry, malformed, read_records
+from jaxrob._engine.scores import Scored
+from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 
 # A record's name for the random order of the images.
@@ -31,13 +34,15 @@ class CachedAnswers:
     """
 
     def __init__(
-        self, journal: Journal | JournalOfFirstProcess, has_probabilities: bool
+        self,
+        journal: Journal | JournalOfFirstProcess,
+        read_answers: Callable[[dict[str, Any], int], Any],
     ) -> None:
         """Indexes the journal's answers.
 
         Args:
           journal: the journal.
-          has_probabilities: whether an answer has a confidence.
+          read_answers: reads answers `[l, n]`, or scores, from a record of l levels.
 
         Raises:
           ValueError: if a record holds anything but answers; the message names it.
@@ -45,10 +50,10 @@ class CachedAnswers:
         self._journal = journal
         # Each piece's first position and its answers, sorted by position. The keys are
         # alteration, level, and whether the order is random.
-        self._pieces: dict[tuple[str, float, bool], list[tuple[int, HostAnswers]]] = {}
+        self._pieces: dict[tuple[str, float, bool], list[tuple[int, Any]]] = {}
         # The records read but not yet checked, by alteration.
         self._unchecked: dict[str, list[tuple[int, _Record]]] = {}
-        read = functools.partial(_read, has_probabilities=has_probabilities)
+        read = functools.partial(_read, read_answers=read_answers)
         # The most images of a block, if a trial chose it.
         self.rows: int | None = None
         for number, record in read_records(journal.path, journal.records, read):
@@ -59,13 +64,13 @@ class CachedAnswers:
             self._add(*record)
 
     def check(
-        self, alteration: Alteration, num_classes: int, num_images: int | None
+        self, alteration: Alteration, num_classes: int | None, num_images: int | None
     ) -> None:
         """Rejects answers that no run can have given.
 
         Args:
           alteration: the alteration; its answers are checked once.
-          num_classes: the classifier's number of classes.
+          num_classes: the classifier's number of classes; None of scores.
           num_images: the number of images, None if unknown.
 
         Raises:
@@ -76,13 +81,13 @@ class CachedAnswers:
         for number, record in self._unchecked.pop(alteration.description, ()):
             _, levels, start, answers, _ = record
             low, high = levels.min(), levels.max()
-            stop = start + answers.predicted.shape[1]
+            stop = start + answers[0].shape[1]
             if low < alteration.lower or high > alteration.upper:
                 what = f"levels from {low:g} to {high:g}, outside the range of "
                 what += f"{alteration.name}"
-            elif (largest := answers.predicted.max()) >= num_classes:
+            elif num_classes and (largest := answers.predicted.max()) >= num_classes:
                 what = f"the class {largest} of a classifier of {num_classes}"
-            elif (largest := answers.rank.max()) >= num_classes:
+            elif num_classes and (largest := answers.rank.max()) >= num_classes:
                 what = f"the rank {largest} among {num_classes} classes"
             elif num_images is not None and stop > num_images:
                 what = f"answers on {stop} images, where there are {num_images}"
@@ -97,7 +102,7 @@ class CachedAnswers:
         start: int,
         stop: int,
         in_random_order: bool = False,
-    ) -> HostAnswers | None:
+    ) -> Any:
         """Returns the answers at a level on the images `start` to `stop`.
 
         Args:
@@ -115,13 +120,13 @@ class CachedAnswers:
         name = alteration.description, float(level), in_random_order
         pieces = self._pieces.get(name, ())
         for first, answers in pieces:
-            last = first + len(answers.predicted)
+            last = first + len(answers[0])
             if first <= position < last:
                 wanted = slice(position - first, min(last, stop) - first)
-                parts.append(Answers(*(part[wanted] for part in answers)))
+                parts.append(taken(answers, wanted))
                 position = min(last, stop)
             if position == stop:
-                return Answers(*map(np.concatenate, zip(*parts)))
+                return joined(parts)
         return None
 
     def add(
@@ -129,7 +134,7 @@ class CachedAnswers:
         alteration: Alteration,
         levels: np.ndarray,
         start: int,
-        answers: HostAnswers,
+        answers: Any,
         in_random_order: bool = False,
     ) -> None:
         """Journals answers `[l, n]` at `[l]` levels on the images from `start` on.
@@ -137,7 +142,7 @@ class CachedAnswers:
         See `find` for the arguments.
         """
         name = alteration.description
-        parts = dict(zip(Answers._fields, answers))
+        parts = answers._asdict()
         levels = np.asarray(levels, np.float64)
         order = {"order": _RANDOM} if in_random_order else {}
         self._journal.append(
@@ -155,11 +160,11 @@ class CachedAnswers:
         name: str,
         levels: np.ndarray,
         start: int,
-        answers: HostAnswers,
+        answers: Any,
         in_random_order: bool,
     ) -> None:
         for position, level in enumerate(levels.tolist()):
-            row = Answers(*(part[position] for part in answers))
+            row = taken(answers, position)
             pieces = self._pieces.setdefault((name, level, in_random_order), [])
             pieces.append((start, row))
             pieces.sort(key=lambda piece: piece[0])
@@ -172,6 +177,7 @@ def cached_answers_in(
     alterations: Sequence[Alteration],
     source: Callable[[], dict[str, Any]],
     mesh: ImageMesh,
+    score: Score | None = None,
 ) -> Iterator[CachedAnswers | None]:
     """Opens a journal and yields its cached answers; None without a path.
 
@@ -181,9 +187,10 @@ def cached_answers_in(
       alterations: the alterations to be evaluated, fingerprinted.
       source: returns `provenance` of the classifier, the data and the key.
       mesh: the devices; only the first process opens the file.
+      score: the score that takes the place of answers, or None.
 
     Raises:
-      ValueError: as `Journal`, or if the classifier or an alteration is not
+      ValueError: as `Journal`, or if the classifier, an alteration or the score is not
         identifiable.
       OSError: as `Journal`.
     """
@@ -193,9 +200,17 @@ def cached_answers_in(
                 "journal must tell alterations from others, and a function on the host "
                 f"cannot be looked into; {alteration.name} calls one"
             )
+    if path is not None and score is not None and score.version is None:
+        raise ValueError(
+            "journal must tell scores from others, and a function cannot be looked "
+            f'into: pass score=jaxrob.Score({score.name}, name="{score.name}", '
+            'version="1"), and change the version whenever its values may change'
+        )
+    has_probabilities = classifier.outputs != "scores"
+    read = functools.partial(_read_answers, has_probabilities=has_probabilities)
+    read = read if score is None else _read_scores
     with opened(path, "answers", classifier, source, mesh) as journal:
-        has_probabilities = classifier.outputs != "scores"
-        yield None if journal is None else CachedAnswers(journal, has_probabilities)
+        yield None if journal is None else CachedAnswers(journal, read)
 
 
 class _Record(NamedTuple):
@@ -204,11 +219,13 @@ class _Record(NamedTuple):
     alteration: str
     levels: np.ndarray
     start: int
-    answers: HostAnswers
+    answers: Any
     in_random_order: bool
 
 
-def _read(record: dict[str, Any], has_probabilities: bool) -> _Record | int:
+def _read(
+    record: dict[str, Any], read_answers: Callable[[dict[str, Any], int], Any]
+) -> _Record | int:
     """Reads answers, or the most images of a block."""
     if "rows" in record:
         rows = entry(record, "rows", int)
@@ -225,7 +242,22 @@ def _read(record: dict[str, Any], has_probabilities: bool) -> _Record | int:
     levels = array_entry(record, "levels", "f", (None,))
     if not len(levels) or not np.isfinite(levels).all():
         raise ValueError("'levels' must be finite, at least one")
-    predicted = array_entry(record, "predicted", "i", (len(levels), None))
+    answers = read_answers(record, len(levels))
+    return _Record(name, levels, start, answers, in_random_order)
+
+
+def _read_scores(record: dict[str, Any], num_levels: int) -> Scored[np.ndarray]:
+    score = array_entry(record, "score", "f", (num_levels, None))
+    # NaN fails both comparisons.
+    if not (score.size and ((score >= 0) & (score <= 1)).all()):
+        raise ValueError("'score' must lie in [0, 1], at least one")
+    return Scored(score)
+
+
+def _read_answers(
+    record: dict[str, Any], num_levels: int, has_probabilities: bool
+) -> HostAnswers:
+    predicted = array_entry(record, "predicted", "i", (num_levels, None))
     if not predicted.size or predicted.min() < 0:
         raise ValueError("'predicted' must hold classes, from 0, at least one")
     answers = {"predicted": predicted}
@@ -241,4 +273,4 @@ def _read(record: dict[str, Any], has_probabilities: bool) -> _Record | int:
     if not (rank >= 0 if has_probabilities else rank == INVALID).all():
         wanted = "at least 0" if has_probabilities else f"{INVALID}, of scores"
         raise ValueError(f"'rank' must be {wanted}")
-    return _Record(name, levels, start, Answers(**answers), in_random_order)
+    return Answers(**answers)

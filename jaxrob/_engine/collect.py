@@ -1,19 +1,23 @@
 """Collects the answers at the levels of one alteration into a curve."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
+import jax
 import numpy as np
 
-from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._curve import AnyCurve, Curve, ReducedCurve
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import Block
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.scores import Scored
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._counts import Counts, count, counts_of
 
 
 class Collector(Protocol):
     """Takes answers block by block, as they arrive."""
 
-    def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
+    def add(self, block: Block, rows: list[int], answers: Any) -> None:
         """Adds answers `[l, n]` on a block of images; `rows` index the levels."""
         ...
 
@@ -21,39 +25,33 @@ class Collector(Protocol):
 class CurveCollector(Collector, Protocol):
     """Collects answers into a curve."""
 
-    def curve(self) -> Curve | ReducedCurve:
+    def curve(self) -> AnyCurve:
         """Returns the curve, once every answer was added."""
         ...
 
 
 class AnswerCollector:
-    """Keeps every answer, in a `Curve`."""
+    """Keeps every answer, in a `Curve`, or every score, in a `ScoreCurve`."""
 
     def __init__(
-        self,
-        levels: np.ndarray,
-        num_classes: int,
-        length: int | None,
-        has_probabilities: bool,
+        self, levels: np.ndarray, length: int | None, execution: Execution
     ) -> None:
         """Starts without answers.
 
         Args:
           levels: float64 `[L]`.
-          num_classes: K.
           length: the number of images, None if unknown.
-          has_probabilities: whether the answers have a confidence.
+          execution: the classifier, and the score if there is one.
         """
         self._levels = levels
-        self._num_classes = num_classes
-        self._has_probabilities = has_probabilities
+        self._execution = execution
         # Allocated at full size if the number of images is known.
         self._whole = None if length is None else self._room(length)
         # Each block's labels and its answers at all levels, by its first image.
         self._labels: dict[int, np.ndarray] = {}
-        self._blocks: dict[int, HostAnswers] = {}
+        self._blocks: dict[int, Any] = {}
 
-    def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
+    def add(self, block: Block, rows: list[int], answers: Any) -> None:
         if block.start not in self._blocks:
             self._labels[block.start] = block.labels
             self._blocks[block.start] = self._room_for(block)
@@ -61,7 +59,7 @@ class AnswerCollector:
             for row, values in zip(rows, part):
                 whole[row] = values
 
-    def curve(self) -> Curve:
+    def curve(self) -> Curve | ScoreCurve:
         starts = sorted(self._blocks)
         if self._whole is not None:
             whole = self._whole
@@ -69,24 +67,29 @@ class AnswerCollector:
             (whole,) = self._blocks.values()
         else:
             blocks = [self._blocks[start] for start in starts]
-            whole = Answers(*(np.concatenate(parts, axis=1) for parts in zip(*blocks)))
+            whole = jax.tree.map(lambda *some: np.concatenate(some, axis=1), *blocks)
+        execution = self._execution
+        if execution.score is not None:
+            name = execution.score.score.name
+            return ScoreCurve(self._levels, whole.score, name)
+        has_probabilities = execution.classifier.outputs != "scores"
         return Curve(
             levels=self._levels,
             predicted=whole.predicted,
-            confidence=whole.confidence if self._has_probabilities else None,
-            uncertainty=whole.uncertainty if self._has_probabilities else None,
-            rank=whole.rank if self._has_probabilities else None,
+            confidence=whole.confidence if has_probabilities else None,
+            uncertainty=whole.uncertainty if has_probabilities else None,
+            rank=whole.rank if has_probabilities else None,
             labels=np.concatenate([self._labels[start] for start in starts]),
-            num_classes=self._num_classes,
+            num_classes=execution.info.num_classes,
         )
 
-    def _room_for(self, block: Block) -> HostAnswers:
+    def _room_for(self, block: Block) -> Any:
         if self._whole is None:
             return self._room(len(block.labels))
-        return Answers(*(part[:, block.start : block.stop] for part in self._whole))
+        return jax.tree.map(lambda part: part[:, block.start : block.stop], self._whole)
 
-    def _room(self, length: int) -> HostAnswers:
-        return empty_answers((len(self._levels), length), self._num_classes)
+    def _room(self, length: int) -> Any:
+        return empty_answers((len(self._levels), length), self._execution)
 
 
 class CountCollector:
@@ -128,9 +131,11 @@ class CountCollector:
         return ReducedCurve(self._levels, counts)
 
 
-def empty_answers(shape: tuple[int, ...], num_classes: int) -> HostAnswers:
-    """Allocates answers of a shape; int16 classes where `num_classes` fits."""
-    is_small = num_classes <= np.iinfo(np.int16).max
+def empty_answers(shape: tuple[int, ...], execution: Execution) -> Any:
+    """Allocates answers of a shape, with int16 classes where they fit; or scores."""
+    if execution.score is not None:
+        return Scored(np.empty(shape))
+    is_small = execution.info.num_classes <= np.iinfo(np.int16).max
     classes = np.int16 if is_small else np.int32
     return Answers(
         np.empty(shape, classes),

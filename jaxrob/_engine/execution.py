@@ -16,6 +16,7 @@ from jaxrob._devices.mesh import ImageMesh
 from jaxrob._engine.cached_answers import CachedAnswers
 from jaxrob._engine.on_host import network_on_host
 from jaxrob._engine.provenance import arguments_digest
+from jaxrob._engine.scores import ScoreRule
 from jaxrob._engine.sizes import rows_for
 from jaxrob._engine.split_network import check_split_network
 from jaxrob._identity.digest import digest
@@ -37,6 +38,7 @@ class Execution:
       rows: the most images that fit in a step.
       batch_size: images in a block; None: as many as fit in memory.
       reduced: whether only counts by class are kept.
+      score: the score of outputs that takes the place of answers, or None.
       cached: finds journaled answers and adds new ones; None without a journal.
       checked: names of the checks for mistakes already made in this call.
       kept: images that stay on the devices for the next levels.
@@ -52,6 +54,7 @@ class Execution:
     rows: int
     batch_size: int | None
     reduced: bool = False
+    score: ScoreRule | None = None
     cached: CachedAnswers | None = None
     checked: set[str] = dataclasses.field(default_factory=set)
     kept: Kept = dataclasses.field(default_factory=lambda: Kept(0))
@@ -96,6 +99,11 @@ def set_up(
         batch_size,
         kept=Kept(bytes_to_keep(mesh)),
     )
+
+
+def classes_of(execution: Execution) -> int | None:
+    """Returns the number of classes that labels may have; None with a score."""
+    return None if execution.score is not None else execution.info.num_classes
 
 
 def check_same_request(execution: Execution, *asked: Any) -> None:

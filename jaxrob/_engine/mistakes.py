@@ -22,6 +22,7 @@ from jaxrob._devices.mesh import ImageMesh, replicated
 from jaxrob._devices.rows import is_on_devices, taken_on_devices
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import PlacedBlock
+from jaxrob._engine.scores import Scored
 from jaxrob._keys import classifier_keys
 from jaxrob._pixels import as_floats
 
@@ -33,6 +34,8 @@ MAX_CHECKED = 64
 _SUM_TOLERANCE = 1e-2
 # Larger differences between confidences of one image are not rounding.
 _LARGEST_DIFFERENCE = 1e-3
+# Between scores of one image, which rounding may change by a pixel or a box.
+_LARGEST_SCORE_DIFFERENCE = 0.05
 # Two classes that tie have a confidence of at most a half.
 _MOST_OF_A_TIE = 0.5 + _LARGEST_DIFFERENCE
 # Outputs that differ by less, relative to the largest one, are equal in bfloat16.
@@ -141,15 +144,15 @@ class Rerun(NamedTuple):
         valid.
     """
 
-    answers: Callable[[jax.Array], Answers]
+    answers: Callable[[jax.Array], Answers | Scored]
     outputs: Callable[[jax.Array], jax.Array]
-    as_bytes: Callable[[jax.Array], tuple[int, Answers]]
+    as_bytes: Callable[[jax.Array], tuple[int, Answers | Scored]]
 
 
 def check_batch_invariance(
     classifier: Classifier,
     placed: PlacedBlock,
-    answers: Answers,
+    answers: Answers | Scored,
     rerun: Rerun,
     stochastic: bool,
 ) -> bool:
@@ -177,11 +180,11 @@ def check_batch_invariance(
     kept = min(MAX_CHECKED, number, on_each // 2)
     before = row_of(answers, 0)
 
-    def asked(chosen: np.ndarray) -> tuple[HostAnswers, jax.Array]:
+    def asked(chosen: np.ndarray) -> tuple[Any, jax.Array]:
         others = jax.device_put(images[chosen], placed.images.sharding)
         return row_of(rerun.answers(others), 0), others
 
-    def differs(found: HostAnswers, other: HostAnswers, rows: Any) -> np.ndarray:
+    def differs(found: Any, other: Any, rows: Any) -> np.ndarray:
         """Where the answers on rows of `others` differ from `other`."""
         return _differs(
             found, other, lambda: np.asarray(rerun.outputs(others))[:, rows]
@@ -196,7 +199,9 @@ def check_batch_invariance(
             _rows(after, slice(kept)), _rows(before, slice(kept)), slice(kept)
         )
         what = f"{found.sum()} of the first {kept} images"
-        if not found.any() and not (stochastic or classifier.stochastic):
+        # Copies of one image have the labels of others, and so other scores.
+        is_random = stochastic or classifier.stochastic
+        if not (found.any() or is_random or isinstance(answers, Scored)):
             copies = slice(kept, None)
             found = differs(_rows(after, copies), _rows(after, slice(1)), copies)
             what = f"{found.sum()} of {len(found)} copies of one image"
@@ -329,18 +334,17 @@ def _passed(what: str, structure: Any) -> collections.deque[bool]:
     return collections.deque(maxlen=1)
 
 
-def row_of(answers: Answers, row: int) -> HostAnswers:
+def row_of(answers: Any, row: int) -> Any:
     """Returns the answers at one of the levels, on the host."""
-    return Answers(*(np.asarray(part)[row] for part in fetch(answers)))
+    found = answers if isinstance(answers, Scored) else fetch(answers)
+    return jax.tree.map(lambda part: np.asarray(part)[row], found)
 
 
-def _rows(answers: HostAnswers, rows: slice) -> HostAnswers:
-    return Answers(*(part[rows] for part in answers))
+def _rows(answers: Any, rows: slice) -> Any:
+    return jax.tree.map(lambda part: part[rows], answers)
 
 
-def _differs(
-    one: HostAnswers, other: HostAnswers, outputs: Callable[[], np.ndarray]
-) -> np.ndarray:
+def _differs(one: Any, other: Any, outputs: Callable[[], np.ndarray]) -> np.ndarray:
     """Where answers differ by more than rounding.
 
     Args:
@@ -349,6 +353,8 @@ def _differs(
       outputs: returns the raw outputs for `one`, `[S, n, K]`; called only if the
         predicted classes differ and may be a tie within rounding.
     """
+    if isinstance(one, Scored):
+        return np.abs(one.score - other.score) > _LARGEST_SCORE_DIFFERENCE
     with np.errstate(invalid="ignore"):
         change = np.abs(one.confidence - other.confidence)
         differs = change > _LARGEST_DIFFERENCE

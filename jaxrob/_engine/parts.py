@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxrob._arguments.computing import computing
 from jaxrob._dataset import Dataset
-from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, picked_blocks
 from jaxrob._engine.collect import empty_answers
-from jaxrob._engine.execution import Execution, check_same_request
+from jaxrob._engine.execution import Execution, check_same_request, classes_of
 from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
@@ -41,7 +40,7 @@ def answer_parts(
     dataset: Dataset | CountedBatches,
     parts: Sequence[Part],
     order: np.ndarray,
-) -> list[HostAnswers]:
+) -> list[Any]:
     """Returns the classifier's answers on parts of the images, in a random order.
 
     An image's noise depends on its index in the data set, not on its position in the
@@ -65,8 +64,8 @@ def answer_parts(
     """
     source = dataset if isinstance(dataset, Dataset) else dataset.batches
     check_same_request(execution, parts, order)
-    cut, num_classes = _images_in_block(execution), execution.info.num_classes
-    answers = [empty_answers((part.stop - part.start,), num_classes) for part in parts]
+    cut, num_classes = _images_in_block(execution), classes_of(execution)
+    answers = [empty_answers((part.stop - part.start,), execution) for part in parts]
 
     def new_task(alteration: Alteration, rows: list[int]) -> EvaluationTask:
         if execution.cached is not None:
@@ -111,13 +110,13 @@ class _PartCollector:
     """Writes answers into the arrays of their parts."""
 
     def __init__(
-        self, spans: Sequence[tuple[int, int]], answers: Sequence[HostAnswers]
+        self, spans: Sequence[tuple[int, int]], answers: Sequence[Any]
     ) -> None:
         """Collects for parts of these spans, into `answers`, empty arrays."""
         self._spans = spans
         self._answers = answers
 
-    def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
+    def add(self, block: Block, rows: list[int], answers: Any) -> None:
         for row, values in zip(rows, zip(*answers)):
             start, _ = self._spans[row]
             where = slice(block.start - start, block.stop - start)

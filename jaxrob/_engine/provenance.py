@@ -20,6 +20,7 @@ from jaxrob._identity.digest import contiguous, digest, host_array, host_or_shar
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import is_identifiable, name_of, text
 from jaxrob._keys import check_key
+from jaxrob._score import Score
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 
@@ -99,6 +100,14 @@ def provenance(
             **_reading(dataset),
         },
     }
+
+
+def score_facts(score: Score | None) -> dict[str, Any]:
+    """Returns what the provenance of an assessment says of its score."""
+    if score is None:
+        return {}
+    about = {"name": score.name, "version": score.version, "labels": score.labels}
+    return {"score": about}
 
 
 def arguments_digest(classifier: Classifier, *arguments: Any) -> str:

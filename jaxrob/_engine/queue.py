@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob._arguments.computing import computing
-from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._curve import AnyCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import platform
 from jaxrob._engine.blocks import PlacedBlock, placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
-from jaxrob._engine.execution import Execution, check_same_request
+from jaxrob._engine.execution import Execution, check_same_request, classes_of
 from jaxrob._engine.sizes import (
     images_in_block,
     levels_are_sequential,
@@ -38,8 +38,8 @@ def evaluate_queue(
     execution: Execution,
     dataset: Dataset | BatchedDataset,
     frontiers: Sequence[Frontier],
-    done: Callable[[int, Curve | ReducedCurve], None] | None = None,
-) -> list[Curve | ReducedCurve]:
+    done: Callable[[int, AnyCurve], None] | None = None,
+) -> list[AnyCurve]:
     """Evaluates every image at every level of several alterations.
 
     The data are read once, and the steps of all frontiers share one queue, so that an
@@ -74,7 +74,7 @@ def evaluate_queue(
         ]
         placed = _placed(execution, dataset, length, frontiers)
     number = (length or 0) * sum(len(frontier.levels) for frontier in frontiers)
-    curves: dict[int, Curve | ReducedCurve] = {}
+    curves: dict[int, AnyCurve] = {}
     # Closed at once if the caller fails, so that what is under way is journaled.
     with contextlib.closing(
         run_tasks(execution, tasks, placed, dataset, number)
@@ -89,11 +89,10 @@ def evaluate_queue(
 def _new_collector(
     execution: Execution, levels: np.ndarray, length: int | None
 ) -> CurveCollector:
-    num_classes = execution.info.num_classes
+    if not execution.reduced:
+        return AnswerCollector(levels, length, execution)
     has_probabilities = execution.classifier.outputs != "scores"
-    if execution.reduced:
-        return CountCollector(levels, num_classes, has_probabilities)
-    return AnswerCollector(levels, num_classes, length, has_probabilities)
+    return CountCollector(levels, execution.info.num_classes, has_probabilities)
 
 
 def _new_task(
@@ -118,8 +117,7 @@ def _placed(
     rows, mesh = _rows_of_a_block(execution, dataset, frontiers), execution.mesh
     about = rows, length, execution.batch_size, mesh
     size = images_in_block(execution.classifier, *about)
-    num_classes = execution.info.num_classes
-    return placed_blocks(dataset, num_classes, size, mesh, execution.kept)
+    return placed_blocks(dataset, classes_of(execution), size, mesh, execution.kept)
 
 
 def _rows_of_a_block(
@@ -141,7 +139,7 @@ def _rows_of_a_block(
             kept.rows = known or _tried_rows(execution, dataset, frontiers)
             if cached is not None and kept.rows not in (known, execution.rows):
                 cached.add_rows(kept.rows)
-        elif execution.network is None:
+        elif execution.network is None and execution.score is None:
             about = execution.image_shape, levels, execution.mesh
             kept.rows = rows_of_a_level(execution.rows, *about)
         else:

@@ -191,11 +191,13 @@ def outputs_at_level(
     *,
     alteration: Alteration,
     mesh: ImageMesh,
-) -> jax.Array:
+) -> Any:
     """Computes a classifier's raw outputs `[S, B, K]` on a block at one level.
 
-    The arguments are those of `answer_at_levels`.
+    Of outputs="any" what the network returns, `[B, ...]`. The arguments are those of
+    `answer_at_levels`.
     """
+    is_any = classifier.outputs == "any"
 
     def local(
         classifier: Classifier,
@@ -203,11 +205,12 @@ def outputs_at_level(
         index: jax.Array,
         key: jax.Array,
         level: jax.Array,
-    ) -> jax.Array:
+    ) -> Any:
         keys = classifier_keys(key, index) if classifier.stochastic else None
         images = jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
-        return classifier.raw_outputs(images, keys)
+        outputs = classifier.returned if is_any else classifier.raw_outputs
+        return outputs(images, keys)
 
     split = (False, True, True, False, False)
-    per_device = on_each_device(local, mesh, split, joined_along=1)
+    per_device = on_each_device(local, mesh, split, joined_along=0 if is_any else 1)
     return per_device(classifier, prepared, index, key, level)

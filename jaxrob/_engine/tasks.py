@@ -8,9 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from jaxrob._adapters.on_host import on_host
 from jaxrob._arguments.computing import computing
-from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, gathered
@@ -32,6 +30,7 @@ from jaxrob._engine.mistakes import (
     scale_check,
 )
 from jaxrob._engine.on_host import Altered, alter, ask
+from jaxrob._engine.scores import Scored, Unscored, checked_scores, score_block
 from jaxrob._engine.sizes import levels_are_sequential, levels_in_step
 from jaxrob._engine.step import answering, outputs_at_level, preparing
 from jaxrob.alterations import Alteration
@@ -42,6 +41,8 @@ _AHEAD = 8
 _AHEAD_CPU = 1
 
 T = TypeVar("T")
+# Answers, or what the host has yet to work on.
+_Found = Answers[jax.Array] | Scored[jax.Array] | Altered | Unscored
 
 
 class EvaluationTask(NamedTuple):
@@ -107,9 +108,9 @@ def run_tasks(
             for task in tasks
             for step in _dispatched(task, block, execution, number)
         )
-        if execution.network is not None:
-            # While the host classifies one level, the devices alter to the next.
-            steps = (_asked(step, classifier) for step in _delayed(steps, 1))
+        if execution.network is not None or execution.score is not None:
+            # While the host works on one level, the devices compute the next.
+            steps = (_asked(step, execution) for step in _delayed(steps, 1))
         waiting = collections.deque[_Step]()
         for step in steps:
             waiting.append(step)
@@ -117,7 +118,8 @@ def run_tasks(
                 _finish(waiting.popleft(), execution)
     # The caller's own code runs in between, outside the mesh.
     yield from _finished(waiting, tasks, execution)
-    if classifier.outputs == "logits" and "outputs" not in execution.checked:
+    is_checked = "outputs" in execution.checked or execution.score is not None
+    if classifier.outputs == "logits" and not is_checked:
         # Probabilities taken as logits would explain all confidences.
         execution.checked.add("outputs")
         with computing(), own_errors(), jax.set_mesh(execution.mesh.mesh):
@@ -131,8 +133,9 @@ class _Step(NamedTuple):
     task: EvaluationTask
     block: Block
     rows: list[int]  # which levels of the task
-    # [l, B], with padding levels; or the images for a network on the host.
-    answers: Answers[jax.Array] | Altered
+    # [l, B], with padding levels; or what the host has yet to work on.
+    answers: _Found
+    indices: jax.Array  # [B], of the images in the data set
 
 
 def _dispatched(
@@ -153,12 +156,19 @@ def _dispatched(
 
     def answer(
         images: Any, at: np.ndarray, num_levels: int, scale: float = 1.0
-    ) -> Answers | Altered:
+    ) -> _Found:
         if execution.network is not None:
             given = {"preprocessing": execution.network.preprocessing, **static}
-            return Altered(alter(images, at[0], np.float32(scale), **given), labels)
-        block = execution.classifier, images, index, labels, execution.key
-        call = answering(*block, at, num_levels, **static, scale=scale)
+            altered = alter(images, at[0], np.float32(scale), **given)
+            if execution.score is None:
+                return Altered(altered, labels)
+            return Unscored(altered, block.labels, task.alteration, at[0])
+        if execution.score is not None:
+            given = execution.classifier, images, index, execution.key, at[0]
+            outputs = outputs_at_level(*given, **static)
+            return Unscored(outputs, block.labels, task.alteration, at[0])
+        given = execution.classifier, images, index, labels, execution.key
+        call = answering(*given, at, num_levels, **static, scale=scale)
         return gathered(call.run())
 
     def prepare(images: Any) -> Any:
@@ -173,15 +183,15 @@ def _dispatched(
         # Padded with the last level, so that every step has the same shape.
         filled = rows + rows[-1:] * (each - len(rows))
         at = task.levels[filled].astype(np.float32)
-        step = _Step(task, block, rows, answer(prepared, at, len(rows)))
+        step = _Step(task, block, rows, answer(prepared, at, len(rows)), index)
         due = _checks_due(execution, placed, each, number, mildest in rows)
         if due:
-            answers = _answered(step.answers, execution.classifier)
+            answers = _answered(step.answers, execution)
             step = step._replace(answers=answers)
             rerun = _rerun(execution, task.alteration, index, at, prepare, answer)
             stochastic = task.alteration.stochastic
             _run_checks(due, execution, placed, answers, rerun, stochastic)
-        if platform(mesh) != "cpu":
+        if platform(mesh) != "cpu" and isinstance(step.answers, Answers):
             jax.copy_to_host_async(step.answers)
         yield step
 
@@ -190,7 +200,7 @@ def _run_checks(
     due: set[str],
     execution: Execution,
     placed: PlacedBlock,
-    answers: Answers,
+    answers: Answers | Scored,
     rerun: Rerun,
     stochastic: bool,
 ) -> None:
@@ -213,23 +223,22 @@ def _rerun(
     index: jax.Array,
     at: np.ndarray,
     prepare: Callable[[Any], Any],
-    answer: Callable[..., Answers | Altered],
+    answer: Callable[..., _Found],
 ) -> Rerun:
     """Returns functions that classify other images in a block, at a step's levels."""
-    classifier = execution.classifier
 
-    def answers(images: jax.Array) -> Answers:
-        return _answered(answer(prepare(images), at, 1), classifier)
+    def answers(images: jax.Array) -> Answers | Scored:
+        return _answered(answer(prepare(images), at, 1), execution)
 
     def outputs(images: jax.Array) -> jax.Array:
-        given = classifier, prepare(images), index, execution.key, at[0]
+        given = execution.classifier, prepare(images), index, execution.key, at[0]
         static = {"alteration": alteration, "mesh": execution.mesh}
         return fetch(outputs_at_level(*given, **static))
 
-    def as_bytes(images: jax.Array) -> tuple[int, Answers]:
+    def as_bytes(images: jax.Array) -> tuple[int, Answers | Scored]:
         row = _mildest(at, alteration)
         found = answer(prepare(images), np.full_like(at, at[row]), 1, 255.0)
-        return row, _answered(found, classifier, MAX_CHECKED)
+        return row, _answered(found, execution, MAX_CHECKED)
 
     return Rerun(answers, outputs, as_bytes)
 
@@ -240,7 +249,7 @@ def _mildest(levels: np.ndarray, alteration: Alteration) -> int:
 
 
 def _levels_a_step(execution: Execution, images: int, num_levels: int) -> int:
-    if execution.network is not None:
+    if execution.network is not None or execution.score is not None:
         return 1
     mesh = execution.mesh
     return levels_in_step(
@@ -272,7 +281,9 @@ def _checks_due(
     few = (
         one_more if execution.network is None else min(len(placed.images), MAX_CHECKED)
     )
-    scale = scale_check(execution.classifier, placed.block.labels)
+    scale = None
+    if execution.score is None:
+        scale = scale_check(execution.classifier, placed.block.labels)
     checks = [("batch invariance", "batch invariance", one_more)]
     if is_mildest and scale is not None and len(execution.image_shape) == 3:
         checks.append(("scale", scale, few))
@@ -285,20 +296,23 @@ def _checks_due(
     return due
 
 
-def _asked(step: _Step, classifier: Classifier) -> _Step:
-    """Returns the step with its answers, running a network on the host."""
-    return step._replace(answers=_answered(step.answers, classifier))
+def _asked(step: _Step, execution: Execution) -> _Step:
+    """Returns the step with its answers, running what runs on the host."""
+    return step._replace(answers=_answered(step.answers, execution))
 
 
 def _answered(
-    answers: Answers | Altered, classifier: Classifier, number: int | None = None
-) -> Answers:
+    found: _Found, execution: Execution, number: int | None = None
+) -> Answers | Scored:
     """Returns the answers; runs a network on the host on at least `number` images."""
-    if isinstance(answers, Answers):
-        return answers
-    network = on_host(classifier.apply_fn)
-    assert network is not None
-    return ask(classifier, network, answers, number)
+    network, classifier = execution.network, execution.classifier
+    if isinstance(found, Unscored):
+        assert execution.score is not None
+        return score_block(execution.score, network, classifier, found)
+    if isinstance(found, Altered):
+        assert network is not None
+        return ask(classifier, network, found, number)
+    return found
 
 
 def _delayed(items: Iterable[T], number: int) -> Iterator[T]:
@@ -325,27 +339,43 @@ def _collect_if_journaled(
     known = cached.find(task.alteration, level, part.start, part.stop, order)
     if known is None:
         return False
-    _collect(task, part, [row], Answers(*(one[None] for one in known)), execution)
+    _collect(task, part, [row], jax.tree.map(lambda one: one[None], known), execution)
     return True
 
 
 def _finish(step: _Step, execution: Execution) -> None:
     """Awaits a step's answers, checks, journals and collects them."""
-    task, block, rows, _ = step
-    whole = Answers(*map(np.asarray, step.answers))
+    task, block, rows, found, _ = step
+    whole = jax.tree.map(np.asarray, found)
+    if isinstance(whole, Scored):
+        whole = Scored(_checked_scores(step, whole.score, execution))
     parts = [block.part(*task.spans[row]) for row in rows]
     for span in dict.fromkeys((part.start, part.stop) for part in parts):
         part = block.part(*span)
         at = [i for i, one in enumerate(parts) if (one.start, one.stop) == span]
         images = slice(part.start - block.start, part.stop - block.start)
-        answers = Answers(*(one[at, images] for one in whole))
+        answers = jax.tree.map(lambda one: one[at, images], whole)  # noqa: B023
         alike = [rows[i] for i in at]
         levels = task.levels[alike]
-        check_valid(answers.predicted, levels, execution.classifier, task.alteration)
+        if isinstance(answers, Answers):
+            about = levels, execution.classifier, task.alteration
+            check_valid(answers.predicted, *about)
         if execution.cached is not None:
             order = task.in_random_order
             execution.cached.add(task.alteration, levels, part.start, answers, order)
         _collect(task, part, alike, answers, execution)
+
+
+def _checked_scores(
+    step: _Step, scores: np.ndarray, execution: Execution
+) -> np.ndarray:
+    """Returns the scores `[1, n]` of a step, without those of padding."""
+    assert execution.score is not None
+    number, (row,) = len(step.block.labels), step.rows
+    indices = np.asarray(step.indices)[:number]
+    level = float(step.task.levels[row])
+    about = indices, level, execution.score, step.task.alteration
+    return checked_scores(scores[:, :number], *about)
 
 
 def _finished(
@@ -380,11 +410,11 @@ def _collect(
     task: EvaluationTask,
     block: Block,
     rows: list[int],
-    answers: HostAnswers,
+    answers: HostAnswers | Scored,
     execution: Execution,
 ) -> None:
-    if "outputs" not in execution.checked:
+    if isinstance(answers, Answers) and "outputs" not in execution.checked:
         if not is_flat(answers.confidence, execution.info.num_classes):
             execution.checked.add("outputs")
     task.collector.add(block, rows, answers)
-    execution.bar.update(answers.predicted.size)
+    execution.bar.update(answers[0].size)

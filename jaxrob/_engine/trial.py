@@ -63,6 +63,7 @@ def tried_rows(
         platform(mesh) != "cpu"
         or mesh.is_multi_process
         or execution.network is not None
+        or execution.score is not None
         or execution.batch_size is not None
         or math.isinf(operations)
         or number == 0

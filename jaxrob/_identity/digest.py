@@ -3,7 +3,7 @@
 import hashlib
 import re
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -56,8 +56,37 @@ _texts: dict[int, tuple[weakref.ref[Any], str]] = {}
 
 
 def contiguous(array: Any) -> Any:
-    """An array on the host whose memory a hash takes as it is."""
+    """An array on the host whose memory a hash takes as it is.
+
+    Of an array of objects, their `object_bytes`.
+    """
+    if isinstance(array, np.ndarray) and array.dtype.hasobject:
+        return b"".join(map(object_bytes, array))
     return np.ascontiguousarray(array)
+
+
+def object_bytes(value: Any) -> bytes:
+    """Bytes that identify a label: an array, text, number, or a list or dict of them.
+
+    Raises:
+      TypeError: if it holds anything else.
+    """
+    if isinstance(value, Mapping):
+        parts = [part for one in sorted(value.items(), key=str) for part in one]
+        kind = "dict"
+    elif isinstance(value, list | tuple):
+        parts, kind = [*value], "list"
+    elif value is None or isinstance(value, str | bytes):
+        return f"{len(repr(value))} {value!r}".encode()
+    else:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufUS":
+            raise TypeError(
+                "must be an array, a text or a number, or lists and dicts of these; "
+                f"got {type(value).__name__}"
+            )
+        return f"{array.dtype}{array.shape} ".encode() + array.tobytes()
+    return f"{kind} {len(parts)} ".encode() + b"".join(map(object_bytes, parts))
 
 
 def host_array(leaf: Any) -> np.ndarray:

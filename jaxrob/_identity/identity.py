@@ -24,6 +24,9 @@ from jaxrob._identity.trace import seen
 _PACKAGE = __name__.partition(".")[0]
 # Longer sequences of numbers are described by a digest.
 _MOST_NUMBERS = 16
+#: The metadata of a dataclass's field that says nothing new as long as it holds the
+#: library's own functions: they follow from the other fields.
+FOLLOWS = {"follows": True}
 
 T = TypeVar("T")
 
@@ -143,9 +146,15 @@ def _node(value: Any) -> _Node:
 
 def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     for field in dataclasses.fields(value):
+        part = getattr(value, field.name)
         # Fields that are not compared distinguish no values.
-        if field.compare:
-            yield f"{field.name}=", getattr(value, field.name)
+        if field.compare and not ("follows" in field.metadata and _is_known(part)):
+            yield f"{field.name}=", part
+
+
+def _is_known(part: Any) -> bool:
+    """Tests whether a field that `FOLLOWS` holds nothing of the user's."""
+    return not isinstance(part, Fingerprinted) and is_identifiable(part)
 
 
 def _array_text(value: Any) -> str:

@@ -1,7 +1,8 @@
 """A classifier's answers on a data set, at every level of an alteration."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,6 +15,8 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._run.prepare import checked_arguments, prepare_run
+from jaxrob._score import Score
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 
 
@@ -23,13 +26,14 @@ def evaluate(
     alteration: Alteration,
     levels: Sequence[float] | np.ndarray,
     *,
+    score: Score | Callable[[Any, Any], Any] | None = None,
     key: jax.Array | None = None,
     batch_size: int | None = None,
     mesh: Mesh | None = None,
     reduced: bool = False,
     journal: str | os.PathLike | None = None,
     progress: bool = False,
-) -> Curve | ReducedCurve:
+) -> Curve | ReducedCurve | ScoreCurve:
     """Evaluates a classifier on every image of a data set, at every level.
 
     Everything else follows from the answers: accuracy and other measures by level,
@@ -61,6 +65,8 @@ def evaluate(
         the unaltered images count as right.
       alteration: the alteration.
       levels: `[L]` levels within the alteration's range, in any order.
+      score: a score of the network's outputs, in place of answers: see
+        `jaxrob.Score`.
       key: a random key, needed if the alteration or the classifier is stochastic.
       batch_size: images in a block; by default as many as fit in memory and keep the
         devices busy. It is rounded up to a multiple of the number of devices (of the
@@ -81,7 +87,8 @@ def evaluate(
       progress: whether a progress bar is shown.
 
     Returns:
-      A `Curve`, or a `ReducedCurve` if `reduced`, with the levels as given.
+      A `Curve`, or a `ReducedCurve` if `reduced`, with the levels as given; with a
+      score a `ScoreCurve`.
 
     Raises:
       TypeError: if an argument has a wrong type.
@@ -94,8 +101,10 @@ def evaluate(
         over another mesh or fail there (constraints along the images' axes).
       OSError: if the journal cannot be read or written.
     """
-    how = key, mesh, batch_size, reduced, journal, progress
+    how = key, mesh, batch_size, reduced, journal, progress, score
     arguments = checked_arguments(classifier, dataset, [alteration], *how)
+    if score is not None and reduced:
+        raise ValueError("score keeps each image's score; got reduced=True")
     levels = checked_array("levels", levels, "L").astype(np.float64)
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:

@@ -19,7 +19,7 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._arguments.warnings import collected
-from jaxrob._classifier import Classifier
+from jaxrob._classifier import Classifier, check_has_classes
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.memory_maps import make_room
 from jaxrob._devices.mesh import ImageMesh, checked_mesh
@@ -30,13 +30,17 @@ from jaxrob._engine.checks import (
 )
 from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.picked import must_be_read
-from jaxrob._engine.provenance import provenance
+from jaxrob._engine.provenance import provenance, score_facts
+from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
 from jaxrob._keys import checked_key
 from jaxrob._run.fingerprints import fingerprint_inputs
 from jaxrob._run.pseudo_labels import labelled
+from jaxrob._score import Score, checked_score
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 
+# Labels whose form is looked at before anything is computed.
+_LABELS_LOOKED_AT = 64
 # Digests of so many bytes take about 16 ms, a thread up to 5 more than its work.
 _BYTES_FOR_A_THREAD = 2**24
 
@@ -54,6 +58,7 @@ class Arguments(NamedTuple):
       reduced: whether only counts by class are kept.
       journal: the journal's path, or None.
       progress: whether a progress bar is shown.
+      score: the score of the network's outputs, or None.
     """
 
     classifier: Classifier
@@ -65,6 +70,7 @@ class Arguments(NamedTuple):
     reduced: bool
     journal: pathlib.Path | None
     progress: bool
+    score: Score | None = None
 
 
 class Run(NamedTuple):
@@ -105,15 +111,20 @@ def checked_arguments(
     reduced: Any = False,
     journal: Any = None,
     progress: Any = False,
+    score: Any = None,
 ) -> Arguments:
     """Checks each argument separately, without tracing.
 
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if the key is not a single key, the batch size is below 1, the path is
-        empty, or the mesh spans only some of the processes.
+        empty, the mesh spans only some of the processes, or several with a score, or
+        the network has no classes and there is no score.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    score = checked_score(score)
+    if score is None:
+        check_has_classes(classifier)
     is_array = isinstance(dataset, np.ndarray | jax.Array)
     wanted = "a jaxrob.Dataset" + is_array * ": say jaxrob.Dataset(images, labels)"
     check_type("dataset", dataset, Dataset | BatchedDataset, wanted)
@@ -128,8 +139,10 @@ def checked_arguments(
     if journal is not None:
         journal = checked_path("journal", journal)
     images_over = checked_mesh(mesh, classifier.variables)
+    if score is not None and images_over.is_multi_process:
+        raise ValueError("score runs in one process; mesh spans several")
     given = classifier, dataset, alterations, key, images_over
-    return Arguments(*given, batch_size, reduced, journal, progress)
+    return Arguments(*given, batch_size, reduced, journal, progress, score)
 
 
 @contextlib.contextmanager
@@ -154,20 +167,19 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         image = first_image(dataset)
         classifier, alterations = fingerprint_inputs(classifier, alterations, image)
         each = [_warned(classifier, dataset, one, image, key) for one in alterations]
+        rule = _rule(arguments.score, classifier, dataset, alterations, image)
         with progress_bar(_title(alterations), arguments.progress) as bar:
             about = classifier, image.shape, key, mesh
             execution = set_up(*about, bar, batch_size)
-            dataset = labelled(execution, dataset)
+            dataset = dataset if rule else labelled(execution, dataset)
             about = classifier, dataset, key, mesh.mesh
-            source = functools.cache(functools.partial(provenance, *about))
-            path = arguments.journal
-            with cached_answers_in(
-                path, classifier, alterations, source, mesh
-            ) as cached:
+            facts = functools.partial(provenance, *about)
+            source = functools.cache(lambda: facts() | score_facts(arguments.score))
+            given = classifier, alterations, source, mesh, arguments.score
+            with cached_answers_in(arguments.journal, *given) as cached:
                 # Checks for mistakes run again after those on the labels.
-                execution = dataclasses.replace(
-                    execution, reduced=arguments.reduced, cached=cached, checked=set()
-                )
+                more = {"reduced": arguments.reduced, "score": rule, "cached": cached}
+                execution = dataclasses.replace(execution, **more, checked=set())
                 what = classifier, dataset, alterations, image
                 try:
                     yield Run(*what, key, execution, source, warned, each)
@@ -204,6 +216,28 @@ def source_ahead(run: Run) -> Iterator[Run]:
     finally:
         # After an error nobody needs it.
         thread.shutdown(wait=False)
+
+
+def _rule(
+    score: Score | None,
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    alterations: Sequence[Alteration],
+    image: np.ndarray,
+) -> ScoreRule | None:
+    """Checks a score with the other arguments, and says where it runs.
+
+    Raises:
+      ValueError: as `rule_of` and `check_labels_move`, or if there are no labels.
+    """
+    if score is None:
+        return None
+    first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
+    if first.labels is None:
+        raise ValueError(f"score needs labels, and {dataset.name} has none")
+    labels = first.labels[:_LABELS_LOOKED_AT]
+    check_labels_move(score, alterations, labels, image.shape)
+    return rule_of(score, classifier, image.shape, labels)
 
 
 def _images(dataset: Dataset | BatchedDataset) -> Any:

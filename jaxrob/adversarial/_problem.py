@@ -10,7 +10,13 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_info
+from jaxrob._classifier import (
+    Classifier,
+    TraceInfo,
+    check_has_classes,
+    gradient_obstacle,
+    trace_info,
+)
 from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.hosts import put_whole
@@ -202,6 +208,7 @@ def _checked_attackable(
             f"range [0, 1]; got {shape}{hint if len(shape) == 3 else ''}"
         )
     classifier = fingerprinted_classifier(classifier, shape[1:])
+    check_has_classes(classifier)
     info = trace_info(classifier, shape[1:])
     check_labels_below(data.labels, info.num_classes, "labels")
     obstacle = gradient_obstacle(classifier, shape[1:])

@@ -18,6 +18,9 @@ from jaxrob.alterations._gaussian_noise import gaussian_noise
 from jaxrob.alterations._impulse_noise import impulse_noise
 from jaxrob.alterations._jpeg_compression import jpeg_compression
 from jaxrob.alterations._motion_blur import motion_blur
+from jaxrob.alterations._moved_boxes import MovedBoxes, move_boxes
+from jaxrob.alterations._moved_mask import move_mask
+from jaxrob.alterations._moves import Move, unmoved_reason
 from jaxrob.alterations._pixelation import pixelation
 from jaxrob.alterations._rotation import rotation
 from jaxrob.alterations._saturation import saturation
@@ -44,7 +47,11 @@ __all__ = (
     "horizontal_translation",
     "impulse_noise",
     "jpeg_compression",
+    "Move",
+    "MovedBoxes",
     "motion_blur",
+    "move_boxes",
+    "move_mask",
     "pixelation",
     "presets",
     "rescale",
@@ -52,6 +59,7 @@ __all__ = (
     "saturation",
     "shot_noise",
     "speckle_noise",
+    "unmoved_reason",
     "vertical_translation",
     "zoom",
 )

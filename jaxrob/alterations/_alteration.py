@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
     checked_text,
 )
 from jaxrob._arguments.naming import wrong_type
-from jaxrob._identity.identity import library, text
+from jaxrob._identity.identity import FOLLOWS, library, text
 from jaxrob._keys import check_key
 from jaxrob.alterations._about import About
 from jaxrob.alterations._checks import checked_range
@@ -67,6 +67,14 @@ class Alteration:
         `resolution`.
       about: its description of itself, for reports and warnings: the meaning of a
         level, the parameters, the ranges that look like a mistake.
+      geometry: `geometry(level, (height, width))` returns where it moves the pixels: a
+        tuple of `jaxrob.alterations.Move`, the first movement first. So masks and boxes
+        can follow (`move_mask`, `move_boxes`). The level may be traced; at the identity
+        nothing moves.
+      moves_pixels: whether it moves what is to be seen. By default it does if it has a
+        `geometry`; without one, labels with places are taken to fit the altered image
+        as they are. Set it to True if it moves pixels in a way no `Move` describes:
+        then such labels are refused.
 
     Raises:
       TypeError: if a field has a wrong type.
@@ -91,13 +99,18 @@ class Alteration:
     prepare: Callable[..., Any] | None = None
     representative: Callable[[np.ndarray], np.ndarray] | None = None
     about: About = dataclasses.field(default=About(), compare=False, repr=False)
+    # Of the library's own alterations these follow from `fn` and are not described.
+    geometry: Callable[..., Any] | None = dataclasses.field(
+        default=None, repr=False, metadata=FOLLOWS
+    )
+    moves_pixels: bool = dataclasses.field(default=False, repr=False, metadata=FOLLOWS)
 
     def __post_init__(self) -> None:
         name = checked_text("name", self.name)
         check_type(
             f"{name}: fn", self.fn, Callable, "a function of an image and a level"
         )
-        for part in ("prepare", "representative"):
+        for part in ("prepare", "representative", "geometry"):
             value = getattr(self, part)
             if value is not None:
                 check_type(f"{name}: {part}", value, Callable, "a function or None")
@@ -111,6 +124,8 @@ class Alteration:
             checked_number(f"{name}: resolution", self.resolution, above=0)
         checked_text(f"{name}: unit", self.unit, may_be_empty=True)
         checked_flag(f"{name}: stochastic", self.stochastic)
+        moves = checked_flag(f"{name}: moves_pixels", self.moves_pixels)
+        object.__setattr__(self, "moves_pixels", moves or self.geometry is not None)
         check_type(f"{name}: about", self.about, About, "a jaxrob.alterations.About")
         for one in self.about.members:
             check_type(f"{name}: about: members", one, Alteration, "alterations")
@@ -150,15 +165,7 @@ class Alteration:
           ValueError: if the alteration is stochastic and no key is given, the level
             lies outside the range, or the image has a shape that `fn` rejects.
         """
-        if not isinstance(level, Tracer):
-            # float32 may round an end of the range to a level outside it.
-            slack = 1e-6 * max(abs(self.lower), abs(self.upper))
-            found = checked_number(f"{self.name}: level", level)
-            if not self.lower - slack <= found <= self.upper + slack:
-                raise ValueError(
-                    f"{self.name}: level must lie in [{self.lower:g}, {self.upper:g}]; "
-                    f"got {found:g}"
-                )
+        check_level(self, level)
         return self.at_level(self.prepared(image, key), level)
 
     def prepared(self, image: jax.Array, key: jax.Array | None = None) -> Any:
@@ -204,6 +211,21 @@ class Alteration:
         tolerance = _IDENTITY_TOLERANCE * (self.upper - self.lower)
         near = np.abs(levels - self.identity) <= tolerance
         return np.where(near, self.identity, levels)
+
+
+def check_level(alteration: Alteration, level: Any) -> None:
+    """Rejects a level outside the range, unless it is traced."""
+    if isinstance(level, Tracer):
+        return
+    lower, upper = alteration.lower, alteration.upper
+    # float32 may round an end of the range to a level outside it.
+    slack = 1e-6 * max(abs(lower), abs(upper))
+    found = checked_number(f"{alteration.name}: level", level)
+    if not lower - slack <= found <= upper + slack:
+        raise ValueError(
+            f"{alteration.name}: level must lie in [{lower:g}, {upper:g}]; got "
+            f"{found:g}"
+        )
 
 
 def check_image(name: str, image: jax.Array) -> None:

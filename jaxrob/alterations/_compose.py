@@ -1,7 +1,7 @@
 """Levels mapped to another range, and several alterations driven by one level."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -16,6 +16,7 @@ from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._checks import checked_range
+from jaxrob.alterations._moves import Move
 from jaxrob.alterations._said import range_in_words
 
 
@@ -67,6 +68,14 @@ def rescale(
         resolution=alteration.resolution and alteration.resolution / ratio,
         prepare=hashable_partial(_prepare, alteration=alteration),
         representative=hashable_partial(_rescaled_representative, **mapping),
+        geometry=alteration.geometry
+        and hashable_partial(
+            _rescaled_moves,
+            geometry=alteration.geometry,
+            identities=(alteration.identity, identity),
+            ratio=ratio,
+        ),
+        moves_pixels=alteration.moves_pixels,
         about=dataclasses.replace(
             alteration.about,
             level=f"{lower:.4g} to {upper:.4g} stand for {range_in_words(alteration)}"
@@ -133,8 +142,18 @@ def compose(
         identity=identity,
         stochastic=any(member.stochastic for member in members),
         prepare=hashable_partial(_prepare_first, members=members),
+        geometry=_combined_geometry(members),
+        moves_pixels=any(member.moves_pixels for member in members),
         about=_combined_about(alterations, lower, upper),
     )
+
+
+def _combined_geometry(members: Sequence[Alteration]) -> Callable[..., Any] | None:
+    """Returns the members' movements one after the other; None if one is unknown."""
+    moving = [member.geometry for member in members if member.moves_pixels]
+    if not moving or None in moving:
+        return None
+    return hashable_partial(_all_moves, geometries=tuple(moving))
 
 
 def _combined_about(members: Sequence[Alteration], lower: float, upper: float) -> About:
@@ -188,6 +207,24 @@ def _rescaled_representative(
     # Rounding may push an end of the range beyond it.
     original = np.clip(original, alteration.lower, alteration.upper)
     return identity + (alteration.canonical(original) - alteration.identity) / ratio
+
+
+def _rescaled_moves(
+    level: Any,
+    size: tuple[int, int],
+    *,
+    geometry: Callable[..., Any],
+    identities: tuple[float, float],
+    ratio: float,
+) -> Any:
+    original, rescaled = identities
+    return geometry(original + (level - rescaled) * ratio, size)
+
+
+def _all_moves(
+    level: Any, size: tuple[int, int], *, geometries: tuple[Callable[..., Any], ...]
+) -> tuple[Move, ...]:
+    return tuple(move for geometry in geometries for move in geometry(level, size))
 
 
 def _prepare_first(

@@ -82,6 +82,7 @@ def elastic_deformation(
         unit=unit_text(unit),
         stochastic=True,
         prepare=hashable_partial(_prepare, smoothness=smoothness, unit=unit),
+        moves_pixels=True,
         about=About(
             "the root mean square of the displacement along each axis",
             {"smoothness": smoothness},

@@ -12,9 +12,12 @@ from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import fingerprinted_parts, is_identifiable
 from jaxrob._identity.program import traced
 from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._moves import moves_of
 
 # The number of levels at which `representative` is called to fingerprint it.
 _LEVELS = 1025
+# The number of levels at which `geometry` is called.
+_PLACES = 65
 
 
 def fingerprinted_alteration(
@@ -42,7 +45,9 @@ def fingerprinted_alteration(
         lambda: traced(alteration, image, level, key),
     )
     return dataclasses.replace(
-        found, representative=_fingerprinted_representative(alteration)
+        found,
+        representative=_fingerprinted_representative(alteration),
+        geometry=_fingerprinted_geometry(alteration, image_shape),
     )
 
 
@@ -54,3 +59,17 @@ def _fingerprinted_representative(alteration: Alteration) -> Any:
     levels = np.linspace(alteration.lower, alteration.upper, _LEVELS)
     found = np.asarray(function(levels), np.float64)
     return Fingerprinted(digest([found]), function, is_identifiable=True)
+
+
+def _fingerprinted_geometry(
+    alteration: Alteration, image_shape: tuple[int, ...]
+) -> Any:
+    """Fingerprints `geometry`, a small function, by its matrices at many levels."""
+    function = alteration.geometry
+    if function is None or is_identifiable(function) or len(image_shape) != 3:
+        return function
+    parts = []
+    for level in np.linspace(alteration.lower, alteration.upper, _PLACES).tolist():
+        for move in moves_of(alteration, level, image_shape[:2]):
+            parts += [move.fill, np.asarray(move.matrix, np.float32)]
+    return Fingerprinted(digest(parts), function, is_identifiable=True)

@@ -40,6 +40,7 @@ def followed_by(
     Args:
       corruption: the alteration.
       fixed: `fixed(image)`, a pure function; it returns an array of the image's shape.
+        It is taken to move no pixels where masks and boxes follow them.
       name: its name in reports; by default the name of the corruption, "followed by"
         and the name of the function.
 
@@ -72,6 +73,8 @@ def followed_by(
         stochastic=corruption.stochastic,
         prepare=hashable_partial(_prepare, corruption=corruption),
         representative=hashable_partial(_representative, corruption=corruption),
+        geometry=corruption.geometry,
+        moves_pixels=corruption.moves_pixels,
         about=dataclasses.replace(
             about,
             level=f"{about.level}, {then}" if about.level else then,

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._checks import checked_range
 from jaxrob.alterations._forms import by_platform
+from jaxrob.alterations._moves import Move, fill_outside, namespace
 from jaxrob.alterations._resample import FILLS, bilinear, framed
 from jaxrob.alterations._tiles import by_tiles
 
@@ -57,6 +59,7 @@ def rotation(
         upper,
         identity=0.0,
         unit="degrees",
+        geometry=hashable_partial(_moves, fill=fill),
         about=About(
             "positive is anticlockwise",
             {"fill": fill},
@@ -121,15 +124,33 @@ def _source_positions(
     degrees: jax.Array, height: int, width: int, fill: str
 ) -> tuple[jax.Array, jax.Array]:
     """Returns the row and the column that each output pixel shows, both `[H, W]`."""
-    angle = jnp.deg2rad(degrees)
-    cos, sin = jnp.cos(angle), jnp.sin(angle)
-    scale = 1.0
-    if fill == "crop":
-        across = width * jnp.abs(cos) + height * jnp.abs(sin)
-        along = width * jnp.abs(sin) + height * jnp.abs(cos)
-        scale = jnp.minimum(width / across, height / along)
+    cos, sin, scale = _turn(jnp, degrees, height, width, fill)
     y = (jnp.arange(height) - (height - 1) / 2)[:, None] * scale
     x = (jnp.arange(width) - (width - 1) / 2)[None, :] * scale
     rows = cos * y + sin * x + (height - 1) / 2
     columns = cos * x - sin * y + (width - 1) / 2
     return rows, columns
+
+
+def _moves(level: Any, size: tuple[int, int], *, fill: str) -> tuple[Move, ...]:
+    xp, (height, width) = namespace(level), size
+    cos, sin, scale = _turn(xp, level, height, width, fill)
+    cos, sin, x, y = scale * cos, scale * sin, width / 2, height / 2
+    matrix = [
+        [cos, -sin, x - (cos * x - sin * y)],
+        [sin, cos, y - (sin * x + cos * y)],
+    ]
+    return (Move(xp.array(matrix), fill_outside(fill)),)
+
+
+def _turn(
+    xp: Any, degrees: Any, height: int, width: int, fill: str
+) -> tuple[Any, Any, Any]:
+    """Returns the angle's cosine and sine, and the scale of what is shown."""
+    angle = xp.deg2rad(degrees)
+    cos, sin = xp.cos(angle), xp.sin(angle)
+    if fill != "crop":
+        return cos, sin, 1.0
+    across = width * xp.abs(cos) + height * xp.abs(sin)
+    along = width * xp.abs(sin) + height * xp.abs(cos)
+    return cos, sin, xp.minimum(width / across, height / along)

@@ -1,5 +1,7 @@
 """Horizontal and vertical translation."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -8,6 +10,7 @@ from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._checks import checked_range
+from jaxrob.alterations._moves import Move, namespace, window
 from jaxrob.alterations._resample import FILLS, grid, window_positions
 from jaxrob.alterations._units import UNITS, rounded
 
@@ -79,20 +82,21 @@ def _translation(
             "is a tenth."
         )
 
+    how: dict[str, Any] = {
+        "name": name,
+        "axis": axis,
+        "extremes": (lower, upper),
+        "fill": fill,
+        "relative": relative,
+    }
     return Alteration(
         name,
-        hashable_partial(
-            _translate,
-            name=name,
-            axis=axis,
-            extremes=(lower, upper),
-            fill=fill,
-            relative=relative,
-        ),
+        hashable_partial(_translate, **how),
         lower,
         upper,
         identity=0.0,
         unit=f"of the {side}" if relative else unit,
+        geometry=hashable_partial(_moves, **how),
         about=About(
             f"positive is {'to the right' if axis else 'down'}",
             {"fill": fill},
@@ -107,36 +111,51 @@ def _translation(
 
 
 def _translate(
-    image: jax.Array,
-    level: jax.Array,
+    image: jax.Array, level: jax.Array, *, name: str, fill: str, **how: Any
+) -> jax.Array:
+    check_image(name, image)
+    size = image.shape[:2]
+    starts, scale = _window(jnp, level, size, name=name, fill=fill, **how)
+    rows, columns = (
+        window_positions(start, scale, length) for start, length in zip(starts, size)
+    )
+    return grid(image, rows, columns, fill)
+
+
+def _moves(
+    level: Any, size: tuple[int, int], *, fill: str, **how: Any
+) -> tuple[Move, ...]:
+    start, scale = _window(namespace(level), level, size, fill=fill, **how)
+    return window(level, start, scale, fill)
+
+
+def _window(
+    xp: Any,
+    level: Any,
+    size: tuple[int, ...],
     *,
     name: str,
     axis: int,
     extremes: tuple[float, float],
     fill: str,
     relative: bool,
-) -> jax.Array:
-    check_image(name, image)
-    size = image.shape[axis]
-    pixels = size if relative else 1
+) -> tuple[tuple[Any, Any], Any]:
+    """Returns top and left of the window that is shown, and its length over all."""
+    length = size[axis]
+    pixels = length if relative else 1
     start, scale = 0.0, 1.0
     if fill == "crop":
         first, last = (extreme * pixels for extreme in extremes)
-        scale = 1 - (last - first) / size
+        scale = 1 - (last - first) / length
         if scale <= 0:
             raise ValueError(
                 f"{name}: the range [{first:g}, {last:g}] px leaves nothing of an "
-                f'image of {size} px with fill="crop"'
+                f'image of {length} px with fill="crop"'
             )
         # Only the identity shows the whole image.
-        start = jnp.where(level == 0, 0.0, last)
-        scale = jnp.where(level == 0, 1.0, scale)
-
-    def positions(along: int) -> jax.Array:
-        # The other axis is cropped by the same factor, about its centre.
-        length = image.shape[along]
-        centred = 0.5 * length * (1 - scale)
-        moved = start - level * pixels if along == axis else centred
-        return window_positions(moved, scale, length)
-
-    return grid(image, positions(0), positions(1), fill)
+        start = xp.where(level == 0, 0.0, last)
+        scale = xp.where(level == 0, 1.0, scale)
+    # The other axis is cropped by the same factor, about its centre.
+    top, left = (0.5 * one * (1 - scale) for one in size)
+    moved = start - level * pixels
+    return ((top, moved) if axis else (moved, left)), scale

@@ -1,10 +1,13 @@
 """Zoom."""
 
+from typing import Any
+
 import jax
 
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._checks import checked_range
+from jaxrob.alterations._moves import Move, window
 from jaxrob.alterations._resample import grid, window_positions
 
 
@@ -32,6 +35,7 @@ def zoom(lower: float = 1.0, upper: float = 2.0) -> Alteration:
         upper,
         identity=1.0,
         unit="factor",
+        geometry=_moves,
         about=About("above 1 the image is magnified", range_from="as in the papers"),
     )
 
@@ -45,3 +49,10 @@ def _magnify(image: jax.Array, level: jax.Array) -> jax.Array:
         return window_positions(0.5 * size * (1 - scale), scale, size)
 
     return grid(image, positions(height), positions(width), "edge")
+
+
+def _moves(level: Any, size: tuple[int, int]) -> tuple[Move, ...]:
+    height, width = size
+    scale = 1 / level
+    start = 0.5 * height * (1 - scale), 0.5 * width * (1 - scale)
+    return window(level, start, scale, "crop")

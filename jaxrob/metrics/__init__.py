@@ -1,6 +1,7 @@
 """Quality measures of a curve, and the robustness computed from them."""
 
 from jaxrob.metrics._bands import bands, wilson
+from jaxrob.metrics._bounded_mean import bounded_mean
 from jaxrob.metrics._confidence_interval import ConfidenceInterval
 from jaxrob.metrics._corruption_error import (
     ALEXNET,
@@ -66,6 +67,7 @@ __all__ = (
     "aurc",
     "bands",
     "beta",
+    "bounded_mean",
     "confidence_interval",
     "corruption_error",
     "decided_ratio",

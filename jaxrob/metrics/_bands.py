@@ -5,9 +5,11 @@ import scipy
 
 from jaxrob._arguments.checks import checked_array
 from jaxrob.metrics._bootstrap import bootstrap, num_resamples, percentiles
+from jaxrob.metrics._bounded_mean import bounded_mean
 from jaxrob.metrics._checks import checked_confidence_level, checked_counts
 from jaxrob.metrics._counts import Counts, counts_of
-from jaxrob.metrics._quality import measure_named
+from jaxrob.metrics._mean_score import ImageScores, MeanScore, checked_scores
+from jaxrob.metrics._quality import any_measure
 
 
 def wilson(
@@ -56,7 +58,9 @@ def wilson(
 
 
 def bands(
-    counts: Counts | np.ndarray, measure: str, confidence_level: float = 0.95
+    counts: Counts | ImageScores | np.ndarray,
+    measure: str,
+    confidence_level: float = 0.95,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pointwise confidence bands of a quality measure, for a finite test set.
 
@@ -67,12 +71,13 @@ def bands(
     its band has no width. It resamples the confusion. Counts without one (above 64
     classes) leave open which class was taken for which: the F1 score's bands are then
     those of the table with these sums that scatters most, 0.97 to 1.06 times as
-    wide as the confusion's in simulations.
+    wide as the confusion's in simulations. Means of scores have `bounded_mean`'s.
 
     Args:
       counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]` by
         label and answer; at least one input at each level.
-      measure: a name in `jaxrob.metrics.measures`.
+      measure: a name in `jaxrob.metrics.measures`, or the `measure` of a `ScoreCurve`,
+        whose `counts` go with it.
       confidence_level: the coverage aimed at, at each level alone, in (0, 1).
 
     Returns:
@@ -86,7 +91,9 @@ def bands(
         shape, are negative or all 0 at a level.
     """
     confidence_level = checked_confidence_level(confidence_level)
-    found = measure_named(measure)
+    found = any_measure(measure)
+    if isinstance(found, MeanScore):
+        return bounded_mean(checked_scores(counts).values, confidence_level)
     counts = checked_counts(counts, min_inputs=1)
     ratio = found.single_ratio(counts)
     if found.is_proportion and ratio is not None:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxrob._arguments.checks import check_choice, checked_integer
 from jaxrob.metrics._checks import checked_counts
 from jaxrob.metrics._counts import MOST_RANKS, Counts
+from jaxrob.metrics._mean_score import MeanScore, is_mean_score, mean_score
 from jaxrob.metrics._measure import Measure, Ratio, typical_inputs
 
 
@@ -178,6 +179,16 @@ def measure_named(name: str) -> Measure:
         )
     check_choice("measure", name, measures)
     return measures[name]
+
+
+def any_measure(name: str) -> Measure | MeanScore:
+    """Returns the measure of this name, which may be that of a `ScoreCurve`.
+
+    Raises:
+      TypeError: as `measure_named`.
+      ValueError: as `measure_named`.
+    """
+    return mean_score(name) if is_mean_score(name) else measure_named(name)
 
 
 def top_k(measure: Any) -> int | None:

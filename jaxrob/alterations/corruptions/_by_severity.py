@@ -20,6 +20,7 @@ def by_severity(
     size: int | None,
     draw: Callable[[jax.Array, jax.Array, np.ndarray], Any] | None = None,
     check: Callable[[str, jax.Array], None] = check_image,
+    moves_pixels: bool = False,
 ) -> Alteration:
     """Makes an alteration with levels from 0, the identity, to severity 5.
 
@@ -34,6 +35,7 @@ def by_severity(
       size: the size whose parameters are taken, None for the nearest.
       draw: `draw(image, key, rows)`, the random draws.
       check: `check(name, image)` rejects images of other shapes.
+      moves_pixels: as in `Alteration`.
 
     Raises:
       TypeError: if `size` is not an integer.
@@ -53,6 +55,7 @@ def by_severity(
             _prepare, prepare=prepare, draw=draw, check=check, **parts
         ),
         about=table.about(size),
+        moves_pixels=moves_pixels,
     )
 
 

@@ -58,7 +58,9 @@ def elastic_transform(size: int | None = None) -> Alteration:
     Raises:
       ValueError: if there are no parameters for `size`.
     """
-    return by_severity(ELASTIC_TRANSFORM, _prepare, _apply, size=size, draw=_draw)
+    return by_severity(
+        ELASTIC_TRANSFORM, _prepare, _apply, size=size, draw=_draw, moves_pixels=True
+    )
 
 
 def _draw(image: jax.Array, key: jax.Array, rows: np.ndarray) -> ElasticDraws:

@@ -1,0 +1,97 @@
+"""Masks that follow the pixels of an altered picture."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._arguments.naming import wrong_type
+from jaxrob.alterations._alteration import Alteration, as_given, check_level, in_float32
+from jaxrob.alterations._moves import Move, check_moves, moves_of
+from jaxrob.alterations._resample import bilinear
+
+
+def move_mask(
+    alteration: Alteration, mask: jax.Array | np.ndarray, level: jax.typing.ArrayLike
+) -> jax.Array:
+    """Alters a mask as the alteration moves the pixels of its picture.
+
+    It may be compiled, and vectorised over masks and levels. Colours and noise leave a
+    mask as it is.
+
+    Example::
+
+        turned = rotation(-15, 15)(image, level)
+        mask_of_turned = move_mask(rotation(-15, 15), mask, level)
+
+    Args:
+      alteration: one that does not move pixels, or says where to
+        (`unmoved_reason`).
+      mask: `[H, W]` or `[H, W, C]`, of the picture's size, since levels may be in
+        pixels. Integers and booleans take the nearest pixel's value, floating numbers
+        (depths, probabilities) are interpolated linearly.
+      level: a scalar in the alteration's range; not checked if it is traced.
+
+    Returns:
+      The altered mask, of the same shape and type. Outside the picture it goes on as
+      the picture does: its edge repeats, or where that is black, it is 0. At the
+      identity it is the mask, bit for bit.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if the mask has another shape or integers beyond JAX's, the level lies
+        outside the range, or the alteration moves pixels and does not say where to.
+    """
+    check_moves(alteration)
+    check_level(alteration, level)
+    mask = _checked_mask(mask)
+    level = jnp.asarray(level, jnp.float32)
+    moves = moves_of(alteration, level, mask.shape[:2])
+    if not moves:
+        return mask
+    moved = in_float32(mask) if jnp.issubdtype(mask.dtype, jnp.floating) else mask
+    moved = moved.reshape(*mask.shape[:2], -1)
+    for move in moves:
+        moved = _shown(moved, move)
+    moved = as_given(moved.reshape(mask.shape), mask)
+    # Not 0 times a neighbour, which may be NaN.
+    return jnp.where(level == alteration.identity, mask, moved)
+
+
+def _checked_mask(mask: jax.Array | np.ndarray) -> jax.Array:
+    """Returns a mask as a JAX array that holds the same numbers."""
+    kinds = jnp.bool_, jnp.integer, jnp.floating
+    if not isinstance(mask, np.ndarray | jax.Array) or not any(
+        jnp.issubdtype(mask.dtype, kind) for kind in kinds
+    ):
+        raise wrong_type("mask", "an array of integers, booleans or numbers", mask)
+    if mask.ndim not in (2, 3) or 0 in mask.shape:
+        raise ValueError(
+            f"mask must have the shape [H, W] or [H, W, C]; got {mask.shape}"
+        )
+    found = jnp.asarray(mask)
+    if found.dtype != mask.dtype and not jnp.issubdtype(found.dtype, jnp.floating):
+        limits = jnp.iinfo(found.dtype)
+        if mask.min() < limits.min or mask.max() > limits.max:
+            raise ValueError(
+                f"mask must lie in [{limits.min}, {limits.max}], JAX's integers unless "
+                f"jax_enable_x64 is set; got {mask.min()} to {mask.max()}"
+            )
+    return found
+
+
+def _shown(mask: jax.Array, move: Move) -> jax.Array:
+    """Returns the mask `[H, W, C]` after a movement."""
+    height, width, _ = mask.shape
+    x, y = jnp.arange(width) + 0.5, (jnp.arange(height) + 0.5)[:, None]
+    columns, rows = (a * x + b * y + c for a, b, c in jnp.asarray(move.matrix))
+    if jnp.issubdtype(mask.dtype, jnp.floating):
+        return bilinear(mask, rows - 0.5, columns - 0.5, move.fill)
+    down, right = (
+        jnp.floor(jnp.clip(at, 0, size - 1)).astype(jnp.int32)
+        for at, size in ((rows, height), (columns, width))
+    )
+    found = mask[down, right]
+    if move.fill == "edge":
+        return found
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    return jnp.where(inside[..., None], found, jnp.zeros_like(found))

@@ -1,0 +1,165 @@
+"""The confidence interval of a mean of scores in [0, 1]."""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from jaxrob._arguments.checks import checked_array
+from jaxrob.metrics._checks import checked_confidence_level
+
+# The saddlepoint's formula loses digits where the tail is nearly a half. There the
+# lower end is left at this many standard deviations, which is too low.
+_FEWEST_DEVIATIONS = 0.05
+
+
+def bounded_mean(
+    scores: np.ndarray, confidence_level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gaffke's interval for the mean of scores in [0, 1], from n of them.
+
+    The lower end is a quantile of the scores' mean with random weights, uniform on all
+    weights that add up to 1, where one more score is 0; the upper end likewise with one
+    more score of 1 (Gaffke, "Three test statistics for a nonparametric one-sided
+    hypothesis on the mean of a nonnegative variable", 2005; Learned-Miller and Thomas,
+    "A new confidence interval for the mean of a bounded random variable", 2019). For
+    zeros and ones it is Clopper and Pearson's interval, and scores that scatter less
+    have a narrower one, like the normal approximation's. It assumes nothing about the
+    scores but independence. That its coverage is never below the stated one is proven
+    for zeros and ones only; no other distribution is known where it is.
+
+    The quantile is exact where all scores but zeros (for the upper end, but ones) are
+    equal. Otherwise it is by Lugannani and Rice's saddlepoint with the terms of second
+    order (Daniels, "Tail probability approximations", 1987). Its tail was off by at
+    most a 25th of itself for 2 to 5 scores, and by a 60th for 12 and more.
+
+    Args:
+      scores: `[L, N]` in [0, 1], of N images at L levels; NaN where an image was not
+        looked at.
+      confidence_level: the coverage aimed at, at each level alone, in (0, 1).
+
+    Returns:
+      The lower and the upper ends, float64 `[L]` in [0, 1], which hold the mean: 0 and
+      1 where no image was looked at. Each depends only on the scores of its own level,
+      not on their order.
+
+    Raises:
+      TypeError: if the scores are not numbers.
+      ValueError: if they have another shape or lie outside [0, 1], or the confidence
+        level outside (0, 1).
+    """
+    tail = (1 - checked_confidence_level(confidence_level)) / 2
+    scores = checked_array(
+        "scores", scores, "L, N", at_least=0, at_most=1, may_be_nan=True
+    ).astype(np.float64)
+    low, high = np.zeros(len(scores)), np.ones(len(scores))
+    for level, row in enumerate(scores):
+        values, counts = np.unique(row[~np.isnan(row)], return_counts=True)
+        if len(values):
+            low[level] = _lower_end(values, counts, tail)
+            high[level] = 1 - _lower_end(1 - values, counts, tail)
+    return low, high
+
+
+def _lower_end(values: np.ndarray, counts: np.ndarray, tail: float) -> float:
+    """Returns the `tail` quantile of the weighted mean, of one more 0.
+
+    Args:
+      values: `[k]` distinct, in [0, 1].
+      counts: `[k]`, how often each was seen.
+      tail: a probability in (0, 1/2).
+    """
+    some = values > 0
+    total, counts, values = counts.sum(), counts[some], values[some]
+    if not len(values):
+        return 0.0
+    largest = values.max()
+    if len(values) == 1:
+        # The weights of equal scores add up to a beta variable.
+        ones, zeros = counts[0], total - counts[0] + 1
+        return float(largest * scipy.stats.beta.ppf(tail, ones, zeros))
+    return float(largest * _quantile(values / largest, counts, total, tail))
+
+
+def _quantile(values: np.ndarray, counts: np.ndarray, total: int, tail: float) -> float:
+    """Returns the quantile of the mean of n values and one more 0, randomly weighted.
+
+    Args:
+      values: `[k]` distinct, in (0, 1], at least two.
+      counts: `[k]`, how often each was seen.
+      total: n, with the values that are 0.
+      tail: a probability in (0, 1/2).
+    """
+
+    def at(log_slope: float) -> _Saddlepoint:
+        return _saddlepoint(np.exp(log_slope), values, counts, total)
+
+    def excess(log_slope: float) -> float:
+        return at(log_slope).log_tail - np.log(tail)
+
+    mean = values @ counts / (total + 1)
+    # About one standard deviation of the sum off.
+    steep = float(-np.log(values**2 @ counts - (total + 1) * mean**2) / 2)
+    flat = steep
+    while excess(steep) > 0:
+        steep += 1
+    while excess(flat) < 0:
+        flat -= 1
+        if at(flat).deviations < _FEWEST_DEVIATIONS:
+            return at(flat).mean
+    return at(scipy.optimize.brentq(excess, flat, steep, xtol=1e-12)).mean
+
+
+class _Saddlepoint(NamedTuple):
+    """The weighted mean's distribution at one place.
+
+    Attributes:
+      mean: the place.
+      deviations: how many standard deviations it is below the expectation.
+      log_tail: the log probability of a lower mean.
+    """
+
+    mean: float
+    deviations: float
+    log_tail: float
+
+
+def _saddlepoint(
+    slope: float, values: np.ndarray, counts: np.ndarray, total: int
+) -> _Saddlepoint:
+    """Approximates the probability that the weighted mean is lower than a place.
+
+    Weights uniform on the simplex are exponential variables over their sum. So the mean
+    is below m where the sum of each variable times (value - m) is below 0. Its
+    saddlepoint tilts each by 1 / (1 + slope value), and m is the mean of the values by
+    these tilts: every slope has its m, so that nothing is searched for.
+
+    Args:
+      slope: above 0; the steeper, the lower the place.
+      values: as in `_quantile`, like the rest.
+      counts: `[k]`.
+      total: n.
+    """
+    zeros = total + 1 - counts.sum()
+    tilts = 1 / (1 + slope * values)
+    mean = float((values * tilts) @ counts / (tilts @ counts + zeros))
+    # The terms of the sum, tilted, in units of the saddlepoint.
+    terms = slope * (values - mean) * tilts
+    of_zero = -slope * mean
+    second, third, fourth = (
+        float(terms**power @ counts + of_zero**power * zeros) for power in (2, 3, 4)
+    )
+    exponent = np.log1p(slope * values) @ counts - (total + 1) * np.log1p(slope * mean)
+    w, u = float(np.sqrt(2 * max(exponent, 0.0))), float(np.sqrt(second))
+    skewness, kurtosis = 2 * third / u**3, 6 * fourth / u**4
+    correction = (
+        (1 + kurtosis / 8 - 5 * skewness**2 / 24) / u
+        - 1 / w
+        + skewness / (2 * u**2)
+        - 1 / u**3
+        + 1 / w**3
+    )
+    # The normal tail over its density, which leaves no tail too small for float64.
+    ratio = np.sqrt(np.pi / 2) * scipy.special.erfcx(w / np.sqrt(2)) + correction
+    log_tail = np.log(max(ratio, 1e-300)) - w**2 / 2 - np.log(2 * np.pi) / 2
+    return _Saddlepoint(mean, w, float(log_tail))

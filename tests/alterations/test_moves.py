@@ -1,0 +1,367 @@
+"""Labels that follow the pixels: the truth is the altered picture of a drawn shape."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxrob.alterations import (
+    Alteration,
+    Move,
+    brightness,
+    compose,
+    corruptions,
+    elastic_deformation,
+    followed_by,
+    gaussian_noise,
+    horizontal_translation,
+    move_boxes,
+    move_mask,
+    rescale,
+    rotation,
+    unmoved_reason,
+    vertical_translation,
+    zoom,
+)
+from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._resample import FILLS
+
+SIZES = [(28, 28), (40, 56)]
+# Programs take a second each to compile. Of the other alterations the quick tests would
+# detect nearly every fault.
+QUICK = ["zoom", "right, crop", "down, constant", "turn, edge", "turn, crop"]
+# Drawn boxes are altered at this many times the size, to see them to a part of a pixel.
+FINE = 4
+
+
+def make_moving(factor=1):
+    """Returns alterations whose labels move, for pictures `factor` times as large."""
+    pixels = 6.5 * factor
+    found = {"zoom": zoom()}
+    for fill in FILLS:
+        found[f"right, {fill}"] = horizontal_translation(-pixels, pixels, fill)
+        found[f"down, {fill}"] = vertical_translation(-0.4, 0.3, fill, "relative")
+        found[f"turn, {fill}"] = rotation(-180, 180, fill)
+    found["both"] = compose(
+        [horizontal_translation(0, pixels, "constant"), rotation(0, 60, "edge")]
+    )
+    found["levels"] = rescale(vertical_translation(-pixels, pixels), 0, 1)
+    found["then"] = followed_by(rotation(-45, 30, "crop"), as_it_is)
+    return found
+
+
+def as_it_is(image):
+    return image
+
+
+every_move = pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        pytest.param(
+            name,
+            size,
+            marks=[] if name in QUICK and size == SIZES[1] else pytest.mark.slow,
+        )
+        for name in make_moving()
+        for size in SIZES
+    ],
+    ids=str,
+)
+move = jax.jit(move_mask, static_argnums=0)
+
+
+def levels_of(alteration):
+    lower, upper, identity = alteration.lower, alteration.upper, alteration.identity
+    inside = np.linspace(lower, upper, 8)[1:-1]
+    return np.float32([lower, *inside, identity, upper])
+
+
+def rectangles(size, seed):
+    """Returns boxes with whole corners, `[M, 4]`, some at borders and in corners."""
+    height, width = size
+    rng = np.random.default_rng(seed)
+    x1, y1 = rng.integers(0, width - 3, 8), rng.integers(0, height - 3, 8)
+    x2 = np.minimum(x1 + rng.integers(3, width // 2, 8), width)
+    y2 = np.minimum(y1 + rng.integers(3, height // 2, 8), height)
+    x1[0], y1[1], x2[2], y2[3] = 0, 0, width, height
+    x1[4] = y1[4] = 0
+    x2[5], y2[5] = width, height
+    return np.stack([x1, y1, x2, y2], axis=1)
+
+
+def drawn(boxes, size, disc=False):
+    """Draws each box, or the ellipse in it, white on black: `[M, H, W]`."""
+    y, x = np.mgrid[: size[0], : size[1]] + 0.5
+    x1, y1, x2, y2 = np.asarray(boxes, float).T[:, :, None, None]
+    if not disc:
+        return (x > x1) & (x < x2) & (y > y1) & (y < y2)
+    across, along = (x - (x1 + x2) / 2) / (x2 - x1), (y - (y1 + y2) / 2) / (y2 - y1)
+    return across**2 + along**2 < 0.25
+
+
+def at_all(function, images, levels):
+    """Applies it to each image at each level; the results are `[L, M, ...]`."""
+    at_levels = jax.vmap(jax.vmap(function, (0, None)), (None, 0))
+    return jax.tree.map(np.asarray, jax.jit(at_levels)(images, levels))
+
+
+@every_move
+def test_masks_are_those_of_the_altered_picture(name, size):
+    alteration, boxes = make_moving()[name], rectangles(size, 1)
+    shapes = np.concatenate([drawn(boxes, size), drawn(boxes, size, disc=True)])
+    noise = np.random.default_rng(0).random((*shapes.shape, 1), np.float32)
+
+    def altered(both, level):
+        shape, noise = both
+        images = shape[..., None].astype(jnp.float32), noise
+        return (
+            [alteration(image, level) for image in images],
+            [move_mask(alteration, mask, level) for mask in both],
+        )
+
+    levels = levels_of(alteration)
+    (shown, expected), (found, moved) = at_all(altered, (shapes, noise), levels)
+    # Positions in float32 are a few 1e-6 apart, and neighbours differ by up to 1.
+    np.testing.assert_allclose(moved, expected, rtol=0, atol=5e-5)
+    identity = list(levels).index(np.float32(alteration.identity))
+    np.testing.assert_array_equal(moved[identity], noise)
+    # They may differ where interpolation mixes both sides of the edge, nowhere else.
+    shown = shown[..., 0]
+    assert found.dtype == bool
+    mixed = (shown > 1e-4) & (shown < 1 - 1e-4)
+    wrong = found != (shown >= 0.5)
+    assert not (wrong & ~mixed).any()
+    assert wrong.mean() < 0.005 < found.mean()
+
+
+def own_box(picture):
+    """Returns x1, y1, x2, y2 of what is bright; None of nothing."""
+    y, x = np.nonzero(picture >= 0.5)
+    if not len(x):
+        return None
+    return np.array([x.min(), y.min(), x.max() + 1, y.max() + 1]) / FINE
+
+
+@every_move
+def test_boxes_are_those_of_the_altered_picture(name, size):
+    alteration, fine = make_moving()[name], make_moving(FINE)[name]
+    boxes, large = rectangles(size, 2), np.multiply(size, FINE)
+    shapes = np.stack([drawn(boxes * FINE, large, disc) for disc in (False, True)], 1)
+    levels = levels_of(fine)
+
+    def altered(shapes, level):
+        # Rectangles and discs as two channels.
+        return fine(jnp.moveaxis(shapes, 0, -1).astype(jnp.float32), level) >= 0.5
+
+    pictures = at_all(altered, shapes, levels)
+    # The same levels of the small picture.
+    of_small = levels / (FINE if alteration.upper != fine.upper else 1)
+    turns = "turn" in name or name in ("both", "then")
+    for level, shown in zip(of_small, pictures):
+        level = float(np.clip(level, alteration.lower, alteration.upper))
+        moved, kept = move_boxes(alteration, boxes, level, size)
+        found = dict(zip(kept.tolist(), moved))
+        for index, picture in enumerate(shown):
+            rectangle, disc = (own_box(picture[..., one]) for one in (0, 1))
+            check_box(found.get(index), rectangle, 1, f"{level} {boxes[index]}")
+            check_disc(found.get(index), disc, size, turns)
+
+
+def check_box(found, own, within, message):
+    if own is None or found is None:
+        # A sliver, at most.
+        for one in (own, found):
+            assert one is None or (one[2:] - one[:2]).min() <= 0.5, message
+    else:
+        np.testing.assert_allclose(found, own, rtol=0, atol=within, err_msg=message)
+
+
+def check_disc(found, own, size, turns):
+    if own is None or found is None:
+        assert own is None or (own[2:] - own[:2]).min() <= 0.5
+        return
+    assert (found[:2] <= own[:2] + 0.5).all() and (found[2:] >= own[2:] - 0.5).all()
+    # Turned boxes are larger than a disc; a border may cut off a disc's widest part.
+    inside = (own[:2] > 0).all() and (own[2:] < np.array(size)[::-1]).all()
+    if inside and not turns:
+        np.testing.assert_allclose(found, own, rtol=0, atol=1)
+
+
+def test_integer_masks_keep_their_values_and_channels():
+    mask = np.array([[[7, -1], [2**31 - 1, 0]], [[3, 4], [5, 6]]])
+    right = horizontal_translation(-1, 1, "constant")
+    found = move(right, mask, 1.0)
+    np.testing.assert_array_equal(found, [[[0, 0], [7, -1]], [[0, 0], [3, 4]]])
+    assert found.dtype == jnp.int32
+    right = horizontal_translation(-1, 1, "edge")
+    found = move(right, mask.astype(np.uint8)[..., 0], 1.0)
+    np.testing.assert_array_equal(found, [[7, 7], [3, 3]])
+    assert found.dtype == np.uint8
+
+
+@pytest.mark.parametrize("name", ["turn, crop", "right, constant", "zoom"])
+def test_the_identity_is_bit_for_bit(name):
+    alteration = make_moving()[name]
+    mask = np.full((9, 20), 0.1, np.float32)
+    mask[3, 4], mask[5, 6], mask[7, 8] = np.nan, np.inf, -0.0
+    found = move(alteration, mask, alteration.identity)
+    assert np.asarray(found).tobytes() == mask.tobytes()
+    boxes = np.array([[-3, 2.5, 99, 4, 0.7]])
+    moved, kept = move_boxes(alteration, boxes, alteration.identity, (9, 20))
+    np.testing.assert_array_equal(moved, boxes)
+    assert kept.tolist() == [0]
+
+
+def test_colours_and_noise_leave_labels():
+    mask, boxes = np.arange(12).reshape(3, 4), np.array([[1, 0, 4, 3]])
+    for alteration in (brightness(), gaussian_noise(), corruptions.fog(64)):
+        assert unmoved_reason(alteration) is None
+        np.testing.assert_array_equal(
+            move_mask(alteration, mask, alteration.upper), mask
+        )
+        moved, kept = move_boxes(alteration, boxes, alteration.upper, (3, 4))
+        np.testing.assert_array_equal(moved, boxes)
+        assert kept.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "alteration",
+    [
+        elastic_deformation(),
+        corruptions.elastic_transform(64),
+        compose([zoom(), elastic_deformation()]),
+        rescale(elastic_deformation(), 0, 1),
+        followed_by(elastic_deformation(), as_it_is),
+    ],
+    ids=lambda alteration: alteration.name,
+)
+def test_unknown_movements_are_refused(alteration):
+    reason = unmoved_reason(alteration)
+    assert reason is not None
+    assert reason.startswith("elastic") and "masks and boxes cannot follow" in reason
+    with pytest.raises(ValueError, match="must be one that labels can follow; elastic"):
+        move_mask(alteration, np.zeros((4, 4)), 1.0)
+    with pytest.raises(ValueError, match="must be one that labels can follow; elastic"):
+        move_boxes(alteration, np.zeros((0, 4)), 1.0, (4, 4))
+
+
+def mirror(image, level):
+    return jnp.where(level > 0, image[:, ::-1], image)
+
+
+def mirrored(level, size):
+    factor = jnp.where(level > 0, -1.0, 1.0)
+    shift = jnp.where(level > 0, size[1], 0.0)
+    return (Move(jnp.array([[factor, 0.0, shift], [0.0, 1.0, 0.0]])),)
+
+
+def test_a_users_own_geometry():
+    own = Alteration("mirror", mirror, 0, 1, geometry=mirrored)
+    assert own.moves_pixels and not Alteration("mirror", mirror, 0, 1).moves_pixels
+    mask = np.arange(12).reshape(3, 4)
+    np.testing.assert_array_equal(move(own, mask, 1.0), mask[:, ::-1])
+    moved, _ = move_boxes(own, np.array([[0, 1, 3, 2]]), 1.0, (3, 4))
+    np.testing.assert_allclose(moved, [[1, 1, 4, 2]])
+    # Of the composition each member says where its pixels go.
+    both = compose([own, horizontal_translation(0, 1, "constant")])
+    expected = np.pad(mask[:, ::-1], ((0, 0), (1, 0)))[:, :-1]
+    np.testing.assert_array_equal(move(both, mask, 1.0), expected)
+
+
+def unmoved(level, size):
+    del level, size
+    return (Move(np.eye(2, 3)),)
+
+
+def test_a_geometry_distinguishes_alterations():
+    plain = Alteration("mirror", mirror, 0, 1)
+    own = dataclasses.replace(plain, geometry=mirrored)
+    other = dataclasses.replace(plain, geometry=unmoved)
+    assert len({plain, own, other}) == 3
+    # Journals, too; but what had no geometry has the fingerprint that it had.
+    found = [fingerprinted_alteration(one, (6, 6, 1)) for one in (plain, own, other)]
+    assert len({one.description for one in found}) == 3
+    assert "geometry" not in plain.description + rotation(-5, 5).description
+    assert "geometry" not in compose([zoom(), brightness(0, 0.5)]).description
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "message"),
+    [
+        (np.eye(2, 3), TypeError, "mirror: geometry must return a tuple of"),
+        ((np.eye(2, 3),), TypeError, "mirror: geometry must return a tuple of"),
+        ((Move(np.eye(3)),), ValueError, r"matrix must have the shape \[2, 3\]"),
+        ((Move(np.eye(2, 3), "crop"),), ValueError, "geometry: fill must be one of"),
+    ],
+)
+def test_a_wrong_geometry(result, error, message):
+    own = Alteration("mirror", mirror, 0, 1, geometry=lambda level, size: result)
+    with pytest.raises(error, match=message):
+        move_mask(own, np.zeros((4, 4)), 1.0)
+    with pytest.raises(error, match=message):
+        move_boxes(own, np.zeros((1, 4)), 1.0, (4, 4))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(sorted(make_moving())),
+    st.floats(0, 1),
+    st.lists(st.tuples(*[st.floats(-50, 90)] * 4, st.floats(-1e9, 1e9)), max_size=5),
+    st.sampled_from(SIZES),
+)
+def test_moved_boxes_lie_in_the_picture(name, share, corners, size):
+    alteration = make_moving()[name]
+    level = alteration.lower + share * (alteration.upper - alteration.lower)
+    level = min(level, alteration.upper)
+    boxes = np.array(corners, np.float64).reshape(-1, 5)
+    boxes[:, :4] = np.sort(boxes[:, :4].reshape(-1, 2, 2), axis=1).reshape(-1, 4)
+    moved, kept = move_boxes(alteration, boxes, level, size)
+    assert moved.shape == (len(kept), 5) and (np.diff(kept) > 0).all()
+    np.testing.assert_array_equal(moved[:, 4], boxes[kept, 4])
+    if level != alteration.identity:
+        assert (moved[:, :2] < moved[:, 2:4]).all() and (moved[:, :4] >= 0).all()
+        assert (moved[:, 2:4] <= size[::-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"alteration": "zoom"}, TypeError, "alteration must be a jaxrob.Alteration"),
+        ({"mask": [[1]]}, TypeError, "mask must be an array of integers"),
+        ({"mask": np.zeros((2, 2), complex)}, TypeError, "mask must be an array of"),
+        ({"mask": np.zeros(4)}, ValueError, r"mask must have the shape \[H, W\] or"),
+        ({"mask": np.full((2, 2), 2**40)}, ValueError, r"JAX's integers unless"),
+        ({"level": 3.0}, ValueError, r"zoom: level must lie in \[1, 2\]; got 3"),
+    ],
+)
+def test_wrong_arguments_of_masks(wrong, error, message):
+    given = {"alteration": zoom(), "mask": np.zeros((4, 4)), "level": 1.5}
+    with pytest.raises(error, match=message):
+        move_mask(**{**given, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"boxes": np.zeros((2, 3))}, ValueError, "boxes must have at least 4 columns"),
+        ({"boxes": [[5, 0, 2, 3]]}, ValueError, "boxes must have x1 <= x2 and y1 <="),
+        ({"boxes": [[np.nan] * 4]}, ValueError, "boxes must be finite"),
+        ({"level": 0.5}, ValueError, r"zoom: level must lie in \[1, 2\]; got 0.5"),
+        ({"size": (4, 4, 3)}, ValueError, "size must be a height and a width; got"),
+        ({"size": 4}, TypeError, "size must be"),
+    ],
+)
+def test_wrong_arguments_of_boxes(wrong, error, message):
+    boxes = np.array([[0, 0, 2, 2]])
+    given = {"alteration": zoom(), "boxes": boxes, "level": 1.5, "size": (4, 4)}
+    with pytest.raises(error, match=message):
+        move_boxes(**{**given, **wrong})
+
+
+def test_a_level_in_a_trace_is_refused_for_boxes():
+    with pytest.raises(TypeError, match="level must be"):
+        jax.jit(lambda level: move_boxes(zoom(), np.zeros((1, 4)), level, (4, 4)))(1.5)
