@@ -20,7 +20,9 @@ WITH_CODE = [page for page in PAGES if pages.blocks(page.read_text())]
 
 # Packages of optional extras, which few have.
 _FRAMEWORK = re.compile(
-    r"^(?:import|from) (torch|onnx|keras|rapidocr_onnxruntime)\b", re.MULTILINE
+    r"^(?:import|from) "
+    r"(torch|onnx|keras|transformers|timm|equinox|rapidocr_onnxruntime)\b",
+    re.MULTILINE,
 )
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?")
 # Networks trained on another machine are a little different ones.
