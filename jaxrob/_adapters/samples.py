@@ -88,6 +88,27 @@ def check_source(name: str, source: Any, wanted: str, *, has_items: bool) -> Non
         )
 
 
+def as_array(value: Any) -> Any:
+    """Returns a tensor, a picture or a list of them as an array, others as they are."""
+    if hasattr(value, "detach") and hasattr(value, "cpu"):  # torch's.
+        value = value.detach().cpu()
+        try:
+            return value.numpy()
+        except TypeError:  # bfloat16, which NumPy lacks.
+            return value.float().numpy()
+    if _is_picture(value):
+        if value.mode not in _PICTURE_MODES:
+            raise ValueError(
+                f"pictures must be grey (L) or RGB; got one of mode {value.mode}: "
+                'convert them in the source, as by picture.convert("RGB")'
+            )
+        array = np.asarray(value)
+        return array[..., None] if array.ndim == 2 else array
+    if _is_list_of_arrays(value):
+        return _stacked([as_array(one) for one in value])
+    return value
+
+
 def read_batch(batch: Any, parts: Parts) -> tuple[Any, Any]:
     """Returns a batch's images, channels last, and labels.
 
@@ -105,11 +126,11 @@ def read_batch(batch: Any, parts: Parts) -> tuple[Any, Any]:
             "Dataset.from_items"
         )
     if _is_list_of_arrays(images):
-        return _stacked([_image(one, parts) for one in images]), _array(labels)
-    images = _array(images)
+        return _stacked([_image(one, parts) for one in images]), as_array(labels)
+    images = as_array(images)
     if not isinstance(images, np.ndarray | jax.Array):
         images = plain_array("images", images, "an array [N, ...]")
-    return _channels_last(images, parts.channels_first, 1), _array(labels)
+    return _channels_last(images, parts.channels_first, 1), as_array(labels)
 
 
 def read_items(
@@ -256,7 +277,7 @@ def _by_index(source: Sequence[Any]) -> Iterator[Any]:
 
 def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, int]:
     image, label = _image_and_label(item, "an item", "image, label", parts)
-    found = plain_array("the label of an item", _array(label), "an integer")
+    found = plain_array("the label of an item", as_array(label), "an integer")
     if found.ndim:
         raise ValueError(
             "the label of an item must be one integer; got an array of the shape "
@@ -291,7 +312,7 @@ def _image_and_label(
 
 def _image(value: Any, parts: Parts) -> Any:
     """Returns one image as an array, channels last."""
-    array = _array(value)
+    array = as_array(value)
     if _is_picture(value):
         return array
     if not isinstance(array, np.ndarray | jax.Array):
@@ -331,27 +352,6 @@ def _stacked(images: list[Any]) -> np.ndarray:
                 f"{shape}, the first has {shapes[0]}: resize them in the source"
             )
     return np.stack(images)
-
-
-def _array(value: Any) -> Any:
-    """Returns a tensor, a picture or a list of them as an array, others as they are."""
-    if hasattr(value, "detach") and hasattr(value, "cpu"):  # torch's.
-        value = value.detach().cpu()
-        try:
-            return value.numpy()
-        except TypeError:  # bfloat16, which NumPy lacks.
-            return value.float().numpy()
-    if _is_picture(value):
-        if value.mode not in _PICTURE_MODES:
-            raise ValueError(
-                f"pictures must be grey (L) or RGB; got one of mode {value.mode}: "
-                'convert them in the source, as by picture.convert("RGB")'
-            )
-        array = np.asarray(value)
-        return array[..., None] if array.ndim == 2 else array
-    if _is_list_of_arrays(value):
-        return _stacked([_array(one) for one in value])
-    return value
 
 
 def _is_list_of_arrays(value: Any) -> bool:
