@@ -160,7 +160,7 @@ def read_items(
         images.append(image)
         labels.append(label)
     if not images:
-        raise ValueError(f"{name} is empty: its source gave no item")
+        raise ValueError(f"items is empty; {name} needs at least one")
     again, _ = next(_read_each(source, parts, name))
     if again.tobytes() != images[0].tobytes():
         raise ValueError(

@@ -74,7 +74,8 @@ class Augmentation:
     def __post_init__(self) -> None:
         """Checks the fields."""
         check_type("alteration", self.alteration, Alteration, "a jaxrob.Alteration")
-        levels = checked_array("levels", np.atleast_1d(self.levels), "L")
+        levels = checked_array("levels", self.levels, "...")
+        levels = checked_array("levels", np.atleast_1d(levels), "L")
         self.alteration.canonical(levels)  # Checks their range.
         if self.key is None and self.alteration.stochastic:
             raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._adapters.samples import as_array
+from jaxrob._arguments.checks import checked_names
 from jaxrob._arguments.naming import named, wrong_type
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob.maite._metadata import checked_metadata, class_names_in
@@ -44,6 +45,8 @@ def dataset(
         raise wrong_type("source", "a data set of MAITE's, with items", source)
     if class_names is None:
         class_names = class_names_in("source", metadata)
+    else:
+        class_names = checked_names("class_names", class_names)
     return Dataset.from_items(
         _Items(source, None if class_names is None else len(class_names)),
         class_names,
