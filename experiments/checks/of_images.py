@@ -17,6 +17,7 @@ from checks.hostile import (
     COUNT,
     EMPTY,
     FLAG,
+    INDEX,
     INSIDE_SHARE,
     NAMES,
     NUMBER,
@@ -57,6 +58,11 @@ def _of_datasets() -> list[Case]:
         {"empty list", "list of None", "list of text", "ragged list", "empty set"}
     )
     few = world.dataset()
+    keys = {
+        "image": A("image", TEXT),
+        "label": A("label", TEXT),
+        "channels_first": A(None, FLAG | OR_NONE),
+    }
     return [
         case("Dataset", jaxrob.Dataset, **parts, **named),
         case(
@@ -65,6 +71,15 @@ def _of_datasets() -> list[Case]:
             # What they hold is known once they are read.
             batches=A(batches, any_batches),
             **named,
+            **keys,
+        ),
+        case(
+            "Dataset.from_items",
+            jaxrob.Dataset.from_items,
+            items=[*zip(world.images(), world.labels())],
+            **named,
+            **keys,
+            max_bytes=A(2**30, INDEX),
         ),
         case(
             "Dataset.__getitem__",

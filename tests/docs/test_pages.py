@@ -18,10 +18,10 @@ PAGES = pages.pages()
 LONG_TO_COMPUTE = ("random-perturbations.md",)
 WITH_CODE = [page for page in PAGES if pages.blocks(page.read_text())]
 
-# Packages of optional extras, which few have.
+# Packages of optional extras and other libraries, which few have.
 _FRAMEWORK = re.compile(
-    r"^(?:import|from) "
-    r"(torch|onnx|keras|transformers|timm|equinox|rapidocr_onnxruntime)\b",
+    r"^(?:import|from) (torch|onnx|keras|transformers|timm|equinox|datasets|grain|maite|"
+    r"tensorflow|rapidocr_onnxruntime)\b",
     re.MULTILINE,
 )
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?")
