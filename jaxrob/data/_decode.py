@@ -122,7 +122,7 @@ def decode_image(
         Nothing is decoded before the header is checked.
       ImportError: if the package that reads it is missing.
     """
-    with _readable(name):
+    with readable(name):
         source = _source(data, name, fit)
     if source is None:
         array, odd = _of_bytes(data, name, fit, grey, expected)
@@ -167,11 +167,11 @@ def _of_bytes(
 ) -> tuple[np.ndarray, Oddities]:
     """Decodes a picture of 8 bits a channel by Pillow."""
     pil = require("PIL.Image", "reading images")
-    with _readable(name):
+    with readable(name):
         tags = read_tags(data) if is_tiff(data) else None
         opened = _open(data if tags is None else hide_orientation(data, tags), name)
     with opened as image, _PIXEL_BUDGET.reserve(image.size[0] * image.size[1]):
-        with _readable(name):
+        with readable(name):
             if image.format == "PNG":
                 _verify(data)
             if tags is None:
@@ -180,7 +180,7 @@ def _of_bytes(
                 stored = _tiff_orientation(tags, fit)
         width, height = _turned(image.size, stored)
         _check_size((height, width), name, expected)
-        with _readable(name):
+        with readable(name):
             wanted = _resized_size((width, height), fit)
             shown = None
             if fit.dct_scaling:
@@ -217,7 +217,7 @@ def _of_samples(
     stored = source.orientation
     width, height = _turned((source.width, source.height), stored)
     _check_size((height, width), name, expected)
-    with _PIXEL_BUDGET.reserve(source.num_values), _readable(name):
+    with _PIXEL_BUDGET.reserve(source.num_values), readable(name):
         wanted = _resized_size((width, height), fit)
         box = _kept(wanted, fit)
         samples = source.samples()
@@ -349,7 +349,7 @@ def _verify(data: bytes) -> None:
 def _open(data: bytes, name: str) -> Any:
     """Opens an image; only its header is read, and checked."""
     pil = require("PIL.Image", "reading images")
-    with _readable(name):
+    with readable(name):
         data, exif = hide_exif(data)
         check_webp(data)
         image = pil.open(io.BytesIO(data), formats=_FORMATS)
@@ -366,7 +366,7 @@ def _open(data: bytes, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _readable(name: str) -> Iterator[None]:
+def readable(name: str) -> Iterator[None]:
     """Turns every exception inside into one that names the file."""
     try:
         yield
