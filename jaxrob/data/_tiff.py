@@ -43,7 +43,7 @@ def is_for_pillow(tags: Tags, data: bytes) -> bool:
       ValueError: if the tags are damaged, or claim more than is read.
     """
     height, width = tags.number(tiff.HEIGHT), tags.number(tiff.WIDTH)
-    samples = tags.number(tiff.SAMPLES, 1)
+    samples = tiff.num_samples(tags)
     _check_size(tags, height, width, samples, data)
     if tiff.TILE_OFFSETS in tags.values:
         # A decoder makes room for whole tiles.
@@ -73,7 +73,7 @@ def open_tiff(
       ValueError: if its kind is not read.
     """
     height, width = tags.number(tiff.HEIGHT), tags.number(tiff.WIDTH)
-    count = tags.number(tiff.SAMPLES, 1)
+    count = tiff.num_samples(tags)
     photometric = tags.number(tiff.PHOTOMETRIC, _BLACK_IS_0)
     colours = {_WHITE_IS_0: 1, _BLACK_IS_0: 1, _RGB: 3}.get(photometric)
     if colours is None or count < colours:

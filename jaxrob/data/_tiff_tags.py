@@ -154,6 +154,18 @@ def _integer(data: bytes, at: int, size: int, order: str) -> int:
     return int.from_bytes(data[at : at + size], "little" if order == "<" else "big")
 
 
+def num_samples(tags: Tags) -> int:
+    """Returns the samples of a pixel.
+
+    Raises:
+      ValueError: if there are none, or more than the 16 bits of the tag hold.
+    """
+    found = tags.number(SAMPLES, 1)
+    if not 1 <= found < 1 << 16:
+        raise ValueError(f"it says {found} samples a pixel")
+    return found
+
+
 def segments(tags: Tags, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Returns the places and the lengths of a picture's strips or tiles.
 
