@@ -325,7 +325,8 @@ def _collect_if_journaled(
     known = cached.find(task.alteration, level, part.start, part.stop, order)
     if known is None:
         return False
-    _collect(task, part, [row], Answers(*(one[None] for one in known)), execution)
+    answers = Answers(*(one[None] for one in known))
+    _collect(task, part, [row], answers, execution, is_known=True)
     return True
 
 
@@ -382,9 +383,11 @@ def _collect(
     rows: list[int],
     answers: HostAnswers,
     execution: Execution,
+    is_known: bool = False,
 ) -> None:
     if "outputs" not in execution.checked:
         if not is_flat(answers.confidence, execution.info.num_classes):
             execution.checked.add("outputs")
     task.collector.add(block, rows, answers)
-    execution.bar.update(answers.predicted.size)
+    bar = execution.bar
+    (bar.skip if is_known else bar.update)(answers.predicted.size)
