@@ -85,6 +85,11 @@ class Bar(tqdm):
             self._pace.computed(int(n or 0))
         return super().update(n)
 
+    def measured(self, number: int, seconds: float) -> None:
+        """Takes notice of a trial: answers that do not count, and their time."""
+        if self._pace is not None:
+            self._pace.add(number, seconds)
+
     def skip(self, number: int) -> None:
         """Counts answers that were known."""
         if self._pace is not None:
@@ -163,7 +168,7 @@ class _Pace:
     def computed(self, number: int) -> None:
         """Takes notice of answers, unless calls of the host tell more."""
         if not self.on_host:
-            self._add(number)
+            self.add(number)
 
     def known(self, number: int) -> None:
         """Takes notice of answers that cost nothing."""
@@ -176,12 +181,20 @@ class _Pace:
             self.has_compiled = True
         elif event == CALLED:
             self.on_host = True
-            self._add(int(kwargs["passes"]), duration_secs)
+            self.add(int(kwargs["passes"]), duration_secs)
 
-    def _add(self, number: int, own: float | None = None) -> None:
+    def add(self, number: int, own: float | None = None) -> None:
+        """Adds answers to the pace, and says the cost once it is known.
+
+        Args:
+          number: answers since the last call.
+          own: the seconds that they took, if known; they count where something was
+            compiled since the last call.
+        """
         now = time.perf_counter()
-        is_whole = self.last is not None and not self.has_compiled
-        elapsed = now - self.last if is_whole and self.last is not None else own
+        elapsed = own
+        if self.last is not None and not self.has_compiled:
+            elapsed = now - self.last
         self.last, self.has_compiled = now, False
         if elapsed is None or not number:
             return
