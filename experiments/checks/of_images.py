@@ -325,6 +325,7 @@ def _of_attacks() -> list[Case]:
         "key": A(None, OR_NONE),
         "batch_size": A(None, COUNT | OR_NONE),
         "mesh": A(None, OR_NONE),
+        "progress": A(False, FLAG),
     }
     fast = functools.partial(adversarial.fgsm, epsilon=0.1)
     pair = {"a": world.images(), "b": world.images()}

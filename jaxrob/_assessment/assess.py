@@ -14,6 +14,7 @@ from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.all_images import AllImages
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.expected import expected_cost
 from jaxrob._assessment.explore import Exploration, check_few, few_images
 from jaxrob._assessment.mistakes import look_at_curve
 from jaxrob._assessment.scoring import Scoring
@@ -149,7 +150,8 @@ def assess(
         data set, key or version is rejected. Your own functions are identified by what
         they compute, as JAX traces it, with all constants; a host callback by the name
         and version that `Classifier.from_host` takes.
-      progress: whether a progress bar is shown.
+      progress: whether a progress bar is shown, and a line on standard error says how
+        long the run takes, if that is over ten seconds.
 
     Returns:
       An `Assessment`, or a tuple of them for several alterations.
@@ -188,6 +190,8 @@ def assess(
         prepare_run(arguments) as prepared,
         source_ahead(prepared) as run,
     ):
+        cost = expected_cost(search, dataset, len(alterations))
+        run.execution.bar.expect(cost)
         if needs_scores(search):
             answers = SomeImages(run, criterion)
             look = at_once(answers.look)
