@@ -20,8 +20,8 @@ WITH_CODE = [page for page in PAGES if pages.blocks(page.read_text())]
 
 # Packages of optional extras and other libraries, which few have.
 _FRAMEWORK = re.compile(
-    r"^(?:import|from) (torch|onnx|keras|transformers|timm|equinox|datasets|grain|maite|"
-    r"tensorflow|rapidocr_onnxruntime)\b",
+    r"^(?:import|from) (torch|onnx|keras|transformers|timm|equinox|datasets|grain|"
+    r"maite|tensorflow|rapidocr_onnxruntime)\b",
     re.MULTILINE,
 )
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?")
