@@ -52,7 +52,8 @@ class Score:
         * "boxes": each image has an array `[M, 4 + k]` that begins with x1, y1, x2, y2
           in pixels, or a dict with such "boxes" and arrays of M entries beside them.
           Boxes are moved and clipped to the picture; those outside are left out, with
-          their entries. The score then runs on the host;
+          their entries. The score then runs on the host, and gets floating arrays,
+          `[0, 4]` for an empty list;
         * None: not said. Class indices `[N]` are fixed; other labels are then rejected
           with an alteration that moves pixels.
 

