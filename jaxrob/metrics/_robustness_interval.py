@@ -1,6 +1,7 @@
 """Confidence intervals of the robustness, for a finite test set."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def confidence_interval(
       ValueError: as `bands` and `robustness_interval`.
     """
     confidence_level = checked_confidence_level(confidence_level)
-    found = any_measure(measure)
+    found: Any = any_measure(measure)
     if isinstance(found, MeanScore):
         num_levels = len(checked_scores(counts).values)
     else:
