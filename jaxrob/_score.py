@@ -76,11 +76,22 @@ class Score:
         if not self.name:
             own = getattr(self.function, "__name__", "")
             object.__setattr__(self, "name", own if own.isidentifier() else "score")
-        if not re.fullmatch(SCORE_NAME, self.name):
-            raise ValueError(
-                "name of a score must have 1 to 60 characters on one line, without "
-                f"spaces at the ends; got {self.name!r}"
-            )
+        check_score_name("name of a score", self.name)
+
+
+def check_score_name(name: str, value: Any) -> None:
+    """Rejects what is no name of a score.
+
+    Raises:
+      TypeError: if it is no text.
+      ValueError: if it is empty, too long, or not on one line.
+    """
+    check_type(name, value, str, "text")
+    if not re.fullmatch(SCORE_NAME, value):
+        raise ValueError(
+            f"{name} must have 1 to 60 characters on one line, without spaces at the "
+            f"ends; got {value!r}"
+        )
 
 
 def checked_score(score: Any) -> Score | None:

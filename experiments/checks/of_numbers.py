@@ -217,8 +217,6 @@ def _of_curves() -> list[Case]:
             high=VALUES + 0.1,
             threshold=A(0.8, NUMBER),
             bounds=bounds,
-            values=A(VALUES, OR_NONE),
-            num_inputs=A(100, OR_NONE | COUNT),
         ),
         case(
             "metrics.confidence_interval",

@@ -320,6 +320,9 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
             class_names=names,
             orientation="exif",
             max_bytes=A(1000, COUNT),
+            background=A("white", OR_NONE),
+            value_range=A(None, OR_NONE),
+            slice_at=A(None, OR_NONE),
         ),
         case(
             "data.tar_shards",
@@ -334,6 +337,9 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
             class_names=names,
             orientation="exif",
             max_bytes=A(1000, COUNT),
+            background=A("white", OR_NONE),
+            value_range=A(None, OR_NONE),
+            slice_at=A(None, OR_NONE),
         ),
         case(
             "data.npz",

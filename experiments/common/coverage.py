@@ -1,12 +1,12 @@
 """How often the interval of the default ASAP covers the robustness, on known curves.
 
 A curve here is a formula: the probability that an input is classified correctly at a
-level. Test sets are drawn from it, ASAP samples each of them, and the interval is
-compared with the robustness of the formula.
+level, or the expected score. Test sets are drawn from it, ASAP samples each of them,
+and the interval is compared with the robustness of the formula.
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,22 @@ from absl import flags
 
 from common import define, files, holm, known_curves
 from common.known_curves import Shape
-from jaxrob import metrics
+from jaxrob import ScoreCurve, metrics
 from jaxrob.strategies import ASAP, History, Task, sample
 
 _CONFIDENCE = 0.95
 # How inputs turn wrong: all in one order, the weakest first; or each at levels of its
-# own, some of them several times, as under noise.
+# own, some of them several times, as under noise. Or they have scores, which fall.
 _FLIPS = ["ordered", "own"]
+_SCORES = "scores"
 
 _NUM_INPUTS = flags.DEFINE_list(
     "num_inputs", ["200", "1000", "10000"], "Inputs in a test set."
 )
 _DRAWS = flags.DEFINE_integer("draws", 400, "Test sets of each.", 1)
-_HOW = define.choices("flips", _FLIPS, _FLIPS, "How inputs turn wrong")
+_HOW = define.choices(
+    "flips", _FLIPS, [*_FLIPS, _SCORES], "How inputs turn wrong; with scores, how bad"
+)
 _SEED = define.seed()
 _OUTPUT = define.output("results/interval_coverage")
 
@@ -98,13 +101,13 @@ def _draw(
     rng: np.random.Generator,
 ) -> tuple[float, ...]:
     """Returns coverage, the interval's width, the levels, whether the bound holds."""
-    values = known_curves.test_set(shape, flips, num_inputs, rng)
+    values, interval = _test_set(shape, flips, num_inputs, rng)
     task, strategy = Task(0.0, 1.0, known_curves.THRESHOLD, 0.0), ASAP()
     found = sample(strategy, task, values, num_inputs)
     robustness = metrics.heaviside_robustness(
         found.levels, found.values, known_curves.THRESHOLD, strategy.rule
     )
-    low, high = _interval(found, num_inputs)
+    low, high = interval(found)
     # It includes the estimate, like `Assessment.confidence_interval`.
     low, high = min(low, robustness), max(high, robustness)
     grid = np.linspace(0, 1, strategy.n + 1)[1:]
@@ -114,10 +117,33 @@ def _draw(
     return low <= truth <= high, high - low, len(found.levels), bound_held
 
 
+def _test_set(
+    shape: Shape, flips: str, num_inputs: int, rng: np.random.Generator
+) -> tuple[Shape, Callable[[History], metrics.ConfidenceInterval]]:
+    """Returns a test set's values by level, and its interval from some levels."""
+    if flips != _SCORES:
+        values = known_curves.test_set(shape, flips, num_inputs, rng)
+        return values, lambda found: _interval(found, num_inputs)
+    scores = known_curves.scores(shape, num_inputs, rng)
+    return (
+        lambda levels: scores(levels).mean(axis=1),
+        lambda found: _interval_of_scores(found.levels, scores(found.levels)),
+    )
+
+
 def _interval(found: History, num_inputs: int) -> metrics.ConfidenceInterval:
     right = np.rint(found.values * num_inputs).astype(int)
     confusion = np.zeros((len(right), 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right
     return metrics.confidence_interval(
         found.levels, confusion, "accuracy", known_curves.THRESHOLD, bounds=(0.0, 1.0)
+    )
+
+
+def _interval_of_scores(
+    levels: np.ndarray, scores: np.ndarray
+) -> metrics.ConfidenceInterval:
+    curve = ScoreCurve(levels, scores, "score")
+    return metrics.confidence_interval(
+        levels, curve.counts, curve.measure, known_curves.THRESHOLD, bounds=(0.0, 1.0)
     )

@@ -77,6 +77,24 @@ def right_answers(
     return (_strengths(num_inputs, rng)(levels) < special.ndtri(shape(levels))).T
 
 
+def scores(
+    shape: Shape, num_inputs: int, rng: np.random.Generator
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns scores `[L, N]` as a function of levels, whose expectation is the curve.
+
+    At each level they are powers of uniform numbers: at a mean of 0.5 these numbers, at
+    0.8 their fourth roots. An input keeps its number at all levels, as it keeps its
+    noise.
+    """
+    uniform = rng.random(num_inputs)
+
+    def at(levels: np.ndarray) -> np.ndarray:
+        mean = shape(np.asarray(levels))[:, None]
+        return uniform ** ((1 - mean) / mean)
+
+    return at
+
+
 def _strengths(
     num_inputs: int, rng: np.random.Generator
 ) -> Callable[[np.ndarray], np.ndarray]:

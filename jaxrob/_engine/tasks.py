@@ -343,7 +343,8 @@ def _collect_if_journaled(
     known = cached.find(task.alteration, level, part.start, part.stop, order)
     if known is None:
         return False
-    _collect(task, part, [row], jax.tree.map(lambda one: one[None], known), execution)
+    answers = jax.tree.map(lambda one: one[None], known)
+    _collect(task, part, [row], answers, execution, is_known=True)
     return True
 
 
@@ -416,9 +417,11 @@ def _collect(
     rows: list[int],
     answers: HostAnswers | Scored,
     execution: Execution,
+    is_known: bool = False,
 ) -> None:
     if isinstance(answers, Answers) and "outputs" not in execution.checked:
         if not is_flat(answers.confidence, execution.info.num_classes):
             execution.checked.add("outputs")
     task.collector.add(block, rows, answers)
-    execution.bar.update(answers[0].size)
+    bar = execution.bar
+    (bar.skip if is_known else bar.update)(answers[0].size)

@@ -1,8 +1,10 @@
 """Boxes that follow the pixels of an altered picture."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxrob._arguments.checks import checked_array, checked_integers, checked_number
 from jaxrob.alterations._alteration import Alteration, check_level
@@ -26,7 +28,7 @@ class MovedBoxes(NamedTuple):
 
 
 def move_boxes(
-    alteration: Alteration, boxes: np.ndarray, level: float, size: tuple[int, int]
+    alteration: Alteration, boxes: np.ndarray, level: ArrayLike, size: Sequence[int]
 ) -> MovedBoxes:
     """Alters boxes as the alteration moves the pixels of their picture.
 
@@ -60,7 +62,8 @@ def move_boxes(
     boxes = _checked_boxes(boxes)
     height, width = _checked_size(size)
     kept = np.arange(len(boxes))
-    if level == alteration.identity:
+    # Levels of pictures are float32.
+    if np.float32(level) == np.float32(alteration.identity):
         return MovedBoxes(boxes, kept)
     moves = moves_of(alteration, level, (height, width))
     for move in moves:
@@ -89,7 +92,7 @@ def _checked_boxes(boxes: np.ndarray) -> np.ndarray:
     return found
 
 
-def _checked_size(size: tuple[int, int]) -> tuple[int, int]:
+def _checked_size(size: Sequence[int]) -> tuple[int, int]:
     found = checked_integers("size", size, at_least=1, min_length=2)
     if len(found) != 2:
         raise ValueError(f"size must be a height and a width; got {size}")

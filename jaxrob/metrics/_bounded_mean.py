@@ -1,5 +1,6 @@
 """The confidence interval of a mean of scores in [0, 1]."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -54,23 +55,23 @@ def bounded_mean(
     ).astype(np.float64)
     low, high = np.zeros(len(scores)), np.ones(len(scores))
     for level, row in enumerate(scores):
-        values, counts = np.unique(row[~np.isnan(row)], return_counts=True)
-        if len(values):
-            low[level] = _lower_end(values, counts, tail)
-            high[level] = 1 - _lower_end(1 - values, counts, tail)
+        seen = row[~np.isnan(row)]
+        if len(seen):
+            low[level] = _lower_end(seen, tail)
+            high[level] = 1 - _lower_end(1 - seen, tail)
     return low, high
 
 
-def _lower_end(values: np.ndarray, counts: np.ndarray, tail: float) -> float:
-    """Returns the `tail` quantile of the weighted mean, of one more 0.
+def _lower_end(scores: np.ndarray, tail: float) -> float:
+    """Returns the `tail` quantile of the scores' mean with one more 0, weighted.
 
     Args:
-      values: `[k]` distinct, in [0, 1].
-      counts: `[k]`, how often each was seen.
+      scores: `[n]` in [0, 1].
       tail: a probability in (0, 1/2).
     """
-    some = values > 0
-    total, counts, values = counts.sum(), counts[some], values[some]
+    total = len(scores)
+    # Sorted, so that rounding does not depend on the order.
+    values, counts = np.unique(scores[scores > 0], return_counts=True)
     if not len(values):
         return 0.0
     largest = values.max()
@@ -78,7 +79,9 @@ def _lower_end(values: np.ndarray, counts: np.ndarray, tail: float) -> float:
         # The weights of equal scores add up to a beta variable.
         ones, zeros = counts[0], total - counts[0] + 1
         return float(largest * scipy.stats.beta.ppf(tail, ones, zeros))
-    return float(largest * _quantile(values / largest, counts, total, tail))
+    # Products of floating numbers are faster.
+    weights = counts.astype(np.float64)
+    return float(largest * _quantile(values / largest, weights, total, tail))
 
 
 def _quantile(values: np.ndarray, counts: np.ndarray, total: int, tail: float) -> float:
@@ -92,22 +95,21 @@ def _quantile(values: np.ndarray, counts: np.ndarray, total: int, tail: float) -
     """
 
     def at(log_slope: float) -> _Saddlepoint:
-        return _saddlepoint(np.exp(log_slope), values, counts, total)
+        return _saddlepoint(math.exp(log_slope), values, counts, total)
 
     def excess(log_slope: float) -> float:
-        return at(log_slope).log_tail - np.log(tail)
+        return at(log_slope).log_tail - math.log(tail)
 
     mean = values @ counts / (total + 1)
     # About one standard deviation of the sum off.
-    steep = float(-np.log(values**2 @ counts - (total + 1) * mean**2) / 2)
-    flat = steep
+    flat = steep = -math.log(values**2 @ counts - (total + 1) * mean**2) / 2
     while excess(steep) > 0:
-        steep += 1
+        flat, steep = steep, steep + 1
     while excess(flat) < 0:
-        flat -= 1
+        flat, steep = flat - 1, flat
         if at(flat).deviations < _FEWEST_DEVIATIONS:
             return at(flat).mean
-    return at(scipy.optimize.brentq(excess, flat, steep, xtol=1e-12)).mean
+    return at(scipy.optimize.brentq(excess, flat, steep, xtol=1e-10)).mean
 
 
 class _Saddlepoint(NamedTuple):
@@ -146,11 +148,13 @@ def _saddlepoint(
     # The terms of the sum, tilted, in units of the saddlepoint.
     terms = slope * (values - mean) * tilts
     of_zero = -slope * mean
-    second, third, fourth = (
-        float(terms**power @ counts + of_zero**power * zeros) for power in (2, 3, 4)
-    )
-    exponent = np.log1p(slope * values) @ counts - (total + 1) * np.log1p(slope * mean)
-    w, u = float(np.sqrt(2 * max(exponent, 0.0))), float(np.sqrt(second))
+    squares = terms * terms
+    second = float(squares @ counts + of_zero**2 * zeros)
+    third = float((squares * terms) @ counts + of_zero**3 * zeros)
+    fourth = float((squares * squares) @ counts + of_zero**4 * zeros)
+    exponent = float(np.log1p(slope * values) @ counts)
+    exponent -= (total + 1) * math.log1p(slope * mean)
+    w, u = math.sqrt(2 * max(exponent, 0.0)), math.sqrt(second)
     skewness, kurtosis = 2 * third / u**3, 6 * fourth / u**4
     correction = (
         (1 + kurtosis / 8 - 5 * skewness**2 / 24) / u
@@ -160,6 +164,6 @@ def _saddlepoint(
         + 1 / w**3
     )
     # The normal tail over its density, which leaves no tail too small for float64.
-    ratio = np.sqrt(np.pi / 2) * scipy.special.erfcx(w / np.sqrt(2)) + correction
-    log_tail = np.log(max(ratio, 1e-300)) - w**2 / 2 - np.log(2 * np.pi) / 2
-    return _Saddlepoint(mean, w, float(log_tail))
+    ratio = math.sqrt(math.pi / 2) * scipy.special.erfcx(w / math.sqrt(2)) + correction
+    log_tail = math.log(max(ratio, 1e-300)) - w**2 / 2 - math.log(2 * math.pi) / 2
+    return _Saddlepoint(mean, w, log_tail)

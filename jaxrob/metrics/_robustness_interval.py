@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from jaxrob._arguments.checks import checked_array, checked_integer
 from jaxrob.metrics._bands import bands
 from jaxrob.metrics._checks import (
     checked_confidence_level,
@@ -32,15 +31,11 @@ def robustness_interval(
     high: np.ndarray,
     threshold: float,
     bounds: tuple[float, float] | None = None,
-    values: np.ndarray | None = None,
-    num_inputs: int | None = None,
 ) -> ConfidenceInterval:
     """The robustness of a lower and of an upper band.
 
     Each band is joined by straight lines (`rule="linear"` of
-    `jaxrob.metrics.heaviside_robustness`). With the measure's `values` it may deviate
-    from them as far as the neighbouring levels allow: a kink or a jump may lie anywhere
-    in its interval. The interval's coverage is about that of the
+    `jaxrob.metrics.heaviside_robustness`). The interval's coverage is about that of the
     pointwise bands, or slightly more, since at a crossing the curve is within its band
     that often. With several crossings the interval is wider, because it assumes that
     the band errs in the same direction at all of them.
@@ -52,32 +47,24 @@ def robustness_interval(
       threshold: the lowest value accepted.
       bounds: the range's lower and upper ends; by default the outermost levels. The
         range beyond these levels may be accepted or not.
-      values: `[L]`, the measure between the bands, NaN where it is undefined; by
-        default the bands are joined by straight lines.
-      num_inputs: the number of inputs that each value is a mean or a share of, whose
-        single changes between levels widen the interval; by default the values are
-        exact.
 
     Returns:
       The interval of the robustness, in [0, 1].
 
     Raises:
-      TypeError: if an argument is not of numbers.
-      ValueError: if `low` exceeds `high` somewhere, a level lies outside the bounds,
-        there are inputs without values or none, or as
-        `jaxrob.metrics.heaviside_robustness`.
+      ValueError: if `low` exceeds `high` somewhere, a level lies outside the bounds, or
+        as `jaxrob.metrics.heaviside_robustness`.
     """
     min_length = 1 if bounds is not None else 2
     _, low = checked_curve(levels, low, threshold, min_length, "low")
-    ascending, high = checked_curve(levels, high, threshold, min_length, "high")
+    levels, high = checked_curve(levels, high, threshold, min_length, "high")
     if (low > high).any():
         bad = np.flatnonzero(low > high)[0]
         raise ValueError(
             f"low must not exceed high; got {low[bad]} and {high[bad]} at index {bad}"
         )
-    around = range_around(ascending, bounds)
-    deviations = _deviations(levels, values, num_inputs)
-    return _interval_between(ascending, low, high, threshold, around, deviations)
+    lower, upper = range_around(levels, bounds)
+    return _interval_between(levels, low, high, threshold, (lower, upper), None)
 
 
 def confidence_interval(
@@ -121,9 +108,16 @@ def confidence_interval(
     widest = np.zeros(num_levels), np.ones(num_levels)
     robustness_interval(levels, *widest, threshold, bounds)
     low, high = bands(counts, measure, confidence_level)
-    num_inputs = typical_inputs(found.num_inputs(counts))
     values = found(counts)
-    return robustness_interval(levels, low, high, threshold, bounds, values, num_inputs)
+    num_inputs = typical_inputs(found.num_inputs(counts))
+    levels = np.asarray(levels, np.float64)
+    order = np.argsort(levels)
+    levels, values = levels[order], values[order]
+    deviations = envelope(levels, values, num_inputs, _FLIP_DEVIATIONS)
+    around = range_around(levels, bounds)
+    return _interval_between(
+        levels, low[order], high[order], threshold, around, deviations
+    )
 
 
 def accepted_widths(
@@ -157,25 +151,6 @@ def accepted_widths(
             share = accepted_share(values[:-1], values[1:], threshold).mean(axis=0)
         widths.append(np.diff(levels) * share)
     return widths[0], widths[1]
-
-
-def _deviations(
-    levels: np.ndarray, values: np.ndarray | None, num_inputs: int | None
-) -> Envelope | None:
-    """Returns how far a curve of these values may deviate; None without values."""
-    if values is None:
-        if num_inputs is not None:
-            raise ValueError("num_inputs must be left out without values")
-        return None
-    axes = {"L": len(levels)}
-    values = checked_array("values", values, "L", may_be_nan=True, axes=axes)
-    if num_inputs is not None:
-        num_inputs = checked_integer("num_inputs", num_inputs, at_least=1)
-    levels = np.asarray(levels, np.float64)
-    order = np.argsort(levels)
-    return envelope(
-        levels[order], values[order].astype(np.float64), num_inputs, _FLIP_DEVIATIONS
-    )
 
 
 def _interval_between(

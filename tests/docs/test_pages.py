@@ -18,9 +18,11 @@ PAGES = pages.pages()
 LONG_TO_COMPUTE = ("random-perturbations.md",)
 WITH_CODE = [page for page in PAGES if pages.blocks(page.read_text())]
 
-# Packages of optional extras, which few have.
+# Packages of optional extras and other libraries, which few have.
 _FRAMEWORK = re.compile(
-    r"^(?:import|from) (torch|onnx|keras|rapidocr_onnxruntime)\b", re.MULTILINE
+    r"^(?:import|from) (torch|onnx|keras|transformers|timm|equinox|datasets|grain|maite|"
+    r"tensorflow|rapidocr_onnxruntime)\b",
+    re.MULTILINE,
 )
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?")
 # Networks trained on another machine are a little different ones.

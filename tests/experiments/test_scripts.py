@@ -685,6 +685,31 @@ def test_interval_coverage(run, tmp_path, name):
     assert "32 cells: held" in out
 
 
+def test_interval_coverage_of_scores(run, tmp_path):
+    code, out, err = run(
+        "interval_coverage.py", "--flips=scores", "--draws=3", "--num_inputs=100",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / "curves.json").read_text())
+    assert len(rows) == 16 and {row["flips"] for row in rows} == {"scores"}
+    assert "16 cells: held" in out and "below 95 %: none" in out
+
+
+def test_bounded_means(run, tmp_path):
+    code, out, err = run(
+        "bounded_means.py", "--draws=60", "--num_inputs=20,200", f"--output={tmp_path}"
+    )
+    assert code == 0, err
+    rows = json.loads((tmp_path / "bounded_means.json").read_text())
+    assert len(rows) == 2 * 9
+    for row in rows:
+        held = row["bounded_mean"]["times_held"]
+        assert held >= 51 and held >= row["normal"]["times_held"] - 3
+        assert row["bounded_mean"]["width"] < row["Hoeffding"]["width"]
+    assert "bounded_mean: " in out and "95 % in 0 of 18 cells" in out
+
+
 @pytest.mark.parametrize("generator", ["first", "other"])
 def test_asap_warnings(run, tmp_path, generator):
     code, out, err = run(

@@ -414,29 +414,3 @@ def test_the_interval_covers_the_robustness_of_the_population(measure, total, dr
         # are a tenth of the range apart, so that flips between them count too.
         straight = 2 * 1.96 * (0.16 / total) ** 0.5 / 0.6
         assert straight <= width <= 1.3 * straight
-
-
-def test_a_robustness_interval_of_values_is_the_confidence_interval():
-    rng = np.random.default_rng(4)
-    confusion = Population.confusion(rng, 300)
-    levels = rng.permutation(UNITS)
-    values, both = metrics.accuracy(confusion), metrics.bands(confusion, "accuracy")
-    wide = metrics.robustness_interval(levels, *both, 0.8, None, values, 300)
-    assert wide == metrics.confidence_interval(levels, confusion, "accuracy", 0.8)
-    exact = metrics.robustness_interval(levels, *both, 0.8, values=values)
-    straight = metrics.robustness_interval(levels, *both, 0.8)
-    for one in (wide, exact):
-        assert one.low < straight.low < straight.high < one.high
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"num_inputs": 9}, "num_inputs must be left out without values"),
-        ({"values": UNITS, "num_inputs": 0}, "num_inputs must be at least 1; got 0"),
-        ({"values": UNITS[:3]}, r"values must have the shape \[L\]"),
-    ],
-)
-def test_wrong_values_of_a_robustness_interval(given, message):
-    with pytest.raises(ValueError, match=message):
-        metrics.robustness_interval(UNITS, UNITS, UNITS, 0.8, **given)
