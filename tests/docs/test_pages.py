@@ -19,7 +19,9 @@ LONG_TO_COMPUTE = ("random-perturbations.md",)
 WITH_CODE = [page for page in PAGES if pages.blocks(page.read_text())]
 
 # Packages of optional extras, which few have.
-_FRAMEWORK = re.compile(r"^(?:import|from) (torch|onnx|keras|transformers|timm|equinox)\b", re.MULTILINE)
+_FRAMEWORK = re.compile(
+    r"^(?:import|from) (torch|onnx|keras|transformers|timm|equinox)\b", re.MULTILINE
+)
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?")
 # Networks trained on another machine are a little different ones.
 _TOLERANCE = {"rel_tol": 0.25, "abs_tol": 0.05}
