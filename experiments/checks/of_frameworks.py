@@ -5,6 +5,7 @@ import pathlib
 from importlib.util import find_spec
 from typing import Any
 
+import jax
 import numpy as np
 
 import jaxrob
@@ -43,7 +44,14 @@ def preprocessing() -> dict[str, A]:
 
 def of_frameworks(folder: pathlib.Path) -> list[Case]:
     """Those whose framework is there; the folder is for files that they read."""
-    makers = {"torch": _of_torch, "onnxruntime": _of_onnx, "keras": _of_keras}
+    makers = {
+        "torch": _of_torch,
+        "transformers": _of_transformers,
+        "timm": _of_timm,
+        "equinox": _of_equinox,
+        "onnxruntime": _of_onnx,
+        "keras": _of_keras,
+    }
     return [
         *_of_maite(),
         *(make(folder) for name, make in makers.items() if find_spec(name)),
@@ -69,6 +77,65 @@ def _of_torch(folder: pathlib.Path) -> Case:
         module=torch.nn.Sequential(*layers),
         version=A("1", TEXT | OR_NONE | {"empty text"}),
         **_settings(),
+    )
+
+
+def _read_settings() -> dict[str, A]:
+    """What a network takes whose preprocessing is read."""
+    settings = preprocessing() | {"batch_size": A(4, COUNT | OR_NONE)}
+    settings["version"] = A("1", TEXT | OR_NONE | {"empty text"})
+    return {
+        name: one
+        for name, one in settings.items()
+        if name not in ("scale", "mean", "std", "channels_first")
+    }
+
+
+def _of_transformers(folder: pathlib.Path) -> Case:
+    del folder
+    import transformers
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    config = transformers.ViTConfig(
+        image_size=world.SIZE,
+        patch_size=world.SIZE,
+        intermediate_size=8,
+        num_labels=world.CLASSES,
+        **sizes,
+    )
+    size = {"height": world.SIZE, "width": world.SIZE}
+    return case(
+        "Classifier.from_transformers",
+        jaxrob.Classifier.from_transformers,
+        model=transformers.ViTForImageClassification(config),
+        processor=transformers.ViTImageProcessor(size=size),
+        **_read_settings(),
+    )
+
+
+def _of_timm(folder: pathlib.Path) -> Case:
+    del folder
+    import timm
+
+    return case(
+        "Classifier.from_timm",
+        jaxrob.Classifier.from_timm,
+        model=timm.create_model("test_efficientnet", num_classes=world.CLASSES),
+        **_read_settings(),
+    )
+
+
+def _of_equinox(folder: pathlib.Path) -> Case:
+    del folder
+    import equinox
+
+    return case(
+        "Classifier.from_equinox",
+        jaxrob.Classifier.from_equinox,
+        module=equinox.nn.Linear(world.SIZE, world.CLASSES, key=jax.random.key(0)),
+        state=A(None, OR_NONE),
+        outputs="logits",
+        **preprocessing(),
     )
 
 

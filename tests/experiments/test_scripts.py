@@ -843,6 +843,18 @@ def test_networks_on_the_host(run, tmp_path):
         assert row["confidence"] < 1e-4 and row["other class"] == 0
 
 
+@pytest.mark.parametrize("framework", ["transformers", "timm", "equinox"])
+def test_networks_in_one_call(run, tmp_path, framework):
+    if not importlib.util.find_spec(framework):
+        pytest.skip(f"needs the extra jaxrob[{framework}]")
+    small = (f"--networks={framework}", "--num_images=20", "--levels=2")
+    code, _, err = run("on_ramps.py", *small, f"--output={tmp_path}")
+    assert code == 0, err
+    (found,) = json.loads((tmp_path / "on_ramps.json").read_text()).values()
+    assert found["answers"] == 160 and found["other class"] == found["near-ties"]
+    assert found["confidence"] < 1e-4 and found["classes answered"] >= 3
+
+
 def test_networks_that_no_package_ships_are_rejected(run, tmp_path):
     settings = ("--only=EfficientNet-Lite0,resnet", f"--output={tmp_path / 'new'}")
     code, out, err = run("shipped_networks.py", *settings)
