@@ -13,7 +13,10 @@ def every_run_is_long(monkeypatch):
 
 def test_assess_says_it_once_for_all_alterations(assess, every_run_is_long):
     # Blocks of 20 of the 40 pictures: the second tells the pace.
-    status, out, said = assess("--alterations=brightness,zoom", "--batch_size=20")
+    status, out, said = assess(
+        "--alterations=brightness", "--alterations=zoom", "--batch_size=20"
+    )
+    assert status == 0, said
     lines = [one for one in said.split("\n") if "passes" in one or "cheaper" in one]
     assert status == 0 and len(lines) == 2 and "passes" not in out
     assert "jaxrob: this takes" in lines[0] and " 240 passes" in lines[0]
