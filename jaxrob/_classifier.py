@@ -425,7 +425,8 @@ class Classifier:
             classifier = jaxrob.Classifier.from_onnx("detector.onnx", scale=255)
 
         Args:
-          path: the file, with one input, the images, and one output `[B, K]`.
+          path: the file, with one input, the images, and one output `[B, K]`. With
+            outputs="any", several outputs are given to the score by name.
           outputs: see `Classifier`. By default given by the last operation
             ("probabilities" for a Softmax, "sigmoid" for a Sigmoid), otherwise
             "logits".

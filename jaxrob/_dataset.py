@@ -8,6 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._adapters.samples import (
+    ItemBatches,
+    Parts,
+    check_source,
+    checked_parts,
+    class_names_of,
+    read_batch,
+    read_items,
+)
 from jaxrob._arguments.checks import (
     checked_array,
     checked_integer,
@@ -103,12 +112,82 @@ class Dataset:
         return dataclasses.replace(self, images=self.images[index], labels=labels)
 
     @staticmethod
-    def from_batches(
-        batches: Iterable[tuple[Any, Any]],
-        class_names: tuple[str, ...] | None = None,
+    def from_items(
+        items: Any,
+        class_names: Sequence[str] | None = None,
         name: str = "dataset",
+        *,
+        image: str = "image",
+        label: str = "label",
+        channels_first: bool | None = None,
+        max_bytes: int = 1 << 30,
+    ) -> "Dataset | BatchedDataset":
+        """A data set from single images with their labels, of any library.
+
+        A `torch.utils.data.Dataset`, a `datasets.Dataset` of Hugging Face, a
+        `grain.MapDataset`, a `tf.data.Dataset` before it is batched. Loaders of batches
+        are for `from_batches`.
+
+        Example::
+
+            source = torchvision.datasets.CIFAR10("data", train=False)
+            dataset = jaxrob.Dataset.from_items(source, channels_first=False)
+
+        Images that take at most `max_bytes` together are kept in memory. More are read
+        again in every pass, as by `from_batches`.
+
+        Args:
+          items: a sequence, which need only have a length and take indices, or an
+            iterable that can be read more than once, in the same order. Each item is
+            `(image, label)` or a mapping. An image is an array or a tensor `[H, W, C]`,
+            see `Dataset`, or one of Pillow's, grey or RGB; all have the same shape. A
+            label is an integer.
+          class_names: one name for each class; by default those that the items carry:
+            `features[label].names` (Hugging Face), `classes` (torchvision) or
+            `class_names` (Keras), also of a `dataset` that they are made of.
+          name: the data set's name in reports.
+          image: the key of the image, where an item is a mapping.
+          label: the key of the label.
+          channels_first: whether arrays are `[C, H, W]`, as torch has them. By default
+            they must not be: images with fewer rows than channels are then rejected.
+            True and False also say that arrays `[H, W]` are images of one channel. It
+            does not concern Pillow's images.
+          max_bytes: the largest size of all images that is kept in memory.
+
+        Raises:
+          TypeError: if `items` is an iterator or a mapping of splits, or an item has no
+            image and label.
+          ValueError: if there are no items or endlessly many, images differ in shape or
+            type, seem to have their channels first, a value is outside its range (as
+            after a normalisation: that belongs to the classifier, see
+            `Classifier.from_torch`), or the first item is another one when it is read
+            again.
+        """
+        parts = checked_parts(image, label, channels_first)
+        wanted = "a sequence or an iterable of (image, label)"
+        check_source("items", items, wanted, has_items=True)
+        max_bytes = checked_integer("max_bytes", max_bytes, at_least=0, at_most=2**63)
+        names = _checked_class_names(class_names, name)
+        names = names or class_names_of(items, parts.label)
+        found = read_items(items, parts, name, max_bytes)
+        if found is None:
+            return BatchedDataset(ItemBatches(items, parts, name), names, name)
+        return Dataset(*found, names, name)
+
+    @staticmethod
+    def from_batches(
+        batches: Iterable[Any],
+        class_names: Sequence[str] | None = None,
+        name: str = "dataset",
+        *,
+        image: str = "image",
+        label: str = "label",
+        channels_first: bool | None = None,
     ) -> "BatchedDataset":
         """A data set larger than memory, read again in every pass over it.
+
+        From a `torch.utils.data.DataLoader`, a `grain.DataLoader`, a batched
+        `tf.data.Dataset`, or a class of your own.
 
         Example::
 
@@ -121,23 +200,32 @@ class Dataset:
             dataset = jaxrob.Dataset.from_batches(Batches())
 
         Args:
-          batches: an iterable of `(images, labels)`, each as `Dataset` takes them. It
-            must give the same batches in the same order on every pass, so it must
-            neither shuffle nor augment: a batch that differs from an earlier pass is
-            rejected. Evaluation reads it on a thread of its own, a little ahead.
+          batches: an iterable of `(images, labels)` or mappings: arrays as `Dataset`
+            takes them, tensors, or lists of images as `from_items` takes them. It must
+            give the same batches in the same order on every pass, so it must neither
+            shuffle nor augment: a batch that differs from an earlier pass is rejected.
+            Evaluation reads it on a thread of its own, a little ahead.
             Batches may differ in length, but not in type. An iterator, which is used up
             after one pass, is rejected: an adaptive strategy reads the data several
             times.
-          class_names: one name for each class, or None.
+          class_names: one name for each class; by default those that the batches carry,
+            see `from_items`.
           name: the data set's name in reports.
+          image: the key of the images, where a batch is a mapping.
+          label: the key of the labels.
+          channels_first: whether images are `[B, C, H, W]`, see `from_items`.
 
         Returns:
           A data set that `evaluate` and `assess` take in place of a `Dataset`.
 
         Raises:
           TypeError: if `batches` is not iterable, or can be iterated only once.
+          ValueError: if it has no end.
         """
-        return BatchedDataset(batches, class_names, name)
+        parts = checked_parts(image, label, channels_first)
+        names = _checked_class_names(class_names, name)
+        names = names or class_names_of(batches, parts.label)
+        return BatchedDataset(batches, names, name, parts)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -145,30 +233,24 @@ class BatchedDataset:
     """A data set that is read batch by batch, see `Dataset.from_batches`.
 
     Attributes:
-      source: an iterable of `(images, labels)`.
+      source: an iterable of batches.
       class_names: one name for each class, or None.
       name: what reports call the data set.
     """
 
-    source: Iterable[tuple[Any, Any]] = dataclasses.field(repr=False)
+    source: Iterable[Any] = dataclasses.field(repr=False)
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
+    # Where a batch has its images and labels.
+    _parts: Parts = dataclasses.field(default=Parts(), repr=False)
     # One digest for each batch; after the last, `_NO_BATCH`.
     _digests: list[str] = dataclasses.field(
         default_factory=list, init=False, repr=False
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.source, Iterator):
-            raise TypeError(
-                f"batches must be iterable more than once; got {named(self.source)}, "
-                "which is used up after one pass (wrap its maker in a class with "
-                "__iter__)"
-            )
-        if not isinstance(self.source, Iterable) or isinstance(
-            self.source, str | bytes | dict | type | np.ndarray | jax.Array
-        ):
-            raise wrong_type("batches", "an iterable of (images, labels)", self.source)
+        wanted = "an iterable of (images, labels)"
+        check_source("batches", self.source, wanted, has_items=False)
         class_names = _checked_class_names(self.class_names, self.name)
         object.__setattr__(self, "class_names", class_names)
 
@@ -184,7 +266,7 @@ class BatchedDataset:
         first, index = None, -1
         for index, batch in enumerate(self.source):
             try:
-                images, labels = batch
+                images, labels = read_batch(batch, self._parts)
                 _check_given(labels)
                 data = Dataset(images, labels, self.class_names, self.name)
             except (TypeError, ValueError) as error:
@@ -279,8 +361,9 @@ def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
     if images.ndim == 4 and (low < 0 or high > 1):
         raise ValueError(
             "floating images (rank 4) must lie in [0, 1]; got values in "
-            f"[{low:g}, {high:g}] (pass uint8 for 0-255; put a network's own "
-            "normalisation into its apply function)"
+            f"[{low:g}, {high:g}] (pass uint8 for 0-255; leave normalisation out of "
+            "the data: it belongs to the classifier, as mean= and std= or in its apply "
+            "function)"
         )
     return low, high
 

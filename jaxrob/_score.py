@@ -52,7 +52,8 @@ class Score:
         * "boxes": each image has an array `[M, 4 + k]` that begins with x1, y1, x2, y2
           in pixels, or a dict with such "boxes" and arrays of M entries beside them.
           Boxes are moved and clipped to the picture; those outside are left out, with
-          their entries. The score then runs on the host;
+          their entries. The score then runs on the host, and gets floating arrays,
+          `[0, 4]` for an empty list;
         * None: not said. Class indices `[N]` are fixed; other labels are then rejected
           with an alteration that moves pixels.
 
@@ -75,11 +76,22 @@ class Score:
         if not self.name:
             own = getattr(self.function, "__name__", "")
             object.__setattr__(self, "name", own if own.isidentifier() else "score")
-        if not re.fullmatch(SCORE_NAME, self.name):
-            raise ValueError(
-                "name of a score must have 1 to 60 characters on one line, without "
-                f"spaces at the ends; got {self.name!r}"
-            )
+        check_score_name("name of a score", self.name)
+
+
+def check_score_name(name: str, value: Any) -> None:
+    """Rejects what is no name of a score.
+
+    Raises:
+      TypeError: if it is no text.
+      ValueError: if it is empty, too long, or not on one line.
+    """
+    check_type(name, value, str, "text")
+    if not re.fullmatch(SCORE_NAME, value):
+        raise ValueError(
+            f"{name} must have 1 to 60 characters on one line, without spaces at the "
+            f"ends; got {value!r}"
+        )
 
 
 def checked_score(score: Any) -> Score | None:

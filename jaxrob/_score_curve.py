@@ -5,7 +5,7 @@ from typing import Annotated
 
 import numpy as np
 
-from jaxrob._arguments.checks import checked_array
+from jaxrob._arguments.checks import checked_array, checked_number
 from jaxrob._codec import (
     Array,
     Integer,
@@ -16,7 +16,7 @@ from jaxrob._codec import (
     from_json,
     to_json,
 )
-from jaxrob._score import SCORE_NAME
+from jaxrob._score import SCORE_NAME, check_score_name
 from jaxrob.metrics._mean_score import MEAN, ImageScores, mean_score
 
 
@@ -44,9 +44,21 @@ class ScoreCurve:
 
     def __post_init__(self) -> None:
         """Checks the fields."""
+        check_score_name("score", self.score)
         axes: dict[str, int] = {}
         checked_array("levels", self.levels, "L", axes=axes)
-        checked_array("scores", self.scores, "L, N", may_be_nan=True, axes=axes)
+        scores = checked_array(
+            "scores",
+            self.scores,
+            "L, N",
+            at_least=0,
+            at_most=1,
+            may_be_nan=True,
+            axes=axes,
+        )
+        if np.isnan(scores).all(axis=1).any():
+            raise ValueError("scores must hold at least one image at each level")
+        object.__setattr__(self, "scores", scores.astype(np.float64, copy=False))
 
     @property
     def num_images(
@@ -98,10 +110,30 @@ class ScoreCurve:
           float64 `[N]`: the level nearest to the identity, the lower of two equally
           near ones; NaN if there is none.
         """
+        score = checked_number("score", score)
+        identity = checked_number("identity", identity)
         below = self.scores < score
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         first = below[order].argmax(axis=0)
         return np.where(below.any(axis=0), self.levels[order][first], np.nan)
+
+    def lowest(self, identity: float) -> tuple[np.ndarray, np.ndarray]:
+        """Each image's lowest score, and the smallest alteration that has it.
+
+        Args:
+          identity: the level at which nothing is altered.
+
+        Returns:
+          Two arrays float64 `[N]`: the scores, and the levels, of two equally near to
+          the identity the lower; NaN for images that were not looked at.
+        """
+        identity = checked_number("identity", identity)
+        order = np.lexsort((self.levels, np.abs(self.levels - identity)))
+        scores = self.scores[order]
+        first = np.where(np.isnan(scores), np.inf, scores).argmin(axis=0)
+        found = scores[first, np.arange(self.num_images)]
+        levels = np.where(np.isnan(found), np.nan, self.levels[order][first])
+        return found, levels
 
     def to_json(self) -> str:
         """The curve as strict JSON text; the scores are an array in base64 of zlib."""

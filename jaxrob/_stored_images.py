@@ -49,8 +49,9 @@ class Store:
       names: each image's name, its identity beside its bytes.
       where: returns an image's path for messages, by its index.
       image_shape: of each image.
+      dtype: of each image, uint8 or float32.
       contents: returns a file's bytes, by the image's index; raises ValueErrors.
-      decode: returns uint8 `image_shape` from an index and a file's bytes, and what is
+      decode: returns `image_shape` from an index and a file's bytes, and what is
         odd about the image, or None; raises Unreadable.
       preparation: what decoding depends on beside the bytes, as a text.
       warn_of: warns of oddities, given by index, in a number of images.
@@ -60,6 +61,7 @@ class Store:
     names: Sequence[str]
     where: Callable[[int], str]
     image_shape: tuple[int, ...]
+    dtype: np.dtype
     contents: Callable[[int], bytes]
     decode: Callable[[int, bytes], tuple[np.ndarray, Any]]
     preparation: str
@@ -159,8 +161,8 @@ class StoredImages:
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of the values, uint8."""
-        return np.dtype(np.uint8)
+        """The type of the values, uint8 or float32 in [0, 1]."""
+        return self.store.dtype
 
     @property
     def ndim(self) -> int:
@@ -175,7 +177,7 @@ class StoredImages:
     @property
     def nbytes(self) -> int:
         """The bytes of all images, decoded."""
-        return self.size
+        return self.size * self.dtype.itemsize
 
     def __repr__(self) -> str:
         return f"StoredImages(shape={self.shape})"
@@ -296,7 +298,8 @@ class StoredImages:
                 """Submits tasks when asked; the last of a part comes with its array."""
                 for part in parts:
                     indices = self.indices[part]
-                    out = np.empty((len(indices), *self.store.image_shape), np.uint8)
+                    shape = len(indices), *self.store.image_shape
+                    out = np.empty(shape, self.store.dtype)
                     firsts = range(0, max(1, len(indices)), each)
                     for first in firsts:
                         some = slice(first, first + each)

@@ -45,6 +45,96 @@ def png(side, bits=1):
     )
 
 
+def tiff(height, width, pixels, **tags):
+    """Returns a TIFF of 16 bits a sample, deflated, of one strip."""
+    start = 8 + len(pixels) + len(pixels) % 2
+    numbers = {256: width, 257: height, 258: 16, 259: 8, 262: 1, 273: 8, 277: 1}
+    numbers |= {278: height, 279: len(pixels)}
+    numbers |= {int(name[1:]): value for name, value in tags.items() if name[0] == "t"}
+    entries = b"".join(
+        struct.pack("<HHLL", tag, 4, 1, number)
+        for tag, number in sorted(numbers.items())
+    )
+    head = struct.pack("<2sHL", b"II", 42, start) + pixels.ljust(start - 8, b"\0")
+    following = tags.get("following", 0)
+    return head + struct.pack(f"<H{len(entries)}sL", len(numbers), entries, following)
+
+
+def pages(number):
+    """Returns a TIFF of many empty pages after the first."""
+    data = tiff(1, 1, zlib.compress(bytes(2)))
+    chain = b""
+    for page in range(1, number):
+        following = len(data) + 6 * page if page < number - 1 else 0
+        chain += struct.pack("<HL", 0, following)
+    return data[:-4] + struct.pack("<L", len(data)) + chain
+
+
+def deflated(number):
+    """Returns zeros as a zlib stream."""
+    stream = zlib.compressobj(9)
+    parts = [stream.compress(bytes(1 << 20)) for _ in range(number >> 20)]
+    return b"".join(parts) + stream.flush()
+
+
+def webp(side):
+    """Returns a WebP that claims a canvas, and has no picture on it."""
+    canvas = (side - 1).to_bytes(3, "little") * 2
+    body = b"WEBPVP8X" + struct.pack("<LL", 10, 0) + canvas
+    return b"RIFF" + struct.pack("<L", len(body)) + body
+
+
+def bmp(side):
+    """Returns a BMP of run lengths that claims a side, and ends at once."""
+    header = struct.pack("<LllHHLLllLL", 40, side, side, 1, 8, 1, 2, 0, 0, 2, 2)
+    start = 14 + len(header) + 8
+    return (
+        b"BM" + struct.pack("<LLL", start + 2, 0, start) + header + bytes(8) + b"\0\1"
+    )
+
+
+def nifti(shape, contents=b""):
+    """Returns the header of a volume of 16 bits, and its contents."""
+    header = bytearray(352)
+    header[:4] = struct.pack("<l", 348)
+    header[40:56] = struct.pack("<8h", 3, *shape, 1, 1, 1, 1)
+    header[70:74] = struct.pack("<hh", 4, 16)
+    header[108:112] = struct.pack("<f", 352)
+    header[124:132] = struct.pack("<ff", 1, 0)
+    header[344:348] = b"n+1\0"
+    return bytes(header) + contents
+
+
+def dicom(rows, columns, pixels, syntax=b"1.2.840.10008.1.2.1"):
+    """Returns a DICOM file of 16 bits, its pixels of any length."""
+
+    def element(group, number, kind, value):
+        value += b"\0" * (len(value) % 2)
+        tag = struct.pack("<HH2s", group, number, kind)
+        if kind in (b"OB", b"OW"):
+            return tag + struct.pack("<HL", 0, len(value)) + value
+        return tag + struct.pack("<H", len(value)) + value
+
+    meta = element(2, 0x10, b"UI", syntax)
+    found = bytes(128) + b"DICM" + element(2, 0, b"UL", struct.pack("<L", len(meta)))
+    found += meta + element(0x28, 2, b"US", struct.pack("<H", 1))
+    found += element(0x28, 4, b"CS", b"MONOCHROME2 ")
+    numbers = ((0x10, rows), (0x11, columns), (0x100, 16), (0x101, 16), (0x102, 15))
+    for number, value in (*numbers, (0x103, 0)):
+        found += element(0x28, number, b"US", struct.pack("<H", value))
+    for number, value in ((0x1050, b"40"), (0x1051, b"400 ")):
+        found += element(0x28, number, b"DS", value)
+    return found + element(0x7FE0, 0x10, b"OW", pixels)
+
+
+def single(name, data):
+    def write(path):
+        (path / "class").mkdir(parents=True)
+        (path / "class" / name).write_bytes(data)
+
+    return write
+
+
 def zeros(number, before=b""):
     """Returns zeros as a gzip stream, made without compressing them all."""
     header = zlib.compressobj(9, wbits=31)
@@ -205,6 +295,86 @@ BOMBS = {
             ),
         ),
         "13000x13000 pixels, but",
+    ),
+    "tiff of too many values": (
+        "image_folder",
+        single("x.tif", tiff(60_000, 60_000, deflated(1 << 20))),
+        "at most 178956970 are read",
+    ),
+    "tiff of a huge tile": (
+        "image_folder",
+        single(
+            "x.tif",
+            tiff(9, 9, b"", t322=1 << 31, t323=1 << 31, t324=8, t325=8),
+        ),
+        "at most 178956970 are read",
+    ),
+    "tiff that unpacks to more than it says": (
+        "image_folder",
+        single("x.tif", tiff(9_000, 9_000, deflated(1 << 20))),
+        "not a readable picture",
+    ),
+    "tiff of many pages": (
+        "image_folder",
+        single("x.tif", pages(20_000)),
+        "more than 10000 pages",
+    ),
+    "tiff of a circle": (
+        "image_folder",
+        single("x.tif", tiff(1, 1, bytes(8), following=16)),
+        "in a circle",
+    ),
+    "webp of a huge canvas": (
+        "image_folder",
+        single("x.webp", webp(16_000)),
+        "of a WebP at most",
+    ),
+    "bmp of a huge size": (
+        "image_folder",
+        single("x.bmp", bmp(12_000)),
+        "bytes can hold",
+    ),
+    "npy of a huge shape": (
+        "image_folder",
+        single("x.npy", npy((1 << 20, 1 << 20))),
+        "needs 4398046511104",
+    ),
+    "nifti of huge dimensions": (
+        "image_folder",
+        single("x.nii", nifti((32_000, 32_000, 32_000))),
+        "its header says",
+    ),
+    "nifti of zeros": (
+        "image_folder",
+        single("x.nii.gz", zeros(1 << 30, nifti((32_000, 32_000, 1)))),
+        "may unpack to",
+    ),
+    "nifti of more zeros than it says": (
+        "image_folder",
+        single("x.nii.gz", zeros(1 << 30, nifti((8, 8, 1)))),
+        "it has more or less",
+    ),
+    "dicom of a huge size": (
+        "image_folder",
+        single("x.dcm", dicom(65_535, 65_535, bytes(64))),
+        "at most 178956970 are read",
+    ),
+    "dicom of run lengths": (
+        "image_folder",
+        single(
+            "x.dcm",
+            dicom(9_000, 9_000, bytes(64), b"1.2.840.10008.1.2.5"),
+        ),
+        "not a readable picture",
+    ),
+    "dicom that is deflated": (
+        "image_folder",
+        single(
+            "x.dcm",
+            dicom(8, 8, bytes(8), b"1.2.840.10008.1.2.1.99")[:-20]
+            + deflated(1 << 30)[2:],
+        ),
+        "deflated",
     ),
     "tar of zeros": (
         "image_folder",

@@ -205,6 +205,35 @@ def measured_alone(mesh, predicted):
     }
 
 
+def measured_scores(mesh):
+    """Scores of all images, by JAX and on the host, and of some in a random order."""
+    data, classifier = make_data(), make_classifier()
+    batches = jaxrob.Dataset.from_batches(Batches(data))
+
+    def confidence(outputs, labels):
+        return jnp.take_along_axis(jax.nn.softmax(outputs), labels[:, None], 1)[:, 0]
+
+    def on_host(outputs, labels):
+        return np.asarray(confidence(np.array(outputs), np.array(labels)))
+
+    given = {"key": jax.random.key(7), "mesh": mesh, "batch_size": 40}
+    found = {
+        f"scores {name}": jaxrob.evaluate(
+            classifier, images, NOISE, LEVELS, score=score, **given
+        ).scores
+        for name, images, score in (
+            ("whole", data, confidence),
+            ("batches", batches, confidence),
+            ("on the host", data, on_host),
+        )
+    }
+    few = jaxrob.assess(
+        classifier, data, NOISE, 0.3, score=confidence, curtail=True, **given
+    )
+    found["scores of some"] = few.curve.scores[0]
+    return found
+
+
 def training_on(mesh):
     # Batches that are not divisible by the devices.
     return {"key": jax.random.key(7), "epochs": 2, "batch_size": 10, "mesh": mesh}
@@ -250,6 +279,7 @@ def main(folder, num_processes, process, port):
         if mesh is not None:
             check_no_communication(mesh)
         found |= measured_alone(mesh, found["curve whole predicted"][0])
+        found |= measured_scores(mesh)
     np.savez(pathlib.Path(folder, f"found-{process}.npz"), **found)
 
 

@@ -293,7 +293,7 @@ def on_host(pack):
     [
         (lambda: jaxrob.Classifier(several(lambda *both: both)), "tuple"),
         (lambda: jaxrob.Classifier(several(lambda *both: list(both))), "list"),
-        (lambda: jaxrob.Classifier(several(lambda x, y: {"logits": x})), "dict"),
+        (lambda: jaxrob.Classifier(several(lambda x, y: {"a": x, "b": y})), "dict"),
         (
             lambda: jaxrob.Classifier.from_linen(
                 WithFeatures(),
@@ -307,7 +307,7 @@ def on_host(pack):
         ),
         (lambda: jaxrob.Classifier.from_nnx(WithFeaturesNnx()), "tuple"),
         (lambda: on_host(lambda *both: both), "tuple"),
-        (lambda: on_host(lambda x, y: {"logits": x}), "dict"),
+        (lambda: on_host(lambda x, y: {"a": x, "b": y}), "dict"),
         (
             lambda: bayes.ensemble(several(lambda *both: both), [{"w": VALUES}]),
             "tuple",
@@ -325,6 +325,28 @@ def test_several_outputs_are_rejected(make, named):
             alterations.brightness(),
             [0.0],
         )
+
+
+class WithLogitsNnx(nnx.Module):
+    def __call__(self, images):
+        x = images.reshape(len(images), -1)
+        return {"logits": x, "features": -x}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: jaxrob.Classifier(several(lambda x, y: {"logits": x, "more": y})),
+        lambda: jaxrob.Classifier(several(lambda x, y: (x, y.sum()))),
+        lambda: jaxrob.Classifier.from_nnx(WithLogitsNnx()),
+        lambda: on_host(lambda x, y: {"logits": x, "more": y}),
+        lambda: on_host(lambda x, y: (y.sum(), x)),
+    ],
+    ids=["dict", "tuple", "nnx", "dict on the host", "tuple on the host"],
+)
+def test_class_outputs_are_found(make):
+    found = make().raw_outputs(jnp.asarray(IMAGES))[0, :, :5]
+    np.testing.assert_array_equal(found, IMAGES[:, 0, :, 0])
 
 
 def test_a_list_of_rows_from_the_host_is_an_array():

@@ -240,7 +240,7 @@ def broken(**changes):
         (broken(labels=labels() + 1), ValueError, "class names"),
         # In a block of floating images they would not be divided by 255.
         (broken(images=images(dtype=np.uint8)), ValueError, "uint8.*float32"),
-        ([*broken()[:2], images()[0]], ValueError, ""),
+        ([*broken()[:2], images()[0]], TypeError, r"must be \(images, labels\)"),
     ],
 )
 def test_a_broken_batch_is_named(batches, error, message):

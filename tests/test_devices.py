@@ -137,6 +137,19 @@ def test_same_answers_of_a_sharded_network(script, one, found):
 
 
 @pytest.mark.slow
+def test_same_scores(one, everywhere):
+    for arrays in (one, everywhere[ON_EIGHT, 0]):
+        for way in ("whole", "batches", "on the host"):
+            scores, expected = arrays[f"scores {way}"], one["scores whole"]
+            np.testing.assert_allclose(scores, expected, atol=1e-5)
+        # The first level is the identity, which `LEVELS` begins with, too.
+        some = arrays["scores of some"]
+        seen = ~np.isnan(some)
+        assert seen.any()
+        np.testing.assert_allclose(some[seen], expected[0][seen], atol=1e-5)
+
+
+@pytest.mark.slow
 def test_same_answers_on_parts(one, found):
     for arrays in ({"one": one} | found).values():
         np.testing.assert_array_equal(arrays["parts order"], one["parts order"])

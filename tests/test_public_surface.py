@@ -17,6 +17,7 @@ ROOMS = (
     "alterations",
     "bayes",
     "data",
+    "maite",
     "metrics",
     "networks",
     "reporting",

@@ -1,8 +1,8 @@
 """Cases of networks of other frameworks, as far as these are installed."""
 
-import importlib.util
 import os
 import pathlib
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,13 @@ from checks.cases import Case, case
 from checks.hostile import (
     COUNT,
     FLAG,
+    INDEX,
+    INSIDE_SHARE,
     NAMES,
     NUMBER,
     OR_NONE,
     POSITIVE,
+    SHARE,
     TEXT,
 )
 
@@ -42,7 +45,8 @@ def of_frameworks(folder: pathlib.Path) -> list[Case]:
     """Those whose framework is there; the folder is for files that they read."""
     makers = {"torch": _of_torch, "onnxruntime": _of_onnx, "keras": _of_keras}
     return [
-        make(folder) for name, make in makers.items() if importlib.util.find_spec(name)
+        *_of_maite(),
+        *(make(folder) for name, make in makers.items() if find_spec(name)),
     ]
 
 
@@ -108,3 +112,58 @@ def _of_keras(folder: pathlib.Path) -> Case:
         model=keras.Sequential([keras.Input(shape), *layers]),
         **settings,
     )
+
+
+class _Maite:
+    """A data set and a model, as MAITE's protocols have them."""
+
+    metadata = {"id": "tiny"}
+
+    def __len__(self) -> int:
+        return len(world.images())
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        label = np.eye(world.CLASSES)[world.labels()[index]]
+        return np.moveaxis(world.images()[index], -1, 0), label, {"id": index}
+
+    def __call__(self, images: list[np.ndarray]) -> list[np.ndarray]:
+        return [np.zeros(world.CLASSES)] * len(images)
+
+
+def _of_maite() -> list[Case]:
+    blur, names = world.blur(), A(("a", "b", "c"), NAMES | OR_NONE)
+    return [
+        case(
+            "maite.dataset",
+            jaxrob.maite.dataset,
+            source=_Maite(),
+            class_names=names,
+            max_bytes=A(2**30, INDEX),
+        ),
+        case(
+            "maite.classifier",
+            jaxrob.maite.classifier,
+            model=_Maite(),
+            outputs="logits",
+            pixels="unit",
+            num_classes=A(3, COUNT | OR_NONE),
+            batch_size=A(None, COUNT | OR_NONE),
+            version=A("1", TEXT | OR_NONE | {"empty text"}),
+            class_names=names,
+        ),
+        case(
+            "maite.Augmentation",
+            jaxrob.maite.Augmentation,
+            alteration=blur,
+            levels=A([0.0, 1.0], SHARE),
+            key=A(None, OR_NONE),
+        ),
+        case(
+            "maite.Robustness",
+            jaxrob.maite.Robustness,
+            alteration=blur,
+            threshold=A(0.5, SHARE),
+            measure="accuracy",
+            confidence_level=A(0.9, INSIDE_SHARE),
+        ),
+    ]

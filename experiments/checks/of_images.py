@@ -17,6 +17,7 @@ from checks.hostile import (
     COUNT,
     EMPTY,
     FLAG,
+    INDEX,
     INSIDE_SHARE,
     NAMES,
     NUMBER,
@@ -57,6 +58,11 @@ def _of_datasets() -> list[Case]:
         {"empty list", "list of None", "list of text", "ragged list", "empty set"}
     )
     few = world.dataset()
+    keys = {
+        "image": A("image", TEXT),
+        "label": A("label", TEXT),
+        "channels_first": A(None, FLAG | OR_NONE),
+    }
     return [
         case("Dataset", jaxrob.Dataset, **parts, **named),
         case(
@@ -65,6 +71,15 @@ def _of_datasets() -> list[Case]:
             # What they hold is known once they are read.
             batches=A(batches, any_batches),
             **named,
+            **keys,
+        ),
+        case(
+            "Dataset.from_items",
+            jaxrob.Dataset.from_items,
+            items=[*zip(world.images(), world.labels())],
+            **named,
+            **keys,
+            max_bytes=A(2**30, INDEX),
         ),
         case(
             "Dataset.__getitem__",
@@ -130,6 +145,36 @@ def _of_classifiers() -> list[Case]:
             counts=curve.confusion,
             alpha=A(None, SHARE | OR_NONE),
         ),
+        *_of_scores(),
+    ]
+
+
+def _of_scores() -> list[Case]:
+    scores = np.array([[1.0, 0.5, 0.9], [0.8, 0.5, 0.0]])
+    curve = jaxrob.ScoreCurve(np.array([0.0, 1.0]), scores, "IoU")
+    return [
+        case(
+            "Score",
+            jaxrob.Score,
+            function=A(world.score, CALLABLE),
+            name=A("IoU", ANY_TEXT),
+            version=A("1", ANY_TEXT | OR_NONE),
+            labels=A("fixed", OR_NONE),
+        ),
+        case(
+            "ScoreCurve",
+            jaxrob.ScoreCurve,
+            levels=curve.levels,
+            scores=scores,
+            score=A("IoU", TEXT),
+        ),
+        case(
+            "ScoreCurve.first_level_below",
+            curve.first_level_below,
+            score=A(0.6, NUMBER),
+            identity=A(0.0, NUMBER),
+        ),
+        case("ScoreCurve.lowest", curve.lowest, identity=A(0.0, NUMBER)),
     ]
 
 
@@ -188,6 +233,7 @@ def _of_assessments() -> list[Case]:
             alteration=world.blur(),
             threshold=A(0.5, SHARE),
             measure="accuracy",
+            score=A(None, OR_NONE),
             half_width=A(0.4, INSIDE_SHARE),
             strategy=jaxrob.strategies.Uniform(3),
             alpha=A(None, SHARE | OR_NONE),
@@ -279,6 +325,7 @@ def _of_attacks() -> list[Case]:
         "key": A(None, OR_NONE),
         "batch_size": A(None, COUNT | OR_NONE),
         "mesh": A(None, OR_NONE),
+        "progress": A(False, FLAG),
     }
     fast = functools.partial(adversarial.fgsm, epsilon=0.1)
     pair = {"a": world.images(), "b": world.images()}

@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import struct
 import tarfile
 from typing import Any
 
@@ -289,6 +290,15 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
         header += b"".join(length.to_bytes(4, "big") for length in shape)
         contents = header + bytes(int(np.prod(shape)))
         (folder / f"t10k-{name}-ubyte").write_bytes(contents)
+    # A volume of 4 x 4 x 2 values of 16 bits, shown from 0 to 9 (NIfTI-1).
+    header = bytearray(352)
+    header[:4] = struct.pack("<l", 348)
+    header[40:56] = struct.pack("<8h", 3, 4, 4, 2, 1, 1, 1, 1)
+    header[70:74] = struct.pack("<hh", 4, 16)
+    header[108:112] = struct.pack("<f", 352)
+    header[124:132] = struct.pack("<ff", 9, 0)
+    header[344:348] = b"n+1\0"
+    (folder / "volume.nii").write_bytes(header + bytes(64))
     for name in _CIFAR:
         (folder / "cifar" / "test" / name).mkdir(parents=True)
         Image.new("RGB", (32, 32)).save(folder / "cifar" / "test" / name / "1.png")
@@ -320,6 +330,9 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
             class_names=names,
             orientation="exif",
             max_bytes=A(1000, COUNT),
+            background=A("white", OR_NONE),
+            value_range=A(None, OR_NONE),
+            slice_at=A(None, OR_NONE),
         ),
         case(
             "data.tar_shards",
@@ -334,6 +347,20 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
             class_names=names,
             orientation="exif",
             max_bytes=A(1000, COUNT),
+            background=A("white", OR_NONE),
+            value_range=A(None, OR_NONE),
+            slice_at=A(None, OR_NONE),
+        ),
+        case(
+            "data.slices",
+            data.slices,
+            path=folder / "volume.nii",
+            axis=A(2, OR_NONE),
+            indices=A((0, 1), OR_NONE),
+            labels=A((0, 1), OR_NONE),
+            size=A((4, 4), OR_NONE),
+            grey=A(False, FLAG),
+            value_range=A(None, OR_NONE),
         ),
         case(
             "data.npz",

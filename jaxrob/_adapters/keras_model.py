@@ -15,7 +15,7 @@ from jaxrob._adapters.extras import required
 from jaxrob._adapters.keras_file import load_keras
 from jaxrob._adapters.preprocessing import Preprocessed
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.class_outputs import class_outputs
+from jaxrob._arguments.class_outputs import class_outputs, with_arrays
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"
@@ -79,15 +79,22 @@ class KerasRun:
     """A model on another backend, as a function from arrays to arrays."""
 
     model: Any
+    is_any: bool = False
 
-    def __call__(self, images: np.ndarray) -> np.ndarray:
+    def __call__(self, images: np.ndarray) -> Any:
         keras = required("keras", _PURPOSE, "keras")
         returned = self.model(images, training=False)
+        if self.is_any:
+            return with_arrays(returned, lambda tensor: _numbers(keras, tensor))
         return _numbers(keras, class_outputs("the Keras model", returned, len(images)))
 
 
-def read_keras(model: Any) -> KerasNetwork:
+def read_keras(model: Any, is_any: bool = False) -> KerasNetwork:
     """Reads a Keras model or a `.keras` file.
+
+    Args:
+      model: the model, or the file's path.
+      is_any: whether it may have several outputs.
 
     Raises:
       TypeError: if it is neither.
@@ -105,7 +112,7 @@ def read_keras(model: Any) -> KerasNetwork:
         _check_built(model)
         # On JAX its values are copied later, and changed layers are rejected.
         own = model if backend == "jax" else _copied(keras, model)
-    for what in ("inputs", "outputs"):
+    for what in ("inputs",) if is_any else ("inputs", "outputs"):
         number = len(getattr(own, what, None) or [None])
         if number != 1:
             raise ValueError(f"model must have one of {what}; got {number}")

@@ -52,15 +52,10 @@ def torch_network(
     found = read_torch(module, outputs)
     outputs = outputs or found.outputs or "logits"
     name = type(module).__qualname__ if name is None else name
-    host = HostFunction(
-        found.run,
-        None,
-        name,
-        version or found.digest,
-        batch_size,
-        found.run.gradient,
-        found.run.check,
-    )
+    run, is_any = found.run, outputs == "any"
+    gradient, check = (None, None) if is_any else (run.gradient, run.check)
+    about = run, None, name, version or found.digest, batch_size
+    host = HostFunction(*about, gradient, check, is_any=is_any)
     return Network(OnHost(host, preprocessing), outputs, name, None)
 
 
@@ -98,10 +93,11 @@ def onnx_network(
     from jaxrob._adapters.onnx_file import read_onnx
 
     del version
-    found = read_onnx(path)
+    is_any = outputs == "any"
+    found = read_onnx(path, is_any)
     # The last operation computes the outputs, so it must not be contradicted (in torch
     # it is only the layer registered last). "scores" may come from any operation.
-    if outputs not in (None, "scores", found.outputs or outputs):
+    if outputs not in (None, "scores", "any", found.outputs or outputs):
         raise ValueError(
             f'outputs must be "{found.outputs}", as the last operation says, or None; '
             f'got "{outputs}"'
@@ -117,9 +113,8 @@ def onnx_network(
     preprocessing = _with_layout(preprocessing, channels_first, lengths, name)
     # Not the number of classes: it is found by a call on black images, so that images
     # that do not fit are rejected before anything is computed.
-    host = HostFunction(
-        found.run, None, name, found.digest, batch_size or fixed, writes=False
-    )
+    about = found.run, None, name, found.digest, batch_size or fixed
+    host = HostFunction(*about, writes=False, is_any=is_any)
     num_classes = found.num_classes
     if num_classes == 1:  # A single sigmoid output stands for two classes.
         num_classes = 2
@@ -143,7 +138,8 @@ def keras_network(
     )
 
     del version
-    found = read_keras(model)
+    is_any = outputs == "any"
+    found = read_keras(model, is_any)
     outputs = outputs or found.outputs or "logits"
     name = str(found.model.name) if name is None else name
     num_classes = 2 if found.num_classes == 1 else found.num_classes
@@ -161,7 +157,9 @@ def keras_network(
         "has no gradients. Set KERAS_BACKEND=jax before Keras is imported to have it "
         "inside the compiled step."
     )
-    host = HostFunction(KerasRun(found.model), None, name, found.digest, batch_size)
+    run = KerasRun(found.model, is_any)
+    about = None, name, found.digest, batch_size
+    host = HostFunction(run, *about, is_any=is_any)
     return Network(OnHost(host, preprocessing), outputs, name, num_classes)
 
 

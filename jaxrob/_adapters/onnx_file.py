@@ -51,21 +51,30 @@ class OnnxNetwork(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OnnxRun:
-    """A session of onnxruntime, as a function from images to outputs."""
+    """A session of onnxruntime, as a function from images to outputs.
+
+    Several outputs are returned by name.
+    """
 
     session: Any
     input: str
     dtype: Any
 
-    def __call__(self, images: np.ndarray) -> np.ndarray:
-        (outputs,) = self.session.run(
-            None, {self.input: images.astype(self.dtype, copy=False)}
-        )
-        return outputs
+    def __call__(self, images: np.ndarray) -> Any:
+        given = {self.input: images.astype(self.dtype, copy=False)}
+        outputs = self.session.run(None, given)
+        if len(outputs) == 1:
+            return outputs[0]
+        names = (one.name for one in self.session.get_outputs())
+        return dict(zip(names, outputs))
 
 
-def read_onnx(path: Any) -> OnnxNetwork:
+def read_onnx(path: Any, is_any: bool = False) -> OnnxNetwork:
     """Reads an ONNX file, ready to run. Only its operations are ever executed.
+
+    Args:
+      path: the file.
+      is_any: whether its outputs may be anything, not only `[B, K]`.
 
     Raises:
       FileNotFoundError: if there is no file.
@@ -90,10 +99,10 @@ def read_onnx(path: Any) -> OnnxNetwork:
             digest.update(hashlib.file_digest(opened, "sha256").digest())
     session = _session(runtime, path, data, bool(weights))
     source, shape = _input(session, path)
-    num_classes = _num_classes(session, path)
+    num_classes = None if is_any else _num_classes(session, path)
     return OnnxNetwork(
         OnnxRun(session, source.name, _FLOATING[source.type]),
-        _activation(model.graph),
+        None if is_any else _activation(model.graph),
         shape,
         num_classes,
         f"sha256:{digest.hexdigest()}",

@@ -10,7 +10,7 @@ import numpy as np
 from jaxrob._adapters.code import Parts, class_parts, value_parts
 from jaxrob._adapters.extras import required
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.class_outputs import class_outputs
+from jaxrob._arguments.class_outputs import class_outputs, with_arrays
 from jaxrob._arguments.naming import named
 from jaxrob._identity.digest import digest
 
@@ -56,11 +56,13 @@ class TorchRun:
     module: Any
     outputs: str
 
-    def __call__(self, images: np.ndarray) -> np.ndarray:
-        """Computes the outputs, float32 `[B, K]`."""
+    def __call__(self, images: np.ndarray) -> Any:
+        """Computes the outputs, float32 `[B, K]`; of "any", all of them as arrays."""
         torch = required("torch", _PURPOSE, "torch")
         with torch.inference_mode():
             found = self.module(self._placed(torch.from_numpy(images)))
+            if self.outputs == "any":
+                return with_arrays(found, _array)
             return _tensor(torch, found, len(images)).float().cpu().numpy()
 
     def gradient(self, images: np.ndarray, change: np.ndarray) -> np.ndarray:
@@ -142,6 +144,12 @@ def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
     found = _activation(own)
     run = TorchRun(own, outputs or found or "logits")
     return TorchNetwork(run, found, digest(_parts(torch, own)))
+
+
+def _array(tensor: Any) -> np.ndarray:
+    """Converts a tensor; floating ones become float32, as NumPy lacks bfloat16."""
+    tensor = tensor.float() if tensor.is_floating_point() else tensor
+    return tensor.cpu().numpy()
 
 
 def _tensor(torch: Any, returned: Any, number: int) -> Any:

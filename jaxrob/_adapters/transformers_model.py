@@ -89,7 +89,13 @@ def _made(processor: Any, shape: tuple[int, int], channels: int) -> np.ndarray:
     picture = np.empty((*shape, channels), np.uint8)
     picture[:] = _COLOUR[:channels]
     layout = {"return_tensors": "np", "input_data_format": "channels_last"}
-    values = np.asarray(processor(images=picture, **layout)["pixel_values"])
+    try:
+        values = np.asarray(processor(images=picture, **layout)["pixel_values"])
+    except Exception as error:  # Its steps are of several packages.
+        raise ValueError(
+            f"processor must take pictures of {channels} channels, as the model does: "
+            f"{error_text(error)}"
+        ) from error
     if values.ndim != 4 or values.shape[:2] != (1, channels):
         raise ValueError(
             f"processor must make one image of {channels} channels, as the model takes "

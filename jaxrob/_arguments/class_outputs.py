@@ -1,7 +1,7 @@
 """The class outputs among whatever a network returns."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxrob._arguments.naming import named
@@ -43,6 +43,23 @@ def class_outputs(what: str, returned: Any, number: int) -> Any:
         f"outputs{next(iter(fitting or arrays), '[0]')}; samples, [S, B, K], as one "
         "array by jnp.stack(outputs)"
     )
+
+
+def with_arrays(returned: Any, array: Callable[[Any], Any]) -> Any:
+    """Returns what a network returned as tuples, lists and dicts of NumPy arrays.
+
+    Args:
+      returned: what it returned, in any framework.
+      array: makes an array of the framework's own.
+    """
+    if _is_array(returned):
+        return array(returned)
+    if isinstance(returned, Mapping):
+        return {key: with_arrays(one, array) for key, one in returned.items()}
+    if isinstance(returned, tuple | list):
+        parts = [with_arrays(one, array) for one in returned]
+        return parts if isinstance(returned, list) else tuple(parts)
+    return returned
 
 
 def _is_array(value: Any) -> bool:

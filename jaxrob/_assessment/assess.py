@@ -14,6 +14,7 @@ from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.all_images import AllImages
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.expected import expected_cost
 from jaxrob._assessment.explore import Exploration, check_few, few_images
 from jaxrob._assessment.mistakes import look_at_curve
 from jaxrob._assessment.scoring import Scoring
@@ -149,7 +150,8 @@ def assess(
         data set, key or version is rejected. Your own functions are identified by what
         they compute, as JAX traces it, with all constants; a host callback by the name
         and version that `Classifier.from_host` takes.
-      progress: whether a progress bar is shown.
+      progress: whether a progress bar is shown, and a line on standard error says how
+        long the run takes, if that is over ten seconds.
 
     Returns:
       An `Assessment`, or a tuple of them for several alterations.
@@ -169,7 +171,7 @@ def assess(
     how = key, mesh, batch_size, reduced, journal, progress, score
     arguments = checked_arguments(classifier, dataset, alterations, *how)
     check_strategy(strategy)
-    measure = _checked_measure(measure, arguments.score)
+    measure = checked_measure(measure, arguments.score)
     scoring = Scoring(tolerance, penalization, level_distribution)
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
@@ -188,6 +190,8 @@ def assess(
         prepare_run(arguments) as prepared,
         source_ahead(prepared) as run,
     ):
+        cost = expected_cost(search, dataset, len(alterations))
+        run.execution.bar.expect(cost)
         if needs_scores(search):
             answers = SomeImages(run, criterion)
             look = at_once(answers.look)
@@ -221,7 +225,7 @@ def _checked_alterations(
     return checked_sequence("alteration", alteration, Alteration, "jaxrob.Alteration")
 
 
-def _checked_measure(measure: Any, score: Score | None) -> str:
+def checked_measure(measure: Any, score: Score | None) -> str:
     """Returns the measure's name: with a score, that of its mean."""
     if score is None:
         measure_named(measure)

@@ -31,7 +31,7 @@ from jaxrob._curve import AnyCurve, Curve, ReducedCurve
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations._checks import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval
-from jaxrob.metrics._mean_score import is_mean_score
+from jaxrob.metrics._mean_score import MEAN, is_mean_score
 from jaxrob.metrics._quality import any_measure
 from jaxrob.metrics._tolerance import scored_robustness
 from jaxrob.strategies import History, Task
@@ -124,6 +124,11 @@ class Assessment:
             and self.measure != wanted
             or wanted not in (None, self.measure),
             f"measure must be {wanted!r}, as the answers are; got {self.measure!r}",
+        )
+        name = (self.provenance.get("score") or {}).get("name")
+        refuse(
+            name is not None and wanted != MEAN + name,
+            f"provenance.score must be that of the answers; got {name!r}",
         )
         check_counts(self.curve.counts, self.sampling is not None)
         if self.sampling is not None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 import scipy
@@ -20,10 +20,11 @@ from jaxrob._assessment.paired import (
 )
 from jaxrob._codec import Array, Number, Row, document, from_json, refuse, to_json
 from jaxrob._curve import Curve
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._bootstrap import num_resamples, percentiles
 from jaxrob.metrics._checks import checked_confidence_level
-from jaxrob.metrics._quality import measure_named, top_k
+from jaxrob.metrics._quality import any_measure, top_k
 
 _ABOVE_0 = float(np.nextafter(0, 1))
 # Sums of differences may exceed 1 by an ulp.
@@ -140,6 +141,11 @@ def compare(
     excludes 0; that of the robustness may contain it, because classifiers of the same
     robustness need not be alike.
 
+    Scores (`jaxrob.Score`) are compared alike: an image's scores are swapped, and the
+    two images added have the scores 0 and 1. These are as far apart as scores may be,
+    so where scores differ little the intervals are wide on few images; the p-values
+    are as sharp as ever.
+
     The two may have looked at different levels, and differ in alpha. The intervals do
     not include the error due to the choice of levels. Replicates that leave the measure
     undefined are left out.
@@ -148,8 +154,9 @@ def compare(
     `RobustnessWarning` says so.
 
     Args:
-      first: an assessment with single answers, not reduced.
-      second: another, of the same alteration, range, threshold and measure.
+      first: an assessment with single answers, not reduced, or of a score.
+      second: another, of the same alteration, range, threshold and measure; of a score
+        with the same name, version and labels.
       confidence_level: the coverage aimed at, in (0, 1).
 
     Returns:
@@ -302,14 +309,22 @@ def _question(one: Assessment) -> Question:
     curve = _answers_of(one)
     # Of top-k accuracy, the answers are right or wrong already.
     is_top_k = top_k(one.measure) is not None
-    measure = measure_named("accuracy" if is_top_k else one.measure)
-    return Question(
-        curve.labels, curve.num_classes, measure, one.threshold, one.lower, one.upper
-    )
+    measure = any_measure("accuracy" if is_top_k else one.measure)
+    about = measure, one.threshold, one.lower, one.upper
+    return Question(_labels(curve), curve.num_classes, *about)
+
+
+def _labels(curve: Curve | ScoreCurve) -> np.ndarray:
+    """Returns the right class of each image; 0 of scores, which have used them."""
+    if isinstance(curve, ScoreCurve):
+        return np.zeros(curve.num_images, int)
+    return curve.labels
 
 
 def _answers(one: Assessment) -> Answers:
     curve, k = _answers_of(one), top_k(one.measure)
+    if isinstance(curve, ScoreCurve):
+        return Answers(curve.levels, curve.scores)
     predicted = curve.predicted
     if k is not None:
         assert curve.rank is not None
@@ -322,9 +337,10 @@ def _in_bytes(one: Answers) -> tuple[bytes, bytes]:
     return one.levels.tobytes(), one.answers.tobytes()
 
 
-def _answers_of(assessment: Assessment) -> Curve:
+def _answers_of(assessment: Assessment) -> Curve | ScoreCurve:
     """Returns the curve with single answers, which `_check_pair` ensures."""
-    return cast(Curve, assessment.curve)
+    assert isinstance(assessment.curve, Curve | ScoreCurve)
+    return assessment.curve
 
 
 def _check_pair(first: Assessment, second: Assessment) -> None:
@@ -342,12 +358,13 @@ def _check_pair(first: Assessment, second: Assessment) -> None:
         _check_same(name, getattr(first, name), getattr(second, name))
     curves = _answers_of(first), _answers_of(second)
     _check_same("number of classes", *(curve.num_classes for curve in curves))
-    if not np.array_equal(curves[0].labels, curves[1].labels):
+    if not np.array_equal(_labels(curves[0]), _labels(curves[1])):
         raise ValueError(
             "first and second must have the same labels, in the same order: a paired "
             "comparison is of the same images"
         )
     sources = first.provenance, second.provenance
+    _check_same("score", *(one.get("score") for one in sources))
     for name, source in zip(("first", "second"), sources):
         if source["alteration"] is None:
             raise ValueError(
@@ -375,16 +392,29 @@ def _check_single(name: str, one: Assessment) -> None:
             "answers on every image at every level. Assess it without half_width, "
             "budget, curtail and required"
         )
-    if not isinstance(one.curve, Curve):
+    if not isinstance(one.curve, Curve | ScoreCurve):
         raise ValueError(
             f"{name} must keep the answer on each image; its curve keeps only counts "
             "(reduced)"
         )
+    if isinstance(one.curve, ScoreCurve):
+        _check_score(name, one, one.curve)
     if one.scores is not None:
         raise ValueError(
             f"{name} must be without tolerance, penalization or a distribution of the "
             "levels; compare is of the plain robustness"
         )
+
+
+def _check_score(name: str, one: Assessment, curve: ScoreCurve) -> None:
+    """Rejects scores that cannot be told from others, or that some images lack."""
+    if (one.provenance.get("score") or {}).get("version") is None:
+        raise ValueError(
+            f"{name} must be of a score with a version, or another score may have the "
+            f'same name: jaxrob.Score(function, name={curve.score!r}, version="1")'
+        )
+    if np.isnan(curve.scores).any():
+        raise ValueError(f"{name} must have a score of every image at every level")
 
 
 def _check_same(name: str, ours: Any, theirs: Any) -> None:

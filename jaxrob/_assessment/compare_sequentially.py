@@ -3,17 +3,18 @@
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import jax
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import checked_flag, checked_number
 from jaxrob._arguments.warnings import collected
-from jaxrob._assessment.assess import result_of
+from jaxrob._assessment.assess import checked_measure, result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.expected import expected_cost
 from jaxrob._assessment.explore import few_images
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._assessment.some_images import SomeImages
@@ -23,6 +24,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
 from jaxrob._run.prepare import checked_arguments, prepare_run, source_ahead
+from jaxrob._score import Score, checked_score
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._checks import checked_confidence_level
@@ -102,6 +104,7 @@ def compare_sequentially(
     threshold: float = 0.8,
     measure: str = "accuracy",
     *,
+    score: Score | Callable[[Any, Any], Any] | None = None,
     half_width: float = 0.01,
     strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
     alpha: float | None = None,
@@ -125,11 +128,12 @@ def compare_sequentially(
 
     Args:
       first: a classifier.
-      second: another one, of the same classes.
+      second: another one, of the same classes; with a score any other.
       dataset: the test set, with labels.
       alteration: the alteration.
       threshold: see `assess`.
       measure: see `assess`; not "precision" or "f1".
+      score: see `assess`.
       half_width: half the width of the interval at which the comparison ends in any
         case, in (0, 0.5).
       strategy: `strategies.ASAP` or `Uniform`.
@@ -139,7 +143,8 @@ def compare_sequentially(
       key: see `assess`.
       batch_size: see `evaluate`.
       mesh: see `evaluate`.
-      progress: whether a progress bar is shown.
+      progress: whether a progress bar is shown, and a line on standard error says how
+        long the run takes, if that is over ten seconds.
 
     Returns:
       The `SequentialComparison`.
@@ -149,11 +154,15 @@ def compare_sequentially(
       ValueError: if an argument is outside its range, the data have no labels, or as
         `assess`.
     """
+    score = checked_score(score)
     asked = [
-        checked_arguments(one, dataset, [alteration], key, mesh, batch_size)
+        checked_arguments(
+            one, dataset, [alteration], key, mesh, batch_size, score=score
+        )
         for one in (first, second)
     ]
     checked_flag("progress", progress)
+    measure = checked_measure(measure, score)
     check_strategy(strategy)
     half_width = checked_number("half_width", half_width, above=0, below=0.5)
     confidence_level = checked_confidence_level(confidence_level)
@@ -179,6 +188,7 @@ def compare_sequentially(
             kept = runs[0].execution.kept if runs else run.execution.kept
             execution = dataclasses.replace(run.execution, bar=bar, kept=kept)
             runs.append(run._replace(execution=execution))
+        bar.expect(expected_cost(search, dataset, len(runs)))
         answering = [SomeImages(run, criterion) for run in runs]
         subjects = [one.subjects(search)[0] for one in answering]
         task = subjects[0].task

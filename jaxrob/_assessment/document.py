@@ -33,6 +33,14 @@ class Network(NamedTuple):
     class_names: tuple[str, ...] | None = None
 
 
+class ScoreFacts(NamedTuple):
+    """What identifies a score."""
+
+    name: str
+    version: str | None
+    labels: str | None
+
+
 class Provenance(NamedTuple):
     """The parts of the provenance that `compare` and reports read; it may hold more."""
 
@@ -45,6 +53,7 @@ class Provenance(NamedTuple):
     )
     settings: dict[str, str | int | float | bool] = {}
     words: dict[str, str] = {}
+    score: ScoreFacts | None = None
     plan: Annotated[str, Text("64 hexadecimal digits", "[0-9a-f]{64}")] = ""
 
 
@@ -86,4 +95,8 @@ def check_counts(counts: Counts | ImageScores, is_sampled: bool) -> None:
         refuse(
             counts.inputs != counts.inputs[0],
             "there must be the same inputs at every level",
+        )
+        refuse(
+            isinstance(counts, ImageScores) and np.isnan(counts.values),
+            "there must be a score of every image",
         )

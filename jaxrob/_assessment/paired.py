@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import scipy
 
 from jaxrob.metrics._bootstrap import resample_counts, resampled_values
+from jaxrob.metrics._mean_score import MeanScore
 from jaxrob.metrics._measure import Counts, Measure
 from jaxrob.metrics._robustness import accepted_share
 
@@ -22,12 +23,17 @@ _EXTREME, _MOST_SWAPS = 50, 4000
 _FIRST_SWAPS, _SWAPS_AT_A_TIME = 250, 1000
 
 
+# From which images are swapped, float64 `[D, B]`, to both networks' values, `[L, B]`.
+_Swapped = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
 class Answers(NamedTuple):
     """A classifier's answers.
 
     Attributes:
       levels: float64 `[L]`, ascending.
-      answers: integers `[L, N]` in 0 ... K, K for "unknown".
+      answers: integers `[L, N]` in 0 ... K, K for "unknown"; float64 scores in [0, 1]
+        if the measure is their mean.
     """
 
     levels: np.ndarray
@@ -38,8 +44,8 @@ class Question(NamedTuple):
     """The question put to both classifiers.
 
     Attributes:
-      labels: integers `[N]` in 0 ... K - 1.
-      num_classes: K.
+      labels: integers `[N]` in 0 ... K - 1; 0 with scores.
+      num_classes: K; 0 with scores.
       measure: the measure.
       threshold: the lowest value accepted.
       lower: the lower end of the range.
@@ -48,7 +54,7 @@ class Question(NamedTuple):
 
     labels: np.ndarray
     num_classes: int
-    measure: Measure
+    measure: Measure | MeanScore
     threshold: float
     lower: float
     upper: float
@@ -81,7 +87,8 @@ def resampled(
     The bootstrap has no data on what did not happen on few images. So two images are
     added to the N: one that the first alone gets right, at all levels, and one that the
     second alone does (Agresti and Min 2005, for the difference of paired proportions).
-    Their labels are drawn from those of the N.
+    Their labels are drawn from those of the N. With scores each network has one image
+    with the best score where the other has the worst.
 
     Args:
       question: the question.
@@ -132,8 +139,7 @@ def randomisation_p_values(
     levels = all_levels(first, second)
     mine, other = (_at_nearest(one, levels) for one in (first, second))
     differ = np.flatnonzero((mine != other).any(0))
-    swap = _swap_classes if question.measure.of_classes else _swap_counts
-    values = swap(question, mine, other, differ)
+    values = _swap_of(question.measure)(question, mine, other, differ)
 
     def differences(is_swapped: np.ndarray) -> list[np.ndarray]:
         mine, other = values(is_swapped.astype(np.float64))
@@ -154,10 +160,32 @@ def randomisation_p_values(
     return tails[0].p_value, tails[1].p_value
 
 
+def _swap_of(measure: Measure | MeanScore) -> Callable[..., _Swapped]:
+    """Returns the function that gives a measure's values under swaps."""
+    if isinstance(measure, MeanScore):
+        return _swap_scores
+    return _swap_classes if measure.of_classes else _swap_counts
+
+
+def _swap_scores(
+    question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
+) -> _Swapped:
+    """Returns mean scores under swaps; see `_swap_classes`."""
+    number, moves = len(question.labels), (other - mine)[:, differ]
+    first, second = (one.sum(1, keepdims=True) for one in (mine, other))
+
+    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        moved = moves @ is_swapped
+        return (first + moved) / number, (second - moved) / number
+
+    return values
+
+
 def _swap_counts(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
-) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+) -> _Swapped:
     """Returns values under swaps, for a measure of all images; see `_swap_classes`."""
+    measure = cast(Measure, question.measure)
     right = [(one == question.labels).astype(np.float64) for one in (mine, other)]
     decided = [(one < question.num_classes).astype(np.float64) for one in (mine, other)]
 
@@ -170,8 +198,8 @@ def _swap_counts(
 
     def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = [
-            question.measure.value_of(
-                question.measure.ratio(
+            measure.value_of(
+                measure.ratio(
                     Counts(correct, answered, answered, len(question.labels) - answered)
                 )
             )
@@ -186,7 +214,7 @@ def _swap_counts(
 
 def _swap_classes(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
-) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+) -> _Swapped:
     """Returns values under swaps, for a measure of classes.
 
     Args:
@@ -259,9 +287,10 @@ def _values_swapped(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns both measures `[B]` at a level, where images are swapped `[D, B]`."""
     moved = swaps.moves @ is_swapped
+    measure = cast(Measure, question.measure)
     mine, other = (
         resampled_values(
-            question.measure,
+            measure,
             swaps.labels,
             swaps.answers[None],
             question.num_classes,
@@ -323,13 +352,7 @@ def _differences(
     levels = all_levels(first, second)
     pairs = []
     for one in (first, second):
-        values = resampled_values(
-            question.measure,
-            question.labels,
-            one.answers,
-            question.num_classes,
-            weights,
-        )
+        values = _weighted_values(question, one.answers, weights)
         pairs.append(
             (
                 linear_robustness(question, one.levels, values),
@@ -338,6 +361,16 @@ def _differences(
             )
         )
     return Differences(*(mine - other for mine, other in zip(*pairs)))
+
+
+def _weighted_values(
+    question: Question, answers: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Returns the measure at each level, `[L, B]`, with images' weights `[N, B]`."""
+    if isinstance(question.measure, MeanScore):
+        return answers @ weights / weights.sum(0)
+    labels, number = question.labels, question.num_classes
+    return resampled_values(question.measure, labels, answers, number, weights)
 
 
 def linear_robustness(
@@ -412,10 +445,13 @@ def _with_added_images(question: Question, one: Answers, right: int) -> Answers:
       right: which of the two images the classifier gets right, 0 or 1.
     """
     labels, _ = _labels_and_shares(question)
-    wrong = (labels + 1) % question.num_classes
+    if isinstance(question.measure, MeanScore):
+        best, worst = np.ones(len(labels)), np.zeros(len(labels))
+    else:
+        best, worst = labels, (labels + 1) % question.num_classes
     if question.measure.name == "decided_ratio":  # Any answer is right.
-        wrong = np.full_like(labels, question.num_classes)
-    both = [wrong, wrong]
-    both[right] = labels
+        worst = np.full_like(labels, question.num_classes)
+    both = [worst, worst]
+    both[right] = best
     added = np.broadcast_to(np.concatenate(both), (len(one.levels), 2 * len(labels)))
     return Answers(one.levels, np.hstack([one.answers, added]))

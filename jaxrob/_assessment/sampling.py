@@ -6,9 +6,10 @@ import numpy as np
 
 from jaxrob._codec import Array, Integer, Number, Row, Text, refuse
 from jaxrob._files.strict_json import short
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._quality import measure_named, top_k
-from jaxrob.strategies._few.sides import least_count
+from jaxrob.strategies._few.sides import certain_side, least_count
 from jaxrob.strategies._strategy import STATUSES
 
 # Rounding of shares of the range.
@@ -113,6 +114,10 @@ def check_sampling(made: Sampling, one: Any) -> None:
         "sampling.seen must be the numbers of images that the counts hold, and at most "
         "num_images",
     )
+    refuse(
+        isinstance(one.curve, ScoreCurve) and one.curve.num_images != made.num_images,
+        f"sampling.num_images must be that of the scores; got {made.num_images}",
+    )
     left, error = 1 - one.confidence_level, made.error
     refuse(
         error is not None and error > left + _ROUNDING,
@@ -143,6 +148,16 @@ def _check_certain_sides(made: Sampling, one: Any) -> None:
     In other searches the sides depend on which images were right at which levels, which
     the counts do not show.
     """
+    if isinstance(one.curve, ScoreCurve):
+        about = one.threshold, made.num_images, (0.0, 1.0)
+        rows = (row[~np.isnan(row)] for row in one.curve.scores)
+        certain = np.array([certain_side(row, *about) for row in rows])
+        refuse(
+            made.sides != certain,
+            f"sampling.sides must be {certain.tolist()}, by the scores and the "
+            "threshold",
+        )
+        return
     right = _right(one)
     if right is None:
         return

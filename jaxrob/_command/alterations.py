@@ -84,10 +84,11 @@ def _image(path: str | None) -> np.ndarray:
     """Returns the picture that is altered."""
     if path is None:
         return np.asarray(data.digits("test").images[3])
-    from jaxrob.data._decode import decode_image
+    from jaxrob.data._decode import Fit, decode_image
     from jaxrob.data._files import read_file
 
-    image, _ = decode_image(read_file(pathlib.Path(path)), path)
+    on_white = Fit(background=(255, 255, 255))
+    image, _ = decode_image(read_file(pathlib.Path(path)), path, on_white)
     return image
 
 

@@ -18,6 +18,7 @@ from jaxrob._command import (
     first_look,
     grammar,
     hosts,
+    printing,
     reports,
     results_folder,
     statuses,
@@ -30,6 +31,7 @@ from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob._engine.checks import check_together
+from jaxrob._engine.cost import always_said
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.strategies import Strategy
@@ -99,7 +101,9 @@ def run(values: Values, words: Sequence[str]) -> str:
         return ""
     with results_folder.held(output):
         kept = results_folder.earlier(output, found)
-        results = _assessed(found, altered, request, values, kept)
+        runs = 1 if request.few else len(altered)
+        with always_said(runs, _cheaper(request), printing.say):
+            results = _assessed(found, altered, request, values, kept)
         regressions = reporting.regressions(results.assessments, earlier)
         results = dataclasses.replace(results, regressions=tuple(regressions))
         _write(output, results)
@@ -298,6 +302,14 @@ def _finished(results: Results, number: int, output: pathlib.Path) -> str:
 
 def _are_pictures(dataset: jaxrob.Dataset) -> bool:
     return dataset.images.ndim == 4 and dataset.images.shape[3] in (1, 3, 4)
+
+
+def _cheaper(request: _Request) -> str:
+    """Returns which flags would make a run cheaper."""
+    if request.few:
+        return "a larger --half_width, a --budget, or fewer alterations"
+    few = "--half_width=0.02 or --budget (as few images as the answer takes)"
+    return f"{few}, --levels=8, --num_images=500, or fewer --alterations"
 
 
 def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:

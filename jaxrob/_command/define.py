@@ -163,6 +163,26 @@ def pictures(to: Values) -> None:
         flag_values=to,
     )
     flags.DEFINE_string(
+        "background",
+        None,
+        'The colour on which transparent pictures are laid, such as "white".',
+        flag_values=to,
+    )
+    flags.DEFINE_list(
+        "value_range",
+        None,
+        "The stored values that become 0 and 1, of pictures of more than 8 bits: "
+        "0,4095 for 12 bits in 16; by default what the file says.",
+        flag_values=to,
+    )
+    flags.DEFINE_list(
+        "slice_at",
+        None,
+        "Axis and index of the picture in each volume (NIfTI), or 0 and the index of a "
+        "frame (DICOM).",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
         "data_dir",
         None,
         "Folder of the data sets with names; by default $JAXROB_DATA_DIR.",
@@ -375,7 +395,7 @@ def strip(to: Values) -> None:
     flags.DEFINE_string(
         "image",
         None,
-        "The PNG or JPEG that is altered; by default a digit.",
+        "The picture that is altered; by default a digit.",
         flag_values=to,
     )
     flags.DEFINE_list(

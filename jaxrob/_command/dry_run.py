@@ -8,13 +8,12 @@ import jax
 import numpy as np
 
 import jaxrob
+from jaxrob._assessment.expected import expected_levels
 from jaxrob._command.few_images import FewImagesFlags
 from jaxrob._command.subject import Subject
-from jaxrob.strategies import Strategy, Uniform
+from jaxrob._engine.cost import duration
+from jaxrob.strategies import Strategy
 
-# Levels of an alteration by ASAP: at least, usually, and where a curve crosses the
-# threshold often.
-_FEWEST, _USUAL, _MANY = 10, 16, 30
 # A trial of this duration is accurate enough.
 _ENOUGH_SECONDS = 0.5
 _FIRST_IMAGES = 16
@@ -32,14 +31,17 @@ def of_levels(
     With few images the passes are at most those of all images, or the budget; how many
     fewer is known only after the search.
     """
-    images = len(subject.dataset)
-    number, levels = _USUAL, f"about {_USUAL} levels ({_FEWEST} to {_MANY})"
-    if isinstance(strategy, Uniform):
-        number, levels = strategy.n, f"{strategy.n} levels"
+    images, asked = len(subject.dataset), expected_levels(strategy)
+    assert asked is not None  # The command has no other strategies.
+    fewest, number, most = asked
+    is_known = fewest == most
+    levels = f"{number} levels"
+    if not is_known:
+        levels = f"about {levels} ({fewest} to {most})"
     for one in altered:
         print(f"  {one.name} [{one.lower:g}, {one.upper:g}] {one.unit}".rstrip())
     passes = images * number * len(altered)
-    about = "" if isinstance(strategy, Uniform) else "about "
+    about = "" if is_known else "about "
     print(
         f"{images} images x {levels} x {len(altered)} alterations: {about}{passes:,} "
         "forward passes"
@@ -51,7 +53,7 @@ def of_levels(
         print(f"{_said(few)}: at most about {passes:,} of these")
     each, once = _trial(subject, altered[0], key)
     print(f"trial: {1 / each:,.0f} passes a second, {once:.1f} s to compile")
-    print(f"time: {at_most} {_time(len(altered) * once + passes * each)}")
+    print(f"time: {at_most} {duration(len(altered) * once + passes * each)}")
 
 
 def of_draws(
@@ -69,7 +71,7 @@ def of_draws(
         f"{len(subject.dataset)} images: about {round(passes * share):,} forward "
         f"passes, as the first {len(few)} take {passes:,}"
     )
-    print(f"time: about {_time(seconds * share)}, compilation apart")
+    print(f"time: about {duration(seconds * share)}, compilation apart")
 
 
 def _said(few: FewImagesFlags) -> str:
@@ -107,11 +109,3 @@ def _seconds(
     start = time.perf_counter()
     jaxrob.evaluate(subject.classifier, few, alteration, levels, key=key)
     return time.perf_counter() - start
-
-
-def _time(seconds: float) -> str:
-    if seconds < 120:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

@@ -1,7 +1,8 @@
 """The pictures of `--images`."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jaxrob
 from jaxrob import data
@@ -19,6 +20,9 @@ _OF_FOLDERS = (
     "dct_scaling",
     "unreadable",
     "max_bytes",
+    "background",
+    "value_range",
+    "slice_at",
 )
 _OF_ARRAYS = ("images_array", "labels_array")
 
@@ -110,6 +114,9 @@ def _pictures(values: Values, class_names: Sequence[str] | None) -> jaxrob.Datas
         dct_scaling=values.dct_scaling,
         unreadable=values.unreadable,
         max_bytes=values.max_bytes,
+        background=values.background,
+        value_range=_numbers(values, "value_range", float),
+        slice_at=_numbers(values, "slice_at", int),
     )
 
 
@@ -121,6 +128,25 @@ def _are_shards(values: Values) -> bool:
     if path.is_dir():
         return any(one.suffix.lower() == ".tar" for one in path.iterdir())
     return not path.exists() and "{" in path.name
+
+
+def _numbers(values: Values, name: str, kind: Callable[[str], Any]) -> Any:
+    """Returns the two numbers of a flag, or None if it is not given.
+
+    Raises:
+      Refused: if they are not two numbers.
+    """
+    texts = getattr(values, name)
+    if texts is None:
+        return None
+    try:
+        first, second = map(kind, texts)
+    except ValueError as error:
+        raise Refused(
+            f"--{name} must be two numbers with a comma between them; got "
+            f"{','.join(texts)}"
+        ) from error
+    return first, second
 
 
 def pair(values: Values, name: str) -> tuple[int, int] | None:

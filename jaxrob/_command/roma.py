@@ -14,6 +14,7 @@ from jaxrob._command import (
     dry_run,
     first_look,
     hosts,
+    printing,
     reports,
     results_folder,
     statuses,
@@ -24,6 +25,7 @@ from jaxrob._command.define import Values
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
+from jaxrob._engine.cost import always_said
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._level import percent_of
 from jaxrob.roma import RomaResult
@@ -59,7 +61,8 @@ def run(values: Values, words: Sequence[str]) -> str:
     journal = subject.journal(values, "roma", found)
     with results_folder.held(output):
         earlier = results_folder.earlier(output, found)
-        result = _estimated(found, values, journal, found.dataset)
+        with always_said(1, _cheaper(values), printing.say):
+            result = _estimated(found, values, journal, found.dataset)
         statuses.answers_are_there()
         _write(output, earlier, result, requirements)
     _print_summary(result)
@@ -85,6 +88,14 @@ def _estimated(
         journal=journal,
         progress=values.progress and not values.dry_run,
     )
+
+
+def _cheaper(values: Values) -> str:
+    """Returns which flags would make a run cheaper."""
+    said = ["--estimator=count", "a smaller --budget"] * (values.estimator == "auto")
+    if values.half_width is None:
+        said.append("--half_width=0.02 (as few images as the answer takes)")
+    return ", ".join([*said, "a smaller --num_samples", "--num_images=100"])
 
 
 def _write(

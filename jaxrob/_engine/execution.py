@@ -5,7 +5,6 @@ import functools
 from typing import Any
 
 import jax
-from tqdm.auto import tqdm
 
 from jaxrob._adapters.on_host import OnHost
 from jaxrob._classifier import Classifier, TraceInfo, trace_info, unnamed
@@ -14,6 +13,7 @@ from jaxrob._devices.kept import Kept
 from jaxrob._devices.memory import bytes_to_keep
 from jaxrob._devices.mesh import ImageMesh
 from jaxrob._engine.cached_answers import CachedAnswers
+from jaxrob._engine.cost import Bar
 from jaxrob._engine.on_host import network_on_host
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.scores import ScoreRule
@@ -47,7 +47,7 @@ class Execution:
     classifier: Classifier
     key: jax.Array
     mesh: ImageMesh
-    bar: tqdm
+    bar: Bar
     info: TraceInfo
     network: OnHost | None
     image_shape: tuple[int, ...]
@@ -65,7 +65,7 @@ def set_up(
     image_shape: tuple[int, ...],
     key: jax.Array | None,
     mesh: ImageMesh,
-    bar: tqdm,
+    bar: Bar,
     batch_size: int | None = None,
 ) -> Execution:
     """Replicates a classifier and the key over the devices; a split network stays.
@@ -116,12 +116,10 @@ def check_same_request(execution: Execution, *asked: Any) -> None:
     check_same(what, lambda: digest([text(asked)]), execution.mesh)
 
 
-def progress_bar(
-    name: str, progress: bool, unit: str = "image", total: int = 0
-) -> tqdm:
+def progress_bar(name: str, progress: bool, unit: str = "image", total: int = 0) -> Bar:
     """Returns a progress bar. Every queue adds its images to the total."""
     shown = progress and is_first()
-    return tqdm(desc=name, unit=unit, unit_scale=True, disable=not shown, total=total)
+    return Bar(desc=name, unit=unit, unit_scale=True, disable=not shown, total=total)
 
 
 @functools.cache

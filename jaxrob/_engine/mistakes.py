@@ -6,7 +6,7 @@ Each check runs once per public call, and only while it costs next to nothing.
 import collections
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +25,7 @@ from jaxrob._engine.blocks import PlacedBlock
 from jaxrob._engine.scores import Scored
 from jaxrob._keys import classifier_keys
 from jaxrob._pixels import as_floats
+from jaxrob._score import Score
 
 # Images checked in a program of their own.
 _NUM_ALONE = 16
@@ -116,19 +117,26 @@ def check_logits(
         )
 
 
-def is_worthwhile(what: str, classifier: Classifier, cost: int, number: int) -> bool:
+def is_worthwhile(
+    what: str,
+    classifier: Classifier,
+    cost: int,
+    number: int,
+    score: Score | None = None,
+) -> bool:
     """Whether a check that runs a classifier again is worth its time.
 
-    It is until a classifier of this structure has passed the check; from then on, only
-    where the check costs next to nothing.
+    It is until a classifier of this structure has passed the check with this score;
+    from then on, only where the check costs next to nothing.
 
     Args:
       what: the check: "batch invariance", "logits", or a `scale_check`.
       classifier: the classifier.
       cost: answers that the check takes.
       number: answers in all; 0 if unknown.
+      score: the score of outputs, or None.
     """
-    passed = list(_passed(what, jax.tree.structure(classifier)))
+    passed = list(_passed(what, jax.tree.structure(classifier), score))
     return passed != [True] or cost <= _LARGEST_SHARE * number
 
 
@@ -155,6 +163,7 @@ def check_batch_invariance(
     answers: Answers | Scored,
     rerun: Rerun,
     stochastic: bool,
+    score: Score | None = None,
 ) -> bool:
     """Warns if a classifier's answer on an image depends on more than the image.
 
@@ -169,6 +178,7 @@ def check_batch_invariance(
       rerun: classifies other images in the block.
       stochastic: whether each image has its own noise, so that answers on copies of
         one image differ.
+      score: the score of outputs, or None: it may look at the whole batch as well.
 
     Returns:
       Whether it passed.
@@ -212,13 +222,14 @@ def check_batch_invariance(
         every = slice(number)
         found = differs(_rows(repeated, every), _rows(before, every), every)
     passed = not (depends or found.any())
-    _passed("batch invariance", jax.tree.structure(classifier)).append(passed)
+    structure = jax.tree.structure(classifier)
+    _passed("batch invariance", structure, score).append(passed)
     if found.any():
         warn(
             f"the classifier answers {found.sum()} of {number} images differently when "
             "it is asked the same again. It keeps a state between calls, or draws "
             "random numbers: switch that off (model.eval(), deterministic=True), or "
-            "take them from the keys of stochastic=True."
+            f"take them from the keys of stochastic=True.{_or_the_score(score)}"
         )
     elif depends:
         warn(
@@ -226,6 +237,7 @@ def check_batch_invariance(
             "beside them. It seems to be left in training mode, where batch statistics "
             "or dropout are on. Switch that off: train=False, "
             "use_running_average=True, deterministic=True or model.eval()."
+            f"{_or_the_score(score)}"
         )
     return passed
 
@@ -327,11 +339,30 @@ def _share_of_one(answers: HostAnswers) -> float:
     )
 
 
-@functools.lru_cache(maxsize=512)
-def _passed(what: str, structure: Any) -> collections.deque[bool]:
+def _passed(
+    what: str, structure: Any, score: Score | None = None
+) -> collections.deque[bool]:
     """Returns a check's last result for classifiers of this structure, if any."""
-    del what, structure
+    try:
+        return _kept(what, structure, score)
+    except TypeError:  # A score whose function cannot be hashed.
+        return collections.deque(maxlen=1)
+
+
+@functools.lru_cache(maxsize=512)
+def _kept(*of: Hashable) -> collections.deque[bool]:
+    del of
     return collections.deque(maxlen=1)
+
+
+def _or_the_score(score: Score | None) -> str:
+    """Says what else the reason may be, because the check sees the scores alone."""
+    if score is None:
+        return ""
+    return (
+        f" Or the score {score.name!r} does: each image's score must depend on its own "
+        "output and label alone, not on a mean or a maximum over the batch."
+    )
 
 
 def row_of(answers: Any, row: int) -> Any:
@@ -354,7 +385,9 @@ def _differs(one: Any, other: Any, outputs: Callable[[], np.ndarray]) -> np.ndar
         predicted classes differ and may be a tie within rounding.
     """
     if isinstance(one, Scored):
-        return np.abs(one.score - other.score) > _LARGEST_SCORE_DIFFERENCE
+        # In float64, because scores may be booleans.
+        change = np.subtract(one.score, other.score, dtype=np.float64)
+        return np.abs(change) > _LARGEST_SCORE_DIFFERENCE
     with np.errstate(invalid="ignore"):
         change = np.abs(one.confidence - other.confidence)
         differs = change > _LARGEST_DIFFERENCE

@@ -103,7 +103,7 @@ def _new_task(
 ) -> EvaluationTask:
     alteration, levels = frontier
     if execution.cached is not None:
-        execution.cached.check(alteration, execution.info.num_classes, length)
+        execution.cached.check(alteration, classes_of(execution), length)
     return EvaluationTask(alteration, levels, [_EVERYWHERE] * len(levels), collector)
 
 

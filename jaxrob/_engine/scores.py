@@ -5,18 +5,24 @@ any function, and the devices compute the outputs at the next level meanwhile.
 """
 
 import contextlib
+import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._adapters.on_host import OnHost, on_host
+from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier, current_trace
 from jaxrob._dataset import are_classes
 from jaxrob._devices.rows import padded
 from jaxrob._engine.answers import Array
+from jaxrob._identity.fingerprinted import Fingerprinted
+from jaxrob._identity.program import traced
+from jaxrob._identity.trace import seen
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 
@@ -24,6 +30,8 @@ from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 _ROUNDING = 1e-6
 # Images in a trace.
 _ROWS = 2
+# Includes JAX's types, such as bfloat16, which NumPy counts as void.
+_REAL = (np.floating, np.integer, np.bool_)
 
 
 class Scored(NamedTuple, Generic[Array]):
@@ -78,6 +86,8 @@ def rule_of(
       labels: some images' labels.
 
     Raises:
+      TypeError: if it returns anything but an array of real numbers, as far as a trace
+        shows.
       ValueError: if it returns anything but one number for each image, as far as a
         trace shows.
     """
@@ -91,11 +101,20 @@ def rule_of(
     dtype = jax.dtypes.canonicalize_dtype(labels.dtype)
     given = jax.ShapeDtypeStruct((_ROWS, *labels.shape[1:]), dtype)
     try:
-        found = jax.eval_shape(score.function, outputs, given)
+        way = jax.tree.structure(outputs), *map(jax.typeof, jax.tree.leaves(outputs))
+        found, _ = seen(
+            [score.function],
+            (way, jax.typeof(given)),
+            lambda: traced(score.function, outputs, given),
+        )
     except Exception:  # A function of NumPy, or one that fails: then on the host too.
         return ScoreRule(score, image_shape, False)
-    _check_shape(score, getattr(found, "shape", None), _ROWS)
-    return ScoreRule(score, image_shape, True)
+    _check_returned(score, found.outputs, _ROWS)
+    program = found.fingerprint
+    # Arrays that it captures may have changed since the last call.
+    own = Fingerprinted(program.digest, score.function, program.is_whole)
+    now = dataclasses.replace(score, function=own)
+    return ScoreRule(now, image_shape, program.is_whole)
 
 
 def check_labels_move(
@@ -113,9 +132,10 @@ def check_labels_move(
       image_shape: the shape of one image.
 
     Raises:
+      TypeError: if boxes are not numbers.
       ValueError: if an alteration moves pixels, and the score does not say what the
         labels are; if it moves pixels nobody knows where; or if masks have another size
-        than the images.
+        than the images, or boxes another form than x1, y1, x2, y2.
     """
     kind = score.labels or ("fixed" if are_classes(labels) else None)
     if kind == "masks":
@@ -125,6 +145,8 @@ def check_labels_move(
                 f"labels must be masks of the images' size {image_shape[:2]}, by the "
                 f'score\'s labels="masks"; got {sorted(sizes)[:3]}'
             )
+    if kind == "boxes":
+        _check_boxes(labels, alterations[0], image_shape)
     for one in alterations:
         if kind == "fixed" or not one.moves_pixels:
             continue
@@ -161,23 +183,23 @@ def score_block(
     elif classifier.outputs != "any":
         size = outputs.shape[1]
         outputs = outputs[0] if len(outputs) == 1 else outputs
-    labels = _moved(rule, given)
     if rule.on_devices:
-        values = jax.jit(rule.score.function)(outputs, padded(labels, size))
-        return Scored(values[None])
+        # Nothing waits here: moved masks stay on the devices too.
+        labels = _moved(rule, given._replace(labels=padded(given.labels, size)))
+        return Scored(_on_devices(outputs, labels, function=rule.score.function))
     if network is None:
         rows = (slice(number),)
         if classifier.outputs != "any" and np.ndim(outputs) == 3:
             rows = (slice(None), *rows)
         outputs = jax.tree.map(lambda part: np.array(part)[rows], outputs)
+    # The score may write into what it gets, and the data set keeps its labels.
+    labels = jax.tree.map(_own, _moved(rule, given))
     with _noted(rule.score, number):
         values = rule.score.function(outputs, labels)
+    # A list of numbers will do too.
+    values = np.asarray(values) if isinstance(values, list) else values
+    _check_returned(rule.score, values, number)
     values = np.asarray(values)
-    _check_shape(rule.score, values.shape, number)
-    if values.dtype.kind not in "biuf":
-        raise TypeError(
-            f"score {rule.score.name!r} must return numbers; got {values.dtype}"
-        )
     return Scored(padded(values.astype(np.float64), size)[None])
 
 
@@ -212,7 +234,13 @@ def checked_scores(
     return np.clip(found, 0, 1)
 
 
-def _check_shape(score: Score, shape: tuple[int, ...] | None, number: int) -> None:
+def _check_returned(score: Score, found: Any, number: int) -> None:
+    shape, dtype = getattr(found, "shape", None), getattr(found, "dtype", "O")
+    if shape is None or not any(jnp.issubdtype(dtype, kind) for kind in _REAL):
+        raise TypeError(
+            f"score {score.name!r} must return an array of numbers [B], one for each "
+            f"image; got {named(found)}"
+        )
     if shape != (number,):
         raise ValueError(
             f"score {score.name!r} must return one number for each of {number} "
@@ -220,34 +248,67 @@ def _check_shape(score: Score, shape: tuple[int, ...] | None, number: int) -> No
         )
 
 
+def _own(part: Any) -> Any:
+    return np.array(part) if isinstance(part, np.ndarray | jax.Array) else part
+
+
+def _check_boxes(
+    labels: Any, alteration: Alteration, image_shape: tuple[int, ...]
+) -> None:
+    """Rejects labels that are no boxes; the message names the image."""
+    for index, label in enumerate(labels):
+        try:
+            _moved_boxes(alteration, label, float(alteration.identity), image_shape)
+        except (TypeError, ValueError, KeyError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(
+                f'labels[{index}], by the score\'s labels="boxes", must be an array '
+                f'[M, 4 + k] of boxes, or a dict with such "boxes": {error}'
+            ) from error
+
+
 def _moved(rule: ScoreRule, given: Unscored) -> Any:
-    """Returns the labels at the level: an array, or a list of what a list held."""
-    labels, alteration, level = given.labels, given.alteration, given.level
+    """Returns the labels at the level: an array, or a list of what a list held.
+
+    Boxes are arrays in any case, so that a score gets the same from all alterations.
+    """
+    labels, alteration = given.labels, given.alteration
     kind, is_list = rule.score.labels, labels.dtype == object
-    if kind == "fixed" or kind is None or not alteration.moves_pixels:
+    if kind == "boxes":
+        about = float(given.level), rule.image_shape
+        return [_moved_boxes(alteration, label, *about) for label in labels]
+    if kind != "masks" or not alteration.moves_pixels:
         return [*labels] if is_list else labels
-    if kind == "masks":
-        masks = np.stack([*labels]) if is_list else labels
-        found = np.asarray(_moved_masks(masks, level, alteration=alteration))
-        return [*found] if is_list else found
-    size = rule.image_shape[:2]
-    return [_moved_boxes(alteration, label, level, size) for label in labels]
+    masks = np.stack([*labels]) if is_list else labels
+    found = _moved_masks(masks, given.level, alteration=alteration)
+    return [*np.asarray(found)] if is_list else found
 
 
 def _moved_boxes(
-    alteration: Alteration, label: Any, level: np.ndarray, size: tuple[int, ...]
+    alteration: Alteration, label: Any, level: float, image_shape: tuple[int, ...]
 ) -> Any:
     """Moves an image's boxes, with the entries beside them."""
-    if not isinstance(label, Mapping):
-        return move_boxes(alteration, label, level, size)[0]
-    boxes, kept = move_boxes(alteration, label["boxes"], level, size)
-    number = len(label["boxes"])
+    is_dict = isinstance(label, Mapping)
+    given = np.asarray(label["boxes"] if is_dict else label)
+    # An image without objects may have an empty list.
+    given = given if given.size else np.zeros((0, 4))
+    size = image_shape[0], image_shape[1]
+    boxes, kept = move_boxes(alteration, given, level, size)
+    if not is_dict:
+        return boxes
 
     def beside(value: Any) -> Any:
-        is_array = np.ndim(value) > 0 and len(value) == number
+        is_array = np.ndim(value) > 0 and len(value) == len(given)
         return np.asarray(value)[kept] if is_array else value
 
     return {name: beside(value) for name, value in label.items()} | {"boxes": boxes}
+
+
+@functools.partial(jax.jit, static_argnames="function")
+def _on_devices(
+    outputs: Any, labels: Any, *, function: Callable[[Any, Any], Any]
+) -> jax.Array:
+    return function(outputs, labels)[None]
 
 
 @functools.partial(jax.jit, static_argnames="alteration")

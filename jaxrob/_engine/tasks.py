@@ -207,7 +207,9 @@ def _run_checks(
     """Runs the due checks, which run the classifier again."""
     classifier, labels = execution.classifier, placed.block.labels
     if "batch invariance" in due:
-        if not check_batch_invariance(classifier, placed, answers, rerun, stochastic):
+        score = None if execution.score is None else execution.score.score
+        about = answers, rerun, stochastic, score
+        if not check_batch_invariance(classifier, placed, *about):
             # Other answers of such a classifier prove nothing.
             execution.checked.add("scale")
             return
@@ -281,9 +283,11 @@ def _checks_due(
     few = (
         one_more if execution.network is None else min(len(placed.images), MAX_CHECKED)
     )
-    scale = None
+    scale = score = None
     if execution.score is None:
         scale = scale_check(execution.classifier, placed.block.labels)
+    else:
+        score = execution.score.score
     checks = [("batch invariance", "batch invariance", one_more)]
     if is_mildest and scale is not None and len(execution.image_shape) == 3:
         checks.append(("scale", scale, few))
@@ -291,7 +295,7 @@ def _checks_due(
     for name, what, cost in checks:
         if name not in checked:
             checked.add(name)
-            if is_worthwhile(what, execution.classifier, cost, number):
+            if is_worthwhile(what, execution.classifier, cost, number, score):
                 due.add(name)
     return due
 
@@ -339,7 +343,8 @@ def _collect_if_journaled(
     known = cached.find(task.alteration, level, part.start, part.stop, order)
     if known is None:
         return False
-    _collect(task, part, [row], jax.tree.map(lambda one: one[None], known), execution)
+    answers = jax.tree.map(lambda one: one[None], known)
+    _collect(task, part, [row], answers, execution, is_known=True)
     return True
 
 
@@ -412,9 +417,11 @@ def _collect(
     rows: list[int],
     answers: HostAnswers | Scored,
     execution: Execution,
+    is_known: bool = False,
 ) -> None:
     if isinstance(answers, Answers) and "outputs" not in execution.checked:
         if not is_flat(answers.confidence, execution.info.num_classes):
             execution.checked.add("outputs")
     task.collector.add(block, rows, answers)
-    execution.bar.update(answers[0].size)
+    bar = execution.bar
+    (bar.skip if is_known else bar.update)(answers[0].size)

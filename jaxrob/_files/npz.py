@@ -59,6 +59,32 @@ def read_npz(
             }
 
 
+def npy_array(data: bytes, name: str) -> np.ndarray:
+    """Returns the array of an npy file's bytes, of which it is a view.
+
+    Args:
+      data: the file's bytes.
+      name: what messages call it.
+
+    Raises:
+      ValueError: if it is damaged, or holds objects or types with fields.
+    """
+    try:
+        shape, in_fortran_order, dtype, start = _header(data)
+    except DAMAGE as error:
+        raise ValueError(f"{name} is no array: {error}") from error
+    if dtype.kind not in _KINDS or dtype.names or dtype.subdtype or dtype.hasobject:
+        raise ValueError(f"{name} holds {dtype}; only numbers are read")
+    needed = math.prod(shape) * dtype.itemsize
+    if len(data) - start != needed:
+        raise ValueError(
+            f"{name} has {len(data) - start} bytes, but an array of "
+            f"{dtype} of the shape {shape} needs {needed}"
+        )
+    array = np.frombuffer(data, dtype, offset=start) if needed else np.empty(0, dtype)
+    return array.reshape(shape, order="F" if in_fortran_order else "C")
+
+
 def _check_directory(
     members: list[zipfile.ZipInfo], size: int, may_be_compressed: bool
 ) -> None:
@@ -81,21 +107,7 @@ def _check_directory(
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    data = archive.read(member)
-    try:
-        shape, in_fortran_order, dtype, start = _header(data)
-    except DAMAGE as error:
-        raise ValueError(f"{member.filename!r} is no array: {error}") from error
-    if dtype.kind not in _KINDS or dtype.names or dtype.subdtype or dtype.hasobject:
-        raise ValueError(f"{member.filename!r} holds {dtype}; only numbers are read")
-    needed = math.prod(shape) * dtype.itemsize
-    if len(data) - start != needed:
-        raise ValueError(
-            f"{member.filename!r} has {len(data) - start} bytes, but an array of "
-            f"{dtype} of the shape {shape} needs {needed}"
-        )
-    array = np.frombuffer(data, dtype, offset=start) if needed else np.empty(0, dtype)
-    return array.reshape(shape, order="F" if in_fortran_order else "C")
+    return npy_array(archive.read(member), repr(member.filename))
 
 
 def _header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

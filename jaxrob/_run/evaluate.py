@@ -13,6 +13,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
+from jaxrob._engine.cost import Cost
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._run.prepare import checked_arguments, prepare_run
 from jaxrob._score import Score
@@ -84,7 +85,8 @@ def evaluate(
       journal: a file. Every block of answers is written to it as soon as it is known,
         and a rerun on the same classifier, data and key reads the answers from there
         (see `jaxrob.assess`).
-      progress: whether a progress bar is shown.
+      progress: whether a progress bar is shown, and a line on standard error says how
+        long the run takes, if that is over ten seconds.
 
     Returns:
       A `Curve`, or a `ReducedCurve` if `reduced`, with the levels as given; with a
@@ -108,6 +110,14 @@ def evaluate(
     levels = checked_array("levels", levels, "L").astype(np.float64)
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:
+        run.execution.bar.expect(_cost(dataset, len(canonical)))
         frontiers = [Frontier(run.alterations[0], canonical)]
         (curve,) = evaluate_queue(run.execution, run.dataset, frontiers)
     return select(curve, inverse, levels)
+
+
+def _cost(dataset: Dataset | BatchedDataset, num_levels: int) -> Cost | None:
+    if not isinstance(dataset, Dataset):
+        return None
+    passes = len(dataset) * num_levels
+    return Cost(passes, passes, "fewer levels, or fewer images (dataset[:500])")

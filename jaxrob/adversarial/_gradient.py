@@ -9,11 +9,18 @@ import numpy as np
 from jax.sharding import Mesh
 from optax import projections
 
-from jaxrob._arguments.checks import check_choice, checked_integer, checked_number
+from jaxrob._arguments.checks import (
+    check_choice,
+    checked_flag,
+    checked_integer,
+    checked_number,
+)
 from jaxrob._classifier import Classifier
 from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.rows import taken
+from jaxrob._engine.cost import Cost
+from jaxrob._engine.execution import progress_bar
 from jaxrob._pixels import warn_beyond_pixels
 from jaxrob.adversarial._attack import Attack
 from jaxrob.adversarial._blocks import by_image
@@ -30,6 +37,7 @@ NORMS = ("linf", "l2")
 # The largest radius and step: beyond, float32 would overflow.
 _LARGEST = 2.0**30
 _LIVE_IMAGES = 8
+_CHEAPER = "fewer images, or fewer steps="
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
 
@@ -46,6 +54,7 @@ def pgd(
     key: jax.Array | None = None,
     batch_size: int | None = None,
     mesh: Mesh | None = None,
+    progress: bool = False,
 ) -> Attack:
     """Finds adversarial examples within a ball around each image, by gradient ascent.
 
@@ -79,6 +88,7 @@ def pgd(
       key: a random key, needed if the classifier is stochastic.
       batch_size: images attacked at a time, see `lbfgs`.
       mesh: the devices, see `lbfgs`.
+      progress: see `lbfgs`.
 
     Returns:
       An `Attack` of targets -1. Images that are classified wrongly as they are were
@@ -98,6 +108,7 @@ def pgd(
         step_size = 2.5 * epsilon / steps
     step_size = checked_number("step_size", step_size, above=0, at_most=_LARGEST)
     check_choice("norm", norm, NORMS)
+    checked_flag("progress", progress)
     warn_beyond_pixels(epsilon, norm)
     problem = make_problem(
         classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES
@@ -121,8 +132,15 @@ def pgd(
         return state.best, state.vanished
 
     attacked = np.flatnonzero(problem.correct)
-    for index, found in in_blocks(step, take, attacked, problem.rows, over):
-        candidates[index], vanished[index] = found
+    blocks = in_blocks(step, take, attacked, problem.rows, over)
+    # A gradient counts as three passes; the last points are only classified.
+    each = 3 * steps + 1
+    cost = Cost(each * len(attacked), each * len(attacked), _CHEAPER)
+    with progress_bar("PGD", progress, "pass", cost.most) as bar:
+        bar.expect(cost)
+        for index, found in blocks:
+            candidates[index], vanished[index] = found
+            bar.update(each * len(index))
     targets = np.full(len(candidates), UNTARGETED)
     return warned(problem, make_attack(problem, candidates, targets, vanished))
 
@@ -137,6 +155,7 @@ def fgsm(
     key: jax.Array | None = None,
     batch_size: int | None = None,
     mesh: Mesh | None = None,
+    progress: bool = False,
 ) -> Attack:
     """Finds adversarial examples fast, by one step of `pgd` to the ball's surface.
 
@@ -152,6 +171,7 @@ def fgsm(
       key: a random key, needed if the classifier is stochastic.
       batch_size: images attacked at a time, see `lbfgs`.
       mesh: the devices, see `lbfgs`.
+      progress: see `lbfgs`.
 
     Returns:
       An `Attack` of targets -1, as `pgd` does.
@@ -174,6 +194,7 @@ def fgsm(
         key=key,
         batch_size=batch_size,
         mesh=mesh,
+        progress=progress,
     )
 
 

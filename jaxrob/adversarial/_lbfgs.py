@@ -8,7 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._arguments.checks import check_choice, checked_array, checked_number
+from jaxrob._arguments.checks import (
+    check_choice,
+    checked_array,
+    checked_flag,
+    checked_number,
+)
 from jaxrob._classifier import Classifier
 from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.call import Call, shapes_of
@@ -16,6 +21,8 @@ from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import ImageMesh, platform, sharded
 from jaxrob._devices.rows import filled, taken
+from jaxrob._engine.cost import Bar, Cost
+from jaxrob._engine.execution import progress_bar
 from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._blocks import by_image
 from jaxrob.adversarial._problem import Problem, make_attack, make_problem, warned
@@ -33,6 +40,11 @@ from jaxrob.adversarial._search import (
 _TARGETS = ("runner-up", "all")
 #: Copies of an image: steps and gradients remembered, and the rest of a search's state.
 LIVE_IMAGES = 2 * MEMORY + 12
+# Passes of the network for an image and a target, a gradient counted as three: at
+# least, usually and at most, about (digits: 16 gradients by an MLP, 24 by a CNN).
+_GRADIENT = 3
+_PASSES = (30, 70, 400)
+_CHEAPER = "fewer images, or jaxrob.adversarial.pgd with few steps="
 _HALVINGS = 8  # of the line from what is found to the image
 # Evaluations dispatched before the host asks which searches are over.
 _CHECK_EVERY = 8
@@ -53,6 +65,7 @@ def lbfgs(
     key: jax.Array | None = None,
     batch_size: int | None = None,
     mesh: Mesh | None = None,
+    progress: bool = False,
 ) -> Attack:
     """Finds adversarial examples close to the images, by box-constrained L-BFGS.
 
@@ -106,6 +119,8 @@ def lbfgs(
         memory elsewhere. Rounded up to a multiple of the devices.
       mesh: devices over which the images are split, along all of its axes; by default
         all devices of this process. For sharded variables see `jaxrob.evaluate`.
+      progress: whether a progress bar is shown, and a line on standard error says how
+        long the attack takes, if that is over ten seconds.
 
     Returns:
       An `Attack`. Images that are classified wrongly as they are were not attacked.
@@ -127,30 +142,36 @@ def lbfgs(
         check_choice("targets", targets, _TARGETS)
     else:
         targets = checked_array("targets", targets, "N", "integers", at_least=0)
+    checked_flag("progress", progress)
     problem = make_problem(
         classifier, images, labels, key, batch_size, mesh, LIVE_IMAGES
     )
-    num_classes = problem.num_classes
+    targeted = _targeted(problem, targets)
+    number = len(targeted) * int(problem.correct.sum())
+    fewest, usual, most = (number * each for each in _PASSES)
+    with progress_bar("L-BFGS", progress, "pass", usual) as bar:
+        bar.expect(Cost(fewest, most, _CHEAPER, usual))
+        found = [_attack(problem, one, target_confidence, bar) for one in targeted]
+    return warned(problem, most_adversarial(found))
+
+
+def _targeted(problem: Problem, targets: Any) -> list[np.ndarray]:
+    """Returns the classes aimed at, `[N]`, in each of some attacks."""
     if not isinstance(targets, str):
-        target = _checked_targets(targets, problem)
-        return warned(problem, _attack(problem, target, target_confidence))
+        return [_checked_targets(targets, problem)]
     if targets == "runner-up":
-        found = _attack(problem, problem.runner_up, target_confidence)
-        return warned(problem, found)
-    found = most_adversarial(
-        [
-            _attack(problem, (problem.labels + other) % num_classes, target_confidence)
-            for other in range(1, num_classes)
-        ]
-    )
-    return warned(problem, found)
+        return [problem.runner_up]
+    number = problem.num_classes
+    return [(problem.labels + other) % number for other in range(1, number)]
 
 
-def _attack(problem: Problem, target: np.ndarray, target_confidence: float) -> Attack:
+def _attack(
+    problem: Problem, target: np.ndarray, target_confidence: float, bar: Bar
+) -> Attack:
     mesh = problem.mesh
     shared = problem.classifier, np.float32(target_confidence)
     found, vanished = problem.images.copy(), np.zeros(len(problem.images), bool)
-    for index, best, lost in _closest_found(problem, target, shared):
+    for index, best, lost in _closest_found(problem, target, shared, bar):
         found[index], vanished[index] = best, lost
 
     def take(index: np.ndarray) -> tuple[Any, ...]:
@@ -172,7 +193,7 @@ def _attack(problem: Problem, target: np.ndarray, target_confidence: float) -> A
 
 
 def _closest_found(
-    problem: Problem, target: np.ndarray, shared: Shared
+    problem: Problem, target: np.ndarray, shared: Shared, bar: Bar
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The closest points found for the images attacked.
 
@@ -197,6 +218,7 @@ def _closest_found(
         for _ in range(check_every):
             searches = _advance(shared, searches, *block, mesh=mesh).run()
         done = active & fetch(searches.done)
+        bar.update(_GRADIENT * check_every * int(active.sum()))
         if not done.any():
             continue
         best, vanished = fetch((searches.best, searches.vanished))

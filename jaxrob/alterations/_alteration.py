@@ -264,5 +264,6 @@ def check_colours(name: str, image: jax.Array) -> None:
     if image.shape[-1] != 3:
         raise ValueError(
             f"{name}: image must have three channels, red, green and blue, because "
-            f"{name} is about colours; got {image.shape[-1]}"
+            f"{name} is about colours; got {image.shape[-1]}. Leave it out for such "
+            "images"
         )

@@ -73,6 +73,12 @@ def _representative(levels: np.ndarray) -> np.ndarray:
 
 def _transform(image: jax.Array) -> tuple[jax.Array, JpegCoefficients]:
     check_image("jpeg_compression", image)
+    if image.shape[-1] not in (1, 3):
+        raise ValueError(
+            "jpeg_compression: image must be grey or of red, green and blue, which is "
+            f"all that JPEG stores; got {image.shape[-1]} channels. Leave it out for "
+            "such images"
+        )
     image = in_float32(image)
     return image, jpeg_coefficients(image)
 

@@ -12,6 +12,7 @@ from jaxrob.data._image_folder import image_folder
 from jaxrob.data._load import NAMES, load
 from jaxrob.data._mnist import mnist
 from jaxrob.data._npz import npz
+from jaxrob.data._slices import slices
 from jaxrob.data._tar_shards import tar_shards
 
 __all__ = (
@@ -23,5 +24,6 @@ __all__ = (
     "load",
     "mnist",
     "npz",
+    "slices",
     "tar_shards",
 )

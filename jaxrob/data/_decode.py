@@ -1,4 +1,4 @@
-"""PNG and JPEG files as arrays."""
+"""Files of pictures as arrays."""
 
 import contextlib
 import io
@@ -9,12 +9,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._stored_images import Unreadable
+from jaxrob.data import _dicom, _nifti
+from jaxrob.data._npy import MAGIC, open_npy
 from jaxrob.data._oddities import Oddities
-from jaxrob.data._orientation import hide_exif, orientation
+from jaxrob.data._orientation import hide_exif, hide_orientation, orientation
+from jaxrob.data._png16 import has_16_bits, open_png16
 from jaxrob.data._require import require
+from jaxrob.data._samples import in_channels, laid_on, resized, turned
+from jaxrob.data._source import MAX_PIXELS, Source
+from jaxrob.data._tiff import is_for_pillow, open_tiff
+from jaxrob.data._tiff_tags import ORIENTATION, Tags, is_tiff, read_tags
+from jaxrob.data._webp import check_webp
 
-SUFFIXES = (".png", ".jpg", ".jpeg")
-_FORMATS = ("PNG", "JPEG")
+SUFFIXES = (
+    *(".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".npy"),
+    *(*_dicom.SUFFIXES, *_nifti.SUFFIXES),
+)
+# Those of Pillow, which the contents decide.
+_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
+# Whose further pictures are frames of an animation.
+_ANIMATED = ("PNG", "WEBP")
 # Pillow's transpose that puts an image of each EXIF orientation upright.
 _UPRIGHT = {
     2: "FLIP_LEFT_RIGHT",
@@ -31,28 +45,25 @@ _TRANSPOSED = (5, 6, 7, 8)
 _FEW_PIXELS = 8
 # PNG chunks that may hold an orientation.
 _PNG_ORIENTATION_CHUNKS = (b"eXIf", b"iTXt", b"tEXt", b"zTXt")
-# The byte of a PNG that holds the bits per channel.
-_PNG_BIT_DEPTH_OFFSET = 24
 _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"
 # Deflate's greatest ratio times the eight pixels in a byte of a black-and-white PNG;
 # JPEG stays far below.
 _MAX_PIXELS_PER_BYTE = 1032 * 8
-# The largest number of pixels of one image, and of all images decoded at the same time:
-# about 13,000 x 13,000. It is also Pillow's limit, which programs often switch off.
-MAX_PIXELS = 178_956_970
 
 
 class Expected(NamedTuple):
-    """The size that an image must have.
+    """What all pictures of a data set must have.
 
     Attributes:
-      height: in pixels.
-      width: in pixels.
-      why: the end of the message, after the size found.
+      size: height and width in pixels, upright; None if any will do.
+      channels: of the decoded picture.
+      dtype: of the decoded picture, uint8 or float32.
+      why: the end of the message, after what was found.
     """
 
-    height: int
-    width: int
+    size: tuple[int, int] | None
+    channels: int
+    dtype: np.dtype
     why: str
 
 
@@ -66,6 +77,9 @@ class Fit(NamedTuple):
       orientation: "exif" first puts the image upright by its EXIF; "stored" does not.
       dct_scaling: whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size, the least
         that is no smaller than what it is resized to.
+      background: the colour on which transparent pictures are laid, RGB, or None.
+      value_range: the stored values that become 0 and 1; None for what the file says.
+      slice_at: the axis and the index of the picture in a volume, or None.
     """
 
     resize: tuple[int, int] | int | None = None
@@ -73,18 +87,9 @@ class Fit(NamedTuple):
     interpolation: str = "bicubic"
     orientation: str = "exif"
     dct_scaling: bool = False
-
-
-def image_size(data: bytes, name: str, fit: Fit) -> tuple[int, int]:
-    """Returns height and width of a PNG or JPEG, upright, before resizing.
-
-    Raises:
-      ValueError: as `decode_image`.
-      ImportError: if Pillow is missing.
-    """
-    with _open(data, name) as image, _PIXEL_BUDGET.reserve(image), _readable(name):
-        width, height = _turned(image.size, _orientation(image, data, fit))
-        return height, width
+    background: tuple[int, int, int] | None = None
+    value_range: tuple[float, float] | None = None
+    slice_at: tuple[int, int] | None = None
 
 
 def decode_image(
@@ -94,46 +99,96 @@ def decode_image(
     grey: bool = False,
     expected: Expected | None = None,
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes one PNG or JPEG.
+    """Decodes one picture.
 
-    It reads the first frame of an animation, blends transparent images with white, cuts
-    16 bits a channel to the upper 8, and converts palettes and CMYK to RGB.
+    It reads the first frame of an animation, and converts palettes and CMYK to RGB.
 
     Args:
       data: the file's bytes.
-      name: the file's name, for error messages.
-      fit: how to turn, resize and crop the image.
+      name: the file's name, for error messages and the kind of file.
+      fit: how to turn, resize and crop the image, and to read its values.
       grey: whether to return luma (ITU-R 601-2) instead of RGB.
-      expected: the size that the image must have, upright, or None.
+      expected: what the picture must have, or None.
 
     Returns:
-      uint8 `[H, W, 3]`, or `[H, W, 1]` if `grey`; and the image's oddities.
+      `[H, W, 3]`, `[H, W, 1]` if `grey`, or all channels `[H, W, C]` of a picture that
+      has not 1 or 3: uint8, or float32 in [0, 1] if its file has more than 8 bits; and
+      the image's oddities.
 
     Raises:
-      ValueError: if the file is not a whole, undamaged PNG or JPEG, claims more pixels
-        than its bytes can hold or than `MAX_PIXELS`, has another size than expected, or
-        is smaller than the crop.
+      ValueError: if the file is not a whole, undamaged picture, claims more pixels than
+        its bytes can hold or than `MAX_PIXELS`, is not what was expected, is smaller
+        than the crop, or is transparent without a background.
         Nothing is decoded before the header is checked.
-      ImportError: if Pillow is missing.
+      ImportError: if the package that reads it is missing.
     """
+    with readable(name):
+        source = _source(data, name, fit)
+    if source is None:
+        array, odd = _of_bytes(data, name, fit, grey, expected)
+    else:
+        array, odd = _of_samples(source, name, fit, grey, expected)
+    if expected is not None:
+        _check_kind(array, name, expected)
+    return array, odd
+
+
+def _source(data: bytes, name: str, fit: Fit) -> Source | None:
+    """Returns a picture that Pillow would not read whole; None if it would."""
+    lower = name.lower()
+    if lower.endswith(_dicom.SUFFIXES):
+        return _dicom.open_dicom(data, fit.slice_at, fit.value_range)
+    if lower.endswith(_nifti.SUFFIXES):
+        return _nifti.open_nifti(data, fit.slice_at, fit.value_range)
+    if data.startswith(MAGIC):
+        return open_npy(data, fit.value_range)
+    if is_tiff(data):
+        tags = read_tags(data)
+        if not is_for_pillow(tags, data):
+            stored = _tiff_orientation(tags, fit)
+            return open_tiff(tags, data, stored, fit.value_range)
+    elif has_16_bits(data):
+        image = _open(data, name)
+        _verify(data)
+        stored = _orientation(image, data, fit)
+        return open_png16(
+            data, image, lambda: _open(data, name), stored, fit.value_range
+        )
+    if fit.value_range is not None:
+        raise ValueError(
+            f"its values have 8 bits, of which 0 and 255 are the ends; value_range="
+            f"{fit.value_range} is for pictures of more. Read the two apart"
+        )
+    return None
+
+
+def _of_bytes(
+    data: bytes, name: str, fit: Fit, grey: bool, expected: Expected | None
+) -> tuple[np.ndarray, Oddities]:
+    """Decodes a picture of 8 bits a channel by Pillow."""
     pil = require("PIL.Image", "reading images")
-    with _open(data, name) as image, _PIXEL_BUDGET.reserve(image):
-        with _readable(name):
-            is_png = image.format == "PNG"
-            if is_png:
-                _verify(pil, data)
-            stored = _orientation(image, data, fit)
+    with readable(name):
+        tags = read_tags(data) if is_tiff(data) else None
+        opened = _open(data if tags is None else hide_orientation(data, tags), name)
+    with opened as image, _PIXEL_BUDGET.reserve(image.size[0] * image.size[1]):
+        with readable(name):
+            if image.format == "PNG":
+                _verify(data)
+            if tags is None:
+                stored = _orientation(image, data, fit)
+            else:
+                stored = _tiff_orientation(tags, fit)
         width, height = _turned(image.size, stored)
-        if expected is not None and (height, width) != expected[:2]:
-            raise ValueError(f"{name}: {height}x{width} pixels, {expected.why}")
-        with _readable(name):
+        _check_size((height, width), name, expected)
+        with readable(name):
             wanted = _resized_size((width, height), fit)
             shown = None
             if fit.dct_scaling:
                 shown = _scale(image, _turned(wanted, stored))
             is_cmyk, is_animated = image.mode == "CMYK", _is_animated(image)
-            is_deep = is_png and data[_PNG_BIT_DEPTH_OFFSET] == 16
-            image, is_transparent, brightest = _to_rgb(pil, image, is_deep)
+            image, is_clear = _to_rgb(pil, image, fit.background)
+            if is_clear and fit.background is None:
+                raise _Transparent
             method = getattr(pil.Resampling, fit.interpolation.upper())
             if shown is not None:
                 image = image.resize(_turned(wanted, stored), method, box=shown)
@@ -148,9 +203,67 @@ def decode_image(
             if box != (0, 0, *image.size):
                 image = image.crop(box)
             array = np.array(image)
-    is_tiny = min(width, height) < _FEW_PIXELS and min(wanted) > min(width, height)
-    odd = Oddities(stored, is_transparent, brightest, is_cmyk, is_animated, is_tiny)
+    is_animated |= tags is not None and tags.is_first_of_many
+    odd = Oddities(
+        stored, None, is_cmyk, is_animated, _is_tiny((width, height), wanted)
+    )
     return array[..., np.newaxis] if grey else array, odd
+
+
+def _of_samples(
+    source: Source, name: str, fit: Fit, grey: bool, expected: Expected | None
+) -> tuple[np.ndarray, Oddities]:
+    """Decodes a picture whose samples are an array."""
+    stored = source.orientation
+    width, height = _turned((source.width, source.height), stored)
+    _check_size((height, width), name, expected)
+    with _PIXEL_BUDGET.reserve(source.num_values), readable(name):
+        wanted = _resized_size((width, height), fit)
+        box = _kept(wanted, fit)
+        samples = source.samples()
+        values = laid_on(samples, fit.background)
+        if values is None:
+            raise _Transparent
+        values = in_channels(turned(values, stored), grey)
+        values = resized(values, wanted, fit.interpolation)
+        values = values[box[1] : box[3], box[0] : box[2]]
+        if values.shape[-1] == 1 and not grey:
+            values = values.repeat(3, axis=-1)
+    odd = Oddities(
+        stored,
+        samples.brightest,
+        is_animated=source.is_first_of_many,
+        is_tiny=_is_tiny((width, height), wanted),
+    )
+    return np.ascontiguousarray(values), odd
+
+
+def _is_tiny(size: tuple[int, int], wanted: tuple[int, int]) -> bool:
+    return min(size) < _FEW_PIXELS and min(wanted) > min(size)
+
+
+def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> None:
+    if expected is not None and expected.size not in (None, size):
+        raise ValueError(f"{name}: {size[0]}x{size[1]} pixels, {expected.why}")
+
+
+def _check_kind(array: np.ndarray, name: str, expected: Expected) -> None:
+    """Rejects a picture of other channels or values than the others."""
+    found = array.shape[-1], array.dtype
+    if found != (expected.channels, expected.dtype):
+        which = "8 bits" if array.dtype == np.uint8 else "more than 8 bits"
+        raise ValueError(
+            f"{name}: {found[0]} channels of {which} (read as {found[1]}), "
+            f"{expected.why}: others are read as {expected.channels} channels of "
+            f"{expected.dtype}. Store all pictures alike, or read them apart"
+        )
+
+
+def _tiff_orientation(tags: Tags, fit: Fit) -> int | None:
+    if fit.orientation == "stored":
+        return 1
+    found = tags.number(ORIENTATION, 1)
+    return found if 1 <= found <= 8 else None
 
 
 def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
@@ -199,7 +312,7 @@ def _scale(
       The part of the reduced image that shows the picture: its last row and column may
       reach beyond. None if the size is not reduced.
     """
-    if image.format == "PNG":
+    if image.format != "JPEG":
         return None
     size = image.size
     found = image.draft(None, wanted)
@@ -208,7 +321,7 @@ def _scale(
 
 def _is_animated(image: Any) -> bool:
     # A JPEG with further pictures holds other forms of the first, such as its depth.
-    return image.format == "PNG" and getattr(image, "is_animated", False)
+    return image.format in _ANIMATED and getattr(image, "is_animated", False)
 
 
 def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
@@ -223,11 +336,12 @@ def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
     return left, top, left + kept_width, top + kept_height
 
 
-def _verify(pil: Any, data: bytes) -> None:
+def _verify(data: bytes) -> None:
     # Decoding does not read a PNG's checksums and end. `verify` does, but the image is
     # unusable afterwards.
     if _PNG_END not in data:
         raise ValueError("truncated: it has no end chunk")
+    pil = require("PIL.Image", "reading images")
     with pil.open(io.BytesIO(data), formats=_FORMATS) as twin:
         twin.verify()
 
@@ -235,8 +349,9 @@ def _verify(pil: Any, data: bytes) -> None:
 def _open(data: bytes, name: str) -> Any:
     """Opens an image; only its header is read, and checked."""
     pil = require("PIL.Image", "reading images")
-    with _readable(name):
+    with readable(name):
         data, exif = hide_exif(data)
+        check_webp(data)
         image = pil.open(io.BytesIO(data), formats=_FORMATS)
         if exif:
             image.info["exif"] = exif
@@ -251,17 +366,28 @@ def _open(data: bytes, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _readable(name: str) -> Iterator[None]:
+def readable(name: str) -> Iterator[None]:
     """Turns every exception inside into one that names the file."""
     try:
         yield
+    except (ImportError, Unreadable):
+        raise
+    except _Transparent as error:
+        raise ValueError(
+            f"{name}: transparent in places, and what shows there is unknown: pass "
+            'background="white", or the colour on which the network saw such pictures'
+        ) from error
     except Exception as error:
         # Hostile files raise errors of all kinds in decoders: SyntaxError,
         # struct.error, IndexError, DecompressionBombError and more.
         reason = str(error) or type(error).__name__
         if "<_io.BytesIO" in reason:  # Pillow names its input by the address.
-            reason = "its contents are those of neither"
-        raise Unreadable(f"{name}: not a readable PNG or JPEG: {reason}") from error
+            reason = "its contents are those of no format that is read"
+        raise Unreadable(f"{name}: not a readable picture: {reason}") from error
+
+
+class _Transparent(Exception):
+    """A transparent picture without a background: not unreadable, but undecided."""
 
 
 class _PixelBudget:
@@ -273,9 +399,8 @@ class _PixelBudget:
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def reserve(self, image: Any) -> Iterator[None]:
-        """Waits until an image's number of pixels is free, and reserves it."""
-        pixels = image.size[0] * image.size[1]
+    def reserve(self, pixels: int) -> Iterator[None]:
+        """Waits until a number of pixels, at most all, is free, and reserves it."""
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)
             self._free -= pixels
@@ -290,34 +415,19 @@ class _PixelBudget:
 _PIXEL_BUDGET = _PixelBudget()
 
 
-def _to_rgb(pil: Any, image: Any, is_deep: bool) -> tuple[Any, bool, int | None]:
-    """Converts an image to RGB.
-
-    Pillow returns only the upper 8 bits of images with 16 bits and several channels.
-
-    Returns:
-      The image, whether it was transparent, and its largest 16-bit value or None.
-    """
-    is_transparent, brightest = False, None
-    if image.mode.startswith("I"):
-        values = np.asarray(image)
-        brightest = int(values.max())
-        if (clear := image.info.get("transparency")) is not None:
-            is_transparent = bool((values == clear).any())
-            values = np.where(values == clear, 2**16 - 1, values)
-        # Pillow's own conversion clips 16 bits at 255.
-        image = pil.fromarray((values >> 8).astype(np.uint8)).convert("RGB")
-        return image, is_transparent, brightest
-    if is_deep:
-        upper = max(most for _, most in image.convert("RGB").getextrema())
-        brightest = (upper << 8) + 255 if upper else 0
+def _to_rgb(
+    pil: Any, image: Any, background: tuple[int, int, int] | None
+) -> tuple[Any, bool]:
+    """Converts to RGB, on a background, and says whether the image was transparent."""
+    is_transparent = False
     if image.has_transparency_data:
         image = image.convert("RGBA")
         is_transparent = image.getchannel("A").getextrema()[0] < 255
-        white = pil.new("RGBA", image.size, "white")
-        image = pil.alpha_composite(white, image)
+        if background is not None:
+            below = pil.new("RGBA", image.size, background)
+            image = pil.alpha_composite(below, image)
     if image.mode == "RGB":
         image.load()  # `convert` would copy it.
     else:
         image = image.convert("RGB")
-    return image, is_transparent, brightest
+    return image, is_transparent

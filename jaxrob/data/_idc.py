@@ -14,7 +14,7 @@ from jaxrob.data._files import read_file
 from jaxrob.data._oddities import Oddities, warn_of
 
 _NAME = re.compile(r".*_class([01])\.png", re.IGNORECASE | re.DOTALL)
-_SIZE = Expected(50, 50, "expected 50x50")
+_PATCH = Expected((50, 50), 3, np.dtype(np.uint8), "expected 50x50")
 
 
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
@@ -71,4 +71,4 @@ def _label(path: pathlib.Path) -> int:
 
 
 def _read(path: pathlib.Path) -> tuple[np.ndarray, Oddities]:
-    return decode_image(read_file(path), str(path), expected=_SIZE)
+    return decode_image(read_file(path), str(path), expected=_PATCH)

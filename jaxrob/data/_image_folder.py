@@ -11,15 +11,14 @@ from jaxrob.data._classes import checked_class_names, numbered, read_labels
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._files import read_file
 from jaxrob.data._pictures import Pictures, as_dataset
-from jaxrob.data._preparation import MAX_BYTES, checked_preparation
-from jaxrob.data._tar import Member, is_hidden, read_member, read_tar
+from jaxrob.data._preparation import MAX_BYTES, Asked, checked_preparation
+from jaxrob.data._system_files import is_of_system
+from jaxrob.data._tar import Member, read_member, read_tar
 
 _Parts = tuple[str, ...]
 # The value of `labels` for class folders.
 FOLDERS = "folders"
-# What systems leave in folders beside hidden files.
-_SYSTEM_FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini")
-_SYSTEM_FOLDERS = ("__MACOSX",)
+_ENDINGS = ", ".join(SUFFIXES)
 # A file outside an archive.
 _ON_DISK = Member(0, 0)
 
@@ -38,6 +37,9 @@ def image_folder(
     dct_scaling: bool = False,
     unreadable: str = "error",
     max_bytes: int = MAX_BYTES,
+    background: str | None = None,
+    value_range: tuple[float, float] | None = None,
+    slice_at: tuple[int, int] | None = None,
 ) -> Dataset:
     """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
 
@@ -52,7 +54,7 @@ def image_folder(
     Classes are numbered in the order of their sorted names; images are ordered by class
     and file name. The class folders may lie inside enclosing folders, if these hold no
     other image. Files beside the class folders are ignored. Hidden files and folders,
-    Thumbs.db, desktop.ini and __MACOSX are skipped, and counted in the provenance.
+    Thumbs.db, desktop.ini and __MACOSX are skipped, and named in the provenance.
 
     Images that take at most `max_bytes` together are decoded now. More are decoded when
     they are needed, in every round of a search, on all cores, a little ahead of the
@@ -62,12 +64,20 @@ def image_folder(
     names and bytes, the preparation, and the version of Pillow. A file that changes
     during a run is an error.
 
-    Only the first frame of an animation is read. Images with an EXIF orientation, such
-    as those of phones, are put upright, transparent images are blended with white, and
-    CMYK is converted without a colour profile: not all loaders used in training do so.
-    A `jaxrob.RobustnessWarning` counts these images, images of 16 bits a channel that
-    use only 12 or 14, and enlarged images of fewer than 8 pixels a side: when they are
-    decoded, so of more than `max_bytes` at the end of a run.
+    The contents decide which of PNG, JPEG, TIFF, WebP and BMP a file is; `.npy` files
+    hold an array `[H, W]` or `[H, W, C]`, `.dcm` and `.nii(.gz)` files are read by
+    pydicom and nibabel (`pip install "jaxrob[medical]"`). Pictures of more than 8 bits
+    a value become float32 in [0, 1] and are never reduced to 8: PNG, TIFF and arrays of
+    16 bits, floating ones, DICOM and NIfTI. All pictures must be of one kind. Pictures
+    of another number of channels than 1, 3, or 4 with transparency keep them all, as
+    multispectral ones do.
+
+    Only the first frame or page is read. Images with an EXIF orientation, such as those
+    of phones, are put upright, and CMYK is converted without a colour profile: not all
+    loaders used in training do so. A `jaxrob.RobustnessWarning` counts these images,
+    images of 16 bits a channel that use only 12 or 14, and enlarged images of fewer
+    than 8 pixels a side: when they are decoded, so of more than `max_bytes` at the end
+    of a run.
 
     Args:
       path: a folder, or a tar archive, whose images are read where they stand in it; or
@@ -102,33 +112,43 @@ def image_folder(
       max_bytes: the largest size of all decoded images together at which they are kept
         in memory, by default 1 GiB. The images of a tar.gz archive, undecoded, have the
         same limit.
+      background: the colour on which transparent pictures are laid: a name or number
+        such as "white" or "#ff8800". Without it they are rejected, because their files
+        do not say what shows there; opaque ones need none.
+      value_range: the stored values that become 0 and 1, for pictures of more than 8
+        bits: (0, 4095) for 12 bits in 16. By default what the file says: all its bits,
+        or the largest value in the tags of a TIFF; of floating numbers [0, 1], or the
+        range in these tags. A value outside is an error. A DICOM file says it by its
+        window, NIfTI by cal_min and cal_max; there the values are those after rescaling
+        (RescaleSlope, scl_slope), and values beyond become 0 or 1.
+      slice_at: (axis, index) of the picture in each volume: of a NIfTI file, or (0,
+        index) of the frames of a DICOM file. `slices` reads all of one file.
 
     Returns:
-      uint8 images `[N, H, W, 3]`, or `[N, H, W, 1]` if `grey`; the class folders'
-      names as `class_names`.
+      Images `[N, H, W, 3]`, or `[N, H, W, 1]` if `grey`, or with the channels of
+      multispectral pictures; uint8, or float32 in [0, 1] for pictures of more than 8
+      bits; the class folders' names as `class_names`.
 
     Raises:
       FileNotFoundError: if there is nothing at `path`.
       ValueError: if there is no image; an image is damaged, claims more pixels than its
         bytes can hold or than about 13,000 x 13,000 (those beyond `max_bytes` when they
         are read), lies outside a class folder, or differs in size from the first while
-        `size` is None; a class folder holds no image, or files other than PNG and JPEG;
+        `size` is None; a class folder holds no image, or files of other endings; an
+        image is of another kind than the first, is transparent without `background`,
+        has values outside
+        their range, or a window that is missing or invalid;
         a class is not in `class_names`; a row of the file of labels names no image, or
         repeats one; no image is readable; or the archive is damaged, holds links, or
         unpacks to more than `max_bytes`, or 256 MiB and 100 times its size. The message
         names the file.
-      ImportError: if Pillow is missing.
+      ImportError: if the package that reads a picture is missing.
     """
     preparation = checked_preparation(
-        size,
-        grey,
-        resize,
-        crop,
-        interpolation,
-        orientation,
-        dct_scaling,
-        unreadable,
-        max_bytes,
+        Asked(
+            *(size, grey, resize, crop, interpolation, orientation, dct_scaling),
+            *(unreadable, max_bytes, background, value_range, slice_at),
+        )
     )
     if labels is not None and not (isinstance(labels, str) and labels == FOLDERS):
         labels = checked_path("labels", labels)
@@ -153,7 +173,7 @@ def image_folder(
         ["/".join(parts) for parts in order],
         _contents(path, [found.images[parts] for parts in order], order),
         lambda index: _name(path, order[index]),
-        found.num_skipped,
+        found.skipped,
     )
     return as_dataset(pictures, numbers, names, preparation)
 
@@ -164,12 +184,12 @@ class _Found(NamedTuple):
     Attributes:
       images: where each is, by the parts of its path.
       folders: the class folders' names, if they are used.
-      num_skipped: the number of hidden and system files.
+      skipped: the names of hidden and system files.
     """
 
     images: dict[_Parts, Member]
     folders: tuple[str, ...]
-    num_skipped: int
+    skipped: list[str]
 
 
 def _contents(
@@ -188,10 +208,10 @@ def _collected(
 ) -> _Found:
     """Finds the images, and checks their places if classes are folders."""
     images: dict[_Parts, Member] = {}
-    others, folders, num_skipped = [], [], 0
+    others, folders, skipped = [], [], []
     for parts, member in entries:
-        if _is_of_system(parts):
-            num_skipped += 1
+        if is_of_system(parts):
+            skipped.append("/".join(parts))
         elif member is None:
             folders.append(parts)
         elif not _is_image(parts[-1]):
@@ -201,11 +221,11 @@ def _collected(
         else:
             images[parts] = member
     if not in_folders and not images:
-        raise ValueError(f"{path}: no PNG or JPEG in it")
+        raise ValueError(f"{path}: no picture in it ({_ENDINGS})")
     names = ()
     if in_folders:
         names = _class_names(path, sorted(images), others, folders)
-    return _Found(images, names, num_skipped)
+    return _Found(images, names, skipped)
 
 
 def _in_archive(
@@ -228,13 +248,6 @@ def _is_image(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-def _is_of_system(parts: _Parts) -> bool:
-    """Whether a system keeps a file for itself: hidden, or by its name."""
-    if is_hidden(parts) or any(part in _SYSTEM_FOLDERS for part in parts):
-        return True
-    return bool(parts) and parts[-1].lower() in _SYSTEM_FILES
-
-
 def _class_names(
     path: pathlib.Path,
     images: list[_Parts],
@@ -243,7 +256,9 @@ def _class_names(
 ) -> tuple[str, ...]:
     """Checks that all images lie in sibling folders; returns these folders' names."""
     if not images:
-        raise ValueError(f"{path}: no PNG or JPEG in it; expected class folders")
+        raise ValueError(
+            f"{path}: no picture in it ({_ENDINGS}); expected class folders"
+        )
     for parts in images:
         if len(parts) < 2:
             raise ValueError(
@@ -261,9 +276,8 @@ def _class_names(
     for parts in others:
         if parts[:depth] == root and len(parts) >= depth + 2:
             raise ValueError(
-                f"{_name(path, parts)}: neither PNG nor JPEG by its name, in a class "
-                f"folder; allowed endings are {', '.join(SUFFIXES)}. Convert it, or "
-                "move it away"
+                f"{_name(path, parts)}: no picture by its name, in a class folder; "
+                f"allowed endings are {_ENDINGS}. Convert it, or move it away"
             )
     names = {parts[-2] for parts in images}
     for parts in folders:
@@ -287,7 +301,7 @@ def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, Member | None]]:
         parts = pathlib.Path(folder).relative_to(path).parts
         for name in folders:
             yield (*parts, name), None
-        folders[:] = (name for name in folders if not _is_of_system((name,)))
+        folders[:] = (name for name in folders if not is_of_system((name,)))
         for name in sorted(files):
             yield (*parts, name), _ON_DISK
 

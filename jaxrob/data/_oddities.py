@@ -18,15 +18,14 @@ class Oddities(NamedTuple):
     Attributes:
       orientation: the EXIF orientation, 1 to 8; None if it is damaged; 1, upright, also
         if the orientation is ignored.
-      is_transparent: whether any pixel is transparent.
-      brightest: the largest value of an image of 16 bits a channel; otherwise None.
+      brightest: the largest value of an image of 16 bits a channel, if nothing says how
+        many of them it uses; otherwise None.
       is_cmyk: whether its colours are those of a printer.
-      is_animated: whether it has further frames, which are not read.
+      is_animated: whether it has further frames or pages, which are not read.
       is_tiny: whether it has so few pixels that its enlargement shows nothing.
     """
 
     orientation: int | None = 1
-    is_transparent: bool = False
     brightest: int | None = None
     is_cmyk: bool = False
     is_animated: bool = False
@@ -70,18 +69,12 @@ def warn_of(
         "taken as they are stored. Write it anew if they are not upright; "
         'orientation="stored" does not look at it.',
     )
-    warn_if_any(
-        those(lambda one: one.is_transparent),
-        "are transparent in places, and were laid on white. A network whose loader "
-        "drops transparency, as torchvision's does, saw the colours below it there: "
-        "store them as it saw them, without transparency.",
-    )
     most = _most_if_too_dark([one.brightest for one in odd.values() if one.brightest])
     warn_if_any(
         those(lambda one: 0 < (one.brightest or 0) <= most),
         "have 16 bits a channel, of which they use 14 at most, such as those of a "
-        "camera of 12, and were read as if they used all: nearly black. Multiply their "
-        "values so that the brightest is about 65,535, or store 8 bits.",
+        "camera of 12, and were read as if they used all: nearly black. Pass "
+        "value_range=(0, 4095) for 12 bits, (0, 16383) for 14.",
     )
     warn_if_any(
         those(lambda one: one.is_cmyk),
@@ -90,7 +83,7 @@ def warn_of(
     )
     warn_if_any(
         those(lambda one: one.is_animated),
-        "are animations, of which only the first frame was read.",
+        "are animations or have several pages, of which only the first was read.",
     )
     warn_if_any(
         those(lambda one: one.is_tiny),

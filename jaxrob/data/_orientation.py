@@ -5,6 +5,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from jaxrob.data._tiff_tags import ORIENTATION, Tags
+
 _EXIF = b"Exif\0\0"
 _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _ORIENTATION = 0x112
@@ -52,6 +54,21 @@ def hide_exif(data: bytes) -> tuple[bytes, bytes]:
             exif += data[at + 10 : end]
         at = end
     return (data if hidden is None else bytes(hidden)), exif
+
+
+def hide_orientation(data: bytes, tags: Tags) -> bytes:
+    """Returns a TIFF whose orientation says upright: Pillow would turn it on its own.
+
+    Args:
+      data: the file's bytes.
+      tags: its tags.
+    """
+    at = tags.orientation_at
+    if at is None:
+        return data
+    size = tags.values[ORIENTATION].dtype.itemsize
+    order = "little" if tags.order == "<" else "big"
+    return data[:at] + (1).to_bytes(size, order) + data[at + size :]
 
 
 def _exif(info: Mapping[Any, Any]) -> bytes:

@@ -2,19 +2,19 @@
 
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxrob._arguments.warnings import warn
 from jaxrob._dataset import Dataset
-from jaxrob._stored_images import Failed, Store, StoredImages
-from jaxrob.data._decode import Expected, decode_image, image_size
+from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
+from jaxrob.data._decode import Expected, decode_image
 from jaxrob.data._oddities import Oddities, first_names, warn_of
 from jaxrob.data._preparation import Preparation
 from jaxrob.data._require import require
 
-# The provenance names at most so many pictures that were left out.
+# The provenance names at most so many pictures left out, and files skipped.
 _MOST_NAMED = 100
 
 
@@ -26,14 +26,14 @@ class Pictures(NamedTuple):
       names: their names, which identify them beside their bytes.
       contents: returns a file's bytes, by its index; raises ValueErrors.
       where: returns a file's path for messages, by its index.
-      num_skipped: the number of hidden and system files that were passed over.
+      skipped: the names of hidden and system files that were passed over.
     """
 
     path: pathlib.Path
     names: Sequence[str]
     contents: Callable[[int], bytes]
     where: Callable[[int], str]
-    num_skipped: int
+    skipped: Sequence[str]
 
 
 def as_dataset(
@@ -60,11 +60,6 @@ def as_dataset(
         in_memory, left_out = stored.readable()
         kept = np.ones(len(stored), bool)
         kept[[one.place for one in left_out]] = False
-        if not kept.any():
-            raise ValueError(
-                f"{pictures.path}: none of its {len(stored)} pictures is readable. "
-                f"{left_out[0].why}"
-            )
         lost = () if labels is None else {*labels.tolist()} - {*labels[kept].tolist()}
         _warn_of_left_out(pictures, left_out, sorted(lost), class_names)
         stored[kept].warn_of_odd()
@@ -89,11 +84,7 @@ def _store(pictures: Pictures, preparation: Preparation) -> Store:
     """Returns the files as a store, whose images have one shape."""
     pil = require("PIL.features", "reading images")
     fit, grey = preparation.fit, preparation.grey
-    expected = None
-    if fit.crop is None and not isinstance(fit.resize, tuple):
-        expected = _expected(pictures, preparation)
-    size = expected[:2] if expected else fit.crop or fit.resize
-    height, width = cast(tuple[int, int], size)
+    shape, expected = _expected(pictures, preparation)
 
     def decode(index: int, data: bytes) -> tuple[np.ndarray, Oddities | None]:
         name = pictures.where(index)
@@ -109,7 +100,8 @@ def _store(pictures: Pictures, preparation: Preparation) -> Store:
     return Store(
         pictures.names,
         pictures.where,
-        (height, width, 1 if grey else 3),
+        shape,
+        expected.dtype,
         pictures.contents,
         decode,
         f"{fit} grey={grey} {versions}",
@@ -118,21 +110,41 @@ def _store(pictures: Pictures, preparation: Preparation) -> Store:
     )
 
 
-def _expected(pictures: Pictures, preparation: Preparation) -> Expected:
-    """Returns the first readable picture's size, which all must have."""
-    last = len(pictures.names) - 1
-    for index in range(last + 1):
+def _expected(
+    pictures: Pictures, preparation: Preparation
+) -> tuple[tuple[int, ...], Expected]:
+    """Returns the first readable picture's shape, and what all must have.
+
+    Raises:
+      ValueError: if it is unreadable and not to be left out, or all are.
+    """
+    fit, first = preparation.fit, None
+    for index in range(len(pictures.names)):
         name = pictures.where(index)
         try:
-            data = pictures.contents(index)
-            height, width = image_size(data, name, preparation.fit)
-        except ValueError:
-            if not preparation.leaves_out or index == last:
+            try:
+                data = pictures.contents(index)
+            except ValueError as error:
+                raise Unreadable(str(error)) from error
+            image, _ = decode_image(data, name, fit, preparation.grey)
+        except Unreadable as error:
+            if not preparation.leaves_out:
                 raise
-        else:
-            why = f"but {name} has {height}x{width}; pass size=(height, width) to "
-            return Expected(height, width, why + "resize all images")
-    raise AssertionError("there is no picture")
+            first = first or error
+            continue
+        height, width, channels = image.shape
+        size, why = None, f"but {name} is the first"
+        if fit.crop is None and fit.resize is None:
+            size = height, width
+            why = (
+                f"but {name} has {height}x{width}; pass size=(height, width) to resize "
+                "all images"
+            )
+        return image.shape, Expected(size, channels, image.dtype, why)
+    raise ValueError(
+        f"{pictures.path}: none of its {len(pictures.names)} pictures is readable. "
+        f"{first}"
+    )
 
 
 def _warn_of_left_out(
@@ -161,7 +173,9 @@ def _reading(
     pictures: Pictures, preparation: Preparation, left_out: Sequence[Failed]
 ) -> dict[str, Any]:
     """Returns what the provenance says about reading: values that JSON can hold."""
-    found: dict[str, Any] = {"skipped_files": pictures.num_skipped}
+    found: dict[str, Any] = {"skipped_files": len(pictures.skipped)}
+    if pictures.skipped:
+        found["skipped_names"] = list(pictures.skipped[:_MOST_NAMED])
     if preparation.fit.dct_scaling:
         found["decoding"] = "JPEG at 1/2, 1/4 or 1/8 where that suffices (DCT scaling)"
     if preparation.leaves_out:

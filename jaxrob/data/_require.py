@@ -4,12 +4,13 @@ import importlib
 import types
 
 
-def require(module: str, purpose: str) -> types.ModuleType:
+def require(module: str, purpose: str, extra: str = "experiments") -> types.ModuleType:
     """Imports a module, or names the extra that installs it.
 
     Args:
       module: dotted name of the module.
       purpose: the feature that needs it, the subject of the error message.
+      extra: the extra.
 
     Returns:
       The module.
@@ -22,5 +23,5 @@ def require(module: str, purpose: str) -> types.ModuleType:
     except ImportError as error:
         raise ImportError(
             f"{purpose} needs {module.partition('.')[0]}, which is not installed: "
-            'pip install "jaxrob[experiments]"'
+            f'pip install "jaxrob[{extra}]"'
         ) from error

@@ -12,12 +12,15 @@ from jaxrob._arguments.naming import named, wrong_type
 from jaxrob._dataset import Dataset
 from jaxrob._files.regular import open_file
 from jaxrob.data._classes import checked_class_names, numbered
+from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._files import is_gzip
 from jaxrob.data._pictures import Pictures, as_dataset
-from jaxrob.data._preparation import MAX_BYTES, checked_preparation
-from jaxrob.data._tar import Member, is_hidden, read_member, read_tar
+from jaxrob.data._preparation import MAX_BYTES, Asked, checked_preparation
+from jaxrob.data._system_files import is_of_system
+from jaxrob.data._tar import Member, read_member, read_tar
 
-_PICTURES = ("png", "jpg", "jpeg")
+# Arrays are other fields of a sample.
+_PICTURES = tuple(one.removeprefix(".") for one in SUFFIXES if one != ".npy")
 _RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
 _MOST_SHARDS = 100_000
 _FIELD = "label"
@@ -37,6 +40,9 @@ def tar_shards(
     dct_scaling: bool = False,
     unreadable: str = "error",
     max_bytes: int = MAX_BYTES,
+    background: str | None = None,
+    value_range: tuple[float, float] | None = None,
+    slice_at: tuple[int, int] | None = None,
 ) -> Dataset:
     """Loads images from tar archives in the layout of WebDataset.
 
@@ -50,7 +56,7 @@ def tar_shards(
     name: `0001.jpg` and `0001.cls`. One pass reads the headers and labels of all
     archives; images are read where they stand, decoded now or when they are needed, as
     by `image_folder`. They keep the order of the shards and of the samples in them.
-    Other files of a sample are ignored, hidden ones skipped and counted.
+    Other files of a sample are ignored, hidden and system files skipped and counted.
 
     Args:
       shards: the path of an archive; a pattern of paths such as
@@ -70,9 +76,12 @@ def tar_shards(
       dct_scaling: as for `image_folder`.
       unreadable: as for `image_folder`.
       max_bytes: as for `image_folder`.
+      background: as for `image_folder`.
+      value_range: as for `image_folder`.
+      slice_at: as for `image_folder`.
 
     Returns:
-      uint8 images `[N, H, W, 3]`, or `[N, H, W, 1]` if `grey`.
+      Images as `image_folder` returns them.
 
     Raises:
       FileNotFoundError: if there is no such archive.
@@ -80,28 +89,23 @@ def tar_shards(
       ValueError: if a shard is compressed, damaged, holds links or a name that leads
         outside, or comes twice; a sample has no image or several, or no label or an
         invalid one; or as `image_folder`. The message names the file.
-      ImportError: if Pillow is missing.
+      ImportError: if the package that reads a picture is missing.
     """
     preparation = checked_preparation(
-        size,
-        grey,
-        resize,
-        crop,
-        interpolation,
-        orientation,
-        dct_scaling,
-        unreadable,
-        max_bytes,
+        Asked(
+            *(size, grey, resize, crop, interpolation, orientation, dct_scaling),
+            *(unreadable, max_bytes, background, value_range, slice_at),
+        )
     )
     extension, read_label = _checked_labels(labels)
     names = checked_class_names(class_names)
     paths = _paths(shards)
     samples: list[_Sample] = []
-    num_skipped = 0
+    skipped: list[str] = []
     for number, path in enumerate(paths):
-        found, skipped = _samples(path, number, extension, read_label)
+        found, passed_over = _samples(path, number, extension, read_label)
         samples += found
-        num_skipped += skipped
+        skipped += passed_over
     first = paths[0]
     if not samples:
         raise ValueError(f"{first}: no sample in it and the other shards")
@@ -120,7 +124,7 @@ def tar_shards(
         [f"{paths[one.shard].name}/{one.name}" for one in samples],
         contents,
         where,
-        num_skipped,
+        skipped,
     )
     return as_dataset(pictures, numbers, names, preparation)
 
@@ -148,8 +152,8 @@ def _samples(
     number: int,
     extension: str | None,
     read_label: Callable[[bytes], str],
-) -> tuple[list[_Sample], int]:
-    """Returns a shard's samples in order, and the number of files skipped."""
+) -> tuple[list[_Sample], list[str]]:
+    """Returns a shard's samples in order, and the names of files skipped."""
     with open_file(path) as file:
         if is_gzip(file):
             raise ValueError(
@@ -160,7 +164,7 @@ def _samples(
     pictures: dict[str, tuple[str, Member]] = {}
     labels: dict[str, str] = {}
     keys: dict[str, None] = {}
-    skipped = 0
+    skipped = []
 
     def is_label(name: str) -> bool:
         return wanted is not None and _split(name)[1] == wanted[1:]
@@ -168,10 +172,10 @@ def _samples(
     for parts, member in read_tar(path, is_label):
         if member is None:
             continue
-        if is_hidden(parts):
-            skipped += 1
-            continue
         name = "/".join(parts)
+        if is_of_system(parts):
+            skipped.append(f"{path.name}/{name}")
+            continue
         stem, kind = _split(parts[-1])
         key = "/".join((*parts[:-1], stem))
         keys[key] = None
@@ -192,7 +196,7 @@ def _samples(
     for key in keys:
         if key not in pictures:
             raise ValueError(
-                f"{path}: its sample {key} has no PNG or JPEG; expected {key}.jpg"
+                f"{path}: its sample {key} has no picture; expected {key}.jpg"
             )
         if wanted is not None and key not in labels:
             raise ValueError(

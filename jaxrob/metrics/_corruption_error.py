@@ -21,6 +21,7 @@ from jaxrob.metrics._checks import (
     checked_counts,
 )
 from jaxrob.metrics._confidence_interval import ConfidenceInterval
+from jaxrob.metrics._mean_score import ImageScores
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)
 _SEED = 0
@@ -303,6 +304,11 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
     if not hasattr(curve, "levels") or not hasattr(curve, "counts"):
         kinds = "a jaxrob.Curve, a jaxrob.ReducedCurve, a jaxrob.Assessment"
         raise wrong_type(name, f"{kinds} or metrics.ReferenceErrors", one)
+    if isinstance(curve.counts, ImageScores):
+        raise ValueError(
+            f"{name} must be of a classifier's answers, right or wrong; a score "
+            f"({curve.measure}) has no errors"
+        )
     _check_comparable(name, one, curve)
     rows = _rows(name, np.asarray(curve.levels), (0.0,) * with_unaltered + _SEVERITIES)
     counts = checked_counts(curve.counts, min_inputs=1)

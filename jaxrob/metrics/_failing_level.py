@@ -1,7 +1,7 @@
 """The level at which a classifier stops being good enough."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from jaxrob.metrics._bands import bands
 from jaxrob.metrics._checks import checked_counts, checked_levels
 from jaxrob.metrics._confidence_interval import ConfidenceInterval
 from jaxrob.metrics._counts import Counts
-from jaxrob.metrics._quality import measure_named
+from jaxrob.metrics._mean_score import ImageScores, checked_scores
+from jaxrob.metrics._quality import any_measure
 from jaxrob.metrics._robustness import accepted_intervals
 
 
@@ -28,7 +29,7 @@ class FailingLevel(NamedTuple):
 
 def failing_level(
     levels: np.ndarray,
-    counts: Counts | np.ndarray,
+    counts: Counts | ImageScores | np.ndarray,
     measure: str,
     threshold: float,
     identity: float = 0.0,
@@ -47,8 +48,8 @@ def failing_level(
     Args:
       levels: `[L]` distinct levels, in any order, the identity among them.
       counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]` by
-        label and answer.
-      measure: a name in `jaxrob.metrics.measures`.
+        label and answer; or those of a `ScoreCurve`.
+      measure: a name in `jaxrob.metrics.measures`, or a `ScoreCurve.measure`.
       threshold: the lowest value accepted.
       identity: the level at which nothing is altered. Lower levels are ignored.
       confidence_level: the coverage of the bands, in (0, 1).
@@ -64,11 +65,15 @@ def failing_level(
     levels = checked_levels(levels)
     threshold = checked_number("threshold", threshold)
     identity = checked_number("identity", identity)
-    counts = checked_counts(counts, min_inputs=1)
-    if len(counts.correct) != len(levels):
+    found: Any = any_measure(measure)
+    if isinstance(counts, ImageScores):
+        counts = checked_scores(counts)
+    else:
+        counts = checked_counts(counts, min_inputs=1)
+    if len(counts.inputs) != len(levels):
         raise ValueError(
             f"counts must be of each of {len(levels)} levels; got them of "
-            f"{len(counts.correct)}"
+            f"{len(counts.inputs)}"
         )
     if identity not in levels or levels.max() == identity:
         raise ValueError(
@@ -77,7 +82,7 @@ def failing_level(
         )
     order = np.argsort(levels)
     order = order[levels[order] >= identity]
-    values = measure_named(measure)(counts)
+    values = found(counts)
     low, high = bands(counts, measure, confidence_level)
     crossings = [
         _first_crossing(levels[order], one[order], threshold)

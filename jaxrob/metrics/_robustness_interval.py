@@ -1,6 +1,7 @@
 """Confidence intervals of the robustness, for a finite test set."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from jaxrob.metrics._checks import (
 from jaxrob.metrics._confidence_interval import ConfidenceInterval
 from jaxrob.metrics._counts import Counts
 from jaxrob.metrics._envelope import Envelope, envelope
-from jaxrob.metrics._mean_score import ImageScores, MeanScore, checked_scores
+from jaxrob.metrics._mean_score import ImageScores, checked_scores, is_mean_score
 from jaxrob.metrics._measure import typical_inputs
 from jaxrob.metrics._quality import any_measure
 from jaxrob.metrics._robustness import accepted_share
@@ -98,8 +99,8 @@ def confidence_interval(
       ValueError: as `bands` and `robustness_interval`.
     """
     confidence_level = checked_confidence_level(confidence_level)
-    found = any_measure(measure)
-    if isinstance(found, MeanScore):
+    found: Any = any_measure(measure)
+    if is_mean_score(measure):
         num_levels = len(checked_scores(counts).values)
     else:
         counts = checked_counts(counts, min_inputs=1)

@@ -48,9 +48,14 @@ class Corruptions(NamedTuple):
 def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     """Summarises the assessments of corruptions by severity; None if there are none.
 
-    Values that cannot be computed are NaN, with the reason.
+    Scores are left out, because benchmarks publish errors of classifiers. Values that
+    cannot be computed are NaN, with the reason.
     """
-    found = {one.alteration: one for one in assessments if one.unit == "severity"}
+    found = {
+        one.alteration: one
+        for one in assessments
+        if one.unit == "severity" and one.curve.num_classes
+    }
     if not found:
         return None
     like_alexnet = all(_is_like_alexnet(one) for one in found.values())

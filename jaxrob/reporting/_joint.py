@@ -4,18 +4,21 @@ import math
 
 from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.metrics._quality import measure_named
+from jaxrob.metrics._mean_score import MeanScore
+from jaxrob.metrics._quality import any_measure
 
 
 def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     """Returns one of `number` intervals with simultaneous coverage, by Bonferroni.
 
-    NaN for measures that are no proportion, because a thousand resamples are too few
-    for it, and from few images, whose number was chosen for one confidence level.
+    NaN for measures whose interval is a bootstrap's, because a thousand resamples are
+    too few for it, and from few images, whose number was chosen for one confidence
+    level.
     """
-    measure = measure_named(one.measure)
-    exact = measure.is_proportion
-    exact &= measure.single_ratio(one.counts) is not None
+    measure = any_measure(one.measure)
+    exact = isinstance(measure, MeanScore) or (
+        measure.is_proportion and measure.single_ratio(one.counts) is not None
+    )
     if number == 1:
         return one.confidence_interval.low, one.confidence_interval.high
     if one.sampling is not None:

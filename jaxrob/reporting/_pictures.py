@@ -15,6 +15,7 @@ from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._identity.digest import host_array
 from jaxrob._keys import alteration_keys, checked_key
 from jaxrob._pixels import as_floats
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._fingerprint import fingerprinted_alteration
 from jaxrob.reporting._results import (
@@ -42,6 +43,9 @@ def pictures(
     is it plausible? The others show the images that fail first, unaltered and at the
     level nearest to the identity at which they fail; images misclassified unaltered are
     left out. Where single answers are not kept (reduced), only the first half is shown.
+    Of a score, the first half are the first images, and the others those with the
+    lowest score at any level looked at, unaltered and at that level; images whose score
+    is lowest unaltered are left out.
 
     Args:
       assessment: the assessment.
@@ -76,7 +80,9 @@ def pictures(
         alteration=alteration,
     )
     return tuple(
-        _with_label(_picture(assessment, np.asarray(image), level, *one), dataset)
+        _with_label(
+            _picture(assessment, np.asarray(image), level, *one), assessment, dataset
+        )
         for image, level, one in zip(altered, levels, shown)
     )
 
@@ -109,7 +115,9 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
     ):
         if level != assessment.identity:
             views.append(name)
-    failing = _first_to_fail(assessment)
+    is_score = isinstance(assessment.curve, ScoreCurve)
+    bad = "lowest score" if is_score else "first failure"
+    failing = _lowest(assessment) if is_score else _first_to_fail(assessment)
     few = max(1, most // 2 // len(views)) * len(views)
     failing = failing[: (most - few) // 2]
     typical = _typical(assessment, (most - 2 * len(failing)) // len(views))
@@ -118,7 +126,7 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
         # A typical image is shown unaltered already.
         if (number, "unaltered") not in shown:
             shown.append((number, "unaltered"))
-        shown.append((number, "first failure"))
+        shown.append((number, bad))
     return shown
 
 
@@ -130,6 +138,14 @@ def _first_to_fail(assessment: Assessment) -> list[int]:
     # NaN, for images that never fail, is not above 0 either.
     numbers = np.flatnonzero(distance > 0)
     return numbers[np.argsort(distance[numbers], kind="stable")].tolist()
+
+
+def _lowest(assessment: Assessment) -> list[int]:
+    """Returns the images with a lower score than unaltered, the lowest first."""
+    assert isinstance(assessment.curve, ScoreCurve)
+    scores, levels = assessment.curve.lowest(assessment.identity)
+    numbers = np.flatnonzero(~np.isnan(scores) & (levels != assessment.identity))
+    return numbers[np.argsort(scores[numbers], kind="stable")].tolist()
 
 
 def _typical(assessment: Assessment, count: int) -> list[int]:
@@ -145,6 +161,8 @@ def _typical(assessment: Assessment, count: int) -> list[int]:
 def _level(assessment: Assessment, number: int, view: str) -> float:
     if view == "first failure":
         return float(assessment.first_failing_level[number])
+    if isinstance(assessment.curve, ScoreCurve) and view == "lowest score":
+        return float(assessment.curve.lowest(assessment.identity)[1][number])
     return {
         "unaltered": assessment.identity,
         "lower end": assessment.lower,
@@ -169,8 +187,15 @@ def _picture(
     )
 
 
-def _with_label(picture: Picture, dataset: Dataset | BatchedDataset) -> Picture:
-    """Returns the picture with its label from the data set, if the curve has none."""
+def _with_label(
+    picture: Picture, assessment: Assessment, dataset: Dataset | BatchedDataset
+) -> Picture:
+    """Returns the picture with its label from the data set, if the curve has none.
+
+    Labels of a score need not be classes.
+    """
+    if isinstance(assessment.curve, ScoreCurve):
+        return picture
     if picture.label is None and isinstance(dataset, Dataset):
         if dataset.labels is not None:
             return picture._replace(label=int(dataset.labels[picture.index]))

@@ -20,7 +20,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._keys import check_key
 from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
-from jaxrob.reporting._axes import checked_axes, draw_band, frame, pyplot
+from jaxrob.reporting._axes import checked_axes, draw_band, frame, literal, pyplot
 from jaxrob.reporting._few import images_at_levels
 from jaxrob.reporting._style import (
     ACCEPTED,
@@ -73,7 +73,7 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
         draw_band(axes, assessment.levels, *band, colour)
         images = f"; {images_at_levels(assessment)} images"
     frame(axes, assessment, images)
-    axes.set_ylabel(value_label(assessment))
+    axes.set_ylabel(literal(value_label(assessment)))
     what = "stability" if assessment.is_stability else "robustness"
     title = f"{assessment.alteration}: {what} {robustness_text(assessment, '.1%')}"
     if assessment.curve.alpha is not None and assessment.accepted:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxrob._arguments.checks import check_type, checked_names, checked_number
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import select
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.reporting._axes import checked_axes, literal
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._style import LINES
@@ -42,9 +43,15 @@ def plot_confusion(
       ImportError: if matplotlib is missing.
       TypeError: if an argument has a wrong type.
       ValueError: if the level lies outside the range, the names are not as many as the
-        classes, or the curve is reduced and of more than 64 classes.
+        classes, the curve is reduced and of more than 64 classes, or it is of a score,
+        which has no classes.
     """
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
+    if isinstance(assessment.curve, ScoreCurve):
+        raise ValueError(
+            "assessment must be of classes to be confused; got one of the score "
+            f"{assessment.curve.score!r}"
+        )
     level = checked_number(
         "level", level, at_least=assessment.lower, at_most=assessment.upper
     )

@@ -8,6 +8,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.checks import check_type, checked_names, checked_sequence
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics import wilson
 from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._axes import checked_axes, draw_band, frame, literal
@@ -20,7 +21,8 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
 
     The bands are pointwise: `jaxrob.metrics.bands` for accuracy and effectiveness,
     Wilson's for the decided ratio. Without alpha all inputs are decided, and only the
-    accuracy is drawn. The number of images at each level stands below.
+    accuracy is drawn; of a score, the mean score. The number of images at each level
+    stands below.
 
     Args:
       assessment: the assessment, whatever its measure.
@@ -35,29 +37,14 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
     """
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
     axes = checked_axes(axes)
-    counts = assessment.curve.counts
-    lines = {
-        "accuracy": (
-            assessment.curve.accuracy,
-            metrics.bands(counts, "accuracy", assessment.confidence_level),
-        )
-    }
-    if assessment.curve.alpha is not None:
-        total = counts.summed()
-        lines["decided ratio"] = (
-            assessment.decided_ratio,
-            wilson(total.decided, total.decided + total.unknown),
-        )
-        lines["effectiveness"] = (
-            assessment.curve.effectiveness,
-            metrics.bands(counts, "effectiveness", assessment.confidence_level),
-        )
+    lines = _lines(assessment)
     for index, (name, (values, band)) in enumerate(lines.items()):
         line = _line(axes, assessment.levels, values, name, index, len(lines))
         draw_band(axes, assessment.levels, *band, line.get_color())
     axes.axvline(assessment.identity, color="0.35", linestyle=":", linewidth=1)
     frame(axes, assessment, f"; {images_at_levels(assessment)} images at each level")
-    axes.set_ylabel("share of images")
+    is_score = isinstance(assessment.curve, ScoreCurve)
+    axes.set_ylabel("score" if is_score else "share of images")
     axes.set_title(assessment.alteration, fontsize=10)
     axes.legend(fontsize=8)
     return axes
@@ -116,10 +103,34 @@ def plot_networks(
     axes.axvline(first.identity, color="0.35", linestyle=":", linewidth=1)
     images = dict.fromkeys(images_at_levels(one) for one in assessments)
     frame(axes, first, f"; {' or '.join(sorted(images, key=len))} images")
-    axes.set_ylabel(in_words(first.measure))
+    axes.set_ylabel(literal(in_words(first.measure)))
     axes.set_title(first.alteration, fontsize=10)
     axes.legend(fontsize=8)
     return axes
+
+
+def _lines(
+    one: Assessment,
+) -> dict[str, tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]:
+    """Returns values and bands by name."""
+    curve, level = one.curve, one.confidence_level
+    if isinstance(curve, ScoreCurve):
+        return {
+            one.measure: (one.values, metrics.bands(one.counts, one.measure, level))
+        }
+    counts = curve.counts
+    lines = {"accuracy": (curve.accuracy, metrics.bands(counts, "accuracy", level))}
+    if curve.alpha is not None:
+        total = counts.summed()
+        lines["decided ratio"] = (
+            one.decided_ratio,
+            wilson(total.decided, total.decided + total.unknown),
+        )
+        lines["effectiveness"] = (
+            curve.effectiveness,
+            metrics.bands(counts, "effectiveness", level),
+        )
+    return lines
 
 
 def _line(

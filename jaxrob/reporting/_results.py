@@ -22,6 +22,7 @@ from jaxrob._codec import Layout, Text
 from jaxrob._curve import Curve
 from jaxrob._files.strict_json import short
 from jaxrob._identity.digest import contiguous
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._gate import Requirement
 from jaxrob.reporting._plan import Plan
@@ -30,7 +31,7 @@ from jaxrob.roma import RomaResult
 #: The most pictures of one alteration.
 MOST_PICTURES = 16
 #: The roles in which a picture may be shown.
-SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure")
+SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure", "lowest score")
 #: Numbers of channels that a picture may have.
 CHANNELS = (1, 3, 4)
 _Digest = Text("32 hexadecimal digits", "[0-9a-f]{32}")
@@ -49,7 +50,9 @@ class Picture(NamedTuple):
       predicted: the class that the network answers at this level, the number of classes
         for "unknown"; None if not known.
       shown_as: "unaltered", "lower end" or "upper end" of the range, or "first
-        failure": the level nearest to the identity at which the answer is wrong.
+        failure": the level nearest to the identity at which the answer is wrong. Of a
+        score, "lowest score": the level nearest to the identity at which the image's
+        score is lowest.
     """
 
     image: Annotated[np.ndarray | None, Layout(make=lambda axes: None)]
@@ -67,7 +70,8 @@ class Results:
 
     Attributes:
       network: the network's name; None if it has none.
-      class_names: the names of the K classes; None if they are not given.
+      class_names: the names of the K classes; None if they are not given. Those of
+        scores alone, which have no classes, are not used.
       assessments: one for each alteration.
       reasons: for each assessment why its range is plausible, or None. An empty tuple
         means None for all.
@@ -170,12 +174,14 @@ def check_picture(name: str, image: Any) -> None:
 
 
 def sizes(assessment: Assessment) -> tuple[int, int]:
-    """Returns the number of classes, and of the images that count."""
+    """Returns the number of classes, 0 of a score, and of the images that count."""
     curve = assessment.curve
     if assessment.sampling is not None:
         return curve.num_classes, assessment.sampling.num_images
     if isinstance(curve, Curve):
         return curve.num_classes, len(curve.labels)
+    if isinstance(curve, ScoreCurve):
+        return 0, curve.num_images
     return curve.num_classes, int(curve.counts.at(0).inputs.sum())
 
 
@@ -184,7 +190,7 @@ def _check_together(results: Results) -> None:
     for assessment, pictures in zip(results.assessments, results.pictures):
         place = short(assessment.alteration)
         num_classes, num_images = sizes(assessment)
-        if names is not None and len(names) != num_classes:
+        if names is not None and num_classes and len(names) != num_classes:
             raise ValueError(
                 f"class_names must have a name for each of the {num_classes} classes "
                 f"of {place}; got {len(names)}"

@@ -40,6 +40,7 @@ from jaxrob.alterations._said import doubts
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.roma._algorithm1 import warn_of_contradictions
 from jaxrob.roma._ball import LARGEST_EPSILON, ball
+from jaxrob.roma._cost import expected_cost
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._few_inputs import answers_of_few
@@ -179,7 +180,8 @@ def assess(
       journal: a file to which the answers of every few hundred inputs are written, and
         synced, as soon as they are known. A rerun with the same arguments takes from
         there what there is; any other is refused (see `jaxrob.assess`).
-      progress: whether a progress bar is shown.
+      progress: whether a progress bar is shown, and a line on standard error says how
+        long the run takes, if that is over ten seconds.
 
     Returns:
       A `RomaResult`. An input without an answer has a status that says why and NaN.
@@ -245,6 +247,8 @@ def assess(
             progress_bar(name, progress, "draw", number) as bar,
             opened(journal, "roma", *about, arguments) as kept,
         ):
+            asked_for = num_samples, budget, half_width
+            bar.expect(expected_cost(estimator, len(dataset), *asked_for))
             settings = Settings(delta, num_samples, bar, budget, confidence_level)
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from jaxrob._devices.rows import put_at, taken
+from jaxrob._engine.cost import Bar
 from jaxrob.roma._count import count, counted
 from jaxrob.roma._estimate import (
     MOST_MODES,
@@ -48,7 +48,7 @@ class Method(NamedTuple):
       obstacle: `obstacle(work, image_shape)`, as of an `Estimator`.
     """
 
-    estimate: Callable[[Work, Candidates, Estimate, tqdm], Estimate]
+    estimate: Callable[[Work, Candidates, Estimate, Bar], Estimate]
     obstacle: Callable[[Work, tuple[int, ...]], str | None]
 
 

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._classifier import trace_info
 from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.call import Call
-from jaxrob._devices.memory import bucket
+from jaxrob._devices.memory import bucket, nearest_bucket
 from jaxrob._devices.mesh import on_each_device, platform
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.sizes import whole_batches
@@ -22,8 +23,10 @@ from jaxrob.roma._ball import is_ball
 from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._work import Inputs, Settings, Work, rows_on_a_device
 
-#: Inputs in a call, so that statistics are batched and dispatch costs nothing.
+#: The most inputs in a call, so that statistics are batched and dispatch costs nothing.
 INPUTS = 64
+# On a CPU as few as this many operations allow: about a second on two cores.
+_MAX_OPERATIONS_CPU = 2**36
 # Bytes of the perturbed images alive at once on a CPU. Beyond its second-level cache,
 # the network takes longer to read what the generator wrote than both take to compute.
 _MAX_BYTES_CPU = 2**20
@@ -66,7 +69,8 @@ def summarise_draws(
     Raises:
       ValueError: if the classifier returned NaN or rows that are no distribution.
     """
-    at_once = rows_in_call(work, inputs.images.shape[1:])
+    image_shape = inputs.images.shape[1:]
+    at_once = rows_in_call(work, image_shape)
     how = settings.num_samples, at_once, statistic
 
     def step(*block: jax.Array) -> tuple[Any, jax.Array]:
@@ -74,7 +78,8 @@ def summarise_draws(
 
     take = functools.partial(taken, inputs)
     every = np.arange(len(inputs.indices))
-    size = block_size(len(every), work.mesh, INPUTS)
+    most = inputs_at_once(work, image_shape, settings.num_samples)
+    size = block_size(len(every), work.mesh, most)
     parts = []
     for rows, (summary, valid) in in_blocks(step, take, every, size, work.mesh):
         check_valid(valid, inputs.indices[rows])
@@ -111,6 +116,19 @@ def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
     in_cache = _MAX_BYTES_CPU // (4 * math.prod(image_shape))
     rows = min(rows, max(in_cache, _MIN_ROWS_CPU))
     return whole_batches(work.classifier, rows)
+
+
+def inputs_at_once(work: Work, image_shape: tuple[int, ...], num_samples: int) -> int:
+    """How many inputs each device draws around in a call.
+
+    Fewer where that would take long, so that progress shows; one if a network on the
+    host takes nobody knows how long.
+    """
+    if platform(work.mesh) != "cpu":
+        return INPUTS
+    operations = trace_info(work.classifier, image_shape).operations
+    most = int(_MAX_OPERATIONS_CPU / max(1, operations * num_samples))
+    return min(INPUTS, nearest_bucket(most, 2))
 
 
 @functools.partial(jax.jit, static_argnames=("num_samples", "rows", "statistic"))

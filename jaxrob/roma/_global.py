@@ -115,7 +115,8 @@ def global_robustness(
       key: a random key.
       mesh: devices, as `assess` takes them.
       journal: a file, as `assess` takes it.
-      progress: whether a progress bar is shown.
+      progress: whether a progress bar is shown, and a line on standard error says how
+        long the run takes, if that is over ten seconds.
 
     Returns:
       A `GlobalRobustness`.

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from tqdm.auto import tqdm
 
 from jaxrob._classifier import gradient_obstacle
 from jaxrob._devices.rows import joined, taken
+from jaxrob._engine.cost import Bar
 from jaxrob.roma._ball import is_ball
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._evidence import Evidence, cost_down_to, evidence, unexplained
@@ -71,7 +71,7 @@ _DEEP_ENOUGH = math.log(1e-8)
 
 
 def by_importance(
-    work: Work, candidates: Candidates, estimate: Estimate, bar: tqdm
+    work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
     """Estimates the inputs' probabilities by draws from mixtures.
 
@@ -112,7 +112,7 @@ def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
 
 
 def _of_group(
-    work: Work, candidates: Candidates, group: np.ndarray, bar: tqdm
+    work: Work, candidates: Candidates, group: np.ndarray, bar: Bar
 ) -> Estimate:
     """Estimates for some inputs, whose draws fit into memory together."""
     inputs, number = taken(candidates.inputs, group), len(group)

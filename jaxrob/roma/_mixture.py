@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import special
-from tqdm.auto import tqdm
 
 from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.call import Call
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._devices.rows import joined, taken
+from jaxrob._engine.cost import Bar
 from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._pairs import MIXTURE, Pairs, pair_keys
 from jaxrob.roma._search import Modes, margins_at
@@ -119,7 +119,7 @@ def draw(
     mixture: Mixtures,
     component: np.ndarray,
     stage: int,
-    bar: tqdm,
+    bar: Bar,
 ) -> Draws:
     """Draws from mixtures.
 

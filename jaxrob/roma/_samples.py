@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from tqdm.auto import tqdm
 
 from jaxrob._devices.rows import joined, taken
+from jaxrob._engine.cost import Bar
 from jaxrob.roma._mixture import (
     DRAWS,
     Draws,
@@ -79,7 +79,7 @@ def draw_while_it_pays(
     inputs: Pairs[np.ndarray],
     samples: dict[Any, Sample],
     which: np.ndarray,
-    bar: tqdm,
+    bar: Bar,
     budget: np.ndarray,
     stages: Sequence[int] = STAGES,
 ) -> np.ndarray:
@@ -117,7 +117,7 @@ def draw_on(
     inputs: Pairs[np.ndarray],
     samples: dict[Any, Sample],
     which: np.ndarray,
-    bar: tqdm,
+    bar: Bar,
     stages: Sequence[int] = STAGES,
 ) -> np.ndarray:
     """Draws the next stage for some inputs, together where shapes are equal.

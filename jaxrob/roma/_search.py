@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm.auto import tqdm
 
 from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._devices.rows import first_of, joined, put_at, taken
+from jaxrob._engine.cost import Bar
 from jaxrob._pixels import as_floats
 from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._estimate import MOST_MODES
@@ -144,7 +144,7 @@ def run_searches(
     work: Work,
     inputs: Pairs[np.ndarray],
     classes: np.ndarray,
-    bar: tqdm,
+    bar: Bar,
     budget: float = math.inf,
 ) -> Searches:
     """Runs searches from points in the balls of N inputs and far around them.
@@ -245,7 +245,7 @@ def refined(
     work: Work,
     inputs: Pairs[np.ndarray],
     searches: Searches,
-    bar: tqdm,
+    bar: Bar,
     least: np.ndarray,
     *,
     stretched: bool = True,

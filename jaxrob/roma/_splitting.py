@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm.auto import tqdm
 
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.memory import nearest_bucket
 from jaxrob._devices.mesh import sharded
 from jaxrob._devices.rows import put_at, taken
+from jaxrob._engine.cost import Bar
 from jaxrob.roma._blocks import check_valid
 from jaxrob.roma._estimate import (
     Estimate,
@@ -64,7 +64,7 @@ _INFLATION = 1.25
 
 
 def by_splitting(
-    work: Work, candidates: Candidates, estimate: Estimate, bar: tqdm
+    work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
     """The inputs' estimates, by splitting where there is no trusted one.
 

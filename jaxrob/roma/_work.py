@@ -6,11 +6,11 @@ from typing import NamedTuple, TypeVar
 
 import jax
 import numpy as np
-from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
 from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.mesh import ImageMesh
+from jaxrob._engine.cost import Bar
 from jaxrob._engine.sizes import rows_for
 from jaxrob.roma._perturbation import Perturbation
 
@@ -71,7 +71,7 @@ class Settings(NamedTuple):
 
     delta: float
     num_samples: int
-    bar: tqdm
+    bar: Bar
     budget: float = math.inf
     confidence_level: float = 0.95
 

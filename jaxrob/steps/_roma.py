@@ -14,7 +14,7 @@ from jaxrob._devices.mesh import sharded
 from jaxrob.roma import Perturbation, ball
 from jaxrob.roma._assess import check_confidences
 from jaxrob.roma._blocks import block_size
-from jaxrob.roma._draws import INPUTS, Statistic, drawing, rows_in_call
+from jaxrob.roma._draws import INPUTS, Statistic, drawing, inputs_at_once, rows_in_call
 from jaxrob.roma._estimators import ESTIMATORS, estimator_named
 from jaxrob.roma._mixture import COMPONENTS, DRAWS, drawing_tilted, inputs_in_call
 from jaxrob.roma._pairs import SPLITTING, Pairs
@@ -62,7 +62,8 @@ def roma(
       image_shape: the shape of one image, `(H, W, C)`.
       estimator: one of these. "auto" takes steps of "count", "importance" and
         "splitting".
-      num_inputs: the inputs in all. A step takes 64 for each device at most.
+      num_inputs: the inputs in all. A step takes 64 for each device at
+        most, on a CPU fewer of a large network.
       num_samples: plain draws for each input, at least 8.
       perturbation: the perturbation; by default `jaxrob.roma.ball` of
         L-infinity and radius 0.04.
@@ -118,7 +119,8 @@ def _plain(
     rows: int,
 ) -> tuple[Call, int]:
     """Plain draws, and how many images they classify."""
-    number = block_size(num_inputs, work.mesh, INPUTS)
+    most = inputs_at_once(work, image.shape, num_samples)
+    number = block_size(num_inputs, work.mesh, most)
     pairs = _pairs(work, image, number)
     block = Inputs(pairs.images, pairs.indices, pairs.excluded)
     call = drawing(work, block, num_samples, rows, statistic)

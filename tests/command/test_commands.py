@@ -136,7 +136,7 @@ def test_shards_that_are_read_when_needed_and_a_damaged_picture(
     data[at : at + 4] = b"XDAT"
     shard.write_bytes(data)
     status, _, err = assess(*asked)
-    assert status == 2 and "0.png: not a readable PNG" in err
+    assert status == 2 and "0.png: not a readable picture" in err
     status, _, err = assess(*asked, "--unreadable=leave_out")
     assert status == 0 and "1 of 40 pictures are unreadable" in err
     reading = only(tmp_path / "results").provenance["dataset"]["reading"]

@@ -248,6 +248,7 @@ def test_unreadable_pictures_are_left_out_as_asked(tmp_path, limit, expected):
     names = ["0/03.png", "1/20.png", "2/59.png"]
     assert reading == {
         "skipped_files": 1,
+        "skipped_names": ["0/.DS_Store"],
         "left_out": {"number": 3, "of": 61, "names": names},
     }
 
@@ -274,7 +275,11 @@ def test_system_files_are_skipped_and_counted(tmp_path):
     junk = ["0/Thumbs.db", "1/._20.png", ".git/x", "__MACOSX/0/._00.png", "desktop.ini"]
     folder = write_folder(tmp_path / "folder", FILES | dict.fromkeys(junk, b"x"))
     found = image_folder(folder)
-    assert len(found) == 60 and found._reading == {"skipped_files": 5}
+    assert len(found) == 60 and found._reading["skipped_files"] == 5
+    # Folders by their name, without what is in them.
+    assert found._reading["skipped_names"] == [
+        *(".git", "__MACOSX", "desktop.ini", "0/Thumbs.db", "1/._20.png")
+    ]
     # A class folder of its own name only.
     write_folder(folder, {"empty/.DS_Store": b"x"})
     with pytest.raises(ValueError, match="empty: class folder without an image"):
@@ -338,7 +343,7 @@ def shard(path, start, stop, labels=".cls", kind="png"):
         files[f"./x/{i:02}.seg.png"] = b"another field"
         if labels:
             files[f"./x/{i:02}{labels}"] = b"%d\n" % (i // 20)
-    files["./._x"] = b"hidden"
+    files["./._x"] = files["./Thumbs.db"] = b"of a system"
     return write_tar(path, files, "w")
 
 
@@ -362,7 +367,11 @@ def test_shards(shards, how, expected):
         assert isinstance(dataset.images, StoredImages) == (limit == FEW)
         np.testing.assert_array_equal(answers(dataset), expected)
         np.testing.assert_array_equal(dataset.labels, np.arange(60) // 20)
-        assert dataset._reading["skipped_files"] == 4
+        assert dataset._reading["skipped_files"] == 8
+        assert dataset._reading["skipped_names"][:2] == [
+            "s-00.tar/._x",
+            "s-00.tar/Thumbs.db",
+        ]
 
 
 def test_labels_of_shards(shards):
@@ -396,7 +405,7 @@ def test_shards_that_are_none(shards, tmp_path):
 @pytest.mark.parametrize(
     "extra, message",
     [
-        ({"y.cls": b"0"}, "sample y has no PNG or JPEG"),
+        ({"y.cls": b"0"}, "sample y has no picture"),
         ({"y.png": FILES["0/00.png"]}, "sample y has no label"),
         ({"y.png": b"", "y.jpg": b"", "y.cls": b"0"}, "second image of the sample y"),
         ({"y.png": b"", "y.cls": b"0", "./y.cls": b"1"}, "second label of the sampl"),

@@ -18,8 +18,12 @@ PAGES = pages.pages()
 LONG_TO_COMPUTE = ("random-perturbations.md",)
 WITH_CODE = [page for page in PAGES if pages.blocks(page.read_text())]
 
-# Packages of optional extras, which few have.
-_FRAMEWORK = re.compile(r"^(?:import|from) (torch|onnx|keras)\b", re.MULTILINE)
+# Packages of optional extras and other libraries, which few have.
+_FRAMEWORK = re.compile(
+    r"^(?:import|from) (torch|onnx|keras|transformers|timm|equinox|datasets|grain|"
+    r"maite|tensorflow|rapidocr_onnxruntime)\b",
+    re.MULTILINE,
+)
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?")
 # Networks trained on another machine are a little different ones.
 _TOLERANCE = {"rel_tol": 0.25, "abs_tol": 0.05}
@@ -47,7 +51,7 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, request):
     for package in _FRAMEWORK.findall(page.read_text()):
         # Not imported here: the page says on which backend Keras runs.
         if importlib.util.find_spec(package) is None:
-            pytest.skip(f"needs the extra jaxrob[{package}]")
+            pytest.skip(f"needs {package}: an extra, or what the page installs")
     printed = pages.run(page, tmp_path)
     for block, got in zip(pages.blocks(page.read_text()), printed, strict=True):
         if block.output is None:

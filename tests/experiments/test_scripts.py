@@ -868,6 +868,38 @@ def test_networks_that_packages_ship(run, tmp_path):
         assert figure.format == "PNG" and figure.width > 600
 
 
+def test_segmentation(run, tmp_path):
+    """It has learnt, and follows what moves; noise and blur hurt it."""
+    small = ("--num_images=60", "--levels=5", "--steps=200", f"--output={tmp_path}")
+    code, out, err = run("segmentation.py", *small, "--half_width=0.2")
+    assert code == 0, err
+    found = json.loads((tmp_path / "robustness.json").read_text())
+    assert found["gaussian noise"]["robustness"] < 1
+    assert found["rotation"]["robustness"] > 0.9 and "mean IoU >= 0.8" in out
+    for one in found.values():
+        assert one["few: evaluations"] >= 60 and one["evaluations"] == 300
+        assert one["bounded: width at a level"] > one["normal: width at a level"] > 0
+    with PIL.Image.open(tmp_path / "segmentation.png") as figure:
+        assert figure.width > 600
+    code, out, err = run("segmentation.py", *small, "--what=cost", "--repeats=1")
+    assert code == 0, err
+    assert len(json.loads((tmp_path / "cost.json").read_text())) == 6
+
+
+def test_detection(run, tmp_path):
+    if not importlib.util.find_spec("rapidocr_onnxruntime"):
+        pytest.skip("needs pip install rapidocr-onnxruntime")
+    code, out, err = run(
+        "detection.py", "--num_images=12", "--levels=3", f"--output={tmp_path}"
+    )
+    assert code == 0, err
+    found = json.loads((tmp_path / "detection.json").read_text())
+    assert len(found) == 6 and "mean F1 at IoU 0.5 >= 0.8" in out
+    assert found["rotation"]["robustness"] > 0.8 > found["gaussian blur"]["robustness"]
+    with PIL.Image.open(tmp_path / "detection.png") as figure:
+        assert figure.width > 600
+
+
 def test_fewest_images(run, tmp_path):
     settings = (
         "--dataset=digits", "--epochs=5", "--num_images=300", "--levels=64",

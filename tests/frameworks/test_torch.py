@@ -215,7 +215,12 @@ class Complex(Hidden):
 
 class Two(Hidden):
     def forward(self, images):
-        return self.net(images), images
+        return {"first": self.net(images), "second": images.flatten(1)}
+
+
+class WithMap(Hidden):
+    def forward(self, images):
+        return images, self.net(images)
 
 
 class Labels(Hidden):
@@ -226,7 +231,7 @@ class Labels(Hidden):
 @pytest.mark.parametrize(
     "net, settings, message",
     [
-        (Two(), {}, "must return one tensor"),
+        (Two(), {}, r"\['first'\] of the shape \(2, 4\), \['second'\] of the shape"),
         (Complex(), {}, "must return numbers; got torch.complex64"),
         (Labels(), {}, r"must return the shape \(2, K\); got \(2,\)"),
         (module(), {"channels_first": False}, r"failed on images.*3 channels"),
@@ -237,6 +242,16 @@ def test_modules_that_do_not_fit(net, settings, message):
     classifier = jaxrob.Classifier.from_torch(net, **settings)
     with pytest.raises(ValueError, match=message):
         jaxrob.assess(classifier, DATA, BLUR)
+
+
+def test_the_class_outputs_of_several_tensors():
+    net = WithMap()
+    curve, plain = evaluated(net), evaluated(net.net)
+    np.testing.assert_array_equal(curve.confidence, plain.confidence)
+    gradient = jax.grad(
+        lambda x: jaxrob.Classifier.from_torch(net).raw_outputs(x)[0, :, 1].sum()
+    )(jnp.float32(IMAGES[:2]) / 255)
+    assert gradient.any()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])

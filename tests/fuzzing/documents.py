@@ -165,6 +165,7 @@ def json_target():
     texts = []
     for one in assessments():
         texts += [one.to_json(), one.to_json(answers=False)]
+    texts += [one.to_json() for one in scores()]
 
     def read(path):
         return jaxrob.Assessment.from_json(path.read_bytes())
@@ -177,6 +178,11 @@ def json_target():
         assert not low > high
         text = found.to_json()
         assert jaxrob.Assessment.from_json(text).to_json() == text
+        if isinstance(found.curve, jaxrob.ScoreCurve):
+            assert ((found.values >= 0) & (found.values <= 1)).all()
+            assert found.curve.lowest(found.identity)[0].ndim == 1
+            if found.sampling is None:
+                jaxrob.compare(found, found)
         if isinstance(found.curve, jaxrob.Curve):
             assert found.first_failing_level.ndim == 1
             jaxrob.compare(found, found)
@@ -215,6 +221,42 @@ def few_images():
         curve=jaxrob.ReducedCurve(levels, confusion),
         sampling=sampling,
     )
+
+
+def scores():
+    """Of 20 images at three levels, on all of them and on some."""
+    first = assessments()[0]
+    scores = random_values.random((3, 20))
+    some = scores.copy()
+    some[1, 4:], some[2, 7:] = np.nan, np.nan
+    about = {"score": {"name": "IoU", "version": "1", "labels": "masks"}}
+    sampling = Sampling(
+        half_width=0.25,
+        budget=None,
+        curtail=False,
+        error=0.05,
+        status="precise",
+        num_images=20,
+        evaluations=31,
+        seen=np.array([20, 4, 7]),
+        sides=np.array([1, 0, 0]),
+        robustness=0.5,
+        dataset_interval=ConfidenceInterval(1 / 3, 2 / 3),
+        population_interval=ConfidenceInterval(0.3, 1.0),
+    )
+    made = []
+    for values, seen in ((scores, None), (some, sampling)):
+        curve = jaxrob.ScoreCurve(first.levels, values, "IoU")
+        changes = {"curve": curve, "measure": curve.measure, "sampling": seen}
+        changes["provenance"] = first.provenance | about
+        if seen is not None:
+            task = Task(0.0, 1.0, 0.5, 0.0)
+            history = History(first.levels, curve.values)
+            diagnostics = diagnose_few(task, history, 3)
+            changes |= {"error_bound": None, "diagnostics": diagnostics}
+            changes["strategy"] = "ASAP(n=2)"
+        made.append(dataclasses.replace(first, **changes))
+    return made
 
 
 def sealed_target(name, document, read_text, check):

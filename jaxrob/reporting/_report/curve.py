@@ -11,6 +11,7 @@ from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._identity.digest import digest
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._few import (
     confidence_text,
@@ -23,6 +24,7 @@ from jaxrob.reporting._few import (
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.images import Shown, shown
+from jaxrob.reporting._report.low_scores import low_scores, score_of
 from jaxrob.reporting._report.text import (
     counted,
     interval,
@@ -102,6 +104,7 @@ class Alteration(NamedTuple):
       condition: when a level is accepted.
       measure: the measure's name.
       what: "robustness" or "stability".
+      score: the score's name; empty of classes.
       robustness: the share of the range that is accepted, or why it is not known.
       level_error: how far it may be off because few levels were looked at.
       level_bound: the same in a cell of a table.
@@ -148,6 +151,7 @@ class Alteration(NamedTuple):
     condition: str
     measure: str
     what: str
+    score: str
     robustness: str
     level_error: str
     level_bound: str
@@ -201,6 +205,9 @@ def alteration(
       joint: the interval that holds together with all others of the report.
     """
     inputs = one.curve.counts.at(0).inputs
+    score = one.curve.score if isinstance(one.curve, ScoreCurve) else ""
+    if score:
+        inputs = np.zeros(0, int)  # There are no classes.
     if one.sampling is not None:
         inputs[:] = 0  # Of single classes nothing is known.
     worst = int(np.nanargmin(np.where(np.isnan(one.values), np.inf, one.values)))
@@ -222,6 +229,7 @@ def alteration(
         condition=_condition(one),
         measure=in_words(one.measure),
         what="stability" if one.is_stability else "robustness",
+        score=score,
         robustness=_robustness(one),
         level_error=_level_error(one),
         level_bound=_level_bound(one),
@@ -235,7 +243,9 @@ def alteration(
         counted_as=_counted_as(one),
         undecided=_undecided(one),
         figure=_figure(one),
-        pictures=tuple(shown(each, names, one.unit, side) for each in pictures),
+        pictures=tuple(
+            shown(each, names, one.unit, side, score_of(one, each)) for each in pictures
+        ),
         images=images_at_levels(one),
         sampling=_sampling(one),
         classes=classes,
@@ -441,7 +451,7 @@ def _figure(one: Assessment) -> Markup:
             high[known],
         )
     ]
-    if one.curve.alpha is not None:
+    if one.curve.alpha is not None and not isinstance(one.curve, ScoreCurve):
         lines.append(svg.Line("decided", one.levels, one.decided_ratio))
         if one.measure != "effectiveness":
             lines.append(svg.Line("effectiveness", one.levels, one.curve.effectiveness))
@@ -583,6 +593,8 @@ def _confusions(
     one: Assessment, index: int, names: Sequence[str]
 ) -> tuple[Confusion, ...]:
     """Returns the most frequent wrong answers at a level; none where not known."""
+    if isinstance(one.curve, ScoreCurve):
+        return ()
     labels, answers, images = _wrong_answers(one.curve, index)
     totals = one.curve.counts.at(index).inputs
     return tuple(
@@ -619,6 +631,8 @@ def _failures(
 ) -> tuple[str, tuple[Failure, ...], int]:
     """Counts the images that fail, and lists the first that were right unaltered."""
     curve = one.curve
+    if isinstance(curve, ScoreCurve):
+        return low_scores(one, curve), (), 0
     if one.sampling is not None:
         return (
             "Not every image was looked at at every level, so which images fail is not "

@@ -27,6 +27,7 @@ from jaxrob.reporting._report.tested import (
     PlanFacts,
     Tested,
     class_names,
+    has_classes,
     plan_facts,
     tested,
 )
@@ -117,6 +118,7 @@ class Document(NamedTuple):
       meanings: pairs of a required quantity and its meaning.
       excursions: which the levels may have missed; empty where all levels are scored.
       has_plan: whether there was a plan for some network.
+      has_classes: whether some results are of classes, not of scores.
       has_stability: whether some numbers are stabilities.
       has_unknown: whether some answers may be "unknown".
       has_bound: whether some error of the levels is known.
@@ -142,6 +144,7 @@ class Document(NamedTuple):
     meanings: tuple[tuple[str, str], ...]
     excursions: str
     has_plan: bool
+    has_classes: bool
     has_stability: bool
     has_unknown: bool
     has_bound: bool
@@ -198,6 +201,7 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
         ),
         excursions=excursions(assessments),
         has_plan=any(one.plan is not None for one in results),
+        has_classes=any(map(has_classes, results)),
         has_stability=any(one.is_stability for one in assessments),
         has_unknown=any(one.curve.alpha is not None for one in assessments),
         has_bound=any(one.error_bound is not None for one in assessments),

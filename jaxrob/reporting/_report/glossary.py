@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._quality import top_k
 from jaxrob.reporting._level import level_of
 from jaxrob.reporting._results import Results
@@ -47,6 +48,16 @@ def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
     ]
     if any(one.measure == "accuracy" for one in ones):
         words.append(("accuracy", "the share of images that are answered right"))
+    words += [
+        (
+            one.measure,
+            f"the mean of {one.curve.score} over the images: a number from 0 to 1, the "
+            "best, that a function of the user's gives each image by the network's "
+            "output and the image's label",
+        )
+        for one in {one.measure: one for one in ones}.values()
+        if isinstance(one.curve, ScoreCurve)
+    ]
     for k in sorted({top_k(one.measure) or 0 for one in ones} - {0}):
         words.append(
             (

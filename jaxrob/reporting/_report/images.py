@@ -51,7 +51,13 @@ def side_of(pictures: Sequence[Picture]) -> int | None:
     return side if reduced else None
 
 
-def shown(picture: Picture, names: Sequence[str], unit: str, side: int | None) -> Shown:
+def shown(
+    picture: Picture,
+    names: Sequence[str],
+    unit: str,
+    side: int | None,
+    score: str | None = None,
+) -> Shown:
     """Prepares a picture for a report.
 
     Args:
@@ -59,6 +65,7 @@ def shown(picture: Picture, names: Sequence[str], unit: str, side: int | None) -
       names: the classes' names.
       unit: the unit of its level.
       side: the result of `side_of`.
+      score: the score's name and value there, in place of classes; None of classes.
     """
     label = _class_of(picture.label, names)
     answer = _class_of(picture.predicted, names)
@@ -68,6 +75,8 @@ def shown(picture: Picture, names: Sequence[str], unit: str, side: int | None) -
     words = f"image {picture.index} of {label}"
     if picture.predicted is not None:
         words += f", answered {answer}"
+    if score is not None:
+        words = f"image {picture.index}, {score}"
     level = with_unit(picture.level, unit)
     drawn = Markup("")
     if picture.image is not None:

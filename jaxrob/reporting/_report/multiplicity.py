@@ -47,10 +47,15 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
             f"{_complement(error / number)} % each, by Bonferroni's inequality), so "
             f"that all adjusted ones hold at once with {percent_of(1 - error)}."
         )
+    of_classes = ""
+    if not ones or any(one.curve.num_classes for one in ones):
+        of_classes = (
+            " Numbers of single classes have no interval, and the worst of many "
+            "classes looks worse than it is by chance."
+        )
     words.append(
         f"The bands in the figures are of {level} at each level alone; that a whole "
-        "curve lies within its band is less likely. Numbers of single classes have no "
-        "interval, and the worst of many classes looks worse than it is by chance."
+        f"curve lies within its band is less likely.{of_classes}"
     )
     if comparisons:
         words.append(

@@ -55,10 +55,16 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
         for one in results.assessments
         if one.sampling is None
     ]
+    classes = [("classes", f"{len(names):,}" if names else _UNKNOWN)]
+    classes = classes if has_classes(results) else []
     facts = [
         ("network", results.network or "without a name"),
         ("network's digest", _same(_entry_text(one, "classifier") for one in sources)),
-        ("classes", f"{len(names):,}" if names else _UNKNOWN),
+        *(
+            [("classes", f"{len(names):,}" if names else _UNKNOWN)]
+            * has_classes(results)
+        ),
+        *_scores(sources),
         ("data", _same(_entry_text(one, "dataset", "name") for one in sources)),
         (
             "data's digest",
@@ -112,13 +118,17 @@ def plan_facts(results: Results) -> PlanFacts | None:
     )
 
 
+def has_classes(results: Results) -> bool:
+    """Whether some of the results are of classes, not of scores."""
+    of_curves = any(one.curve.num_classes for one in results.assessments)
+    others = results.roma is not None or results.attack is not None
+    return of_curves or others or not results.assessments
+
+
 def class_names(results: Results) -> tuple[str, ...]:
     """Returns the classes' names, or "class 0" and so on if none were given."""
-    for one in results.assessments:
-        number = one.curve.num_classes
-        break
-    else:
-        number = _classes_elsewhere(results)
+    number = max((one.curve.num_classes for one in results.assessments), default=0)
+    number = number or _classes_elsewhere(results)
     given = results.class_names or ()
     if not given:
         for one in results.assessments:
@@ -143,13 +153,20 @@ def _classes_elsewhere(results: Results) -> int:
 def _images(
     counts: Sequence[np.ndarray], names: Sequence[str]
 ) -> tuple[tuple[tuple[str, str], ...], str]:
-    if any(not np.array_equal(one, counts[0]) for one in counts):
+    # Of scores only the number of images is known.
+    by_class = [one for one in counts if len(one) > 1] or counts[:1]
+    first = by_class[0]
+    if any(
+        not np.array_equal(one, first) and (len(one) > 1 or one.sum() != first.sum())
+        for one in counts
+    ):
         return (), "The alterations were assessed on different images."
-    first = counts[0]
     words = (
         f"{counted(int(first.sum()), 'image')}, the same for every alteration and "
         "level. "
     )
+    if len(first) == 1:
+        return (), words.strip()
     fewest, most = int(first.argmin()), int(first.argmax())
     if first.min() == first.max():
         words += f"Each class has {counted(int(first[0]), 'image')}."
@@ -175,10 +192,12 @@ def _few_images(assessments: Sequence[Assessment], words: str) -> str:
     said = " or ".join(counted(one, "image") for one in sorted(count))
     which = ", ".join(short(one.alteration, 40) for one in few)
     if len(few) == len(assessments):
+        of_classes = any(one.curve.num_classes for one in assessments)
         return (
             f"{said} count. At each level a random part of them was looked at, in one "
-            "order for all levels and alterations. How many are of which class was not "
-            "kept."
+            "order for all levels and alterations."
+            + " How many are of which class was not kept."
+            * of_classes
         )
     return f"{words} Of {which} at each level a random part of {said} was looked at."
 
@@ -205,6 +224,17 @@ def _labels(assessments: Sequence[Assessment]) -> str:
             "and say nothing about how often it is right"
         )
     return "in part the network's own" if any(own) else "the labels of the data"
+
+
+def _scores(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Describes the score, if there is one."""
+    texts = [
+        f"{_entry_text(one, 'score', 'name')}, "
+        f"version {_entry_text(one, 'score', 'version') or 'not given'}"
+        for one in sources
+        if _entry(one, "score")
+    ]
+    return [("score", "; ".join(dict.fromkeys(texts)))] if texts else []
 
 
 def _versions(sources: Sequence[dict[str, Any]]) -> tuple[tuple[str, str], ...]:

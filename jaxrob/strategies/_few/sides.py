@@ -36,7 +36,7 @@ def side(goal: Goal, level: Level) -> int:
     """
     if level.side != OPEN or not level.seen:
         return level.side
-    certain = _certain_side(goal, level.scores)
+    certain = certain_side(level.scores, goal.least, goal.num_images, goal.bounds)
     if certain != OPEN or goal.curtail:
         return certain
     if goal.bounds == (0.0, 1.0) and _are_counts(level.scores):
@@ -59,16 +59,24 @@ def least_count(least: float, num_images: int) -> int:
     return count
 
 
-def _certain_side(goal: Goal, scores: np.ndarray) -> int:
-    """Returns the side if the unseen images cannot change it, or else `OPEN`."""
-    (low, high), total = goal.bounds, goal.num_images
-    left = total - len(scores)
-    if goal.bounds == (0.0, 1.0) and _are_counts(scores):
-        right, least = round(scores.sum()), least_count(goal.least, total)
-        if right >= least:
+def certain_side(
+    scores: np.ndarray, least: float, num_images: int, bounds: tuple[float, float]
+) -> int:
+    """Returns the side if the unseen images cannot change it, or else `OPEN`.
+
+    Args:
+      scores: of the images seen.
+      least: the lowest mean accepted.
+      num_images: the number of all images.
+      bounds: the lowest and highest score possible.
+    """
+    (low, high), left = bounds, num_images - len(scores)
+    if bounds == (0.0, 1.0) and _are_counts(scores):
+        right, least_right = round(scores.sum()), least_count(least, num_images)
+        if right >= least_right:
             return ACCEPTED
-        return REJECTED if right + left < least else OPEN
-    seen, needed, slack = scores.sum(), goal.least * total, _SLACK * total
+        return REJECTED if right + left < least_right else OPEN
+    seen, needed, slack = scores.sum(), least * num_images, _SLACK * num_images
     if seen + left * low >= needed - (slack if not left else -slack):
         return ACCEPTED
     return REJECTED if seen + left * high < needed - slack or not left else OPEN

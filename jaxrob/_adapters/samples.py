@@ -1,0 +1,371 @@
+"""Batches and items of other libraries' data sources, as arrays."""
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._arguments.checks import check_type, checked_flag, checked_text
+from jaxrob._arguments.images import plain_array
+from jaxrob._arguments.naming import named, wrong_type
+
+_PICTURE_MODES = ("L", "RGB")
+# A loader of a part of a data set of ...: nobody nests more.
+_MOST_NESTED = 8
+# Of a batch that groups items.
+_BATCH_BYTES = 1 << 26
+_MOST_IN_BATCH = 1024
+
+
+class Parts(NamedTuple):
+    """Where an item or a batch of a source has its image and its label.
+
+    Attributes:
+      image: the key of the image, where it is a mapping.
+      label: the key of the label.
+      channels_first: whether images are `[C, H, W]`; None if that is not known.
+    """
+
+    image: str = "image"
+    label: str = "label"
+    channels_first: bool | None = None
+
+
+def checked_parts(image: Any, label: Any, channels_first: Any) -> Parts:
+    """Returns the parts, checked.
+
+    Raises:
+      TypeError: if a key is no text, or `channels_first` is no flag or None.
+      ValueError: if a key is empty.
+    """
+    if channels_first is not None:
+        channels_first = checked_flag("channels_first", channels_first)
+    return Parts(
+        checked_text("image", image), checked_text("label", label), channels_first
+    )
+
+
+def check_source(name: str, source: Any, wanted: str, *, has_items: bool) -> None:
+    """Rejects a source that cannot be read to its end, or only once.
+
+    Args:
+      name: the argument's name.
+      source: what was given.
+      wanted: what it must be, in words.
+      has_items: whether a sequence without `__iter__` will do, as torch's are.
+
+    Raises:
+      TypeError: if it is no source, or an iterator.
+      ValueError: if it has no end.
+    """
+    if isinstance(source, Iterator):
+        raise TypeError(
+            f"{name} must be iterable more than once; got {named(source)}, "
+            "which is used up after one pass (wrap its maker in a class with "
+            "__iter__)"
+        )
+    if isinstance(source, Mapping):
+        keys = ", ".join(repr(key) for key in itertools.islice(source, 8))
+        raise TypeError(
+            f"{name} must be {wanted}; got {named(source)} with the keys {keys} "
+            "(take one, such as a split)"
+        )
+    kind = type(source)
+    is_sequence = hasattr(kind, "__getitem__") and hasattr(kind, "__len__")
+    if not (isinstance(source, Iterable) or (has_items and is_sequence)) or isinstance(
+        source, str | bytes | type | np.ndarray | jax.Array
+    ):
+        raise wrong_type(name, wanted, source)
+    if _has_no_end(source):
+        raise ValueError(
+            f"{name} must end; got {named(source)}, which repeats without end (leave "
+            "out repeat)"
+        )
+
+
+def as_array(value: Any) -> Any:
+    """Returns a tensor, a picture or a list of them as an array, others as they are."""
+    if hasattr(value, "detach") and hasattr(value, "cpu"):  # torch's.
+        value = value.detach().cpu()
+        try:
+            return value.numpy()
+        except TypeError:  # bfloat16, which NumPy lacks.
+            return value.float().numpy()
+    if _is_picture(value):
+        if value.mode not in _PICTURE_MODES:
+            raise ValueError(
+                f"pictures must be grey (L) or RGB; got one of mode {value.mode}: "
+                'convert them in the source, as by picture.convert("RGB")'
+            )
+        array = np.asarray(value)
+        return array[..., None] if array.ndim == 2 else array
+    if _is_list_of_arrays(value):
+        return _stacked([as_array(one) for one in value])
+    return value
+
+
+def read_batch(batch: Any, parts: Parts) -> tuple[Any, Any]:
+    """Returns a batch's images, channels last, and labels.
+
+    Raises:
+      TypeError: if it has no images and labels.
+      ValueError: if a key is missing, a picture has another mode than grey or RGB, the
+        images have different shapes, or they look as if channels came first and
+        `channels_first` is None.
+    """
+    images, labels = _image_and_label(batch, "a batch", "images, labels", parts)
+    if _is_picture(images) or _is_single(labels):
+        raise ValueError(
+            "a batch must have several images, and a label for each; got "
+            f"{named(images)} and {named(labels)}: of single items make a data set by "
+            "Dataset.from_items"
+        )
+    if _is_list_of_arrays(images):
+        return _stacked([_image(one, parts) for one in images]), as_array(labels)
+    images = as_array(images)
+    if not isinstance(images, np.ndarray | jax.Array):
+        images = plain_array("images", images, "an array [N, ...]")
+    return _channels_last(images, parts.channels_first, 1), as_array(labels)
+
+
+def read_items(
+    source: Any, parts: Parts, name: str, most_bytes: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Reads all items of a source.
+
+    Args:
+      source: a sequence or an iterable of items.
+      parts: where an item has its image and label.
+      name: the data set's name, for messages.
+      most_bytes: of all images.
+
+    Returns:
+      The images and labels; None, as soon as that is known, if the images take more.
+
+    Raises:
+      TypeError: as `ItemBatches`.
+      ValueError: as `ItemBatches`; if there are none, or the first item is not the same
+        when it is read again.
+    """
+    images, labels, size, number = [], [], 0, _length(source) or 1
+    for image, label in _read_each(source, parts, name):
+        size += image.nbytes
+        if max(size, number * image.nbytes) > most_bytes:
+            return None
+        images.append(image)
+        labels.append(label)
+    if not images:
+        raise ValueError(f"items is empty; {name} needs at least one")
+    again, _ = next(_read_each(source, parts, name))
+    if again.tobytes() != images[0].tobytes():
+        raise ValueError(
+            f"items of {name} must be the same whenever they are read; item 0 is not "
+            "what it was before. Leave out shuffling and random augmentation."
+        )
+    return np.stack(images), np.array(labels)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ItemBatches:
+    """The items of a source, batch by batch, read anew in each pass.
+
+    Attributes:
+      source: a sequence or an iterable of items.
+      parts: where an item has its image and label.
+      name: the data set's name, for messages.
+    """
+
+    source: Any
+    parts: Parts
+    name: str
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields images and labels, at most 64 MiB at a time.
+
+        Raises:
+          TypeError: if an item has no image and label.
+          ValueError: as `read_batch`, of an item, or if images have different shapes or
+            types.
+        """
+        items = _read_each(self.source, self.parts, self.name)
+        for first in items:
+            number = max(1, min(_MOST_IN_BATCH, _BATCH_BYTES // first[0].nbytes))
+            group = [first, *itertools.islice(items, number - 1)]
+            images, labels = zip(*group)
+            yield np.stack(images), np.array(labels)
+
+
+def class_names_of(source: Any, label: str) -> tuple[str, ...] | None:
+    """Finds the class names that a source, or what it is made of, carries.
+
+    Those of Hugging Face are in `features`, of torchvision in `classes`, of Keras in
+    `class_names`; torch's loaders and parts have `dataset`.
+
+    Args:
+      source: of batches or items.
+      label: the key of the label.
+    """
+    for _ in range(_MOST_NESTED):
+        features = getattr(source, "features", None)
+        feature = features.get(label) if isinstance(features, Mapping) else None
+        feature = getattr(feature, "feature", feature)  # Of a batch.
+        for names in (
+            getattr(feature, "names", None),
+            getattr(source, "classes", None),
+            getattr(source, "class_names", None),
+        ):
+            if isinstance(names, list | tuple) and names:
+                return tuple(_in_words(name) for name in names)
+        source = getattr(source, "dataset", None)
+        if source is None:
+            break
+    return None
+
+
+def _in_words(name: Any) -> str:
+    """Returns a class's name; ImageNet's are tuples of synonyms."""
+    if isinstance(name, list | tuple):
+        return ", ".join(map(str, name))
+    return str(name)
+
+
+def _has_no_end(source: Any) -> bool:
+    length = _length(source)
+    if length is not None:
+        return length >= sys.maxsize  # Grain's `repeat`.
+    is_tensorflow = callable(getattr(source, "cardinality", None))
+    return is_tensorflow and int(source.cardinality()) == -1
+
+
+def _length(source: Any) -> int | None:
+    try:
+        return len(source)
+    except TypeError:  # It has none, or one that is not known or infinite.
+        return None
+
+
+def _read_each(
+    source: Any, parts: Parts, name: str
+) -> Iterator[tuple[np.ndarray, int]]:
+    """Yields each item's image and label; all images have one shape and type."""
+    each = iter(source) if hasattr(type(source), "__iter__") else _by_index(source)
+    first = None
+    for index, item in enumerate(each):
+        try:
+            image, label = _read_item(item, parts)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"item {index} of {name}: {error}") from error
+        kind = image.shape, image.dtype
+        first = first or kind
+        if kind != first:
+            raise ValueError(
+                f"item {index} of {name}: an image of the shape {kind[0]} and type "
+                f"{kind[1]} after images of the shape {first[0]} and type {first[1]}: "
+                "resize and convert them in the source"
+            )
+        yield image, label
+
+
+def _by_index(source: Sequence[Any]) -> Iterator[Any]:
+    return (source[index] for index in range(len(source)))
+
+
+def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, int]:
+    image, label = _image_and_label(item, "an item", "image, label", parts)
+    found = plain_array("the label of an item", as_array(label), "an integer")
+    if found.ndim:
+        raise ValueError(
+            "the label of an item must be one integer; got an array of the shape "
+            f"{found.shape}: of batches make a data set by Dataset.from_batches, of "
+            "one-hot labels take argmax"
+        )
+    if found.dtype.kind not in "iu":
+        raise wrong_type("the label of an item", "an integer", label)
+    return np.asarray(_image(image, parts)), int(found)
+
+
+def _image_and_label(
+    given: Any, what: str, wanted: str, parts: Parts
+) -> tuple[Any, Any]:
+    """Returns the two parts of a mapping or a pair."""
+    if isinstance(given, Mapping):
+        for argument, key in (("image", parts.image), ("label", parts.label)):
+            if key not in given:
+                keys = ", ".join(repr(one) for one in given)
+                raise ValueError(
+                    f"{what} has no {key!r}; it has {keys}: pass {argument}="
+                )
+        return given[parts.image], given[parts.label]
+    check_type(what, given, list | tuple, f"({wanted}), or a mapping with these")
+    if len(given) != 2:
+        raise ValueError(
+            f"{what} must be ({wanted}), or a mapping with these; got {len(given)} "
+            "values"
+        )
+    return given[0], given[1]
+
+
+def _image(value: Any, parts: Parts) -> Any:
+    """Returns one image as an array, channels last."""
+    array = as_array(value)
+    if _is_picture(value):
+        return array
+    if not isinstance(array, np.ndarray | jax.Array):
+        array = plain_array("an image", array, "an array")
+    return _channels_last(array, parts.channels_first, 0)
+
+
+def _channels_last(array: Any, channels_first: bool | None, leading: int) -> Any:
+    """Moves the channels of images behind `leading` axes to the end, if they are first.
+
+    Arrays of other ranks than images are returned as they are.
+    """
+    shape = array.shape[leading:]
+    if len(shape) == 2 and channels_first is not None:
+        return array[..., None]  # They are said to be images: of one channel.
+    if len(shape) != 3:
+        return array
+    if channels_first is None and shape[0] < shape[-1]:
+        raise ValueError(
+            f"images of the shape {shape} have fewer rows than channels, as if the "
+            "channels came first: pass channels_first=True, or False if they are "
+            "[H, W, C]"
+        )
+    if not channels_first:
+        return array
+    if isinstance(array, jax.Array):
+        return jnp.moveaxis(array, leading, -1)
+    return np.ascontiguousarray(np.moveaxis(array, leading, -1))
+
+
+def _stacked(images: list[Any]) -> np.ndarray:
+    shapes = [np.shape(image) for image in images]
+    for index, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ValueError(
+                f"the images of a batch must have one shape; image {index} has "
+                f"{shape}, the first has {shapes[0]}: resize them in the source"
+            )
+    return np.stack(images)
+
+
+def _is_list_of_arrays(value: Any) -> bool:
+    """Whether it is a list of tensors or pictures: not of numbers, or of lists."""
+    plain = bool | int | float | complex | str | bytes | list | tuple | None
+    is_list = isinstance(value, list | tuple) and len(value) > 0
+    return is_list and not any(isinstance(one, plain) for one in value)
+
+
+def _is_single(labels: Any) -> bool:
+    return isinstance(labels, int) or getattr(labels, "ndim", None) == 0
+
+
+def _is_picture(value: Any) -> bool:
+    """Whether it is one of Pillow's images. Where it is not loaded, there is none."""
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(value, pillow.Image)

@@ -1,0 +1,275 @@
+"""Pictures of DICOM files, through pydicom."""
+
+import functools
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from jaxrob.data._require import require
+from jaxrob.data._source import (
+    Samples,
+    Source,
+    check_num_values,
+    finite_number,
+    scaled,
+)
+
+SUFFIXES = (".dcm",)
+_DEFLATED = b"1.2.840.10008.1.2.1.99"
+# Implicit and explicit little endian, explicit big endian.
+_PLAIN = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
+_RUN_LENGTHS = "1.2.840.10008.1.2.5"
+# Baseline JPEG, and JPEG 2000, without and with loss.
+_OF_PILLOW = tuple(f"1.2.840.10008.1.2.4.{number}" for number in (50, 90, 91))
+_MONOCHROME = ("MONOCHROME1", "MONOCHROME2")
+_COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
+# Two bytes of run lengths unpack to at most 128.
+_MOST_PER_BYTE, _MOST_UNPACKED = 64, 256 << 20
+_FIX = (
+    "pass value_range=(low, high), the values after rescaling that become 0 and 1, "
+    "such as (-160, 240) for a CT"
+)
+_ToUnit = Callable[[np.ndarray], np.ndarray]
+
+
+def open_dicom(
+    data: bytes,
+    slice_at: tuple[int, int] | None,
+    value_range: tuple[float, float] | None,
+) -> Source:
+    """Returns a picture of a DICOM file as a source.
+
+    Args:
+      data: the file's bytes.
+      slice_at: (0, index) of a frame; None if there is one.
+      value_range: the values, after rescaling, that become 0 and 1, those beyond the
+        nearer one; None for the file's window.
+
+    Raises:
+      ValueError: if it is damaged or too large, has no pixels or no such frame, or no
+        valid window where one is needed.
+    """
+    found, (frames, height, width, count) = _read(data)
+    index = _frame(frames, slice_at)
+    photometric = found.get("PhotometricInterpretation")
+    allowed = _MONOCHROME if count == 1 else _COLOURS
+    if photometric not in allowed:
+        raise ValueError(
+            f"its PhotometricInterpretation is {photometric} with {count} samples a "
+            f"pixel; allowed are {', '.join(allowed)}"
+        )
+    if count == 3:
+        ends = value_range or (0, 2 ** _bits(found)[1] - 1)
+        to_unit = functools.partial(scaled, low=ends[0], high=ends[1])
+    else:
+        to_unit = _by_window(found, value_range)
+
+    def samples() -> Samples:
+        array = _pixels(found, index, (height, width, count))
+        values = to_unit(array)
+        return Samples(1 - values if photometric == "MONOCHROME1" else values)
+
+    return Source(height, width, height * width * count, samples)
+
+
+def num_frames(data: bytes) -> int:
+    """Returns the number of a file's frames.
+
+    Raises:
+      ValueError: as `open_dicom`.
+    """
+    return _read(data)[1][0]
+
+
+def _read(data: bytes) -> tuple[Any, tuple[int, int, int, int]]:
+    """Returns a file's elements; and its frames, rows, columns and samples.
+
+    Raises:
+      ValueError: if they are damaged, or claim more than is read.
+    """
+    pydicom = require("pydicom", "reading DICOM files", "medical")
+    if _DEFLATED in data:
+        # It would be unpacked whole, whatever its size.
+        raise ValueError(
+            "a deflated DICOM file, which is not read: store it uncompressed, such as "
+            "by dcmconv +te"
+        )
+    found = pydicom.dcmread(io.BytesIO(data))
+    if "PixelData" not in found:
+        raise ValueError("it has no pixel data")
+    shape = (
+        _integer(found, "NumberOfFrames", 1),
+        _integer(found, "Rows"),
+        _integer(found, "Columns"),
+        _integer(found, "SamplesPerPixel", 1),
+    )
+    allocated, _ = _bits(found)
+    check_num_values(math.prod(shape[1:]) * allocated // 8, shape[1:], data)
+    if shape[3] not in (1, 3) or shape[0] < 1:
+        raise ValueError(f"it has {shape[0]} frames of {shape[3]} samples a pixel")
+    syntax = found.file_meta.get("TransferSyntaxUID")
+    if syntax in _PLAIN:
+        needed = math.prod(shape) * allocated // 8
+        if found.get("PhotometricInterpretation") == "YBR_FULL_422":
+            needed = needed // 3 * 2
+        if len(found.PixelData) < needed:
+            raise ValueError(
+                f"truncated: its pixels need {needed} bytes; {len(found.PixelData)} "
+                "are there"
+            )
+    elif syntax != _RUN_LENGTHS and syntax not in _OF_PILLOW:
+        name = getattr(syntax, "name", syntax)
+        raise ValueError(
+            f"its transfer syntax is {name}, which is not read: decompress it, such as "
+            "by dcmdjpeg or gdcmconv --raw"
+        )
+    return found, shape
+
+
+def _frame(frames: int, slice_at: tuple[int, int] | None) -> int:
+    if slice_at is None and frames == 1:
+        return 0
+    if slice_at is None:
+        raise ValueError(
+            f"it has {frames} frames: pass slice_at=(0, index), which picks one, or "
+            "read all by jaxrob.data.slices"
+        )
+    axis, at = slice_at
+    if axis != 0 or at >= frames:
+        raise ValueError(
+            f"slice_at={slice_at}, but the axis of frames is 0, and it has {frames}"
+        )
+    return at
+
+
+def _pixels(found: Any, index: int, shape: tuple[int, int, int]) -> np.ndarray:
+    """Returns a frame's stored values, without the bits that are not used."""
+    pydicom = require("pydicom.pixels", "reading DICOM files", "medical")
+    syntax = found.file_meta.TransferSyntaxUID
+    plugin = ""
+    if syntax not in _PLAIN:
+        plugin = "pydicom" if syntax == _RUN_LENGTHS else "pillow"
+        _check_frame(found, index, shape)
+    array = pydicom.pixel_array(found, index=index, decoding_plugin=plugin)
+    if array.size != math.prod(shape):
+        raise ValueError(f"its pixels have the shape {array.shape}, not {shape}")
+    if shape[-1] == 1:
+        unused = 8 * array.dtype.itemsize - _bits(found)[1]
+        array = (array << unused) >> unused
+    return array.reshape(shape)
+
+
+def _check_frame(found: Any, index: int, shape: tuple[int, int, int]) -> None:
+    """Rejects a compressed frame that would unpack to more than is read."""
+    encaps = require("pydicom.encaps", "reading DICOM files", "medical")
+    offsets = None
+    if "ExtendedOffsetTable" in found:
+        offsets = found.ExtendedOffsetTable, found.ExtendedOffsetTableLengths
+    frame = encaps.get_frame(
+        found.PixelData,
+        index,
+        extended_offsets=offsets,
+        number_of_frames=_integer(found, "NumberOfFrames", 1),
+    )
+    if found.file_meta.TransferSyntaxUID == _RUN_LENGTHS:
+        if len(frame) * _MOST_PER_BYTE > _MOST_UNPACKED:
+            raise ValueError(
+                f"its frame of {len(frame)} bytes may unpack to more than "
+                f"{_MOST_UNPACKED}: decompress it, such as by dcmdrle"
+            )
+        return
+    pil = require("PIL.Image", "reading images")
+    with pil.open(io.BytesIO(frame), formats=("JPEG", "JPEG2000")) as image:
+        if image.size != shape[1::-1]:
+            raise ValueError(
+                f"its header says {shape[0]}x{shape[1]} pixels, its frame "
+                f"{image.size[1]}x{image.size[0]}"
+            )
+
+
+def _by_window(found: Any, value_range: tuple[float, float] | None) -> _ToUnit:
+    """Returns the function from stored values of grey to [0, 1].
+
+    Source: DICOM PS3.3 C.11.1 (rescaling) and C.11.2 (windows).
+    """
+    pixels = require("pydicom.pixels", "reading DICOM files", "medical")
+    slope, _ = (
+        finite_number(name, found.get(name, default))
+        for name, default in (("RescaleSlope", 1), ("RescaleIntercept", 0))
+    )
+    if slope == 0:
+        raise ValueError("its RescaleSlope is 0")
+
+    def rescaled(array: np.ndarray) -> np.ndarray:
+        values = np.asarray(pixels.apply_modality_lut(array, found), np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("its rescaled values are not finite")
+        return values
+
+    if value_range is not None:
+        low, high = value_range
+        return lambda array: scaled(rescaled(array), low, high)
+    if found.get("VOILUTSequence"):
+        bits = int(found.VOILUTSequence[0].LUTDescriptor[2])
+        return lambda array: scaled(
+            pixels.apply_voi(rescaled(array).astype(np.int64), found), 0, 2**bits - 1
+        )
+    center, width = (_first(found, f"Window{name}") for name in ("Center", "Width"))
+    function = found.get("VOILUTFunction") or "LINEAR"
+    if function not in ("LINEAR", "LINEAR_EXACT", "SIGMOID"):
+        raise ValueError(f"its VOILUTFunction is {function}, which is not read")
+    if width < 1 if function == "LINEAR" else width <= 0:
+        raise ValueError(f"its WindowWidth is {width:g}: {_FIX}")
+    if function == "SIGMOID":
+        return lambda array: scipy.special.expit(
+            4 * (rescaled(array) - center) / width
+        ).astype(np.float32)
+    if function == "LINEAR":
+        center, width = center - 0.5, width - 1
+    if width == 0:
+        return lambda array: (rescaled(array) > center).astype(np.float32)
+    low, high = center - width / 2, center + width / 2
+    return lambda array: scaled(rescaled(array), low, high)
+
+
+def _first(found: Any, name: str) -> float:
+    """Returns the number of the first window.
+
+    Raises:
+      ValueError: if it is missing, or no finite number.
+    """
+    value = found.get(name)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = value[0] if value else None
+    if value is None or value == "":
+        raise ValueError(f"it has no {name}: {_FIX}")
+    try:
+        return finite_number(name, value)
+    except ValueError as error:
+        raise ValueError(f"{error}: {_FIX}") from error
+
+
+def _bits(found: Any) -> tuple[int, int]:
+    """Returns the bits that a value takes, and those of them that it uses."""
+    allocated = _integer(found, "BitsAllocated")
+    stored = _integer(found, "BitsStored", allocated)
+    high = _integer(found, "HighBit", stored - 1)
+    if allocated not in (8, 16, 32) or not 1 <= stored <= allocated:
+        raise ValueError(f"its values use {stored} of {allocated} bits")
+    if high != stored - 1:
+        raise ValueError(f"its HighBit is {high}, with {stored} BitsStored")
+    return allocated, stored
+
+
+def _integer(found: Any, name: str, default: int | None = None) -> int:
+    value = found.get(name)
+    if value is None and default is not None:
+        return default
+    try:
+        return int(str(value))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"its {name} is {value!r}, no integer") from error

@@ -1,0 +1,158 @@
+"""A picture whose header is read and whose pixels are not: what all formats give."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# The largest number of values of one picture, and of all decoded at the same time:
+# about 13,000 x 13,000 pixels. It is also Pillow's limit, which programs often switch
+# off.
+MAX_PIXELS = 178_956_970
+
+
+class Samples(NamedTuple):
+    """The pixels of a picture as an array.
+
+    Attributes:
+      values: `[H, W, C]`, uint8 in 0-255 or float32 in [0, 1].
+      alpha: float32 `[H, W]` in [0, 1], or None for an opaque picture.
+      is_multiplied: whether the values were multiplied with alpha.
+      brightest: the largest value of 16 bits that may use fewer; otherwise None.
+    """
+
+    values: np.ndarray
+    alpha: np.ndarray | None = None
+    is_multiplied: bool = False
+    brightest: int | None = None
+
+
+class Source(NamedTuple):
+    """A picture in a file, before its pixels are read.
+
+    Attributes:
+      height: in pixels, as stored.
+      width: in pixels, as stored.
+      num_values: of all values that decoding holds, for the limit.
+      samples: decodes the pixels.
+      orientation: as in EXIF, from 1 to 8; None if it is damaged.
+      is_first_of_many: whether the file has further pictures, which are not read.
+    """
+
+    height: int
+    width: int
+    num_values: int
+    samples: Callable[[], Samples]
+    orientation: int | None = 1
+    is_first_of_many: bool = False
+
+
+def check_num_values(number: int, shape: tuple[int, ...], data: bytes) -> None:
+    """Rejects a picture that is too large, or claims more than its file holds.
+
+    Args:
+      number: of values, or of bytes to hold, at most 179 million.
+      shape: the picture's, for the message.
+      data: the file's bytes.
+
+    Raises:
+      ValueError: if there are too many values.
+    """
+    if min(shape) < 1 or number > MAX_PIXELS:
+        size = "x".join(map(str, shape))
+        raise ValueError(
+            f"the header says {size} values, which take {number} bytes; {len(data)} "
+            f"bytes are there, and at most {MAX_PIXELS} are read"
+        )
+
+
+def in_unit_range(
+    values: np.ndarray,
+    value_range: tuple[float, float] | None,
+    most: float | None = None,
+    least: float = 0.0,
+) -> tuple[np.ndarray, int | None]:
+    """Maps stored values to [0, 1].
+
+    uint8 without a range stays as it is.
+
+    Args:
+      values: `[H, W, C]` numbers.
+      value_range: the values that become 0 and 1; None if the file says it.
+      most: the largest value that is possible by the file, if it says one.
+      least: the smallest value beside `most`.
+
+    Returns:
+      uint8, or float32 in [0, 1]; and the largest value, if it has 16 bits of which it
+      may use fewer, or None.
+
+    Raises:
+      ValueError: if a value lies outside the range, is NaN or infinite, or nothing says
+        the range.
+    """
+    kind, bits = values.dtype.kind, 8 * values.dtype.itemsize
+    is_deep = False
+    if value_range is not None:
+        if values.dtype == np.uint8:
+            raise ValueError(
+                f"its values have 8 bits, of which 0 and 255 are the ends; value_range="
+                f"{value_range} is for pictures of more. Read the two apart"
+            )
+        low, high = value_range
+    elif values.dtype == np.uint8:
+        return values, None
+    elif most is not None:
+        low, high = least, most
+    elif kind == "u":
+        low, high, is_deep = 0, 2**bits - 1, bits == 16
+    elif kind == "f":
+        low, high = 0.0, 1.0
+    else:
+        raise ValueError(
+            f"its values are signed integers, {values.min()} to {values.max()}, and "
+            "nothing says their range: pass value_range=(low, high), the values that "
+            "become 0 and 1"
+        )
+    found = _range_of(values)
+    if not low <= found[0] <= found[1] <= high:
+        raise ValueError(
+            f"its values lie in [{found[0]:g}, {found[1]:g}], not in the range "
+            f"[{low:g}, {high:g}]: pass value_range=(low, high), the values that "
+            "become 0 and 1"
+        )
+    return scaled(values, low, high), int(found[1]) if is_deep else None
+
+
+def scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Maps `low` to 0 and `high` to 1, float32; values beyond become these.
+
+    A channel at a time, because float64, in which the quotient is exact before it is
+    rounded, takes much memory.
+    """
+    out = np.empty(values.shape, np.float32)
+    for channel in range(values.shape[-1]):
+        shifted = values[..., channel].astype(np.float64) - low
+        out[..., channel] = np.clip(shifted / (high - low), 0, 1)
+    return out
+
+
+def finite_number(name: str, value: Any) -> float:
+    """Returns a number that a file states.
+
+    Raises:
+      ValueError: if it is no finite number.
+    """
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        found = np.nan
+    if not np.isfinite(found):
+        raise ValueError(f"its {name} is {value!r}, no finite number")
+    return found
+
+
+def _range_of(values: np.ndarray) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError("it holds NaN or infinity")
+    return low, high

@@ -1,0 +1,25 @@
+"""The command says what a long run costs, whether it shows a bar or not."""
+
+import pytest
+
+from jaxrob._engine import cost
+
+
+@pytest.fixture
+def every_run_is_long(monkeypatch):
+    monkeypatch.setattr(cost, "_LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(cost, "_ENOUGH_SECONDS", 0.0)
+
+
+def test_assess_says_it_once_for_all_alterations(assess, every_run_is_long):
+    # Blocks of 20 of the 40 pictures: the second tells the pace.
+    status, out, said = assess("--alterations=brightness,zoom", "--batch_size=20")
+    lines = [one for one in said.split("\n") if "passes" in one or "cheaper" in one]
+    assert status == 0 and len(lines) == 2 and "passes" not in out
+    assert "jaxrob: this takes" in lines[0] and " 240 passes" in lines[0]
+    assert "--half_width=0.02" in lines[1] and "--levels=8" in lines[1]
+
+
+def test_nothing_of_quick_runs_and_dry_runs(assess, roma):
+    for said in (assess()[2], assess("--dry_run")[2], roma()[2]):
+        assert "this takes" not in said

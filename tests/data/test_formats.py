@@ -1,0 +1,405 @@
+"""TIFF, WebP, BMP and arrays, of 16 bits and floating, of any number of channels."""
+
+import io
+import itertools
+import struct
+
+import cv2
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image, ImageOps
+
+import jaxrob
+from jaxrob import Classifier, RobustnessWarning
+from jaxrob.data import image_folder
+
+from .files import deep_png, encoded, write_folder
+
+RNG = np.random.default_rng(0)
+BYTES = RNG.integers(0, 256, (20, 33, 3), dtype=np.uint8)
+DEEP = RNG.integers(0, 65_536, (20, 33, 3), dtype=np.uint16)
+
+
+def one(path, data, name="x.tif", **options):
+    write_folder(path, {f"class/{name}": data})
+    return np.asarray(image_folder(path, **options).images)[0]
+
+
+def tiff(values, **options):
+    buffer = io.BytesIO()
+    options = {"photometric": "minisblack", **options}
+    if options["photometric"] == "minisblack" and values.ndim == 3:
+        options.setdefault("planarconfig", "contig")
+    tifffile.imwrite(buffer, values, metadata=None, **options)
+    return buffer.getvalue()
+
+
+def npy(values):
+    buffer = io.BytesIO()
+    np.save(buffer, values)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["BMP", "WEBP", "TIFF"])
+def test_bytes_are_those_that_pillow_decodes(tmp_path, kind):
+    options = {"lossless": True} if kind == "WEBP" else {}
+    for image in (Image.fromarray(BYTES), Image.fromarray(BYTES[..., 0])):
+        data = encoded(image, kind, **options)
+        found = one(tmp_path, data, f"x.{kind.lower()}")
+        assert found.dtype == np.uint8
+        np.testing.assert_array_equal(found, np.asarray(image.convert("RGB")))
+        grey = one(tmp_path, data, f"x.{kind.lower()}", grey=True, size=(7, 9))
+        resized = image.convert("RGB").convert("L").resize((9, 7), 3)
+        np.testing.assert_array_equal(grey[..., 0], np.asarray(resized))
+
+
+@pytest.mark.parametrize("compression", ["raw", "tiff_lzw", "jpeg", "packbits"])
+def test_tiffs_of_bytes_in_any_compression(tmp_path, compression):
+    data = encoded(Image.fromarray(BYTES), "TIFF", compression=compression)
+    expected = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+    np.testing.assert_array_equal(one(tmp_path, data), expected)
+
+
+@pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
+@pytest.mark.parametrize("number", range(1, 9))
+def test_tiffs_are_put_upright_once(tmp_path, number):
+    exif = Image.Exif()
+    exif[0x112] = number
+    png = encoded(Image.fromarray(BYTES), exif=exif)
+    expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(png))))
+    extra = [(274, "H", 1, number, True)]
+    low = tiff(BYTES, photometric="rgb", extratags=extra)
+    np.testing.assert_array_equal(one(tmp_path, low), expected)
+    # The same picture in 16 bits.
+    deep = tiff(BYTES.astype(np.uint16) * 257, photometric="rgb", extratags=extra)
+    np.testing.assert_array_equal(one(tmp_path, deep), np.float32(expected / 255))
+    for data in (low, deep):
+        stored = one(tmp_path, data, orientation="stored")
+        assert stored.shape == BYTES.shape
+
+
+@pytest.mark.parametrize("colours, channels", [(0, 1), (2, 3), (4, 2), (6, 4)])
+def test_pngs_of_16_bits_keep_them(tmp_path, colours, channels):
+    values = RNG.integers(0, 65_536, (20, 33, channels), dtype=np.uint16)
+    if channels in (2, 4):
+        values[..., -1] = 65_535  # Opaque.
+    data = deep_png(values, colours)
+    found = one(tmp_path, data, "x.png")
+    assert found.dtype == np.float32
+    shown = values[..., : 1 if channels < 3 else 3]
+    np.testing.assert_array_equal(found, np.float32(shown / 65_535) * np.ones(3, "f4"))
+    if channels in (1, 3):
+        # OpenCV keeps 16 bits, and has blue first.
+        read = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+        read = read.reshape(20, 33, -1)[..., ::-1]
+        np.testing.assert_array_equal(found, np.float32(read / 65_535) * np.ones(3))
+
+
+def test_transparency_of_16_bits_is_laid_on_the_background(tmp_path):
+    values = RNG.integers(0, 65_536, (20, 33, 4), dtype=np.uint16)
+    with pytest.raises(ValueError, match="x.png: transparent in places"):
+        one(tmp_path, deep_png(values, 6), "x.png")
+    alpha = values[..., 3:] / 65_535
+    expected = values[..., :3] / 65_535 * alpha + np.array([1, 128 / 255, 0]) * (
+        1 - alpha
+    )
+    options = {"background": "#ff8000"}
+    found = one(tmp_path, deep_png(values, 6), "x.png", **options)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    found = one(
+        tmp_path,
+        tiff(values, photometric="rgb", extrasamples=["unassalpha"]),
+        **options,
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    multiplied = values.copy()
+    multiplied[..., :3] = np.round(values[..., :3] * alpha)
+    data = tiff(multiplied, photometric="rgb", extrasamples=["assocalpha"])
+    np.testing.assert_allclose(one(tmp_path, data, **options), expected, atol=1e-4)
+
+
+TYPES = ("u1", "u2", "u4", "f2", "f4", "f8")
+LAYOUTS = (
+    {},
+    {"planarconfig": "separate"},
+    {"rowsperstrip": 7},
+    {"tile": (16, 32)},
+    {"tile": (32, 16), "planarconfig": "separate"},
+    {"compression": "zlib"},
+    {"compression": "zlib", "predictor": True, "rowsperstrip": 3},
+    {"compression": "zlib", "predictor": True, "tile": (16, 16)},
+    {"bigtiff": True},
+)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 8, 16])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_samples_are_those_of_tifffile(tmp_path, channels, order):
+    pairs = itertools.product(TYPES, LAYOUTS)
+    # Every pair at some number of channels.
+    for dtype, layout in itertools.islice(pairs, channels % 3, None, 3):
+        values = RNG.random((20, 33, channels))
+        if dtype[0] == "u":
+            values = values * np.iinfo(dtype).max
+        values = values.astype(dtype)
+        # tifffile needs imagecodecs to write it; libtiff does below.
+        if dtype[0] == "f" and "predictor" in layout:
+            continue
+        layout = dict(layout)
+        stored = values
+        if channels == 1:
+            stored, _ = values[..., 0], layout.pop("planarconfig", None)
+        elif layout.get("planarconfig") == "separate":
+            stored = np.moveaxis(values, -1, 0)
+        extra = {"photometric": "rgb"} if channels == 3 else {}
+        data = tiff(stored, byteorder=order, **layout, **extra)
+        read = tifffile.imread(io.BytesIO(data))
+        read = read[..., None] if channels == 1 else read
+        if layout.get("planarconfig") == "separate":
+            read = np.moveaxis(read, 0, -1)
+        np.testing.assert_array_equal(read, values)
+        scale = np.iinfo(dtype).max if dtype[0] == "u" else 1
+        found = one(tmp_path, data, grey=channels == 1)
+        if dtype == "u1":
+            np.testing.assert_array_equal(found, read)
+        else:
+            assert found.dtype == np.float32
+            np.testing.assert_array_equal(found, np.float32(read.astype("f8") / scale))
+
+
+@pytest.mark.parametrize("compression", ["tiff_lzw", "packbits", "tiff_adobe_deflate"])
+def test_deep_greys_that_pillow_writes(tmp_path, compression):
+    deep = Image.fromarray(DEEP[..., 0])
+    data = encoded(deep, "TIFF", compression=compression)
+    found = one(tmp_path, data, grey=True)[..., 0]
+    np.testing.assert_array_equal(found, np.float32(DEEP[..., 0] / 65_535))
+    floats = Image.fromarray(np.float32(DEEP[..., 0] / 65_535))
+    for predictor in (1, 3):
+        if predictor == 1 or compression != "packbits":
+            options = {"compression": compression, "tiffinfo": {317: predictor}}
+            data = encoded(floats, "TIFF", **options)
+            found = one(tmp_path, data, grey=True)
+            np.testing.assert_array_equal(found[..., 0], np.asarray(floats))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 5, 16])
+@pytest.mark.parametrize("dtype", ["u1", "u2", "f4"])
+def test_arrays_in_files(tmp_path, channels, dtype):
+    values = RNG.random((6, 5, channels))
+    values = (values * (np.iinfo(dtype).max if dtype[0] == "u" else 1)).astype(dtype)
+    if channels == 3:
+        values = np.asfortranarray(values)
+    found = one(tmp_path, npy(values), "x.npy", grey=channels == 1)
+    scale = {"u1": 1, "u2": 65_535, "f4": 1}[dtype]
+    np.testing.assert_array_equal(found, np.float32(values / scale))
+    assert found.dtype == (np.uint8 if dtype == "u1" else np.float32)
+
+
+def test_12_bits_by_a_tag_or_an_argument(tmp_path):
+    dark = RNG.integers(0, 4096, (9, 9), dtype=np.uint16)
+    dark[0, :2] = 0, 4095
+    expected = np.float32(dark / 4095)
+    for tag in (281, 341):
+        data = tiff(dark, extratags=[(tag, "H", 1, 4095, True)])
+        np.testing.assert_array_equal(one(tmp_path, data, grey=True)[..., 0], expected)
+    for data, name in (
+        (tiff(dark), "x.tif"),
+        (encoded(dark), "x.png"),
+        (npy(dark), "x.npy"),
+        # The largest value of this picture, not that of its camera.
+        (tiff(dark, extratags=[(281, "H", 1, 4000, True)]), "x.tif"),
+    ):
+        with pytest.warns(RobustnessWarning, match=r"value_range=\(0, 4095\) for 12"):
+            one(tmp_path / name, data, name)
+        found = one(tmp_path / name, data, name, grey=True, value_range=(0, 4095))
+        np.testing.assert_array_equal(found[..., 0], expected)
+        with pytest.raises(ValueError, match=r"lie in \[0, 4095\], not .* \[0, 4094\]"):
+            one(tmp_path / name, data, name, value_range=(0, 4094))
+    with pytest.raises(ValueError, match="8 bits.*value_range"):
+        one(tmp_path / "bytes", encoded(BYTES), "x.png", value_range=(0, 4095))
+
+
+def test_packed_12_bits(tmp_path):
+    values = RNG.integers(0, 4096, (4, 6), dtype=np.uint16)
+    bits = (values[..., None] >> np.arange(11, -1, -1) & 1).astype(np.uint8)
+    packed = np.packbits(bits.reshape(4, -1), axis=1).tobytes()
+    tags = [(256, 6), (257, 4), (258, 12), (259, 1), (262, 1), (277, 1)]
+    found = one(tmp_path, bare_tiff([*tags, (278, 4)], packed), grey=True)
+    np.testing.assert_array_equal(found[..., 0], np.float32(values / 4095))
+
+
+def bare_tiff(tags, pixels, following=0):
+    """Returns a TIFF of these tags, each one number, and a strip of pixels."""
+    tags = dict(tags)
+    start = 8 + len(pixels) + len(pixels) % 2
+    tags = {273: 8, 279: len(pixels)} | tags
+    entries = b"".join(
+        struct.pack("<HHLL", tag, 4, 1, number) for tag, number in sorted(tags.items())
+    )
+    head = struct.pack("<2sHL", b"II", 42, start) + pixels.ljust(start - 8, b"\0")
+    return head + struct.pack("<H", len(tags)) + entries + struct.pack("<L", following)
+
+
+def test_floats_have_a_range(tmp_path):
+    values = RNG.random((5, 6, 3)).astype(np.float32) * 200
+    values[0, 0] = 0, 100, 200
+    with pytest.raises(
+        ValueError, match=r"lie in \[0, 200\], not .* \[0, 1\].*value_r"
+    ):
+        one(tmp_path, tiff(values, photometric="rgb"))
+    found = one(tmp_path, tiff(values, photometric="rgb"), value_range=(0, 200))
+    np.testing.assert_allclose(found, values / 200, rtol=1e-6)
+    extra = [(340, "f", 1, -100.0, True), (341, "f", 1, 300.0, True)]
+    found = one(tmp_path, tiff(values, photometric="rgb", extratags=extra))
+    np.testing.assert_allclose(found, (values + 100) / 400, rtol=1e-6)
+    signed = RNG.integers(-1000, 1000, (5, 6), dtype=np.int16)
+    with pytest.raises(ValueError, match="signed integers.*value_range"):
+        one(tmp_path, tiff(signed))
+    found = one(tmp_path, tiff(signed), value_range=(-1000, 1000), grey=True)[..., 0]
+    np.testing.assert_allclose(found, (signed + 1000) / 2000, atol=1e-7)
+    for bad in (np.nan, np.inf):
+        values[2, 2, 2] = bad
+        with pytest.raises(ValueError, match="x.tif: .* NaN or infinity"):
+            one(tmp_path, tiff(values, photometric="rgb"), value_range=(0, 200))
+
+
+@pytest.mark.parametrize("wrong", [1, (1,), (1, 1), (2, 1), (0, np.inf), ("a", 2)])
+def test_a_wrong_range_is_named(tmp_path, wrong):
+    with pytest.raises((TypeError, ValueError), match="value_range"):
+        one(tmp_path, encoded(DEEP[..., 0]), "x.png", value_range=wrong)
+
+
+def test_resizing_does_not_reduce_to_bytes(tmp_path):
+    # A ramp of 2,000 values, halved: bytes would leave 8 of them.
+    ramp = np.arange(30_000, 32_000, dtype=np.uint16)[None].repeat(4, 0)
+    found = one(tmp_path, encoded(ramp), "x.png", size=(2, 1000), grey=True)[0, :, 0]
+    expected = (30_000.5 + 2 * np.arange(1000)) / 65_535
+    np.testing.assert_allclose(found[5:-5], expected[5:-5], atol=1e-6)
+    # As bytes are resized, up to their rounding.
+    values = BYTES.astype(np.uint16) * 257
+    small, data = encoded(BYTES), deep_png(values, 2)
+    for options in (
+        {"size": (9, 50)},
+        {"resize": 13, "crop": (9, 8), "interpolation": "bilinear"},
+        {"size": (9, 50), "grey": True},
+    ):
+        expected = one(tmp_path, small, "x.png", **options) / 255
+        found = one(tmp_path, data, "x.png", **options)
+        assert found.min() >= 0 and found.max() <= 1
+        assert np.abs(found - expected).max() < 2 / 255
+
+
+def test_pictures_must_be_of_one_kind(tmp_path):
+    write_folder(tmp_path, {"a/1.png": encoded(BYTES), "a/2.png": deep_png(DEEP, 2)})
+    with pytest.raises(ValueError, match="2.png: 3 channels of more than 8 bits"):
+        image_folder(tmp_path)
+    write_folder(tmp_path, {"a/2.png": encoded(BYTES), "a/3.tif": tiff(BYTES[..., :2])})
+    with pytest.raises(ValueError, match="3.tif: 2 channels of 8 bits"):
+        image_folder(tmp_path, size=(4, 4))
+    with pytest.raises(ValueError, match="3.tif: .*2 channels, and grey=True needs 1"):
+        image_folder(tmp_path, grey=True)
+
+
+def test_only_the_first_page_is_read_with_a_warning(tmp_path):
+    pages = [Image.fromarray(BYTES), Image.fromarray(255 - BYTES)]
+    data = encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:])
+    with pytest.warns(RobustnessWarning, match="1 of 1 .* several pages"):
+        np.testing.assert_array_equal(one(tmp_path, data), BYTES)
+    deep = io.BytesIO()
+    with tifffile.TiffWriter(deep) as writer:
+        writer.write(DEEP, photometric="rgb", metadata=None)
+        # A thumbnail is no page.
+        writer.write(DEEP[::2, ::2], photometric="rgb", subfiletype=1, metadata=None)
+    np.testing.assert_array_equal(
+        one(tmp_path, deep.getvalue()), np.float32(DEEP / 65_535)
+    )
+
+
+def test_deep_pictures_read_when_needed_give_the_same_answers(tmp_path):
+    files = {
+        f"{number % 2}/{number}.tif": tiff(
+            RNG.integers(0, 65_536, (6, 6, 5), dtype=np.uint16)
+        )
+        for number in range(40)
+    }
+    write_folder(tmp_path, files)
+    weights = RNG.normal(size=(180, 2)).astype(np.float32)
+    network = Classifier(
+        lambda weights, images: (images - 0.5).reshape(len(images), -1) @ weights,
+        weights,
+    )
+    noise = jaxrob.alterations.gaussian_blur(0, 2)
+    held = image_folder(tmp_path)
+    stored = image_folder(tmp_path, max_bytes=held.images.nbytes - 1)
+    assert not isinstance(stored.images, np.ndarray)
+    assert stored.images.dtype == np.float32 == held.images.dtype
+    assert stored.images.nbytes == held.images.nbytes
+    results = [
+        jaxrob.evaluate(network, one, noise, [0.0, 1.0]) for one in (held, stored)
+    ]
+    np.testing.assert_array_equal(results[0].predicted, results[1].predicted)
+    np.testing.assert_array_equal(results[0].confidence, results[1].confidence)
+
+
+def files_of(kind):
+    """Returns files of a format, of bytes, and of 16 bits and channels for TIFF."""
+    if kind != "TIFF":
+        options = {"lossless": True} if kind == "WEBP" else {}
+        return [encoded(Image.fromarray(BYTES), kind, **options)]
+    return [
+        encoded(Image.fromarray(BYTES), "TIFF", compression="tiff_lzw"),
+        tiff(DEEP, photometric="rgb", compression="zlib", predictor=True),
+        tiff(DEEP[..., :2], tile=(16, 16)),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", ["BMP", "TIFF", "WEBP"])
+def test_truncated_files_are_named(tmp_path, kind):
+    for data in files_of(kind):
+        whole = one(tmp_path, data)
+        for length in range(0, len(data), len(data) // 60):
+            try:
+                found = one(tmp_path, data[:length])
+            except ValueError as error:
+                assert "class/x.tif: not a readable picture" in str(error)
+            else:
+                # What follows the pixels may be missing.
+                np.testing.assert_array_equal(found, whole)
+                assert length > 0.9 * len(data)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["BMP", "TIFF", "WEBP"])
+def test_damaged_files_raise_nothing_else(tmp_path, kind):
+    for data in files_of(kind):
+        for _ in range(100):
+            damaged = bytearray(data)
+            for at in RNG.integers(0, len(data), 2):
+                damaged[at] = RNG.integers(256)
+            try:
+                found = one(tmp_path, bytes(damaged))
+            except ValueError as error:
+                assert "class/x.tif: " in str(error)
+            else:
+                assert 0 <= found.min() <= found.max() <= 255
+
+
+@pytest.mark.parametrize("tag", [256, 257, 258, 259, 262, 273, 277, 278, 279, 284, 339])
+def test_tiffs_whose_tags_lie_are_named(tmp_path, tag):
+    values = DEEP[:4, :6, 0].copy()
+    right = {256: 6, 257: 4, 258: 16, 259: 1, 262: 1, 277: 1, 278: 4}
+    data = bare_tiff(right, values.tobytes())
+    np.testing.assert_array_equal(
+        one(tmp_path, data, grey=True)[..., 0], np.float32(values / 65_535)
+    )
+    for number in (0, 2, 3, 7, 12, 1000, 2**31, 2**32 - 1):
+        data = bare_tiff(right | {tag: number}, values.tobytes())
+        try:
+            found = one(tmp_path, data)
+        except ValueError as error:
+            assert "class/x.tif: " in str(error)
+        else:
+            # Fewer pixels, or other numbers, but all from the file.
+            assert found.size <= 3 * 8 * values.size

@@ -1,0 +1,173 @@
+"""Mistakes in a user's score: what is refused, warned of, or taken as meant."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import RobustnessWarning, alterations
+
+IMAGES = np.random.default_rng(0).uniform(0, 1, (20, 6, 6, 3)).astype(np.float32)
+MASKS = IMAGES[..., 0] > 0.5
+DATA = jaxrob.Dataset(IMAGES, MASKS)
+BLUR = alterations.gaussian_blur(0.0, 2.0)
+
+
+def red(variables, images):
+    return images[..., 0]
+
+
+NETWORK = jaxrob.Classifier(red, outputs="any")
+
+
+def share(outputs, masks):
+    return ((outputs > 0.5) == masks).mean((1, 2))
+
+
+def values(score, levels=(0.0, 1.0), classifier=NETWORK, data=DATA):
+    return jaxrob.evaluate(classifier, data, BLUR, levels, score=score).values
+
+
+@pytest.mark.parametrize(
+    "returned, error, text",
+    [
+        (lambda found: found[:, None], ValueError, r"the shape \(2[0]?, 1\)"),
+        (lambda found: found.mean(), ValueError, r"the shape \(\)"),
+        (lambda found: (found,), TypeError, "tuple of length 1"),
+        (lambda found: found * (1 + 0j), TypeError, "complex"),
+        (lambda found: None, TypeError, "got None"),
+        (lambda found: found + 0.1, ValueError, "lie in .*got 1.1 for image 0"),
+        (lambda found: found * np.nan, ValueError, "got nan for image 0"),
+    ],
+)
+@pytest.mark.parametrize("where", [jnp.asarray, np.asarray])
+def test_what_it_must_not_return(where, returned, error, text):
+    with pytest.raises(error, match=text):
+        values(lambda outputs, masks: returned(share(where(outputs), where(masks))))
+
+
+@pytest.mark.parametrize("kind", [bool, np.float16, jnp.bfloat16, list])
+@pytest.mark.parametrize("where", [jnp.asarray, np.asarray])
+def test_what_it_may_return(kind, where):
+    """Numbers of any type, or a list of them; of unaltered images all are 1."""
+
+    def score(outputs, masks):
+        found = share(where(outputs), masks)
+        return found.tolist() if kind is list else found.astype(kind)
+
+    assert values(score, [0.0]) == [1]
+
+
+def of_the_batch(outputs, masks):
+    return jnp.full(len(outputs), share(outputs, masks).mean())
+
+
+def of_the_batch_on_the_host(outputs, masks):
+    return np.full(len(outputs), np.asarray(share(outputs, masks)).mean())
+
+
+@pytest.mark.parametrize("score", [of_the_batch, of_the_batch_on_the_host])
+def test_one_that_depends_on_the_batch_is_warned_of(score):
+    """Also after another score of this network has passed."""
+    values(share, [1.0])
+    with pytest.warns(RobustnessWarning, match=f"Or the score '{score.__name__}' does"):
+        values(score, [1.0])
+
+
+@pytest.mark.parametrize("is_traced", [True, False])
+def test_arrays_that_it_captures_are_those_of_today(is_traced):
+    factor = jnp.ones(())
+
+    def score(outputs, masks):
+        found = (
+            share(outputs, masks) if is_traced else np.asarray(outputs)[:, 0, 0] > -1
+        )
+        return factor * found
+
+    assert values(score, [0.0]) == [1]
+    factor = factor / 2
+    assert values(score, [0.0]) == [0.5]
+
+
+def test_it_may_write_into_what_it_gets():
+    def writes(outputs, masks):
+        assert isinstance(outputs, np.ndarray)
+        outputs[outputs < 0.5] = 0
+        masks &= outputs > 0
+        return masks.mean((1, 2))
+
+    before = MASKS.copy()
+    np.testing.assert_allclose(values(writes, [0.0, 0.0]), MASKS.mean())
+    np.testing.assert_array_equal(before, MASKS)
+    np.testing.assert_array_equal(before, DATA.labels)
+
+
+def test_an_object_that_cannot_be_hashed():
+    @dataclasses.dataclass
+    class Share:
+        at: float
+
+        def __call__(self, outputs, masks):
+            return ((np.asarray(outputs) > self.at) == masks).mean((1, 2))
+
+    for at, value in ((0.5, 1.0), (2.0, (~MASKS).mean())):
+        np.testing.assert_allclose(values(Share(at), [0.0]), value)
+
+
+def detect(images):
+    """The upright box around what is bright; an empty list if nothing is."""
+    found = []
+    for image in images[..., 0] > 0.5:
+        rows, columns = (np.flatnonzero(image.any(axis)) for axis in (1, 0))
+        box = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1] if len(rows) else []
+        found.append([box] if box else [])
+    return found
+
+
+def as_close(outputs, labels):
+    """Whether the boxes are as many, and within a pixel and a half."""
+    assert all(isinstance(one, np.ndarray) and one.ndim == 2 for one in labels)
+    return [
+        float(len(a) == len(b) and bool(np.allclose(np.reshape(a, b.shape), b, 0, 1.5)))
+        for a, b in zip(outputs, labels)
+    ]
+
+
+BARS = np.zeros((6, 24, 24, 1), np.float32)
+BARS[1:, 8:16, 6:14] = 1
+BOXES = [[], *[[[6.0, 8.0, 14.0, 16.0]]] * 5]
+DETECTOR = jaxrob.Classifier.from_host(detect, outputs="any")
+
+
+@pytest.mark.parametrize(
+    "alteration",
+    [
+        alterations.gaussian_blur(0.0, 1.0),
+        alterations.horizontal_translation(-10.0, 10.0, fill="constant"),
+        alterations.vertical_translation(-3.3, 3.3),
+        alterations.zoom(1.0, 1.7),
+        alterations.rotation(-90.0, 90.0, fill="constant"),
+    ],
+)
+def test_boxes_and_masks_follow_the_pixels(alteration):
+    """A detector and a network that make no mistake are right at the ends as well."""
+    levels = [alteration.lower, alteration.identity, alteration.upper]
+    boxes = jaxrob.Dataset(BARS, BOXES), jaxrob.Score(as_close, labels="boxes")
+    masks = (BARS > 0.5)[..., 0]
+    masks = jaxrob.Dataset(BARS, masks), jaxrob.Score(share, labels="masks")
+    for network, (data, score) in ((DETECTOR, boxes), (NETWORK, masks)):
+        curve = jaxrob.evaluate(network, data, alteration, levels, score=score)
+        assert curve.values.min() > 0.95, curve.values
+
+
+@pytest.mark.parametrize(
+    "box, text",
+    [([14, 8, 6, 16], "x1 <= x2"), ([6, 8, 14], r"4 columns.*\(1, 3\)")],
+)
+def test_boxes_of_another_form_are_refused_by_every_alteration(box, text):
+    data = jaxrob.Dataset(BARS, [*BOXES[:-1], [box]])
+    score = jaxrob.Score(as_close, labels="boxes")
+    with pytest.raises(ValueError, match=rf"labels\[5\].*{text}"):
+        values(score, [0.0], DETECTOR, data)

@@ -1,0 +1,145 @@
+"""Tables, plots, pictures, reports, gates and folders of a user's scores."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import alterations, reporting
+from jaxrob._command.run import main
+from jaxrob.reporting import Requirement, Results
+
+from . import reports
+
+NUMBER, KEYWORDS = 60, ("class", "accura", "confus", "confidence in")
+ABOUT = {"name": "IoU", "version": "1", "labels": "masks"}
+
+
+def made(shift=0.0, **changes):
+    """The score of image i falls from 0.99 by its own slope; image 59's most."""
+    slopes = 0.05 + np.arange(NUMBER) / 400
+    scores = np.clip(0.99 - shift - slopes * reports.LEVELS[:, None], 0, 1)
+    one = reports.assessment()
+    curve = jaxrob.ScoreCurve(reports.LEVELS, scores, "IoU")
+    provenance = one.provenance | {"score": ABOUT}
+    changes = {"measure": "mean IoU", "provenance": provenance} | changes
+    return dataclasses.replace(one, curve=curve, **changes)
+
+
+def results(*ones, network="net", **more):
+    least = (Requirement("robustness", 0.5), Requirement("robustness.low", 0.9))
+    return Results(network, None, ones or (made(),), requirements=least, **more)
+
+
+def test_the_table_names_the_measure():
+    text = reporting.table([made()])
+    assert "mean IoU >= 0.8" in text and "0.9900" in text
+    assert not any(word in text for word in KEYWORDS)
+
+
+@pytest.mark.parametrize("write", [reporting.to_html, reporting.to_markdown])
+def test_a_report_of_scores_says_nothing_of_classes(write):
+    text = write([results()])
+    page = text.partition("<body>")[2] or text
+    assert "mean IoU" in page and "IoU, version 1" in page
+    for word in (
+        "By class",
+        "accura",
+        "taken for",
+        "Worst class",
+        "classifier",
+        "(wrong)",
+    ):
+        assert word not in page, word
+    # By hand: the mean at level 1 is 0.99 - (0.05 + 29.5 / 400).
+    assert f"{100 * (0.99 - 0.05 - 29.5 / 400):.1f} %" in page
+    lowest = 0.99 - 4 * (0.05 + 59 / 400)
+    assert f"image 59, {100 * lowest:.1f} % at 4 px; image 58," in page
+    # Image i is below 0.8 at level 4 where 4 (0.05 + i / 400) > 0.19, all at 3.8.
+    assert "Of 60 images, 0 are below it unaltered, 60 others at some level" in page
+
+
+def test_results_of_classes_and_of_scores_share_a_report():
+    both = results(made(), reports.assessment(name="noise"))
+    text = reporting.to_markdown([both])
+    assert "The classes have" not in text and "Each class has 20 images." in text
+    assert "60 images, the same for every alteration" in text
+    assert "mean IoU" in text and "accuracy" in text
+
+
+def test_networks_are_compared():
+    worse = results(made(0.1), network="worse")
+    text = reporting.to_markdown([results(), worse], [results()])
+    assert "less robust, beyond what chance explains" in text
+    (found,) = reporting.regressions(made(0.1), made())
+    assert found.startswith("gaussian blur: robustness is ")
+    assert not reporting.regressions(made(), made())
+
+
+def test_results_of_scores_are_kept(tmp_path):
+    alteration = alterations.brightness(-0.5, 0.5)
+    images = np.random.default_rng(0).random((NUMBER, 8, 8, 3)).astype(np.float32)
+    # Masks: no class is known of a picture.
+    data = jaxrob.Dataset(images, images[..., 0] > 0.5)
+
+    def error(outputs, masks):
+        return 1 - abs(outputs - masks).mean((1, 2))
+
+    network = jaxrob.Classifier(
+        lambda weights, images: images[..., 0] * weights, 1.1, outputs="any"
+    )
+    score = jaxrob.Score(error, version="1", labels="masks")
+    one = jaxrob.assess(network, data, alteration, 0.6, score=score)
+    shown = reporting.pictures(one, alteration, data)
+    worst = [each for each in shown if each.shown_as == "lowest score"]
+    scores, levels = one.curve.lowest(0.0)
+    changed = np.flatnonzero(levels != 0)
+    assert worst[0].index == changed[scores[changed].argmin()]
+    assert worst[0].level == levels[worst[0].index]
+    assert {(each.label, each.predicted) for each in shown} == {(None, None)}
+    kept = results(one, pictures=(shown,))
+    reporting.write_results(tmp_path / "kept", kept)
+    read = reporting.read_results(tmp_path / "kept")
+    page = reporting.to_html([read])
+    assert page == reporting.to_html([kept])
+    assert f"image {worst[0].index}, error {100 * min(scores[changed]):.1f} %" in page
+    folder = str(tmp_path / "kept")
+    assert main(["compare", folder, folder]) == 0
+    assert main(["report", folder]) == 0
+    assert (tmp_path / "kept" / "report.html").read_text(encoding="utf-8") == page
+
+
+def test_gates_take_scores():
+    found = reporting.quantities(made())
+    assert found["robustness"] == made().robustness
+    low, _ = made().confidence_interval
+    assert found["robustness.low"] == low
+    (text,) = reporting.unmet([Requirement("robustness", 0.9)], {"blur": made()})
+    assert text.startswith("blur: robustness is ")
+
+
+def test_intervals_that_hold_together_are_wider():
+    page = reporting.to_markdown([results(made(), made(0.01))])
+    assert "the same, adjusted for all 2 intervals | not known" not in page
+
+
+def test_plots_of_scores():
+    axes = reporting.plot_measures(made())
+    assert [line.get_label() for line in axes.lines[:1]] == ["mean IoU"]
+    assert axes.get_ylabel() == "score"
+    assert reporting.plot(made()).get_ylabel() == "mean IoU"
+    named = dataclasses.replace(
+        made(),
+        measure="mean $x$",
+        curve=jaxrob.ScoreCurve(reports.LEVELS, made().curve.scores, "$x$"),
+    )
+    assert reporting.plot(named).get_ylabel() == r"mean \$x\$"
+    with pytest.raises(ValueError, match="classes to be confused"):
+        reporting.plot_confusion(made(), 1.0)
+
+
+def test_a_benchmark_of_errors_leaves_scores_out():
+    fog = made(alteration="fog", unit="severity")
+    assert "Common corruptions" not in reporting.to_markdown([results(fog)])
+    assert "mean error" not in reporting.table([fog])

@@ -1,0 +1,255 @@
+"""Items and batches as other libraries give them, made by hand.
+
+tests/frameworks/test_data_sources.py has the libraries themselves.
+"""
+
+import itertools
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+from jaxrob import Dataset
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (7, 8, 9, 3), dtype=np.uint8)
+LABELS = np.arange(7) % 3
+NAMES = ("cat", "dog", "owl")
+
+
+class Indexed:
+    """Like torch's: it takes indices, and its end is known by its length alone."""
+
+    def __init__(self, items, **attributes):
+        self.items = items
+        vars(self).update(attributes)
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        return self.items[index % len(self.items)]
+
+
+def pairs(images=IMAGES):
+    return list(zip(images, LABELS.tolist()))
+
+
+def rows(images=IMAGES, image="image", label="label"):
+    return [{image: one, label: index} for one, index in pairs(images)]
+
+
+def first(images):
+    return np.moveaxis(images, -1, 1)
+
+
+@pytest.mark.parametrize(
+    ("items", "given"),
+    [
+        (pairs(), {}),
+        (Indexed(pairs()), {}),
+        (rows(), {}),
+        (rows(image="img", label="fine"), {"image": "img", "label": "fine"}),
+        (pairs([Image.fromarray(one) for one in IMAGES]), {}),
+        (rows([Image.fromarray(one) for one in IMAGES]), {"channels_first": True}),
+        (pairs(first(IMAGES)), {"channels_first": True}),
+        (pairs(jnp.asarray(IMAGES)), {}),
+    ],
+    ids=lambda given: getattr(type(given), "__name__", "") + str(len(given)),
+)
+@pytest.mark.parametrize("max_bytes", [1 << 30, 0])
+def test_items_are_as_arrays(items, given, max_bytes):
+    dataset = Dataset.from_items(items, NAMES, "some", **given, max_bytes=max_bytes)
+    assert isinstance(dataset, Dataset) is (max_bytes > 0)
+    for _ in range(2):
+        parts = [dataset] if max_bytes else list(dataset.batches())
+        np.testing.assert_array_equal(np.concatenate([p.images for p in parts]), IMAGES)
+        np.testing.assert_array_equal(np.concatenate([p.labels for p in parts]), LABELS)
+        assert {p.images.dtype for p in parts} == {np.dtype(np.uint8)}
+    assert dataset.class_names == NAMES and dataset.name == "some"
+
+
+@pytest.mark.parametrize(
+    ("batch", "given"),
+    [
+        ((IMAGES, LABELS), {}),
+        ([list(IMAGES), list(LABELS)], {}),
+        ({"image": IMAGES, "label": LABELS}, {}),
+        ({"x": IMAGES, "y": LABELS}, {"image": "x", "label": "y"}),
+        ((first(IMAGES), LABELS), {"channels_first": True}),
+        ((list(first(IMAGES)), LABELS), {"channels_first": True}),
+        ((jnp.asarray(first(IMAGES)), LABELS), {"channels_first": True}),
+        (([Image.fromarray(one) for one in IMAGES], LABELS.tolist()), {}),
+    ],
+)
+def test_batches_are_as_arrays(batch, given):
+    dataset = Dataset.from_batches([batch, batch], **given)
+    for part in itertools.chain(dataset.batches(), dataset.batches()):
+        np.testing.assert_array_equal(part.images, IMAGES)
+        np.testing.assert_array_equal(part.labels, LABELS)
+        assert part.images.dtype == np.uint8
+
+
+def test_grey_images():
+    grey = IMAGES[..., 0]
+    pictures = pairs([Image.fromarray(one) for one in grey])
+    for items, given in ((pictures, {}), (pairs(grey), {"channels_first": False})):
+        dataset = Dataset.from_items(items, **given)
+        np.testing.assert_array_equal(dataset.images, grey[..., None])
+    # Not said to be images: any inputs.
+    assert Dataset.from_items(pairs(grey)).images.shape == grey.shape
+
+
+def test_class_names_travel():
+    features = {"label": type("ClassLabel", (), {"names": list(NAMES)})()}
+    of_batch = {"label": type("List", (), {"feature": features["label"]})()}
+    for carried in (
+        {"features": features},
+        {"features": of_batch},
+        {"classes": list(NAMES)},
+        {"class_names": list(NAMES)},
+        {"dataset": Indexed([], dataset=Indexed([], classes=NAMES))},
+    ):
+        found = Dataset.from_items(Indexed(pairs(), **carried))
+        assert found.class_names == NAMES
+    synonyms = Indexed(pairs(), classes=[("tench", "Tinca tinca"), ("owl",), ("cat",)])
+    assert Dataset.from_items(synonyms).class_names[0] == "tench, Tinca tinca"
+    assert Dataset.from_items(synonyms, NAMES).class_names == NAMES
+    for none in (pairs(), Indexed(pairs(), features={}), Indexed(pairs(), classes=3)):
+        assert Dataset.from_items(none).class_names is None
+    few = Indexed(pairs(), classes=NAMES[:2])
+    with pytest.raises(ValueError, match="number of class names, 2; got 2"):
+        Dataset.from_items(few)
+
+
+def picture(mode):
+    return Image.fromarray(IMAGES[0]).convert(mode)
+
+
+class Shuffled:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def __iter__(self):
+        return iter([pairs()[i] for i in self.rng.permutation(len(IMAGES))])
+
+
+class Augmented(Indexed):
+    """Every reading is another one."""
+
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        self.items[index] = np.roll(image, 1), label
+        return image, label
+
+
+@pytest.mark.parametrize(
+    ("items", "error", "message"),
+    [
+        (iter(pairs()), TypeError, "items must be iterable more than once"),
+        ({"test": pairs()}, TypeError, "with the keys 'test' (take one, such as a s"),
+        (IMAGES, TypeError, "items must be a sequence or an iterable of (image, label"),
+        (None, TypeError, "items must be"),
+        (Indexed, TypeError, "items must be"),
+        ([], ValueError, "items is empty; some needs at least one"),
+        (pairs(first(IMAGES)), ValueError, "item 0 of some: images of the shape (3, 8"),
+        (rows(image="img"), ValueError, "has no 'image'; it has 'img', 'label': pass "),
+        (rows(label="fine"), ValueError, "it has 'image', 'fine': pass label="),
+        ([(IMAGES[0], 0, "id")], ValueError, "must be (image, label), or a mapping wi"),
+        ([IMAGES[0]], TypeError, "item 0 of some: an item must be (image, label)"),
+        ([(IMAGES, LABELS)], ValueError, "Dataset.from_batches"),
+        ([(IMAGES[0], [0, 1, 0])], ValueError, "one-hot labels take argmax"),
+        ([(IMAGES[0], 1.0)], TypeError, "the label of an item must be an integer; got"),
+        ([(IMAGES[0], "cat")], TypeError, "must be an integer; got 'cat'"),
+        ([(IMAGES[0], True)], TypeError, "must be an integer"),
+        ([(IMAGES[0], None)], TypeError, "must be an integer; got None"),
+        ([(IMAGES[0], -1)], ValueError, "labels must be at least 0"),
+        ([*pairs(), (IMAGES[0, :4], 0)], ValueError, "item 7 of some: an image of the"),
+        ([*pairs(), (IMAGES[0] / 255, 0)], ValueError, "resize and convert them"),
+        ([(IMAGES[0] / 100.0, 0)], ValueError, "must lie in [0, 1]"),
+        ([(picture("RGBA"), 0)], ValueError, 'mode RGBA: convert them in the source, '),
+        ([(picture("P"), 0)], ValueError, "mode P"),
+        ([(picture("I"), 0)], ValueError, "mode I"),
+        (Shuffled(), ValueError, "items of some must be the same whenever they are re"),
+        (Augmented(pairs()), ValueError, "Leave out shuffling and random augmentation"),
+    ],
+)  # fmt: skip
+def test_items_that_are_refused(items, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        Dataset.from_items(items, name="some")
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "message"),
+    [
+        ((first(IMAGES), LABELS), ValueError, "pass channels_first=True, or False if"),
+        (pairs()[0], ValueError, "of single items make a data set by Dataset.from_ite"),
+        ((picture("L"), LABELS), ValueError, "Dataset.from_items"),
+        (([IMAGES[0], IMAGES[1, :4]], [0, 1]), ValueError, "image 1 has (4, 9, 3), th"),
+        ({"img": IMAGES, "label": LABELS}, ValueError, "pass image="),
+        (((IMAGES / 255 - 0.5) / 0.2, LABELS), ValueError, "leave normalisation out"),
+        (([picture("CMYK")], [0]), ValueError, "mode CMYK"),
+        ((IMAGES, LABELS, LABELS), ValueError, "got 3 values"),
+        (([[1.0], [1.0, 2.0]], [0, 1]), TypeError, "images must be an array"),
+    ],
+)  # fmt: skip
+def test_batches_that_are_refused(batch, error, message):
+    dataset = Dataset.from_batches([batch], name="some")
+    with pytest.raises(error, match="batch 0 of some: .*" + re.escape(message)):
+        list(dataset.batches())
+
+
+class Endless:
+    def __iter__(self):
+        return itertools.repeat(pairs()[0])
+
+    def __len__(self):
+        return 2**63 - 1
+
+
+class Infinite(Endless):
+    """Like a repeated `tf.data.Dataset`."""
+
+    def __len__(self):
+        raise TypeError("The dataset is infinite.")
+
+    def cardinality(self):
+        return np.int64(-1)
+
+
+@pytest.mark.parametrize("source", [Endless(), Infinite()])
+def test_sources_without_an_end(source):
+    with pytest.raises(ValueError, match="items must end; got .*leave out repeat"):
+        Dataset.from_items(source)
+    with pytest.raises(ValueError, match="batches must end"):
+        Dataset.from_batches(source)
+
+
+def test_items_beyond_memory_are_not_read_to_the_end():
+    read = []
+
+    class Counted(Indexed):
+        def __getitem__(self, index):
+            read.append(index)
+            return super().__getitem__(index)
+
+    half = IMAGES.nbytes // 2
+    dataset = Dataset.from_items(Counted(pairs()), max_bytes=half)
+    assert read == [0] and not isinstance(dataset, Dataset)
+    # Without a length it shows on the way.
+    streamed = Dataset.from_items(_Iterable(), max_bytes=half)
+    assert not isinstance(streamed, Dataset)
+    np.testing.assert_array_equal(next(streamed.batches()).images, IMAGES)
+
+
+class _Iterable:
+    def __iter__(self):
+        return iter(pairs())
+
+
+def test_augmented_items_beyond_memory_are_refused_in_the_second_pass():
+    dataset = Dataset.from_items(Augmented(pairs()), max_bytes=0)
+    list(dataset.batches())
+    with pytest.raises(ValueError, match="batch 0 is not what it was before"):
+        list(dataset.batches())
