@@ -12,6 +12,7 @@ READERS = (
     "JSON",
     "few images' JSON",
     "journal",
+    "scores' journal",
     "RoMA's journal",
     "npz",
     "weights",

@@ -6,12 +6,12 @@ is run here.
 
 import contextlib
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from every_alteration import every_alteration
 from jax.sharding import Mesh
 
 import jaxrob
@@ -19,9 +19,6 @@ from accelerators import shapes
 from accelerators.networks import Network
 from jaxrob import alterations, steps
 from jaxrob.alterations import Alteration
-
-# These make an alteration of others.
-_COMBINATORS = ("compose", "followed_by", "rescale")
 
 
 class Program(NamedTuple):
@@ -66,13 +63,9 @@ def further_alterations() -> dict[str, Alteration]:
 
     Frost is there if its pictures are installed.
     """
-    known = {*alterations_by_name(), *_COMBINATORS}
-    made_by = {name: getattr(alterations, name) for name in alterations.__all__}
-    found = {
-        name: make()
-        for name, make in made_by.items()
-        if inspect.isfunction(make) and name not in known
-    }
+    known = alterations_by_name()
+    every = every_alteration()
+    found = {name: every[name] for name in every if name not in known}
     for name in alterations.corruptions.__all__:
         with contextlib.suppress(FileNotFoundError, ImportError):
             found[f"corruptions_{name}"] = getattr(alterations.corruptions, name)()

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from every_alteration import every_alteration
 
 import jaxrob
 from jaxrob import alterations
@@ -30,12 +31,7 @@ def said() -> Any:
 
 def pixels() -> Any:
     """Every alteration in grey and colour, between its ends and at the identity."""
-    every = [
-        getattr(alterations, name)()
-        for name in sorted(alterations.__all__)
-        if name not in ("About", "Alteration", "compose", "followed_by", "rescale")
-        and callable(getattr(alterations, name))
-    ]
+    every = [made for _, made in sorted(every_alteration().items())]
     grey, coloured = jnp.asarray(world.grey()[0]), jnp.float32(world.coloured()[0])
     return {
         kind: {one.name: _altered(one, image) for one in every if one.name not in but}

@@ -207,8 +207,8 @@ def cached_answers_in(
             'version="1"), and change the version whenever its values may change'
         )
     has_probabilities = classifier.outputs != "scores"
-    read = functools.partial(_read_answers, has_probabilities=has_probabilities)
-    read = read if score is None else _read_scores
+    read = functools.partial(answers_of, has_probabilities=has_probabilities)
+    read = read if score is None else scores_of
     with opened(path, "answers", classifier, source, mesh) as journal:
         yield None if journal is None else CachedAnswers(journal, read)
 
@@ -246,7 +246,7 @@ def _read(
     return _Record(name, levels, start, answers, in_random_order)
 
 
-def _read_scores(record: dict[str, Any], num_levels: int) -> Scored[np.ndarray]:
+def scores_of(record: dict[str, Any], num_levels: int) -> Scored[np.ndarray]:
     score = array_entry(record, "score", "f", (num_levels, None))
     # NaN fails both comparisons.
     if not (score.size and ((score >= 0) & (score <= 1)).all()):
@@ -254,7 +254,7 @@ def _read_scores(record: dict[str, Any], num_levels: int) -> Scored[np.ndarray]:
     return Scored(score)
 
 
-def _read_answers(
+def answers_of(
     record: dict[str, Any], num_levels: int, has_probabilities: bool
 ) -> HostAnswers:
     predicted = array_entry(record, "predicted", "i", (num_levels, None))

@@ -137,7 +137,11 @@ def test_several_alterations_give_a_tuple():
 def test_several_alterations_share_each_pass_over_the_data():
     several = [DIM, jaxrob.Alteration("slow", DIM.fn, 0.0, 0.5), NOTHING]
     batches = Batches()
-    together = assess(jaxrob.Dataset.from_batches(batches), several, strategy=ASAP)
+    together = assess(
+        jaxrob.Dataset.from_batches(batches, channels_first=False),
+        several,
+        strategy=ASAP,
+    )
     rounds = max(result.diagnostics.rounds for result in together)
     assert {result.diagnostics.rounds for result in together} != {rounds}
     # Beside the rounds: the look at the first image and the fingerprint.
@@ -395,7 +399,7 @@ def test_provenance_tells_classifiers_data_and_keys_apart():
 
 
 def test_batches_have_the_fingerprint_of_the_array():
-    batches = jaxrob.Dataset.from_batches(Batches(37))
+    batches = jaxrob.Dataset.from_batches(Batches(37), channels_first=False)
     batched, whole = (assess(some, strategy=ASAP) for some in (batches, DATASET))
     assert batched.robustness == whole.robustness
     assert batched.provenance["dataset"] == whole.provenance["dataset"]
@@ -432,7 +436,7 @@ def test_batches_that_differ_on_a_later_pass_are_refused(what):
             return images[order], labels[order]
         return images * rng.uniform(0.9, 1.0), labels
 
-    loader = jaxrob.Dataset.from_batches(Batches(change=change))
+    loader = jaxrob.Dataset.from_batches(Batches(change=change), channels_first=False)
     with pytest.raises(ValueError, match="the same order, on every pass; batch 0"):
         assess(loader, threshold=0.5, strategy=Halving())
 
@@ -488,7 +492,7 @@ def test_what_would_fail_later_fails_before_anything_is_computed():
     data_set = jaxrob.Dataset(np.zeros((9, 8, 8, 4), np.uint8), np.zeros(9, int))
     for later, message in (
         (alterations.gaussian_noise(), "needs a key"),
-        (alterations.jpeg_compression(), "1 or 3 channels"),
+        (alterations.jpeg_compression(), "all that JPEG stores; got 4 channels"),
         (alterations.horizontal_translation(fill="crop"), "leaves nothing"),
     ):
         with pytest.raises(ValueError, match=message):

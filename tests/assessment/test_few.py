@@ -239,7 +239,7 @@ def test_same_key_gives_the_same_bytes():
 def test_batches_give_the_same():
     cuts = range(700, NUM_IMAGES, 700)
     parts = (np.split(one, cuts) for one in (DATASET.images, DATASET.labels))
-    batches = jaxrob.Dataset.from_batches(list(zip(*parts)))
+    batches = jaxrob.Dataset.from_batches(list(zip(*parts)), channels_first=False)
     batched = assess(dataset=batches, half_width=0.02)
     whole = assess(half_width=0.02)
     assert batched.dataset_interval == whole.dataset_interval

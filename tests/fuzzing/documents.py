@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import functools
 import json
 import zlib
 
@@ -13,8 +14,9 @@ from jaxrob import adversarial, reporting, roma
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
 from jaxrob._assessment.sampling import Sampling
 from jaxrob._engine.answers import Answers
-from jaxrob._engine.cached_answers import CachedAnswers
+from jaxrob._engine.cached_answers import CachedAnswers, answers_of, scores_of
 from jaxrob._engine.journal import Journal
+from jaxrob._engine.scores import Scored
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.roma._estimate import Answers as RomaAnswers
 from jaxrob.roma._journal import answers_in
@@ -53,35 +55,57 @@ SHIFT = jaxrob.Alteration("shift", lambda image, level: image + level, 0.0, 1.0)
 HEADER = {"kind": "answers"}
 
 
-def journal_target():
-    lines = [{"format": "jaxrob journal 2"} | HEADER]
-    for start in (0, 10):
-        answers = {
+def journal_targets():
+    read = functools.partial(answers_of, has_probabilities=True)
+
+    def check(answers):
+        assert isinstance(answers, Answers)
+        assert all(part.shape == (20,) for part in answers)
+        assert set(answers.predicted.tolist()) <= {0, 1, 2}
+        assert set(answers.rank.tolist()) <= {0, 1, 2}
+        for part in answers[1:3]:
+            assert ((part >= 0) & (part <= 1.001)).all()
+
+    def check_scores(scored):
+        assert isinstance(scored, Scored)
+        assert scored.score.shape == (20,)
+        assert ((scored.score >= 0) & (scored.score <= 1)).all()
+
+    def answers():
+        return {
             "predicted": random_values.integers(0, 3, (2, 10)).astype("<i4"),
             "confidence": random_values.random((2, 10)).astype("<f4"),
             "uncertainty": random_values.random((2, 10)).astype("<f4"),
             "rank": random_values.integers(0, 3, (2, 10)).astype("<i4"),
         }
+
+    def scores():
+        return {"score": random_values.random((2, 10))}
+
+    return [
+        journal_target("journal", answers, read, check),
+        journal_target("scores' journal", scores, scores_of, check_scores),
+    ]
+
+
+def journal_target(name, make, read_record, check_one):
+    lines = [{"format": "jaxrob journal 2"} | HEADER]
+    for start in (0, 10):
         record = {"alteration": SHIFT.description, "start": start}
         record["levels"] = packed(np.array([0.0, 0.5]))
-        lines.append(record | {name: packed(one) for name, one in answers.items()})
+        lines.append(record | {name: packed(one) for name, one in make().items()})
 
     def read(path):
         with Journal(path, HEADER) as journal:
-            kept = CachedAnswers(journal, has_probabilities=True)
+            kept = CachedAnswers(journal, read_record)
             kept.check(SHIFT, num_classes=3, num_images=20)
             return [kept.find(SHIFT, level, 0, 20) for level in (0.0, 0.5, 1.0)]
 
     def check(found):
-        for answers in filter(None, found):
-            assert isinstance(answers, Answers)
-            assert all(part.shape == (20,) for part in answers)
-            assert set(answers.predicted.tolist()) <= {0, 1, 2}
-            assert set(answers.rank.tolist()) <= {0, 1, 2}
-            for part in answers[1:3]:
-                assert ((part >= 0) & (part <= 1.001)).all()
+        for one in filter(None, found):
+            check_one(one)
 
-    return Target("journal", lines_seeds(lines), read, check)
+    return Target(name, lines_seeds(lines), read, check)
 
 
 def roma_target():

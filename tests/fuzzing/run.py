@@ -21,7 +21,7 @@ from arrays import npz_target, weights_target
 from documents import (
     attack_target,
     few_target,
-    journal_target,
+    journal_targets,
     json_target,
     roma_json_target,
     roma_target,
@@ -105,7 +105,7 @@ def main(folder, cases, seed, *names):
     targets = (
         json_target(),
         few_target(),
-        journal_target(),
+        *journal_targets(),
         roma_target(),
         npz_target(folder),
         weights_target(folder),
