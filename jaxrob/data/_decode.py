@@ -16,7 +16,7 @@ from jaxrob.data._orientation import hide_exif, hide_orientation, orientation
 from jaxrob.data._png16 import has_16_bits, open_png16
 from jaxrob.data._require import require
 from jaxrob.data._samples import in_channels, laid_on, resized, turned
-from jaxrob.data._source import MAX_PIXELS, Source
+from jaxrob.data._source import MAX_PIXELS, Source, Unsuited, has_8_bits
 from jaxrob.data._tiff import is_for_pillow, open_tiff
 from jaxrob.data._tiff_tags import ORIENTATION, Tags, is_tiff, read_tags
 from jaxrob.data._webp import check_webp
@@ -155,10 +155,7 @@ def _source(data: bytes, name: str, fit: Fit) -> Source | None:
             data, image, lambda: _open(data, name), stored, fit.value_range
         )
     if fit.value_range is not None:
-        raise ValueError(
-            f"its values have 8 bits, of which 0 and 255 are the ends; value_range="
-            f"{fit.value_range} is for pictures of more. Read the two apart"
-        )
+        raise has_8_bits(fit.value_range)
     return None
 
 
@@ -252,7 +249,7 @@ def _check_kind(array: np.ndarray, name: str, expected: Expected) -> None:
     found = array.shape[-1], array.dtype
     if found != (expected.channels, expected.dtype):
         which = "8 bits" if array.dtype == np.uint8 else "more than 8 bits"
-        raise ValueError(
+        raise Unsuited(
             f"{name}: {found[0]} channels of {which} (read as {found[1]}), "
             f"{expected.why}: others are read as {expected.channels} channels of "
             f"{expected.dtype}. Store all pictures alike, or read them apart"
@@ -372,6 +369,8 @@ def readable(name: str) -> Iterator[None]:
         yield
     except (ImportError, Unreadable):
         raise
+    except Unsuited as error:
+        raise Unsuited(f"{name}: {error}") from error
     except _Transparent as error:
         raise ValueError(
             f"{name}: transparent in places, and what shows there is unknown: pass "

@@ -108,7 +108,9 @@ def image_folder(
         are decoded whole.
       unreadable: "error" rejects a damaged image, or one smaller than the crop;
         "leave_out" leaves them out, with a warning, and counts and names them in the
-        provenance. To know them, all images are decoded once more, now.
+        provenance. To know them, all images are decoded once more, now. A whole image
+        that is of another kind than the others, or does not go with `value_range` or
+        `grey`, is an error all the same.
       max_bytes: the largest size of all decoded images together at which they are kept
         in memory, by default 1 GiB. The images of a tar.gz archive, undecoded, have the
         same limit.

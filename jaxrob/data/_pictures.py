@@ -10,9 +10,11 @@ from jaxrob._arguments.warnings import warn
 from jaxrob._dataset import Dataset
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
 from jaxrob.data._decode import Expected, decode_image
+from jaxrob.data._kinds import mixture
 from jaxrob.data._oddities import Oddities, first_names, warn_of
 from jaxrob.data._preparation import Preparation
 from jaxrob.data._require import require
+from jaxrob.data._source import Unsuited
 
 # The provenance names at most so many pictures left out, and files skipped.
 _MOST_NAMED = 100
@@ -48,10 +50,28 @@ def as_dataset(
     left out, as their number must be known.
 
     Raises:
-      ValueError: if a picture is unreadable and not to be left out, all are, or sizes
-        differ and nothing makes them equal.
+      ValueError: if a picture is unreadable and not to be left out, all are, sizes
+        differ and nothing makes them equal, or pictures are of several kinds.
       ImportError: if Pillow is missing.
     """
+    try:
+        return _read(pictures, labels, class_names, preparation)
+    except Unsuited as error:
+        # Which of two kinds is the odd one, the first of them to be met does not tell.
+        found = mixture(
+            pictures.path, pictures.names, pictures.contents, preparation.fit
+        )
+        if found is None:
+            raise
+        raise Unsuited(found) from error
+
+
+def _read(
+    pictures: Pictures,
+    labels: np.ndarray | None,
+    class_names: tuple[str, ...] | None,
+    preparation: Preparation,
+) -> Dataset:
     store = _store(pictures, preparation)
     stored = StoredImages(store, np.arange(len(store.names)))
     images: Any = stored

@@ -3,7 +3,7 @@
 import numpy as np
 
 from jaxrob.data._require import require
-from jaxrob.data._source import Samples, scaled
+from jaxrob.data._source import Samples, Unsuited, scaled
 
 # Luma of ITU-R 601-2, as by Pillow.
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
@@ -38,13 +38,13 @@ def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
     """Returns luma if it is asked for, otherwise the channels as they are.
 
     Raises:
-      ValueError: if a picture of other channels than grey or RGB is to be grey.
+      Unsuited: if a picture of other channels than grey or RGB is to be grey.
     """
     count = values.shape[-1]
     if not grey or count == 1:
         return values
     if count != 3:
-        raise ValueError(
+        raise Unsuited(
             f"it has {count} channels, and grey=True needs 1, or red, green and blue"
         )
     luma = values @ _LUMA

@@ -11,6 +11,13 @@ import numpy as np
 MAX_PIXELS = 178_956_970
 
 
+class Unsuited(ValueError):
+    """A whole picture that does not go with an argument, or with the others.
+
+    It is never left out as unreadable: what was asked for is wrong, or the mixture.
+    """
+
+
 class Samples(NamedTuple):
     """The pixels of a picture as an array.
 
@@ -87,17 +94,15 @@ def in_unit_range(
       may use fewer, or None.
 
     Raises:
-      ValueError: if a value lies outside the range, is NaN or infinite, or nothing says
-        the range.
+      Unsuited: if a value lies outside the range, nothing says the range, or there is
+        one for 8 bits.
+      ValueError: if a value is NaN or infinite.
     """
     kind, bits = values.dtype.kind, 8 * values.dtype.itemsize
     is_deep = False
     if value_range is not None:
         if values.dtype == np.uint8:
-            raise ValueError(
-                f"its values have 8 bits, of which 0 and 255 are the ends; value_range="
-                f"{value_range} is for pictures of more. Read the two apart"
-            )
+            raise has_8_bits(value_range)
         low, high = value_range
     elif values.dtype == np.uint8:
         return values, None
@@ -108,19 +113,27 @@ def in_unit_range(
     elif kind == "f":
         low, high = 0.0, 1.0
     else:
-        raise ValueError(
+        raise Unsuited(
             f"its values are signed integers, {values.min()} to {values.max()}, and "
             "nothing says their range: pass value_range=(low, high), the values that "
             "become 0 and 1"
         )
     found = _range_of(values)
     if not low <= found[0] <= found[1] <= high:
-        raise ValueError(
+        raise Unsuited(
             f"its values lie in [{found[0]:g}, {found[1]:g}], not in the range "
             f"[{low:g}, {high:g}]: pass value_range=(low, high), the values that "
             "become 0 and 1"
         )
     return scaled(values, low, high), int(found[1]) if is_deep else None
+
+
+def has_8_bits(value_range: tuple[float, float]) -> Unsuited:
+    """Returns the error of a range beside a picture that needs none."""
+    return Unsuited(
+        f"its values have 8 bits, of which 0 and 255 are the ends; value_range="
+        f"{value_range} is for pictures of more: leave it out"
+    )
 
 
 def scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
