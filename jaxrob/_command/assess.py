@@ -10,6 +10,7 @@ import jax
 
 import jaxrob
 from jaxrob import reporting, strategies
+from jaxrob._arguments.warnings import warn
 from jaxrob._command import (
     catalogue,
     compare,
@@ -95,6 +96,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         image = found.dataset.images[0]
         check_together(found.classifier, found.dataset, one, image, key)
     first_look.check(found, values.seed)
+    _warn_of_no_means(altered, request, values.levels)
     subject.announce(found)
     if values.dry_run:
         dry_run.of_levels(found, altered, _strategy(values), key, request.few)
@@ -309,7 +311,7 @@ def _cheaper(request: _Request) -> str:
     if request.few:
         return "a larger --half_width, a --budget, or fewer alterations"
     few = "--half_width=0.02 or --budget (as few images as the answer takes)"
-    return f"{few}, --levels=8, --num_images=500, or fewer --alterations"
+    return f"{few}, --levels=6, --num_images=500, or fewer --alterations"
 
 
 def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:
@@ -319,6 +321,26 @@ def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:
         # Benchmarks publish the mean over the severities.
         return strategies.Including(strategies.ASAP(), presets.SEVERITIES)
     return strategies.ASAP()
+
+
+def _warn_of_no_means(
+    altered: Sequence[jaxrob.Alteration], request: _Request, levels: int | None
+) -> None:
+    """Warns, before the work, that benchmarks' mean errors will not be known."""
+    ends = [(one.lower, one.upper) for one in altered if one.unit == "severity"]
+    if ends and request.few:
+        flags = "--half_width, --budget and --curtail look at"
+        warn(
+            f"{flags} few images, and the mean errors that benchmarks of corruptions "
+            "publish are of all: they will not be known. Leave these flags out for "
+            "them; --levels=6 is the cheapest"
+        )
+    elif (0, 5) in ends and levels is not None and (levels - 1) % 5:
+        warn(
+            f"--levels={levels} misses severities of 1 to 5, so that the mean errors "
+            "that benchmarks of corruptions publish will not be known: --levels=6 has "
+            "them all, and without the flag they are added"
+        )
 
 
 def _write(output: pathlib.Path, results: Results) -> None:

@@ -363,7 +363,8 @@ def _rows(name: str, levels: np.ndarray, wanted: Sequence[float]) -> list[int]:
             f"{name} must have the levels {', '.join(f'{one:g}' for one in wanted)}; "
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing. "
             "Evaluate alterations.presets.SEVERITIES, or assess with "
-            "strategies.Uniform(6) or strategies.Including(ASAP(), SEVERITIES)"
+            "strategies.Uniform(6) (--levels=6 of the command) or "
+            "strategies.Including(ASAP(), SEVERITIES) (its default)"
         )
     return [int(at[0]) for at in found]
 
@@ -383,10 +384,8 @@ def _mean(
     ]
     value = float(_ratios([one.T[..., None] for one in point_errors], relative)[0])
     if math.isnan(value):
-        why = "the reference does not err" + (
-            " more when corrupted" if relative else ""
-        )
-        return CorruptionError(value, _UNKNOWN, f"{why}: nothing to divide by")
+        reason = _nothing_to_divide_by(point_errors[-1], relative)
+        return CorruptionError(value, _UNKNOWN, reason)
     reason = _why_no_interval([one for some in both for one in some])
     if reason:
         return CorruptionError(value, _UNKNOWN, reason)
@@ -429,11 +428,26 @@ def _ratios(errors: Sequence[np.ndarray], relative: bool) -> np.ndarray:
 
     Returns the mean of our errors if there is no reference.
     """
-    added = [one[1] - one[0] if relative else one[1] for one in errors]
+    added = [_added(one, relative) for one in errors]
     if len(added) == 1:
         return added[0].mean(0)
     below = np.where(added[1] > 0, added[1], math.nan)
     return (added[0] / below).mean(0)
+
+
+def _added(errors: np.ndarray, relative: bool) -> np.ndarray:
+    """Returns `[C, B]`, the errors `[2, C, B]` under corruptions that count."""
+    return errors[1] - errors[0] if relative else errors[1]
+
+
+def _nothing_to_divide_by(reference: np.ndarray, relative: bool) -> str:
+    """Returns why there is no ratio, of the reference's errors `[C, 2]`."""
+    why = "the reference does not err" + (" more when corrupted" if relative else "")
+    is_zero = ~(_added(reference.T, relative) > 0)
+    # Of a mean it may be one of fifteen.
+    which = [name for name, one in zip(ALEXNET, is_zero) if one]
+    of = f" ({', '.join(which)})" if len(is_zero) > 1 else ""
+    return f"{why}{of}: nothing to divide by"
 
 
 def _why_no_interval(some: Sequence[_Errors]) -> str:

@@ -10,6 +10,8 @@ from jaxrob.metrics import ALEXNET, CorruptionError, FailingLevel, ReferenceErro
 
 # Division by errors of 1 gives the mean error itself.
 _NO_REFERENCE = ReferenceErrors(1.0, 1.0)
+# A benchmark's corruption that is left out where its pictures are missing.
+_FROST = "frost"
 
 
 class Corruption(NamedTuple):
@@ -35,13 +37,14 @@ class Corruptions(NamedTuple):
 
     Attributes:
       rows: a row for each corruption.
-      mean: the mean error over the benchmark's fifteen corruptions.
-      mce: mCE, relative to AlexNet's errors; None unless there are 1,000 classes at
-        224 px.
+      mean: the mean error over the benchmark's fifteen corruptions; None if others
+        than frost, whose pictures may be missing, were not asked for.
+      mce: mCE, relative to AlexNet's errors; None likewise, and unless there are 1,000
+        classes at 224 px.
     """
 
     rows: tuple[Corruption, ...]
-    mean: CorruptionError
+    mean: CorruptionError | None
     mce: CorruptionError | None
 
 
@@ -78,6 +81,8 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
         )
         for name, one in found.items()
     )
+    if not ALEXNET.keys() - {_FROST} <= found.keys():
+        return Corruptions(rows, None, None)
     mce = None
     if like_alexnet:
         mce = _or_unknown(lambda: _mean(found, ALEXNET))
@@ -95,10 +100,11 @@ def lines(found: Corruptions) -> list[str]:
 
 def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
     """Returns pairs of a name and a mean."""
-    pairs = [("mean error over 15 corruptions, severities 1 to 5", found.mean)]
-    if found.mce is not None:
-        pairs.append(("mCE, relative to AlexNet's errors on ImageNet-C", found.mce))
-    return pairs
+    pairs = (
+        ("mean error over 15 corruptions, severities 1 to 5", found.mean),
+        ("mCE, relative to AlexNet's errors on ImageNet-C", found.mce),
+    )
+    return [(name, one) for name, one in pairs if one is not None]
 
 
 def share(one: CorruptionError) -> str:

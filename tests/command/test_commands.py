@@ -404,13 +404,20 @@ def test_corruptions_by_severity(assess, jaxrob_command, tmp_path):
         "--noprogress", f"--output={tmp_path / 'results'}", f"--report={report}",
     )  # fmt: skip
     out = succeeded(jaxrob_command(*arguments))
-    assert "got 2: " in out and "frost" in out
+    assert "15 corruptions" not in out
     for one in results(tmp_path / "results").assessments:
         assert {0, 1, 2, 3, 4, 5} < set(one.levels) and one.unit == "severity"
         assert "Including(strategy=ASAP(" in one.strategy
         errors = 1 - one.values[np.isin(one.levels, [1, 2, 3, 4, 5])]
         assert f"| {one.alteration} | {100 * errors.mean():.1f} %" in report.read_text()
     assert "fails at severity" in report.read_text()
+
+
+@pytest.mark.parametrize("levels, is_said", [(6, False), (8, True), (11, False)])
+def test_levels_that_miss_severities_are_said_before(assess, levels, is_said):
+    fog = "--alterations=corruptions.fog"
+    _, _, err = assess(fog, f"--levels={levels}", "--dry_run")
+    assert ("--levels=6 has them all" in err) == is_said
 
 
 @pytest.mark.slow

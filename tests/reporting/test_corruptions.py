@@ -111,6 +111,14 @@ def test_fourteen_are_not_averaged():
         assert "frost is missing" in text and "30.0 %" in text
 
 
+def test_nothing_is_said_of_means_that_nobody_asked_for():
+    some = fifteen(1000)[10:13]
+    assert "15 corruptions" not in table(some) and "mCE" not in table(some)
+    for text in both(some):
+        assert "15 corruptions" not in text and "mCE" not in text
+        assert "relative to AlexNet" in text
+
+
 def test_levels_that_are_not_there_are_said():
     levels = np.array([0.0, 2.5, 5.0])
     answers = made.curve(np.full(60, 9.0), levels=levels)

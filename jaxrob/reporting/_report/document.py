@@ -270,7 +270,7 @@ def _benchmark(results: Results) -> Benchmark | None:
             )
             for one in found.rows
         ),
-        found.mce is not None,
+        any(one.relative_to_alexnet for one in found.rows),
         level_of([one for one in results.assessments if one.unit == "severity"]),
     )
 
