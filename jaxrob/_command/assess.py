@@ -87,7 +87,10 @@ def run(values: Values, words: Sequence[str]) -> str:
     shape = found.dataset.images.shape[1:]
     altered = catalogue.all_made(request.alterations, shape, values.frost)
     names = [one.name for one in altered]
-    results_folder.earlier(output, found)
+    replacing = results_folder.Replacing(
+        QUANTITIES, request.requirements, names, bool(values.regressions)
+    )
+    results_folder.earlier(output, found, replacing)
     earlier = reporting.earlier_assessments(values.regressions, names)
     _check_comparable(earlier, found, altered, request)
     shown = [compare.read(path) for path in values.regressions if values.report]
@@ -102,7 +105,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         dry_run.of_levels(found, altered, _strategy(values), key, request.few)
         return ""
     with results_folder.held(output):
-        kept = results_folder.earlier(output, found)
+        kept = results_folder.earlier(output, found, replacing)
         runs = 1 if request.few else len(altered)
         with always_said(runs, _cheaper(request), printing.say):
             results = _assessed(found, altered, request, values, kept)

@@ -3,7 +3,8 @@
 import contextlib
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import jaxrob
 from jaxrob import reporting
@@ -13,12 +14,28 @@ from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob._files.swap import is_there
-from jaxrob.reporting import Results
+from jaxrob.reporting import Requirement, Results
 
 try:
     import fcntl
 except ImportError:  # Missing on Windows.
     fcntl = None
+
+
+class Replacing(NamedTuple):
+    """What a run replaces in the folder.
+
+    Attributes:
+      quantities: those whose requirements it replaces.
+      requirements: the new ones.
+      alterations: the names of the new assessments; None if it replaces none.
+      regressions: whether it looks for regressions.
+    """
+
+    quantities: Sequence[str]
+    requirements: Sequence[Requirement]
+    alterations: Sequence[str] | None = None
+    regressions: bool = False
 
 
 def checked_folder(values: Values) -> pathlib.Path:
@@ -34,11 +51,12 @@ def checked_folder(values: Values) -> pathlib.Path:
     return output
 
 
-def earlier(output: pathlib.Path, found: Subject) -> Results:
+def earlier(output: pathlib.Path, found: Subject, replacing: Replacing) -> Results:
     """Returns the folder's results of the same network, or empty results.
 
     Raises:
-      Refused: if it holds results of a different, or possibly different, network.
+      Refused: if it holds results of a different, or possibly different, network, or
+        something that this run would drop without replacing it.
     """
     nothing = Results(found.name, found.class_names, ())
     if not is_there(output, "results.json"):
@@ -48,17 +66,53 @@ def earlier(output: pathlib.Path, found: Subject) -> Results:
     own = jaxrob.provenance(found.classifier, few)["classifier"]
     others = {one.provenance["classifier"] for one in there.assessments}
     if own is not None and others == {own}:
+        _check_none_dropped(output, there, replacing)
         return there
     # Results of an unidentifiable network are replaced by those of one with the same
     # name, unless they include parts that are not measured again.
     alone = there.roma is None and there.attack is None
     if alone and others <= {None} and own is None and there.network == found.name:
+        _check_none_dropped(output, there, replacing)
         return nothing
     raise Refused(
         f"--output={output}: it holds results of another network, of the same one with "
         "other preprocessing or another image size, or of one that nothing tells from "
         f"others ({there.network or 'without a name'}); choose another folder"
     )
+
+
+def _check_none_dropped(
+    output: pathlib.Path, there: Results, replacing: Replacing
+) -> None:
+    """Rejects a run that would lose results, or the failure of a gate.
+
+    Raises:
+      Refused: if it would.
+    """
+    quantities, requirements, alterations, regressions = replacing
+    dropped, found = [], {}
+    if alterations is not None:
+        found |= {one.alteration: one for one in there.assessments}
+        lost = [one for one in found if one not in alterations]
+        dropped += [f"the results of {', '.join(lost)}"] if lost else []
+        if there.regressions and not regressions:
+            dropped.append("the regressions that were found")
+    elif there.roma is not None:
+        found["RoMA"] = there.roma
+    asked = {one.quantity for one in requirements}
+    dropped += [
+        f"the requirement {one.quantity}>={one.least:g}, which is not met"
+        for one in there.requirements
+        if one.quantity in quantities
+        and one.quantity not in asked
+        and reporting.unmet([one], found)
+    ]
+    if dropped:
+        raise Refused(
+            f"--output={output}: it holds results of this network, of which this run "
+            f"would drop {' and '.join(dropped)}; choose another folder, or ask for "
+            "these too"
+        )
 
 
 @contextlib.contextmanager

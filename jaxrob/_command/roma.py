@@ -50,7 +50,8 @@ def run(values: Values, words: Sequence[str]) -> str:
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
     found = subject.load(values)
-    results_folder.earlier(output, found)
+    replacing = results_folder.Replacing(QUANTITIES, requirements)
+    results_folder.earlier(output, found, replacing)
     first_look.check(found, values.seed)
     subject.announce(found)
     if values.dry_run:
@@ -60,7 +61,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         return ""
     journal = subject.journal(values, "roma", found)
     with results_folder.held(output):
-        earlier = results_folder.earlier(output, found)
+        earlier = results_folder.earlier(output, found, replacing)
         with always_said(1, _cheaper(values), printing.say):
             result = _estimated(found, values, journal, found.dataset)
         statuses.answers_are_there()

@@ -240,16 +240,16 @@ def test_roma(assess, roma, tmp_path):
     out = succeeded(roma("--half_width=0.1", "--confidence_level=0.99"))
     assert "(99 %)" in out and results(folder).roma.confidence_level == 0.99
     for argument, status, says in (
+        ("--classifier=net.py:worse", 2, "it holds results of another network"),
+        ("--estimator=importance", 2, "that JAX can differentiate"),
+        ("--confidence_level=1", 2, "confidence_level must lie in (0, 1)"),
+        ("--half_width=0", 2, "half_width must lie in (0, 0.5)"),
         # Fifty draws leave the lower end far below 1.
         (
             "--require=plr.low>=0.999",
             1,
             "not shown to be good enough: RoMA: plr.low is",
         ),
-        ("--classifier=net.py:worse", 2, "it holds results of another network"),
-        ("--estimator=importance", 2, "that JAX can differentiate"),
-        ("--confidence_level=1", 2, "confidence_level must lie in (0, 1)"),
-        ("--half_width=0", 2, "half_width must lie in (0, 0.5)"),
     ):
         check(roma(argument), status, says)
 

@@ -71,11 +71,29 @@ def test_another_networks_results_are_not_replaced(assess, tmp_path):
 def test_what_else_is_known_of_the_network_stays(assess, roma, tmp_path):
     assert assess()[0] == 0
     succeeded(roma("--num_images=4", "--require=plr>=0"))
-    assert assess("--alterations=zoom(1,2)", "--require=robustness>=0")[0] == 0
+    assert assess("--levels=4", "--require=robustness>=0")[0] == 0
     found = reporting.read_results(tmp_path / "results")
-    assert [one.alteration for one in found.assessments] == ["zoom"]
+    assert [len(one.levels) for one in found.assessments] == [4]
     assert len(found.roma.plr) == 4
     assert {one.quantity for one in found.requirements} == {"plr", "robustness"}
+
+
+def test_nothing_of_the_same_network_is_lost(assess, roma, tmp_path):
+    """Neither another alteration's results nor a gate that failed."""
+    folder = tmp_path / "results"
+    both = "--alterations=brightness", "--alterations=zoom(1,2)"
+    assert assess(*both, "--require=robustness>=1")[0] == 1
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    says = "drop the results of zoom and the requirement robustness>=1, which is not"
+    check(assess(), 2, says)
+    check(assess(*both), 2, "would drop the requirement robustness>=1, which is not")
+    assert before == {one.name: one.read_bytes() for one in folder.iterdir()}
+    # What replaces it may be another number, which the report then shows.
+    assert assess(*both, "--alterations=rotation", "--require=robustness>=0")[0] == 0
+    # One that is met is not needed any more.
+    assert assess(*both, "--alterations=rotation")[0] == 0
+    assert roma("--num_images=4", "--require=plr.low>=1")[0] == 1
+    check(roma("--num_images=4"), 2, "would drop the requirement plr.low>=1, which")
 
 
 def test_two_runs_do_not_write_into_one_folder(assess, tmp_path):
