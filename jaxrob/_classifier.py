@@ -438,7 +438,7 @@ class Classifier:
           size: see `from_torch`; by default given by the shape of its input.
           batch_size: see `from_torch`; by default given by the shape of its input.
           name: its name in provenance and journals; by default the file's name. The
-            file's SHA-256 is recorded beside it.
+            file's SHA-256, and that of weights beside it, is recorded there too.
           class_names: see `from_torch`.
 
         Raises:

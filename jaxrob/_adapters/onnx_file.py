@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ class OnnxNetwork(NamedTuple):
       outputs: the kind of outputs by its last operation, None if unknown.
       input_shape: the input's shape; None for a free length.
       num_classes: K, None if unknown.
-      digest: that of the file, and of the files of weights beside it.
+      digest: the SHA-256 of the file, and of the files of weights beside it.
     """
 
     run: "OnnxRun"
@@ -93,10 +94,6 @@ def read_onnx(path: Any, is_any: bool = False) -> OnnxNetwork:
     if not model.graph.node:
         raise ValueError(f"{path}: not an ONNX file, or one without operations")
     weights = external_files(model, path)
-    digest = hashlib.sha256(data)
-    for file in weights:
-        with open_file(file) as opened:
-            digest.update(hashlib.file_digest(opened, "sha256").digest())
     session = _session(runtime, path, data, bool(weights))
     source, shape = _input(session, path)
     num_classes = None if is_any else _num_classes(session, path)
@@ -105,8 +102,27 @@ def read_onnx(path: Any, is_any: bool = False) -> OnnxNetwork:
         None if is_any else _activation(model.graph),
         shape,
         num_classes,
-        f"sha256:{digest.hexdigest()}",
+        _digest(data, weights),
     )
+
+
+def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
+    """Returns the SHA-256 of a file, and of the file of weights beside it.
+
+    Of several files of weights it is that of their digests, a line each.
+    """
+    digests = []
+    for file in weights:
+        with open_file(file) as opened:
+            digests.append(hashlib.file_digest(opened, "sha256").hexdigest())
+    own = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    if not digests:
+        return own
+    if len(digests) == 1:
+        return f"{own}, weights sha256:{digests[0]}"
+    lines = "".join(f"{one}\n" for one in digests)
+    together = hashlib.sha256(lines.encode()).hexdigest()
+    return f"{own}, {len(digests)} files of weights sha256:{together}"
 
 
 def _read(path: pathlib.Path) -> bytes:

@@ -1,5 +1,7 @@
 """ONNX files: answers, what their shapes say, and files that are refused."""
 
+import hashlib
+
 import jax
 import numpy as np
 import pytest
@@ -201,6 +203,9 @@ def test_weights_beside_the_file(tmp_path):
     classifier = jaxrob.Classifier.from_onnx(path)
     assert_answers(classifier)
     before = jaxrob.provenance(classifier, DATA)["network"]["version"]
+    files = [path, tmp_path / "weights.bin"]
+    own, weights = (hashlib.sha256(one.read_bytes()).hexdigest() for one in files)
+    assert before == f"sha256:{own}, weights sha256:{weights}"
     (tmp_path / "weights.bin").write_bytes((2 * WEIGHTS).tobytes())
     changed = jaxrob.Classifier.from_onnx(path)
     assert jaxrob.provenance(changed, DATA)["network"]["version"] != before
