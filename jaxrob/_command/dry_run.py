@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 import jaxrob
+from jaxrob._arguments.counted import counted
 from jaxrob._assessment.expected import expected_levels
 from jaxrob._command.few_images import FewImagesFlags
 from jaxrob._command.subject import Subject
@@ -43,8 +44,8 @@ def of_levels(
     passes = images * number * len(altered)
     about = "" if is_known else "about "
     print(
-        f"{images} images x {levels} x {len(altered)} alterations: {about}{passes:,} "
-        "forward passes"
+        f"{counted(images, 'image')} x {levels} x "
+        f"{counted(len(altered), 'alteration')}: {about}{passes:,} forward passes"
     )
     at_most = "about"
     if few is not None:

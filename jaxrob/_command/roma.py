@@ -10,6 +10,7 @@ import jax
 
 import jaxrob
 from jaxrob import reporting
+from jaxrob._arguments.counted import counted
 from jaxrob._command import (
     dry_run,
     first_look,
@@ -118,14 +119,14 @@ def _print_summary(result: RomaResult) -> None:
     print(f"{result.perturbation}, delta {result.delta:g}")
     print(
         f"mean plr {result.mean_plr:.6f}, lower ends {result.mean_low:.6f}; "
-        f"{answered} of {len(result.status)} images answered, "
-        f"{int(result.evaluations.sum()):,} forward passes"
+        f"{answered} of {counted(len(result.status), 'image')} answered, "
+        f"{counted(int(result.evaluations.sum()), 'forward pass', 'forward passes')}"
     )
     low, high = result.mean_plr_interval
     over_all = f"the mean over all lies between {low:.6f} and {high:.6f} "
     over_all += f"({percent_of(result.confidence_level)})"
     if result.half_width is not None:
-        print(f"{int(result.seen.sum())} images were looked at; {over_all}")
+        print(f"looked at {counted(int(result.seen.sum()), 'image')}; {over_all}")
     elif low < high:
         print(over_all)
     for text in (*result.warnings, *result.caveats):

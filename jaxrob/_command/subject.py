@@ -13,6 +13,7 @@ from jaxrob import data
 from jaxrob._adapters.on_host import OnHost, on_host
 from jaxrob._adapters.preprocessing import Preprocessed
 from jaxrob._arguments.computing import computing
+from jaxrob._arguments.counted import counted
 from jaxrob._command import images, network
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
@@ -81,8 +82,9 @@ def announce(subject: Subject) -> None:
     kind = jax.devices()[0].device_kind
     height, width, channels = subject.dataset.images.shape[1:]
     print(
-        f"{subject.name} on {subject.dataset.name}: {len(subject.dataset)} images of "
-        f"{height} x {width} x {channels}, on {kind}",
+        f"{subject.name} on {subject.dataset.name}: "
+        f"{counted(len(subject.dataset), 'image')} of {height} x {width} x {channels}, "
+        f"on {kind}",
         flush=True,
     )
 

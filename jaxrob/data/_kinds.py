@@ -35,8 +35,12 @@ def mixture(
       fit: how they are read.
     """
     indices = range(0, len(names), -(-len(names) // _MOST_COUNTED))
+
+    def kind_at(index: int) -> _Kind | None:
+        return _kind(names[index], contents, index, fit)
+
     with ThreadPoolExecutor() as pool:
-        kinds = list(pool.map(lambda at: _kind(names[at], contents, at, fit), indices))
+        kinds = list(pool.map(kind_at, indices))
     of_kind = collections.defaultdict(list)
     for kind, index in zip(kinds, indices):
         if kind is not None:

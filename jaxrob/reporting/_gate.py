@@ -69,7 +69,8 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
     if quantity not in quantities:
         raise ValueError(
             f"{name}: the quantity must be one of {tuple(quantities)}; got "
-            f"{quantity!r} in {text!r}"
+            f"{quantity!r} in {text!r}. A requirement holds for everything that a run "
+            "assesses; for one alteration alone take a run of its own"
         )
     if not re.fullmatch(r"[0-9.eE+-]+", number) or not _is_number(number):
         raise ValueError(f"{name}: {number!r} in {text!r} is not a number")

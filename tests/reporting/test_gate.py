@@ -36,6 +36,7 @@ def test_requirements_are_read(text):
         ("robustness>=0.9 0.8", "is written"),
         ("robust>=0.9", r"one of \('robustness', 'robustness.low'\); got 'robust'"),
         ("plr>=0.9", "got 'plr'"),
+        ("blur.robustness>=0.9", "one alteration alone take a run of its own"),
         ("robustness>=high", "'high' in 'robustness>=high' is not a number"),
         ("robustness>=0,9", "'0,9'"),
         ("robustness>=0_9", "not a number"),

@@ -8,6 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from jaxrob import metrics
+from jaxrob._arguments.counted import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._identity.digest import digest
@@ -26,7 +27,6 @@ from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.images import Shown, shown
 from jaxrob.reporting._report.low_scores import low_scores, score_of
 from jaxrob.reporting._report.text import (
-    counted,
     interval,
     number,
     percent,

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from jaxrob._arguments.counted import counted
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._report import svg
-from jaxrob.reporting._report.text import counted, interval, number, percent, short
+from jaxrob.reporting._report.text import interval, number, percent, short
 from jaxrob.roma import RomaResult
 
 # More categories are not compared in pairs; a thousand would take minutes.

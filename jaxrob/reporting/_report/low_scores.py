@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from jaxrob._arguments.counted import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._score_curve import ScoreCurve
-from jaxrob.reporting._report.text import counted, percent, short, with_unit
+from jaxrob.reporting._report.text import percent, short, with_unit
 from jaxrob.reporting._results import Picture
 
 _MOST_IMAGES = 10

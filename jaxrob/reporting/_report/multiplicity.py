@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jaxrob._arguments.counted import counted
 from jaxrob.reporting._level import level_of, percent_of
-from jaxrob.reporting._report.text import counted
 from jaxrob.reporting._results import Results
 
 

@@ -84,8 +84,3 @@ def _joined(numbers: str, unit: str) -> str:
 def points(share: float) -> str:
     """Formats a difference of shares in percentage points."""
     return percent(share).replace(" %", " points")
-
-
-def counted(number: int, one: str, more: str | None = None) -> str:
-    """Formats a count, such as "1 image" or "2 images"."""
-    return f"{number:,} {one if number == 1 else more or one + 's'}"

@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jaxrob._arguments.counted import counted
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting._gate import Requirement, ends, is_open, quantities, unmet
 from jaxrob.reporting._report.certainty import certainty
-from jaxrob.reporting._report.text import counted, interval, percent, short
+from jaxrob.reporting._report.text import interval, percent, short
 from jaxrob.reporting._results import Results
 from jaxrob.roma import RomaResult
 
