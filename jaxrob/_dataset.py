@@ -379,12 +379,12 @@ def checked_labels(
     """
     given = labels
     labels = plain_array("labels", labels, "an array [N] of integers")
-    labels = checked_array("labels", labels, "...", "integers", at_least=0)
     if labels.shape != (length,):
         raise ValueError(
             f"labels must have the shape ({length},), one for each image; got "
             f"{labels.shape} ({named(given)})"
         )
+    labels = checked_array("labels", labels, "N", "integers", at_least=0)
     high = int(labels.max())
     if high > np.iinfo(np.int32).max:
         raise ValueError(f"labels must be class indices, which are int32; got {high}")
