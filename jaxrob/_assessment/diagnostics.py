@@ -183,7 +183,8 @@ def severity(found: Diagnostics, sign: str) -> float:
         return found.widest_interval
     if sign == "plateau":
         return found.plateau
-    if "jagged" in found.signs[sign]:
+    if found.roughness > _MOST_ROUGHNESS * found.margin:
+        # Graver than any bend.
         return 1 + found.roughness
     return 1 - 1 / (1 + found.bend)
 
