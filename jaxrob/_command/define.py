@@ -173,8 +173,8 @@ def pictures(to: Values) -> None:
         None,
         "The values that become 0 and 1, of pictures of more than 8 bits: 0,4095 for "
         "12 bits in 16; of DICOM and NIfTI after rescaling, such as "
-        "--value_range=-160,240 for a CT (with =, because of the minus). By default what "
-        "the file says: of a DICOM file its first window.",
+        "--value_range=-160,240 for a CT (with =, because of the minus). By default "
+        "what the file says: of a DICOM file its first window.",
         flag_values=to,
     )
     flags.DEFINE_list(

@@ -40,6 +40,9 @@ _FIX = (
     "pass value_range=(low, high), the values after rescaling that become 0 and 1, "
     "such as (-160, 240) for a CT"
 )
+# Where files of an enhanced kind may say what others say once for all frames.
+_GROUPS = ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence")
+_RESCALING = "PixelValueTransformationSequence"
 _ToUnit = Callable[[np.ndarray], np.ndarray]
 _Reading = Callable[[np.ndarray], tuple[np.ndarray, Shown | None]]
 
@@ -262,6 +265,14 @@ def _rescale(found: Any) -> str:
     """
     if found.get("ModalityLUTSequence"):
         return _table(found, "ModalityLUTSequence")
+    for name in _GROUPS:
+        if any(
+            "PixelValueTransformationSequence" in one for one in found.get(name, ())
+        ):
+            raise ValueError(
+                f"its frames are rescaled by its {name}, which is not read: store them "
+                "as single files, such as by dcm4che's emf2sf"
+            )
     names = [name for name in ("RescaleSlope", "RescaleIntercept") if name in found]
     if not names:
         return ""

@@ -115,8 +115,8 @@ def _warn_of_windows(
             f"{os.fspath(path)}: {len(others)} of {number} pictures are shown by "
             f"another window than {first} ({shown[first].window}), such as {others[0]} "
             f"({shown[others[0]].window}): the same value is brighter in some than in "
-            "others. value_range=(low, high), such as (-160, 240) for a CT, takes the "
-            "place of the files' windows in all of them."
+            "others. A range, such as value_range=(-160, 240) for a CT, takes the "
+            "place of the windows in all of them."
         )
 
 
@@ -130,7 +130,7 @@ def _warn_of_rescaling(
             f"{os.fspath(path)}: {len(without)} of {number} pictures have no "
             f"RescaleSlope, such as {without[0]}, and others have one, such as {first} "
             f"({shown[first].rescale}): their values are not in the same unit. Read "
-            "the two apart, each with a value_range=(low, high) of its own."
+            "the two apart, each with a value_range= of its own."
         )
 
 
@@ -147,8 +147,8 @@ def _warn_of_values(path: str | os.PathLike[str], shown: Sequence[Shown]) -> Non
         f"{os.fspath(path)}: the pictures are nearly {look}, by {shown[0].window}: "
         f"{100 * outside:.0f} % of their values lie outside it, and the mean becomes "
         f"{mean:.3f} in [0, 1]. Values of {least:g} to {most:g} were found (after "
-        "rescaling, where the file has one). Pass the value_range=(low, high) that the "
-        "network saw, such as (-160, 240) for soft tissue in a CT."
+        "rescaling, where the file has one). Pass the range that the network saw, such "
+        "as value_range=(-160, 240) for soft tissue in a CT."
     )
 
 

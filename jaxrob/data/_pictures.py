@@ -76,7 +76,8 @@ def as_dataset(
     # Of pictures that are read when they are needed the first is known.
     odd = list(stored.odd().values()) or [first]
     reading |= as_prepared(preparation)
-    reading |= as_found([one.shown for one in odd], is_all=bool(stored.odd()))
+    shown = [one.shown for one in odd]
+    reading |= as_found(preparation, shown, is_all=bool(stored.odd()))
     return Dataset(
         images,
         labels,

@@ -7,7 +7,7 @@ from jaxrob.data._preparation import Preparation
 from jaxrob.data._source import Shown
 
 _DIFFER = "not the same in all files"
-_FIRST = "; of the first file, others are read when they are needed"
+_FIRST = "; of the first file, as the others are read when needed"
 
 
 def as_prepared(preparation: Preparation) -> dict[str, Any]:
@@ -33,19 +33,23 @@ def as_prepared(preparation: Preparation) -> dict[str, Any]:
     return {"preparation": found} if found else {}
 
 
-def as_found(shown: Sequence[Shown | None], is_all: bool) -> dict[str, Any]:
+def as_found(
+    preparation: Preparation, shown: Sequence[Shown | None], is_all: bool
+) -> dict[str, Any]:
     """Returns how files of DICOM or NIfTI say that their values are shown.
 
     Args:
+      preparation: how the pictures were read; its range takes the place of windows.
       shown: how each picture is, or the first one.
       is_all: whether these are all pictures.
     """
     known = [one for one in shown if one is not None]
     if not known:
         return {}
-    windows = {one.window for one in known}
-    rescales = {one.rescale or "none" for one in known}
+    said = {"rescale": {one.rescale or "none" for one in known}}
+    if preparation.fit.value_range is None:
+        said["window"] = {one.window for one in known}
     return {
         name: _DIFFER if len(texts) > 1 else texts.pop() + _FIRST * (not is_all)
-        for name, texts in (("window", windows), ("rescale", rescales))
+        for name, texts in said.items()
     }

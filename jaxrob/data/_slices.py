@@ -33,10 +33,11 @@ def slices(
         scan = jaxrob.data.slices("scan.nii.gz", indices=range(40, 80), grey=True)
 
     A slice is the array that nibabel gives for it: the first axis that remains is that
-    of the rows. It is not turned by the file's affine matrix.
+    of the rows. It is not turned by the file's affine matrix. A
+    `jaxrob.RobustnessWarning` says if nearly nothing is seen by the window or range.
 
     Args:
-      path: a file `.nii`, `.nii.gz` or `.dcm`.
+      path: a file `.nii`, `.nii.gz` or `.dcm`, or a DICOM file of another name.
       axis: the axis of the volume that is left out of a slice, 0, 1 or 2, by default 2;
         0 for the frames of a DICOM file.
       indices: those of the slices along that axis; by default all.
@@ -97,5 +98,6 @@ def slices(
     warn_of(path, odd, len(chosen))
     which = {"axis": axis, "indices": chosen.tolist()}
     reading = {"slices": which, **as_prepared(preparation)}
-    reading |= as_found([one.shown for one in odd.values()], is_all=True)
+    shown = [one.shown for one in odd.values()]
+    reading |= as_found(preparation, shown, is_all=True)
     return Dataset(np.stack(images), labels, name=path.name, _reading=reading)

@@ -327,8 +327,8 @@ def _reading(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
         ("decoding", lambda one: _entry_text(one, "decoding")),
         ("slices", lambda one: _arguments(_entry(one, "slices"))),
         ("preparation", lambda one: _arguments(_entry(one, "preparation"))),
-        ("window of the files", lambda one: short(_entry_text(one, "window"))),
-        ("rescaled by", lambda one: short(_entry_text(one, "rescale"))),
+        ("window of the files", lambda one: short(_entry_text(one, "window"), 150)),
+        ("rescaled by", lambda one: short(_entry_text(one, "rescale"), 150)),
     ):
         texts = [describe(_entry(one, "dataset", "reading")) for one in sources]
         if any(texts):
