@@ -40,27 +40,28 @@ def mixture(
         return _kind(names[index], contents, index, fit)
 
     with ThreadPoolExecutor() as pool:
-        kinds = list(pool.map(kind_at, indices))
+        found = list(pool.map(kind_at, indices))
     of_kind = collections.defaultdict(list)
-    for kind, index in zip(kinds, indices):
+    for kind, index in zip(found, indices):
         if kind is not None:
             of_kind[kind].append(names[index])
     if len(of_kind) < 2:
         return None
-    most, *others = sorted(of_kind, key=lambda one: -len(of_kind[one]))
     by_channels = len({channels for channels, _ in of_kind}) > 1
     by_bits = len({is_deep for _, is_deep in of_kind}) > 1
 
     def said(kind: _Kind) -> str:
         bits = "more than 8 bits a value" if kind[1] else "8 bits a value"
         parts = [f"{kind[0]} channels"] * by_channels + [bits] * by_bits
-        return " of ".join([str(len(of_kind[kind])), *parts])
+        number = str(len(of_kind[kind]))
+        return f"{' of '.join([number, *parts])} ({first_names(of_kind[kind])})"
 
-    rest = ", ".join(f"{said(one)} ({first_names(of_kind[one])})" for one in others)
+    # The most first.
+    kinds = sorted(of_kind, key=lambda one: -len(of_kind[one]))
     of = "" if len(indices) == len(names) else f"of {len(indices)} looked at "
     return (
-        f"{path}: all pictures must be of one kind, but {of}there are {said(most)}, "
-        f"{rest}. Store all alike, or move the fewer elsewhere"
+        f"{path}: all pictures must be of one kind, but {of}there are "
+        f"{', '.join(map(said, kinds))}. Store all alike, or move the fewer elsewhere"
     )
 
 

@@ -295,7 +295,7 @@ def test_pictures_must_be_of_one_kind(tmp_path):
     with pytest.raises(ValueError, match=r"1 of more than 8 bits a value \(a/2.png\)"):
         image_folder(tmp_path)
     write_folder(tmp_path, {"a/2.png": encoded(BYTES), "a/3.tif": tiff(BYTES[..., :2])})
-    with pytest.raises(ValueError, match=r"2 of 3 channels, 1 of 2 .*\(a/3.tif\)"):
+    with pytest.raises(ValueError, match=r"2 of 3 channels .*, 1 of 2 .*\(a/3.tif\)"):
         image_folder(tmp_path, size=(4, 4))
     with pytest.raises(ValueError, match=r"1 of 2 channels \(a/3.tif\)"):
         image_folder(tmp_path, grey=True)
@@ -312,7 +312,7 @@ def test_the_odd_picture_is_named_and_not_left_out(
     if unreadable == "error":
         del files["a/g.png"]
     write_folder(tmp_path, files | {f"a/{odd}": deep_png(DEEP, 2)})
-    says = rf"there are 5 of 8 bits a value, 1 of more than 8 bits a value \(a/{odd}\)"
+    says = rf"there are 5 of 8 bits a value \(.*\), 1 of more than 8 bits a value \(a/{odd}\)"
     with pytest.raises(ValueError, match=says):
         image_folder(tmp_path, unreadable=unreadable, value_range=value_range)
 
@@ -335,7 +335,7 @@ def test_of_very_many_pictures_some_are_looked_at(tmp_path, monkeypatch):
     # None of those looked at: the others are as the first, so that it is to blame.
     write_folder(tmp_path, files | {"a/3.png": deep_png(DEEP, 2)})
     write_folder(tmp_path, {"a/4.png": encoded(BYTES)})
-    with pytest.raises(ValueError, match="a/3.png: 3 channels of more than 8 bits"):
+    with pytest.raises(ValueError, match="a/3.png: read as 3 channels of float32"):
         image_folder(tmp_path)
 
 
