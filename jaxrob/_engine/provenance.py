@@ -65,8 +65,9 @@ def provenance(
         for a function on the host without a name and version (see
         `Classifier.from_host`), because JAX cannot trace it.
       * "network": its "name" and "class_names", None where they are not given; for a
-        network on the host also its "version": a digest of its file or weights, or the
-        version given.
+        network on the host also its "version": a digest of its file or weights, the
+        version given, or, of a function in a Python file that the command was given, a
+        digest of that file, the files that it read as it was loaded, and some answers.
       * "dataset": the "name", and the "fingerprint", a digest of images and labels that
         does not depend on the batches they come in (of pictures that are read when
         needed: of their names, their files' bytes, and how they are prepared); "labels"
