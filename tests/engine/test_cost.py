@@ -203,7 +203,8 @@ def test_romas_bar_goes_on_with_each_call_up_to_the_most_that_is_expected(
     # Of this size a call has at most 128 images on a CPU.
     images = np.full((2, 48, 48, 3), 0.5, np.float32)
     roma.assess(
-        jaxrob.Classifier.from_host(network, 3), images, num_samples=300, budget=1000, epsilon=0.01, key=jax.random.key(0), progress=True,
+        jaxrob.Classifier.from_host(network, 3), images, num_samples=300, budget=1000,
+        epsilon=0.01, key=jax.random.key(0), progress=True,
     )  # fmt: skip
     before, totals = zip(*shown)
     assert set(totals) == {2000}
