@@ -33,7 +33,7 @@ _NO_BATCH = "no batch"
 _DIVIDED_TWICE = 1.001 / 255
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """The labelled images on which a classifier is assessed, as arrays.
 
@@ -101,6 +101,18 @@ class Dataset:
         object.__setattr__(self, "images", images)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "class_names", class_names)
+
+    def __repr__(self) -> str:
+        parts = [f"images={self.images.dtype}{[*self.images.shape]}"]
+        if self.labels is None:
+            parts.append("labels=None")
+        elif self.labels.dtype == object:
+            parts.append(f"labels=list of {len(self.labels)}")
+        else:
+            parts.append(f"labels={self.labels.dtype}{[*self.labels.shape]}")
+        if self.class_names is not None:
+            parts.append(f"{len(self.class_names)} class names")
+        return f"Dataset({', '.join(parts)}, name={self.name!r})"
 
     def __len__(self) -> int:
         return len(self.images)
@@ -379,12 +391,12 @@ def checked_labels(
     """
     given = labels
     labels = plain_array("labels", labels, "an array [N] of integers")
-    labels = checked_array("labels", labels, "...", "integers", at_least=0)
     if labels.shape != (length,):
         raise ValueError(
             f"labels must have the shape ({length},), one for each image; got "
             f"{labels.shape} ({named(given)})"
         )
+    labels = checked_array("labels", labels, "N", "integers", at_least=0)
     high = int(labels.max())
     if high > np.iinfo(np.int32).max:
         raise ValueError(f"labels must be class indices, which are int32; got {high}")

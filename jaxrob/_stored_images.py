@@ -261,9 +261,13 @@ class StoredImages:
     def warn_of_odd(self) -> None:
         """Warns of the odd images among those read so far."""
         number = int(self.store._is_decoded[self.indices].sum())
+        self.store.warn_of(self.odd(), number)
+
+    def odd(self) -> dict[int, Any]:
+        """Returns what is odd about images read so far, by their index in the store."""
         known = self.store._odd
         odd = sorted({*known} & {*self.indices.tolist()}) if known else []
-        self.store.warn_of({index: known[index] for index in odd}, number)
+        return {index: known[index] for index in odd}
 
     def _num_at_once(self) -> int:
         image_bytes = max(1, self.nbytes // len(self))

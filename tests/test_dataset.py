@@ -29,6 +29,16 @@ def test_images_stay_as_they_are(dtype):
     assert dataset.name == "dataset" and dataset.class_names is None
 
 
+def test_what_it_holds_is_shown():
+    shown = repr(Dataset(images(dtype=np.uint8), labels(), ["a", "b", "c"], name="x"))
+    assert shown == (
+        "Dataset(images=uint8[4, 5, 6, 3], labels=int32[4], 3 class names, name='x')"
+    )
+    boxes = [np.zeros((n, 4)) for n in range(4)]
+    assert "labels=list of 4" in repr(Dataset(images(), boxes))
+    assert "labels=None" in repr(Dataset(images()))
+
+
 def test_lists_and_jax_arrays_are_taken():
     assert Dataset(images().tolist(), [0, 1, 2, 0]).images.shape == (4, 5, 6, 3)
     on_device = jnp.asarray(images())

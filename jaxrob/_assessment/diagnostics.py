@@ -175,6 +175,20 @@ class Diagnostics(NamedTuple):
         return found
 
 
+def severity(found: Diagnostics, sign: str) -> float:
+    """How grave a warning is beside others of its cause, one of `SIGNS`."""
+    if sign == "jitter":
+        return found.jitter
+    if sign == "unseen":
+        return found.widest_interval
+    if sign == "plateau":
+        return found.plateau
+    if found.roughness > _MOST_ROUGHNESS * found.margin:
+        # Graver than any bend.
+        return 1 + found.roughness
+    return 1 - 1 / (1 + found.bend)
+
+
 def diagnose(task: Task, history: History, points: int) -> Diagnostics:
     """Computes the diagnostics of a sampled curve.
 

@@ -66,9 +66,9 @@ def pictures(to: Values) -> None:
     flags.DEFINE_string(
         "images",
         None,
-        "A folder or tar archive of class folders of PNG and JPEG files; shards of "
-        "WebDataset, a folder of .tar files or shard-{000..012}.tar; an .npz file; or "
-        "one of digits, mnist, cifar10 and idc.",
+        "A folder or tar archive of class folders of pictures: PNG, JPEG, TIFF, WebP, "
+        "BMP, .npy, DICOM and NIfTI; shards of WebDataset, a folder of .tar files or "
+        "shard-{000..012}.tar; an .npz file; or one of digits, mnist, cifar10 and idc.",
         flag_values=to,
     )
     flags.DEFINE_string(
@@ -171,8 +171,10 @@ def pictures(to: Values) -> None:
     flags.DEFINE_list(
         "value_range",
         None,
-        "The stored values that become 0 and 1, of pictures of more than 8 bits: "
-        "0,4095 for 12 bits in 16; by default what the file says.",
+        "The values that become 0 and 1, of pictures of more than 8 bits: 0,4095 for "
+        "12 bits in 16; of DICOM and NIfTI after rescaling, such as "
+        "--value_range=-160,240 for a CT (with =, because of the minus). By default "
+        "what the file says: of a DICOM file its first window.",
         flag_values=to,
     )
     flags.DEFINE_list(

@@ -45,7 +45,8 @@ def earlier(output: pathlib.Path, found: Subject) -> Results:
         return nothing
     there = reporting.read_results(output)
     few = found.dataset[:1]
-    own = jaxrob.provenance(found.classifier, few)["classifier"]
+    source = jaxrob.provenance(found.classifier, few)
+    own, network = source["classifier"], source["network"]
     others = {one.provenance["classifier"] for one in there.assessments}
     if own is not None and others == {own}:
         return there
@@ -54,10 +55,18 @@ def earlier(output: pathlib.Path, found: Subject) -> Results:
     alone = there.roma is None and there.attack is None
     if alone and others <= {None} and own is None and there.network == found.name:
         return nothing
+    which = there.network or "without a name"
+    networks = [one.provenance.get("network") for one in there.assessments]
+    if network.get("version") and network in networks:
+        raise Refused(
+            f"--output={output}: it holds results of {which}, from the same file or "
+            "weights, but with other --outputs, another preprocessing or another image "
+            "size; choose another folder"
+        )
     raise Refused(
         f"--output={output}: it holds results of another network, of the same one with "
-        "other preprocessing or another image size, or of one that nothing tells from "
-        f"others ({there.network or 'without a name'}); choose another folder"
+        "other --outputs, another preprocessing or image size, or of one that nothing "
+        f"tells from others ({which}); choose another folder"
     )
 
 

@@ -73,8 +73,11 @@ def provenance(
         needed: of their names, their files' bytes, and how they are prepared); "labels"
         is "given", or "own answers" where they are the network's answers on the
         unaltered images; "reading", for files of pictures, says how many hidden and
-        system files were skipped, how many pictures were left out and which, and
-        whether they were decoded at a reduced size.
+        system files were skipped, how many pictures were left out and which, whether
+        they were decoded at a reduced size, the arguments that changed pixels
+        ("preparation": size, value_range and so on), and of DICOM and NIfTI the
+        "window" and the "rescale" that the files say, if they agree (of pictures that
+        are read when needed: those of the first).
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")

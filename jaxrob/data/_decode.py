@@ -58,13 +58,15 @@ class Expected(NamedTuple):
       size: height and width in pixels, upright; None if any will do.
       channels: of the decoded picture.
       dtype: of the decoded picture, uint8 or float32.
-      why: the end of the message, after what was found.
+      why: the end of the message about the size, after what was found.
+      why_kind: the end of the message about channels and type, after what was found.
     """
 
     size: tuple[int, int] | None
     channels: int
     dtype: np.dtype
     why: str
+    why_kind: str
 
 
 class Fit(NamedTuple):
@@ -123,6 +125,8 @@ def decode_image(
       ImportError: if the package that reads it is missing.
     """
     with readable(name):
+        if not data:
+            raise ValueError("it is empty")
         source = _source(data, name, fit)
     if source is None:
         array, odd = _of_bytes(data, name, fit, grey, expected)
@@ -136,7 +140,9 @@ def decode_image(
 def _source(data: bytes, name: str, fit: Fit) -> Source | None:
     """Returns a picture that Pillow would not read whole; None if it would."""
     lower = name.lower()
-    if lower.endswith(_dicom.SUFFIXES):
+    # Files of other names are said to be DICOM by their contents alone.
+    is_unnamed = not lower.endswith(SUFFIXES) and _dicom.is_dicom(data)
+    if lower.endswith(_dicom.SUFFIXES) or is_unnamed:
         return _dicom.open_dicom(data, fit.slice_at, fit.value_range)
     if lower.endswith(_nifti.SUFFIXES):
         return _nifti.open_nifti(data, fit.slice_at, fit.value_range)
@@ -234,6 +240,7 @@ def _of_samples(
         samples.brightest,
         is_animated=source.is_first_of_many,
         is_tiny=_is_tiny((width, height), wanted),
+        shown=samples.shown,
     )
     return np.ascontiguousarray(values), odd
 
@@ -251,12 +258,13 @@ def _check_kind(array: np.ndarray, name: str, expected: Expected) -> None:
     """Rejects a picture of other channels or values than the others."""
     found = array.shape[-1], array.dtype
     if found != (expected.channels, expected.dtype):
-        which = "8 bits" if array.dtype == np.uint8 else "more than 8 bits"
-        raise ValueError(
-            f"{name}: {found[0]} channels of {which} (read as {found[1]}), "
-            f"{expected.why}: others are read as {expected.channels} channels of "
-            f"{expected.dtype}. Store all pictures alike, or read them apart"
-        )
+        raise ValueError(f"{name}: read as {kind_text(*found)}, {expected.why_kind}")
+
+
+def kind_text(channels: int, dtype: np.dtype) -> str:
+    """Describes what a picture is read as."""
+    bits = "8 bits" if dtype == np.uint8 else "more than 8 bits"
+    return f"{channels} channel{'s' * (channels != 1)} of {dtype} ({bits} a value)"
 
 
 def _tiff_orientation(tags: Tags, fit: Fit) -> int | None:

@@ -3,8 +3,9 @@
 import functools
 import io
 import math
+import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special
@@ -12,13 +13,19 @@ import scipy.special
 from jaxrob.data._require import require
 from jaxrob.data._source import (
     Samples,
+    Shown,
     Source,
     check_num_values,
     finite_number,
+    range_text,
     scaled,
 )
 
 SUFFIXES = (".dcm",)
+# What files begin with, after 128 bytes for other uses.
+_MAGIC = b"DICM"
+#: The bytes that `is_dicom` looks at.
+HEAD_BYTES = 132
 _DEFLATED = b"1.2.840.10008.1.2.1.99"
 # Implicit and explicit little endian, explicit big endian.
 _PLAIN = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
@@ -33,7 +40,32 @@ _FIX = (
     "pass value_range=(low, high), the values after rescaling that become 0 and 1, "
     "such as (-160, 240) for a CT"
 )
+# Where files of an enhanced kind may say what others say once for all frames.
+_GROUPS = ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence")
+_RESCALING = "PixelValueTransformationSequence"
 _ToUnit = Callable[[np.ndarray], np.ndarray]
+_Reading = Callable[[np.ndarray], tuple[np.ndarray, Shown | None]]
+
+
+class _Window(NamedTuple):
+    """What becomes 0 and 1 of rescaled values.
+
+    Attributes:
+      text: says it, and who does.
+      to_unit: from rescaled values to [0, 1].
+      low: lower values become 0.
+      high: higher ones become 1.
+    """
+
+    text: str
+    to_unit: _ToUnit
+    low: float = -math.inf
+    high: float = math.inf
+
+
+def is_dicom(data: bytes) -> bool:
+    """Whether a file's first bytes are those of DICOM, whatever its name."""
+    return data[HEAD_BYTES - len(_MAGIC) : HEAD_BYTES] == _MAGIC
 
 
 def open_dicom(
@@ -63,15 +95,15 @@ def open_dicom(
             f"pixel; allowed are {', '.join(allowed)}"
         )
     if count == 3:
-        ends = value_range or (0, 2 ** _bits(found)[1] - 1)
-        to_unit = functools.partial(scaled, low=ends[0], high=ends[1])
+        to_unit = _in_colour(value_range or (0, 2 ** _bits(found)[1] - 1))
     else:
-        to_unit = _by_window(found, value_range)
+        to_unit = _in_grey(found, value_range)
 
     def samples() -> Samples:
-        array = _pixels(found, index, (height, width, count))
-        values = to_unit(array)
-        return Samples(1 - values if photometric == "MONOCHROME1" else values)
+        values, shown = to_unit(_pixels(found, index, (height, width, count)))
+        if photometric == "MONOCHROME1":
+            values = 1 - values
+        return Samples(values, shown=shown)
 
     return Source(height, width, height * width * count, samples)
 
@@ -98,6 +130,8 @@ def _read(data: bytes) -> tuple[Any, tuple[int, int, int, int]]:
             "a deflated DICOM file, which is not read: store it uncompressed, such as "
             "by dcmconv +te"
         )
+    if not is_dicom(data):
+        raise ValueError("it has no DICM at byte 128, as every DICOM file has")
     found = pydicom.dcmread(io.BytesIO(data))
     if "PixelData" not in found:
         raise ValueError("it has no pixel data")
@@ -191,66 +225,144 @@ def _check_frame(found: Any, index: int, shape: tuple[int, int, int]) -> None:
             )
 
 
-def _by_window(found: Any, value_range: tuple[float, float] | None) -> _ToUnit:
+def _in_colour(ends: tuple[float, float]) -> _Reading:
+    return lambda array: (scaled(array, *ends), None)
+
+
+def _in_grey(found: Any, value_range: tuple[float, float] | None) -> _Reading:
     """Returns the function from stored values of grey to [0, 1].
+
+    It also says how they became so.
 
     Source: DICOM PS3.3 C.11.1 (rescaling) and C.11.2 (windows).
     """
     pixels = require("pydicom.pixels", "reading DICOM files", "medical")
-    slope, _ = (
-        finite_number(name, found.get(name, default))
-        for name, default in (("RescaleSlope", 1), ("RescaleIntercept", 0))
-    )
-    if slope == 0:
-        raise ValueError("its RescaleSlope is 0")
+    rescale = _rescale(found)
+    if value_range is None:
+        window = _window(found, pixels)
+    else:
+        ends = _between(*value_range)
+        window = _Window(range_text(*value_range), ends, *value_range)
 
-    def rescaled(array: np.ndarray) -> np.ndarray:
+    def to_unit(array: np.ndarray) -> tuple[np.ndarray, Shown]:
         values = np.asarray(pixels.apply_modality_lut(array, found), np.float64)
         if not np.isfinite(values).all():
             raise ValueError("its rescaled values are not finite")
-        return values
+        unit = window.to_unit(values)
+        outside = float(np.mean((values < window.low) | (values > window.high)))
+        least, most = float(values.min()), float(values.max())
+        about = window.text, rescale, least, most, outside
+        return unit, Shown(*about, float(unit.mean()))
 
-    if value_range is not None:
-        low, high = value_range
-        return lambda array: scaled(rescaled(array), low, high)
+    return to_unit
+
+
+def _rescale(found: Any) -> str:
+    """Says how stored values are rescaled; empty if the file does not.
+
+    Raises:
+      ValueError: if it says so in part, or by numbers that are none.
+    """
+    if found.get("ModalityLUTSequence"):
+        return _table(found, "ModalityLUTSequence")
+    for name in _GROUPS:
+        if any(
+            "PixelValueTransformationSequence" in one for one in found.get(name, ())
+        ):
+            raise ValueError(
+                f"its frames are rescaled by its {name}, which is not read: store them "
+                "as single files, such as by dcm4che's emf2sf"
+            )
+    names = [name for name in ("RescaleSlope", "RescaleIntercept") if name in found]
+    if not names:
+        return ""
+    if len(names) == 1:
+        raise ValueError(
+            f"it has {names[0]} alone: RescaleSlope and RescaleIntercept go together"
+        )
+    slope, intercept = (finite_number(name, found.get(name)) for name in names)
+    if slope == 0:
+        raise ValueError("its RescaleSlope is 0")
+    return f"RescaleSlope {slope:.10g}, RescaleIntercept {intercept:.10g}"
+
+
+def _window(found: Any, pixels: Any) -> _Window:
+    """Returns the file's table of values, or else its first window."""
     if found.get("VOILUTSequence"):
         bits = int(found.VOILUTSequence[0].LUTDescriptor[2])
-        return lambda array: scaled(
-            pixels.apply_voi(rescaled(array).astype(np.int64), found), 0, 2**bits - 1
+        return _Window(
+            _table(found, "VOILUTSequence"),
+            lambda values: scaled(
+                pixels.apply_voi(values.astype(np.int64), found), 0, 2**bits - 1
+            ),
         )
-    center, width = (_first(found, f"Window{name}") for name in ("Center", "Width"))
+    center, width = _first_window(found)
     function = found.get("VOILUTFunction") or "LINEAR"
     if function not in ("LINEAR", "LINEAR_EXACT", "SIGMOID"):
         raise ValueError(f"its VOILUTFunction is {function}, which is not read")
     if width < 1 if function == "LINEAR" else width <= 0:
         raise ValueError(f"its WindowWidth is {width:g}: {_FIX}")
+    text = f"WindowCenter {center:.10g}, WindowWidth {width:.10g}"
+    text += f" ({function})" * (function != "LINEAR")
     if function == "SIGMOID":
-        return lambda array: scipy.special.expit(
-            4 * (rescaled(array) - center) / width
-        ).astype(np.float32)
+        return _Window(
+            text,
+            lambda values: scipy.special.expit(4 * (values - center) / width).astype(
+                np.float32
+            ),
+        )
     if function == "LINEAR":
         center, width = center - 0.5, width - 1
-    if width == 0:
-        return lambda array: (rescaled(array) > center).astype(np.float32)
     low, high = center - width / 2, center + width / 2
-    return lambda array: scaled(rescaled(array), low, high)
+    if width == 0:
+        return _Window(
+            text, lambda values: (values > center).astype(np.float32), low, high
+        )
+    return _Window(text, _between(low, high), low, high)
 
 
-def _first(found: Any, name: str) -> float:
-    """Returns the number of the first window.
+def _between(low: float, high: float) -> _ToUnit:
+    return functools.partial(scaled, low=low, high=high)
+
+
+def _table(found: Any, name: str) -> str:
+    """Names a table of values, by a checksum of it."""
+    data = found[name].value[0].get("LUTData")
+    data = data if isinstance(data, bytes) else str(data).encode()
+    return f"{name} (CRC-32 {zlib.crc32(data):08x})"
+
+
+def _first_window(found: Any) -> tuple[float, float]:
+    """Returns the first window's centre and width.
 
     Raises:
-      ValueError: if it is missing, or no finite number.
+      ValueError: if one is missing or no finite number, or there are more of one.
     """
-    value = found.get(name)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        value = value[0] if value else None
-    if value is None or value == "":
+    names = "WindowCenter", "WindowWidth"
+    centers, widths = (_listed(found.get(name)) for name in names)
+    if centers and widths and len(centers) != len(widths):
+        raise ValueError(
+            f"it has {len(centers)} WindowCenter and {len(widths)} WindowWidth, and "
+            f"nothing says which go together: {_FIX}"
+        )
+    center, width = map(_finite, names, (centers, widths))
+    return center, width
+
+
+def _finite(name: str, values: Sequence[Any]) -> float:
+    if not values:
         raise ValueError(f"it has no {name}: {_FIX}")
     try:
-        return finite_number(name, value)
+        return finite_number(name, values[0])
     except ValueError as error:
         raise ValueError(f"{error}: {_FIX}") from error
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    """Returns the values of an element, of which it may have none, one or several."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return value
+    return [] if value is None or value == "" else [value]
 
 
 def _bits(found: Any) -> tuple[int, int]:

@@ -9,12 +9,14 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
-from jaxrob.data._decode import Expected, decode_image
+from jaxrob.data._decode import Expected, decode_image, kind_text
 from jaxrob.data._files import read_file
 from jaxrob.data._oddities import Oddities, warn_of
 
 _NAME = re.compile(r".*_class([01])\.png", re.IGNORECASE | re.DOTALL)
-_PATCH = Expected((50, 50), 3, np.dtype(np.uint8), "expected 50x50")
+_BYTES = np.dtype(np.uint8)
+_KIND = f"expected {kind_text(3, _BYTES)}"
+_PATCH = Expected((50, 50), 3, _BYTES, "expected 50x50", _KIND)
 
 
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:

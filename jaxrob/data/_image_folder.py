@@ -1,14 +1,18 @@
 """Class folders of images, on disk or in a tar archive."""
 
+import contextlib
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
+from jaxrob._files.regular import open_file
 from jaxrob.data._classes import checked_class_names, numbered, read_labels
 from jaxrob.data._decode import SUFFIXES
+from jaxrob.data._dicom import HEAD_BYTES, is_dicom
 from jaxrob.data._files import read_file
 from jaxrob.data._pictures import Pictures, as_dataset
 from jaxrob.data._preparation import MAX_BYTES, Asked, checked_preparation
@@ -19,6 +23,10 @@ _Parts = tuple[str, ...]
 # The value of `labels` for class folders.
 FOLDERS = "folders"
 _ENDINGS = ", ".join(SUFFIXES)
+# Names of DICOM files as archives export them: "IM000001", "1.2.840.3", "x.IMA". Only
+# these are opened to see what they are.
+_OF_DICOM = re.compile(r"[^.]+|.+\.(\d+|ima|dicom|dic)", re.IGNORECASE)
+_WANTED = f"{_ENDINGS}; in a folder also DICOM files without an ending"
 # A file outside an archive.
 _ON_DISK = Member(0, 0)
 
@@ -54,7 +62,8 @@ def image_folder(
     Classes are numbered in the order of their sorted names; images are ordered by class
     and file name. The class folders may lie inside enclosing folders, if these hold no
     other image. Files beside the class folders are ignored. Hidden files and folders,
-    Thumbs.db, desktop.ini and __MACOSX are skipped, and named in the provenance.
+    Thumbs.db, desktop.ini, DICOMDIR and __MACOSX are skipped, and named in the
+    provenance.
 
     Images that take at most `max_bytes` together are decoded now. More are decoded when
     they are needed, in every round of a search, on all cores, a little ahead of the
@@ -66,7 +75,9 @@ def image_folder(
 
     The contents decide which of PNG, JPEG, TIFF, WebP and BMP a file is; `.npy` files
     hold an array `[H, W]` or `[H, W, C]`, `.dcm` and `.nii(.gz)` files are read by
-    pydicom and nibabel (`pip install "jaxrob[medical]"`). Pictures of more than 8 bits
+    pydicom and nibabel (`pip install "jaxrob[medical]"`). On disk, DICOM files are also
+    recognised by their contents if they have no ending, a number (as in
+    `1.2.840.113619.3`) or `.ima`. Pictures of more than 8 bits
     a value become float32 in [0, 1] and are never reduced to 8: PNG, TIFF and arrays of
     16 bits, floating ones, DICOM and NIfTI. All pictures must be of one kind. Pictures
     of another number of channels than 1, 3, or 4 with transparency keep them all, as
@@ -77,7 +88,8 @@ def image_folder(
     loaders used in training do so. A `jaxrob.RobustnessWarning` counts these images,
     images of 16 bits a channel that use only 12 or 14, and enlarged images of fewer
     than 8 pixels a side: when they are decoded, so of more than `max_bytes` at the end
-    of a run.
+    of a run. It also says if DICOM or NIfTI files have different windows, some of them
+    no rescaling, or a window or `value_range` in which nearly nothing is seen.
 
     Args:
       path: a folder, or a tar archive, whose images are read where they stand in it; or
@@ -118,9 +130,11 @@ def image_folder(
       value_range: the stored values that become 0 and 1, for pictures of more than 8
         bits: (0, 4095) for 12 bits in 16. By default what the file says: all its bits,
         or the largest value in the tags of a TIFF; of floating numbers [0, 1], or the
-        range in these tags. A value outside is an error. A DICOM file says it by its
-        window, NIfTI by cal_min and cal_max; there the values are those after rescaling
-        (RescaleSlope, scl_slope), and values beyond become 0 or 1.
+        range in these tags. A value outside is an error. Not so for DICOM and NIfTI:
+        there the values are those after rescaling (RescaleSlope, scl_slope), such as
+        (-160, 240) in Hounsfield units for a CT, and values beyond become 0 or 1. A
+        DICOM file says them by its window, of several windows the first, NIfTI by
+        cal_min and cal_max.
       slice_at: (axis, index) of the picture in each volume: of a NIfTI file, or (0,
         index) of the frames of a DICOM file. `slices` reads all of one file.
 
@@ -214,14 +228,14 @@ def _collected(
             skipped.append("/".join(parts))
         elif member is None:
             folders.append(parts)
-        elif not _is_image(parts[-1]):
+        elif not _is_image(parts[-1]) and not _is_dicom(path, parts, member):
             others.append(parts)
         elif parts in images:
             raise ValueError(f"{_name(path, parts)}: twice in the archive")
         else:
             images[parts] = member
     if not in_folders and not images:
-        raise ValueError(f"{path}: no picture in it ({_ENDINGS})")
+        raise ValueError(f"{path}: no picture in it ({_WANTED})")
     names = ()
     if in_folders:
         names = _class_names(path, sorted(images), others, folders)
@@ -248,6 +262,17 @@ def _is_image(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
+def _is_dicom(path: pathlib.Path, parts: _Parts, member: Member) -> bool:
+    """Whether a file on disk, named like none of the pictures, is DICOM."""
+    if member is not _ON_DISK or not _OF_DICOM.fullmatch(parts[-1]):
+        return False
+    # What cannot be read counts as no picture, as its name says.
+    with contextlib.suppress(OSError, ValueError):
+        with open_file(path.joinpath(*parts)) as file:
+            return is_dicom(file.read(HEAD_BYTES))
+    return False
+
+
 def _class_names(
     path: pathlib.Path,
     images: list[_Parts],
@@ -257,7 +282,7 @@ def _class_names(
     """Checks that all images lie in sibling folders; returns these folders' names."""
     if not images:
         raise ValueError(
-            f"{path}: no picture in it ({_ENDINGS}); expected class folders"
+            f"{path}: no picture in it ({_WANTED}); expected class folders"
         )
     for parts in images:
         if len(parts) < 2:
@@ -277,7 +302,7 @@ def _class_names(
         if parts[:depth] == root and len(parts) >= depth + 2:
             raise ValueError(
                 f"{_name(path, parts)}: no picture by its name, in a class folder; "
-                f"allowed endings are {_ENDINGS}. Convert it, or move it away"
+                f"allowed endings are {_WANTED}. Convert it, or move it away"
             )
     names = {parts[-2] for parts in images}
     for parts in folders:

@@ -10,9 +10,11 @@ from jaxrob._files.regular import most_unpacked
 from jaxrob.data._require import require
 from jaxrob.data._source import (
     Samples,
+    Shown,
     Source,
     check_num_values,
     finite_number,
+    range_text,
     scaled,
 )
 
@@ -66,8 +68,14 @@ def unpacked(data: bytes) -> bytes:
         stream = zlib.decompressobj(31)
         found = stream.decompress(data, needed)
         # The end holds the checksum.
-        if stream.decompress(stream.unconsumed_tail, _CHUNK) or not stream.eof:
-            raise ValueError(f"its header says {needed} bytes, but it has more or less")
+        more = stream.decompress(stream.unconsumed_tail, _CHUNK)
+        if more:
+            raise ValueError(f"its header says {needed} bytes, but it unpacks to more")
+        if not stream.eof:
+            raise ValueError(
+                f"truncated: its header says {needed} bytes, unpacked; {len(found)} "
+                "and no end are there"
+            )
     except zlib.error as error:
         raise ValueError(f"not a whole gzip stream: {error}") from error
     return found
@@ -152,13 +160,16 @@ def open_nifti(
     if needed > len(data):
         raise ValueError(f"its header says {needed} bytes, but it has {len(data)}")
     index = _index(shape, slice_at)
-    value_range = value_range or volume.display
-    if value_range is None:
+    ends = value_range or volume.display
+    if ends is None:
         raise ValueError(
             "its header does not say which values are black and white (cal_min and "
             "cal_max): pass value_range=(low, high), such as (-160, 240) for a CT"
         )
-    low, high = value_range
+    low, high = ends
+    window = f"cal_min {low:.10g}, cal_max {high:.10g}"
+    window = window if value_range is None else range_text(low, high)
+    rescale = f"scl_slope {volume.slope:.10g}, scl_inter {volume.intercept:.10g}"
     stored = np.frombuffer(data, volume.dtype, number, volume.offset)
     plane = stored.reshape(shape, order="F")[index]
     check_num_values(plane.size, plane.shape, data)
@@ -167,7 +178,11 @@ def open_nifti(
         values = plane.astype(np.float64) * volume.slope + volume.intercept
         if not np.isfinite(values).all():
             raise ValueError("it holds NaN or infinity")
-        return Samples(scaled(values[..., np.newaxis], low, high))
+        outside = float(np.mean((values < low) | (values > high)))
+        found = scaled(values[..., np.newaxis], low, high)
+        most = float(values.max())
+        about = window, rescale, float(values.min()), most, outside
+        return Samples(found, shown=Shown(*about, float(found.mean())))
 
     height, width = plane.shape
     return Source(height, width, plane.size, samples)

@@ -5,11 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from jaxrob._arguments.warnings import warn
+from jaxrob.data._source import Shown
 
 # The largest 12-bit and 14-bit values.
 _MAX_12_BITS = 2**12 - 1
 _MAX_14_BITS = 2**14 - 1
 _NUM_NAMED = 3
+# Right windows may cut most values off: that of soft tissue 32 to 76 % of three CTs of
+# pydicom, whose mean is then 0.19 to 0.40. (0, 1) cuts off 99 %; (0, 4095) 49 to 73 %,
+# with a mean of 0.014 to 0.019.
+_MOST_OUTSIDE = 0.9
+_NEARLY_ALIKE = 0.02
 
 
 class Oddities(NamedTuple):
@@ -23,6 +29,7 @@ class Oddities(NamedTuple):
       is_cmyk: whether its colours are those of a printer.
       is_animated: whether it has further frames or pages, which are not read.
       is_tiny: whether it has so few pixels that its enlargement shows nothing.
+      shown: how values of DICOM or NIfTI became [0, 1], odd only beside others.
     """
 
     orientation: int | None = 1
@@ -30,6 +37,7 @@ class Oddities(NamedTuple):
     is_cmyk: bool = False
     is_animated: bool = False
     is_tiny: bool = False
+    shown: Shown | None = None
 
 
 def first_names(names: Sequence[str]) -> str:
@@ -89,6 +97,58 @@ def warn_of(
         those(lambda one: one.is_tiny),
         "have fewer than 8 pixels a side and were enlarged, so that they show nothing. "
         "Look whether they are meant.",
+    )
+    shown = {name: one.shown for name, one in odd.items() if one.shown is not None}
+    if shown:
+        _warn_of_windows(path, shown, number)
+        _warn_of_rescaling(path, shown, number)
+        _warn_of_values(path, list(shown.values()))
+
+
+def _warn_of_windows(
+    path: str | os.PathLike[str], shown: Mapping[str, Shown], number: int
+) -> None:
+    first = next(iter(shown))
+    others = [name for name in shown if shown[name].window != shown[first].window]
+    if others:
+        warn(
+            f"{os.fspath(path)}: {len(others)} of {number} pictures are shown by "
+            f"another window than {first} ({shown[first].window}), such as {others[0]} "
+            f"({shown[others[0]].window}): the same value is brighter in some than in "
+            "others. A range, such as value_range=(-160, 240) for a CT, takes the "
+            "place of the windows in all of them."
+        )
+
+
+def _warn_of_rescaling(
+    path: str | os.PathLike[str], shown: Mapping[str, Shown], number: int
+) -> None:
+    without = [name for name, one in shown.items() if not one.rescale]
+    if 0 < len(without) < len(shown):
+        first = next(name for name, one in shown.items() if one.rescale)
+        warn(
+            f"{os.fspath(path)}: {len(without)} of {number} pictures have no "
+            f"RescaleSlope, such as {without[0]}, and others have one, such as {first} "
+            f"({shown[first].rescale}): their values are not in the same unit. Read "
+            "the two apart, each with a value_range= of its own."
+        )
+
+
+def _warn_of_values(path: str | os.PathLike[str], shown: Sequence[Shown]) -> None:
+    """Warns of pictures in which the window or range leaves nearly nothing to see."""
+    outside = sum(one.outside for one in shown) / len(shown)
+    mean = sum(one.mean for one in shown) / len(shown)
+    is_grey = _NEARLY_ALIKE < mean < 1 - _NEARLY_ALIKE
+    if is_grey and outside <= _MOST_OUTSIDE:
+        return
+    look = "black and white alone" if is_grey else "black" if mean < 0.5 else "white"
+    least, most = min(one.least for one in shown), max(one.most for one in shown)
+    warn(
+        f"{os.fspath(path)}: the pictures are nearly {look}, by {shown[0].window}: "
+        f"{100 * outside:.0f} % of their values lie outside it, and the mean becomes "
+        f"{mean:.3f} in [0, 1]. Values of {least:g} to {most:g} were found (after "
+        "rescaling, where the file has one). Pass the range that the network saw, such "
+        "as value_range=(-160, 240) for soft tissue in a CT."
     )
 
 

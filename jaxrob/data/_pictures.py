@@ -9,9 +9,10 @@ import numpy as np
 from jaxrob._arguments.warnings import warn
 from jaxrob._dataset import Dataset
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
-from jaxrob.data._decode import Expected, decode_image
+from jaxrob.data._decode import Expected, decode_image, kind_text
 from jaxrob.data._oddities import Oddities, first_names, warn_of
 from jaxrob.data._preparation import Preparation
+from jaxrob.data._reading import as_found, as_prepared
 from jaxrob.data._require import require
 
 # The provenance names at most so many pictures left out, and files skipped.
@@ -52,7 +53,8 @@ def as_dataset(
         differ and nothing makes them equal.
       ImportError: if Pillow is missing.
     """
-    store = _store(pictures, preparation)
+    shape, expected, first = _expected(pictures, preparation)
+    store = _store(pictures, preparation, shape, expected)
     stored = StoredImages(store, np.arange(len(store.names)))
     images: Any = stored
     left_out: list[Failed] = []
@@ -71,6 +73,11 @@ def as_dataset(
         images = np.asarray(stored)
         stored.warn_of_odd()
     reading = _reading(pictures, preparation, left_out)
+    # Of pictures that are read when they are needed the first is known.
+    odd = list(stored.odd().values()) or [first]
+    reading |= as_prepared(preparation)
+    shown = [one.shown for one in odd]
+    reading |= as_found(preparation, shown, is_all=bool(stored.odd()))
     return Dataset(
         images,
         labels,
@@ -80,11 +87,15 @@ def as_dataset(
     )
 
 
-def _store(pictures: Pictures, preparation: Preparation) -> Store:
+def _store(
+    pictures: Pictures,
+    preparation: Preparation,
+    shape: tuple[int, ...],
+    expected: Expected,
+) -> Store:
     """Returns the files as a store, whose images have one shape."""
     pil = require("PIL.features", "reading images")
     fit, grey = preparation.fit, preparation.grey
-    shape, expected = _expected(pictures, preparation)
 
     def decode(index: int, data: bytes) -> tuple[np.ndarray, Oddities | None]:
         name = pictures.where(index)
@@ -112,8 +123,8 @@ def _store(pictures: Pictures, preparation: Preparation) -> Store:
 
 def _expected(
     pictures: Pictures, preparation: Preparation
-) -> tuple[tuple[int, ...], Expected]:
-    """Returns the first readable picture's shape, and what all must have.
+) -> tuple[tuple[int, ...], Expected, Oddities]:
+    """Returns the first readable picture's shape, what all must have, and its oddities.
 
     Raises:
       ValueError: if it is unreadable and not to be left out, or all are.
@@ -126,21 +137,25 @@ def _expected(
                 data = pictures.contents(index)
             except ValueError as error:
                 raise Unreadable(str(error)) from error
-            image, _ = decode_image(data, name, fit, preparation.grey)
+            image, odd = decode_image(data, name, fit, preparation.grey)
         except Unreadable as error:
             if not preparation.leaves_out:
                 raise
             first = first or error
             continue
         height, width, channels = image.shape
-        size, why = None, f"but {name} is the first"
-        if fit.crop is None and fit.resize is None:
-            size = height, width
-            why = (
-                f"but {name} has {height}x{width}; pass size=(height, width) to resize "
-                "all images"
-            )
-        return image.shape, Expected(size, channels, image.dtype, why)
+        is_resized = fit.crop is not None or fit.resize is not None
+        why = (
+            f"but {name} has {height}x{width}; pass size=(height, width) to resize "
+            "all images"
+        )
+        why_kind = (
+            f"but {name} as {kind_text(channels, image.dtype)}. Store all pictures "
+            "alike, or read them apart"
+        )
+        size = None if is_resized else (height, width)
+        expected = Expected(size, channels, image.dtype, why, why_kind)
+        return image.shape, expected, odd
     raise ValueError(
         f"{pictures.path}: none of its {len(pictures.names)} pictures is readable. "
         f"{first}"

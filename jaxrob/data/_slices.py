@@ -11,7 +11,9 @@ from jaxrob._dataset import Dataset
 from jaxrob.data import _dicom, _nifti
 from jaxrob.data._decode import decode_image, readable
 from jaxrob.data._files import read_file
+from jaxrob.data._oddities import warn_of
 from jaxrob.data._preparation import MAX_BYTES, Asked, checked_preparation
+from jaxrob.data._reading import as_found, as_prepared
 
 
 def slices(
@@ -31,10 +33,11 @@ def slices(
         scan = jaxrob.data.slices("scan.nii.gz", indices=range(40, 80), grey=True)
 
     A slice is the array that nibabel gives for it: the first axis that remains is that
-    of the rows. It is not turned by the file's affine matrix.
+    of the rows. It is not turned by the file's affine matrix. A
+    `jaxrob.RobustnessWarning` says if nearly nothing is seen by the window or range.
 
     Args:
-      path: a file `.nii`, `.nii.gz` or `.dcm`.
+      path: a file `.nii`, `.nii.gz` or `.dcm`, or a DICOM file of another name.
       axis: the axis of the volume that is left out of a slice, 0, 1 or 2, by default 2;
         0 for the frames of a DICOM file.
       indices: those of the slices along that axis; by default all.
@@ -55,14 +58,21 @@ def slices(
     """
     path = checked_path("path", path)
     name, lower = str(path), path.name.lower()
-    is_dicom = lower.endswith(_dicom.SUFFIXES)
-    if not is_dicom and not lower.endswith(_nifti.SUFFIXES):
-        raise ValueError(f"path must end in .nii, .nii.gz or .dcm; got {name!r}")
+    is_nifti = lower.endswith(_nifti.SUFFIXES)
+    is_dicom = lower.endswith(_dicom.SUFFIXES) or (
+        not is_nifti and path.exists() and _dicom.is_dicom(read_file(path))
+    )
+    if not is_dicom and not is_nifti:
+        raise ValueError(
+            "path must end in .nii, .nii.gz or .dcm, or be a DICOM file of any name; "
+            f"got {name!r}"
+        )
     if axis is None:
         axis = 0 if is_dicom else _nifti.AXIS
     axis = checked_integer("axis", axis, at_least=0, at_most=0 if is_dicom else 2)
     asked = Asked(size=size, grey=grey, value_range=value_range)
-    fit = checked_preparation(asked).fit
+    preparation = checked_preparation(asked)
+    fit = preparation.fit
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a file there")
     data = read_file(path)
@@ -75,13 +85,19 @@ def slices(
     chosen = checked_array(
         "indices", np.asarray(indices), "N", "integers", at_least=0, at_most=number - 1
     )
-    images = []
+    images, odd = [], {}
     for index in chosen.tolist():
-        image, _ = decode_image(data, name, fit._replace(slice_at=(axis, index)), grey)
+        at = fit._replace(slice_at=(axis, index))
+        image, odd[f"slice {index}"] = decode_image(data, name, at, grey)
         if image.nbytes * len(chosen) > MAX_BYTES:
             raise ValueError(
                 f"{path}: {len(chosen)} slices take more than {MAX_BYTES} bytes. Take "
                 "fewer (indices=), or smaller ones (size=, grey=True)"
             )
         images.append(image)
-    return Dataset(np.stack(images), labels, name=path.name)
+    warn_of(path, odd, len(chosen))
+    which = {"axis": axis, "indices": chosen.tolist()}
+    reading = {"slices": which, **as_prepared(preparation)}
+    shown = [one.shown for one in odd.values()]
+    reading |= as_found(preparation, shown, is_all=True)
+    return Dataset(np.stack(images), labels, name=path.name, _reading=reading)

@@ -11,6 +11,28 @@ import numpy as np
 MAX_PIXELS = 178_956_970
 
 
+class Shown(NamedTuple):
+    """How the values of a DICOM or NIfTI picture became [0, 1].
+
+    Attributes:
+      window: what became 0 and 1, and who says so, such as "WindowCenter 40,
+        WindowWidth 400" or "value_range=(-160, 240)".
+      rescale: what was done to the stored values before, such as "RescaleSlope 1,
+        RescaleIntercept -1024"; empty if the file says nothing of that.
+      least: the lowest value, rescaled.
+      most: the highest.
+      outside: the share of the values that lie beyond the window.
+      mean: of the values in [0, 1].
+    """
+
+    window: str
+    rescale: str
+    least: float
+    most: float
+    outside: float
+    mean: float
+
+
 class Samples(NamedTuple):
     """The pixels of a picture as an array.
 
@@ -19,12 +41,14 @@ class Samples(NamedTuple):
       alpha: float32 `[H, W]` in [0, 1], or None for an opaque picture.
       is_multiplied: whether the values were multiplied with alpha.
       brightest: the largest value of 16 bits that may use fewer; otherwise None.
+      shown: how values of DICOM or NIfTI became [0, 1]; None for other pictures.
     """
 
     values: np.ndarray
     alpha: np.ndarray | None = None
     is_multiplied: bool = False
     brightest: int | None = None
+    shown: Shown | None = None
 
 
 class Source(NamedTuple):
@@ -134,6 +158,11 @@ def scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
         shifted = values[..., channel].astype(np.float64) - low
         out[..., channel] = np.clip(shifted / (high - low), 0, 1)
     return out
+
+
+def range_text(low: float, high: float) -> str:
+    """Returns a range of values as the argument that gives it."""
+    return f"value_range=({low:.10g}, {high:.10g})"
 
 
 def finite_number(name: str, value: Any) -> float:

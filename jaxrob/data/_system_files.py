@@ -1,6 +1,6 @@
 """Files that systems leave beside pictures."""
 
-_FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini")
+_FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "dicomdir")
 _FOLDERS = ("__MACOSX",)
 
 

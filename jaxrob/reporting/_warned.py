@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.diagnostics import SIGNS
+from jaxrob._assessment.diagnostics import SIGNS, severity
 from jaxrob.roma import RomaResult
 
 _MOST_NAMES = 5  # Names of alterations in a sentence.
@@ -16,7 +18,7 @@ class Warned(NamedTuple):
 
     Attributes:
       of: the alterations, or RoMA, that the warnings concern.
-      text: the first warning's text: the finding and the remedy.
+      text: a warning's text: the finding and the remedy. Of signs it is the gravest.
     """
 
     of: str
@@ -37,6 +39,7 @@ def by_cause(
       roma: the same network's RoMA result, or None.
     """
     found: dict[str, list[tuple[str, str]]] = {}
+    worst: dict[str, int] = {}
     for one in assessments:
         for text in one.warnings:
             # Some begin with the alteration's name, because they also appear alone.
@@ -47,18 +50,29 @@ def by_cause(
         for text in roma.warnings:
             found.setdefault(cause_of(text), []).append(("RoMA", text))
     for sign in SIGNS:
-        for one in assessments:
-            if text := one.diagnostics.signs.get(sign):
-                found.setdefault(sign, []).append((one.alteration, text))
+        those = [one for one in assessments if sign in one.diagnostics.signs]
+        if those:
+            found[sign] = [
+                (one.alteration, one.diagnostics.signs[sign]) for one in those
+            ]
+            severities = [severity(one.diagnostics, sign) for one in those]
+            worst[sign] = int(np.argmax(severities))
     if roma is not None:
         found |= {text: [("RoMA", text)] for text in roma.caveats}
-    return tuple(_warned(pairs, len(assessments)) for pairs in found.values())
+    return tuple(
+        _warned(pairs, len(assessments), worst.get(cause))
+        for cause, pairs in found.items()
+    )
 
 
-def _warned(pairs: Sequence[tuple[str, str]], number: int) -> Warned:
+def _warned(pairs: Sequence[tuple[str, str]], number: int, worst: int | None) -> Warned:
     names, texts = zip(*pairs)
     few = [*names[:_MOST_NAMES], *["..."] * (len(names) > _MOST_NAMES)]
     if len(names) == 1:
         return Warned(names[0], texts[0])
-    numbers = "" if len(set(texts)) == 1 else f" (Numbers of {names[0]}.)"
-    return Warned(f"{len(names)} of {number} ({', '.join(few)})", texts[0] + numbers)
+    shown = worst or 0
+    # Of other warnings nothing says whether high numbers are grave or low ones.
+    which = "those of others differ" if worst is None else "the worst"
+    numbers = "" if len(set(texts)) == 1 else f" (Numbers of {names[shown]}, {which}.)"
+    text = texts[shown] + numbers
+    return Warned(f"{len(names)} of {number} ({', '.join(few)})", text)

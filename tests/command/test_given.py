@@ -63,6 +63,8 @@ def test_another_networks_results_are_not_replaced(assess, tmp_path):
     before = {one.name: one.read_bytes() for one in folder.iterdir()}
     check(assess("--classifier=net.py:worse"), 2, "it holds results of another network")
     assert before == {one.name: one.read_bytes() for one in folder.iterdir()}
+    said = "from the same file or weights, but with other --outputs"
+    check(assess("--outputs=probabilities"), 2, said)
     # Its own are replaced.
     assert assess("--levels=5")[0] == 0
     assert len(only(folder).levels) == 5

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import jaxrob
+from jaxrob import RobustnessWarning
 from jaxrob.data import image_folder, slices
 
-from .files import write_folder
+from .files import encoded, write_folder, write_tar
 
+# A window of soft tissue shows little of random values of 12 bits.
+pytestmark = pytest.mark.filterwarnings("ignore:.*the pictures are nearly")
 RNG = np.random.default_rng(0)
 CT = RNG.integers(0, 4096, (6, 9), dtype=np.uint16)
 WINDOW = {"WindowCenter": 40, "WindowWidth": 400}
@@ -206,7 +210,11 @@ BAD = {
     | {"WindowWidth": -4, "VOILUTFunction": "LINEAR_EXACT"},
     "WindowCenter is .*nan": RESCALED | {"WindowCenter": float("nan")},
     "VOILUTFunction is CUBIC": RESCALED | {"VOILUTFunction": "CUBIC"},
+    "has 2 WindowCenter and 1 WindowWidth": RESCALED | {"WindowCenter": [40, 300]},
+    "has 1 WindowCenter and 2 WindowWidth": RESCALED | {"WindowWidth": [400, 9]},
+    "has RescaleSlope alone": WINDOW | {"RescaleSlope": 1.5},
     "RescaleSlope is 0": RESCALED | {"RescaleSlope": 0},
+    "RescaleIntercept alone": WINDOW | {"RescaleIntercept": -1024},
     "RescaleIntercept is .*inf": RESCALED | {"RescaleIntercept": float("inf")},
     "no pixel data": RESCALED | {"PixelData": None},
     "HighBit": RESCALED | {"HighBit": 15},
@@ -332,15 +340,173 @@ def test_damaged_nifti_files_raise_nothing_else(tmp_path):
 
 def test_arguments_of_slices(tmp_path):
     path = tmp_path / "x.nii"
-    path.write_bytes(nifti(np.zeros((4, 5, 6), np.int16)))
-    assert slices(path, size=(7, 8)).images.shape == (6, 7, 8, 3)
+    path.write_bytes(nifti(np.zeros((8, 5, 6), np.int16)))
+    assert slices(path, size=(4, 3)).images.shape == (6, 4, 3, 3)
     with pytest.raises(ValueError, match="axis must"):
         slices(path, 3)
     with pytest.raises(ValueError, match="indices must"):
-        slices(path, 0, [4])
+        slices(path, 0, [8])
     with pytest.raises(ValueError, match="path must end in"):
         slices(tmp_path / "x.png")
     with pytest.raises(FileNotFoundError):
         slices(tmp_path / "y.nii")
     with pytest.raises(ValueError, match="slice_at"):
         image_folder(tmp_path, slice_at=(3, 0))
+
+
+HOUNSFIELD = {"RescaleSlope": 1, "RescaleIntercept": -1024}
+# A body in air: two fifths of soft tissue, some bone.
+BODY = np.uint16(1024 + np.repeat([-1000, -1000, -1000, 20, 60, 700], 9).reshape(6, 9))
+
+
+def reading(path, **options):
+    """Returns what the provenance says, after a way through JSON."""
+    dataset = image_folder(path, **options)
+    return dataset, dataset._reading
+
+
+@pytest.mark.parametrize("limit", [100, 2**20])
+def test_different_windows_are_said_and_kept(tmp_path, limit):
+    lung = {"WindowCenter": [-600, 40], "WindowWidth": [1500, 400]}
+    files = [dicom(BODY, **HOUNSFIELD, **WINDOW), dicom(BODY, **HOUNSFIELD, **lung)]
+    write_folder(tmp_path, {f"a/{i}.dcm": files[i == 2] for i in range(4)})
+    said = (
+        r"1 of 4 pictures .* than a/0.dcm \(WindowCenter 40, WindowWidth 400\), such "
+        r"as a/2.dcm \(WindowCenter -600, WindowWidth 1500\).*value_range="
+    )
+    if limit == 100:
+        # What is read when it is needed is known then.
+        dataset, kept = reading(tmp_path, max_bytes=limit)
+        assert kept["window"].startswith("WindowCenter 40, WindowWidth 400; of the fir")
+        np.asarray(dataset.images)
+        with pytest.warns(RobustnessWarning, match=said):
+            dataset.images.warn_of_odd()
+    else:
+        with pytest.warns(RobustnessWarning, match=said):
+            _, kept = reading(tmp_path, max_bytes=limit)
+        assert kept["window"] == "not the same in all files"
+        assert kept["rescale"] == "RescaleSlope 1, RescaleIntercept -1024"
+    # A range takes their place.
+    dataset, kept = reading(tmp_path, value_range=(-160, 240), size=(3, 9))
+    assert kept["preparation"] == {
+        "size": [3, 9],
+        "interpolation": "bicubic",
+        "value_range": [-160.0, 240.0],
+    }
+    assert "window" not in kept
+    assert np.ptp(dataset.images, axis=0).max() == 0
+
+
+def test_a_missing_rescale_is_said(tmp_path):
+    files = [dicom(BODY, **WINDOW, **HOUNSFIELD), dicom(BODY, **WINDOW)]
+    write_folder(tmp_path, {f"a/{i}.dcm": files[i % 2] for i in range(3)})
+    said = "1 of 3 pictures have no RescaleSlope, such as a/1.dcm, .* such as a/0.dcm"
+    with pytest.warns(RobustnessWarning, match=said):
+        _, kept = reading(tmp_path, value_range=(-160, 1240))
+    assert kept["rescale"] == "not the same in all files"
+
+
+@pytest.mark.parametrize(
+    ("value_range", "elements", "said"),
+    [
+        ((0, 1), {}, r"nearly black and white alone, by value_range=\(0, 1\): 100 %"),
+        ((0, 4095), {}, r"nearly black, .* 48 % .* becomes 0.009 .*-1000 to 700"),
+        ((-9000, -8000), {}, r"nearly white, by value_range=.* 100 % .*1.000 in"),
+        (None, {"WindowCenter": 9000, "WindowWidth": 10}, "nearly black, by Window"),
+        ((-160, 240), {}, None),
+        (None, WINDOW, None),
+    ],
+)
+@pytest.mark.filterwarnings("error::jaxrob.RobustnessWarning")
+def test_a_range_that_shows_nothing_is_said(tmp_path, value_range, elements, said):
+    values = np.where(BODY > 1024 + 500, 1024 + 60, BODY)
+    values[0, 0] = 1024 + 700
+    file = dicom(values, **HOUNSFIELD, **elements)
+    write_folder(tmp_path, {"a/0.dcm": file, "a/1.dcm": file})
+    if said is None:
+        image_folder(tmp_path, value_range=value_range)
+        return
+    with pytest.warns(RobustnessWarning, match=said):
+        image_folder(tmp_path, value_range=value_range)
+
+
+def test_reading_reaches_reports_and_json(tmp_path):
+    write_folder(tmp_path, {f"{i}/x.dcm": dicom(BODY, **RESCALED) for i in range(2)})
+    dataset = image_folder(tmp_path, grey=True)
+    classifier = jaxrob.Classifier(lambda _, x: x.mean((1, 2)) * np.array([1, -1]))
+    found = jaxrob.assess(
+        classifier, dataset, jaxrob.alterations.brightness(), threshold=0.5
+    )
+    again = jaxrob.Assessment.from_json(found.to_json())
+    window = "WindowCenter 40, WindowWidth 400"
+    kept = again.provenance["dataset"]["reading"]
+    assert kept["window"] == window and kept["preparation"] == {"grey": True}
+    reporting = pytest.importorskip("jaxrob.reporting", reason="needs matplotlib")
+    results = reporting.Results("network", None, (again,))
+    text = reporting.to_markdown([results])
+    for line in (window, "RescaleSlope 1.5, RescaleIntercept -1024", "grey=True"):
+        assert line in text
+
+
+def test_slices_say_how_they_were_read(tmp_path):
+    path = tmp_path / "x.nii"
+    path.write_bytes(nifti(np.arange(120, dtype=np.int16).reshape(4, 5, 6)))
+    found = slices(path, indices=[1, 4], value_range=(0, 200))._reading
+    assert found["slices"] == {"axis": 2, "indices": [1, 4]}
+    assert found["preparation"] == {"value_range": [0.0, 200.0]}
+    assert slices(path)._reading["window"] == "cal_min 0, cal_max 1000"
+    with pytest.warns(RobustnessWarning, match="nearly black"):
+        slices(path, value_range=(0, 30_000))
+
+
+def test_dicom_of_any_name_is_found_on_disk(tmp_path):
+    file = dicom(BODY, **RESCALED)
+    names = ["IM000001", "x.IMA", "1.2.840.113619.3", "y.dcm"]
+    others = {"DICOMDIR": file, "notes": b"", "report.txt": file, "b.bin": file}
+    write_folder(tmp_path, {f"ct/{name}": file for name in names} | others)
+    dataset = image_folder(tmp_path)
+    assert len(dataset) == 4 and np.ptp(dataset.images, axis=0).max() == 0
+    assert dataset._reading["skipped_names"] == ["DICOMDIR"]
+    assert len(slices(tmp_path / "ct" / "x.IMA")) == 1
+    write_folder(tmp_path, {"ct/z.txt": file})
+    with pytest.raises(ValueError, match="z.txt: no picture by its name.*DICOM files"):
+        image_folder(tmp_path)
+    archive = write_tar(tmp_path / "x.tar", {"a/IM000001": file}, "w")
+    with pytest.raises(ValueError, match="in a folder also DICOM files without an en"):
+        image_folder(archive)
+
+
+def test_a_picture_of_bytes_beside_dicom_is_said(tmp_path):
+    write_folder(tmp_path, {"a/0.dcm": dicom(BODY, **RESCALED)})
+    write_folder(tmp_path, {"a/1.png": encoded(np.uint8(BODY >> 4))})
+    for options in ({}, {"size": (6, 9)}):
+        with pytest.raises(ValueError, match="1.png: read as 1 channel") as error:
+            image_folder(tmp_path, grey=True, **options)
+        assert "a/0.dcm as 1 channel of float32" in str(error.value)
+        assert "pass size=" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("x.dcm", b"", "it is empty"),
+        ("x.dcm", b"x" * 999, "no DICM at byte 128"),
+        ("x.nii.gz", -1, "truncated: its header says"),
+    ],
+)
+def test_damage_is_said_in_our_words(tmp_path, name, data, said):
+    if data == -1:
+        data = gzip.compress(nifti(np.zeros((9, 9, 9), np.float32)))[:-9]
+    with pytest.raises(ValueError, match=f"{name}: .*{said}") as error:
+        one(tmp_path, data, name, slice_at=(2, 0))
+    assert "force=True" not in str(error.value)
+
+
+def test_rescaling_by_functional_groups_is_refused(tmp_path):
+    pydicom = pytest.importorskip("pydicom", reason="needs jaxrob[medical]")
+    group, transform = pydicom.Dataset(), pydicom.Dataset()
+    transform.RescaleSlope, transform.RescaleIntercept = 1, -1024
+    group.PixelValueTransformationSequence = [transform]
+    data = dicom(BODY, **WINDOW, SharedFunctionalGroupsSequence=[group])
+    with pytest.raises(ValueError, match="x.dcm: .*SharedFunctionalGroupsSequence"):
+        one(tmp_path, data, value_range=(-160, 240))

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -127,9 +129,36 @@ def test_each_cause_has_one_line():
     ]
     lines = table([*several, assessment(diagnostics=seen)]).split("\n")[-3:]
     some = "7 of 8 (a0, a1, a2, a3, a4, ...)"
-    assert lines[0] == f"{some}: is 0.0 and should be 1 (Numbers of a0.)"
+    assert (
+        lines[0]
+        == f"{some}: is 0.0 and should be 1 (Numbers of a0, those of others differ.)"
+    )
     assert lines[1] == f"{some}: the same of all"
-    assert lines[2].startswith("8 of 8 (a0, a1,") and "jitter 50" in lines[2]
+    assert lines[2].startswith("8 of 8 (a0, a1,") and "jitter 56" in lines[2]
+    assert lines[2].endswith("(Numbers of a6, the worst.)")
+
+
+def test_the_worst_of_a_sign_is_shown():
+    seen = Diagnostics(9, 1, 0.1, 1.0, 0.0, 0.5, 0.0, 0.0, 0.05)
+    changes = {
+        "In 22.3 % of": [{"plateau": 0.047}, {"plateau": 0.223}, {"plateau": 0.1}],
+        "An interval of 40.0 %": [
+            {"widest_interval": share} for share in (0.3, 0.4, 0.25)
+        ],
+        "jagged.*by up to 30 perc.*within 50": [
+            {"bend": 0.9},
+            {"roughness": 0.3},
+            {"roughness": 0.2, "bend": 1e9},
+        ],
+        "bends 1.1 times": [{"bend": 0.5}, {"bend": 0.9}, {"bend": 0.7}],
+    }
+    for words, three in changes.items():
+        several = [
+            assessment(alteration=name, diagnostics=seen._replace(**each))
+            for name, each in zip("abc", three)
+        ]
+        last = table(several).split("\n")[-1]
+        assert re.search(words, last) and last.endswith("(Numbers of b, the worst.)")
 
 
 def test_no_assessment():

@@ -325,11 +325,27 @@ def _reading(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
         ("pictures left out", _left_out),
         ("files skipped", _skipped),
         ("decoding", lambda one: _entry_text(one, "decoding")),
+        ("slices", lambda one: _arguments(_entry(one, "slices"))),
+        ("preparation", lambda one: _arguments(_entry(one, "preparation"))),
+        ("window of the files", lambda one: short(_entry_text(one, "window"), 150)),
+        ("rescaled by", lambda one: short(_entry_text(one, "rescale"), 150)),
     ):
         texts = [describe(_entry(one, "dataset", "reading")) for one in sources]
         if any(texts):
             found.append((name, _same(text or "none" for text in texts)))
     return found
+
+
+def _arguments(given: Any) -> str:
+    """Describes a reader's arguments as they are written, numbers without zeros."""
+    pairs = given.items() if isinstance(given, dict) else ()
+    return ", ".join(f"{name}={short(_argument(value))}" for name, value in pairs)
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, list):
+        return f"({', '.join(map(_argument, value))})"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _left_out(reading: Any) -> str:
