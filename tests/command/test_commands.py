@@ -238,8 +238,8 @@ def test_roma(assess, roma, tmp_path):
     out = succeeded(roma("--dry_run", "--estimator=auto", "--num_samples=1000"))
     assert "10 images: 10,000 to 100,000 forward passes" in out
     assert "a short trial" in out and "no gradients" in out
-    # The most that a trial takes of a quick network.
-    assert sum(calls) < 25_000
+    # The plain draws twice, and fewer before, are the most that a trial takes.
+    assert sum(calls) < 40_000
     out = succeeded(roma("--half_width=0.1"))
     assert "10 images were looked at; the mean over all lies" in out
     assert results(folder).roma.half_width == 0.1
