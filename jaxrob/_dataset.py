@@ -23,6 +23,7 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_text,
 )
+from jaxrob._arguments.class_labels import TO_RENUMBER, numbered
 from jaxrob._arguments.images import checked_images, plain_array
 from jaxrob._arguments.naming import named, wrong_type
 from jaxrob._identity.digest import digest, object_bytes
@@ -56,19 +57,21 @@ class Dataset:
         more than 8 bytes to float32; a memory map must have this machine's types. The
         pictures of a large folder (`jaxrob.data.image_folder`) are no array: slices and
         index arrays read nothing, and `numpy.asarray` reads.
-      labels: `[N]` integers, the index of the right class. None if unknown: then
+      labels: `[N]` integers, the index of the right class, or texts, its name, where
+        there are class names: they become integers. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
         images. Robustness is then stability: an answer counts as right if it does not
         change. Training needs labels. For a `jaxrob.Score`, also any array `[N, ...]`,
         such as masks, or a list with an entry for each image: an array, such as boxes,
         or a list or dict of arrays, texts and numbers.
-      class_names: one name for each class, or None.
+      class_names: one name for each class, in the order of the network's outputs, or
+        None.
       name: the data set's name in reports.
 
     Raises:
       TypeError: if the images or labels have another type, or are masked.
-      ValueError: if the data set is empty, lengths differ, or a value is NaN,
-        infinite or outside its range.
+      ValueError: if the data set is empty, lengths differ, a value is NaN, infinite or
+        outside its range, or a text is not the name of one class.
     """
 
     images: Any = dataclasses.field(repr=False)
@@ -141,10 +144,11 @@ class Dataset:
             iterable that can be read more than once, in the same order. Each item is
             `(image, label)` or a mapping. An image is an array or a tensor `[H, W, C]`,
             see `Dataset`, or one of Pillow's, grey or RGB; all have the same shape. A
-            label is an integer.
+            label is an integer, or a text where there are class names, see `Dataset`.
           class_names: one name for each class; by default those that the items carry:
             `features[label].names` (Hugging Face), `classes` (torchvision) or
-            `class_names` (Keras), also of a `dataset` that they are made of.
+            `class_names` (Keras), also of a `dataset` that they are made of. The same
+            names in another order are rejected.
           name: the data set's name in reports.
           image: the key of the image, where an item is a mapping.
           label: the key of the label.
@@ -167,8 +171,8 @@ class Dataset:
         wanted = "a sequence or an iterable of (image, label)"
         check_source("items", items, wanted, has_items=True)
         max_bytes = checked_integer("max_bytes", max_bytes, at_least=0, at_most=2**63)
-        names = _checked_class_names(class_names, name)
-        names = names or class_names_of(items, parts.label)
+        names = _names_of(items, class_names, name, parts.label)
+        parts = parts._replace(class_names=names)
         found = read_items(items, parts, name, max_bytes)
         if found is None:
             return BatchedDataset(ItemBatches(items, parts, name), names, name)
@@ -223,8 +227,7 @@ class Dataset:
           ValueError: if it has no end.
         """
         parts = checked_parts(image, label, channels_first)
-        names = _checked_class_names(class_names, name)
-        names = names or class_names_of(batches, parts.label)
+        names = _names_of(batches, class_names, name, parts.label)
         return BatchedDataset(batches, names, name, parts)
 
 
@@ -374,17 +377,20 @@ def checked_labels(
     """Returns labels as an int32 array `[length]`.
 
     Raises:
-      TypeError: if they are not integers.
-      ValueError: if their number is not `length`, or a label is not a class index.
+      TypeError: if they are not integers, nor texts where there are class names.
+      ValueError: if their number is not `length`, a label is not a class index, or a
+        text is not the name of one class.
     """
-    given = labels
-    labels = plain_array("labels", labels, "an array [N] of integers")
-    labels = checked_array("labels", labels, "...", "integers", at_least=0)
+    given, wanted = labels, "an array [N] of integers"
+    if not isinstance(labels, list | tuple):
+        labels = plain_array("labels", labels, wanted)
+    labels = plain_array("labels", numbered(labels, class_names), wanted)
     if labels.shape != (length,):
         raise ValueError(
             f"labels must have the shape ({length},), one for each image; got "
             f"{labels.shape} ({named(given)})"
         )
+    labels = checked_array("labels", labels, "N", "integers", at_least=0)
     high = int(labels.max())
     if high > np.iinfo(np.int32).max:
         raise ValueError(f"labels must be class indices, which are int32; got {high}")
@@ -582,6 +588,27 @@ def check_index(index: Any, length: int) -> None:
         raise IndexError(
             f"index must lie in 0 ... {length - 1}; got {array.min()} to {array.max()}"
         )
+
+
+def _names_of(
+    source: Any, class_names: Any, name: Any, label: str
+) -> tuple[str, ...] | None:
+    """Returns the class names given, or else those that a source carries.
+
+    Raises:
+      TypeError: if those given are not texts.
+      ValueError: if those given are the source's own in another order: its labels are
+        numbered by its own.
+    """
+    given, own = _checked_class_names(class_names, name), class_names_of(source, label)
+    if given and own and given != own and sorted(given) == sorted(own):
+        index = next(i for i, pair in enumerate(zip(given, own)) if pair[0] != pair[1])
+        raise ValueError(
+            f"class_names must be in the order of those that {named(source)} carries, "
+            f"by which its labels are numbered; class {index} is {own[index]!r} there, "
+            f"and {given[index]!r} was given. {TO_RENUMBER}"
+        )
+    return given or own
 
 
 def _checked_class_names(class_names: Any, name: Any) -> tuple[str, ...] | None:

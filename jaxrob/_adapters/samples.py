@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_flag, checked_text
+from jaxrob._arguments.class_labels import class_number
 from jaxrob._arguments.images import plain_array
 from jaxrob._arguments.naming import named, wrong_type
 
@@ -29,11 +30,13 @@ class Parts(NamedTuple):
       image: the key of the image, where it is a mapping.
       label: the key of the label.
       channels_first: whether images are `[C, H, W]`; None if that is not known.
+      class_names: those that number labels which are texts; None if there are none.
     """
 
     image: str = "image"
     label: str = "label"
     channels_first: bool | None = None
+    class_names: tuple[str, ...] | None = None
 
 
 def checked_parts(image: Any, label: Any, channels_first: Any) -> Parts:
@@ -284,6 +287,9 @@ def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, int]:
             f"{found.shape}: of batches make a data set by Dataset.from_batches, of "
             "one-hot labels take argmax"
         )
+    if found.dtype.kind in "TU":
+        name = "the label of an item"
+        found = np.array(class_number(name, str(found), parts.class_names))
     if found.dtype.kind not in "iu":
         raise wrong_type("the label of an item", "an integer", label)
     return np.asarray(_image(image, parts)), int(found)
@@ -362,7 +368,7 @@ def _is_list_of_arrays(value: Any) -> bool:
 
 
 def _is_single(labels: Any) -> bool:
-    return isinstance(labels, int) or getattr(labels, "ndim", None) == 0
+    return isinstance(labels, int | str) or getattr(labels, "ndim", None) == 0
 
 
 def _is_picture(value: Any) -> bool:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._arguments.class_labels import TO_RENUMBER
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
@@ -89,8 +90,8 @@ def check_class_names(
     raise ValueError(
         f"class_names of the classifier and of {dataset.name} must be the same, in one "
         f"order; class {index} is {own[index]!r} and {names[index]!r}. {how}: number "
-        "the labels as the network does, for instance by "
-        "jaxrob.data.image_folder(path, class_names=classifier.class_names)"
+        "the labels as the network does, pictures in folders by jaxrob.data."
+        f"image_folder(path, class_names=classifier.class_names). {TO_RENUMBER}"
     )
 
 
