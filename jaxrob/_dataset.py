@@ -604,9 +604,9 @@ def _names_of(
     if given and own and given != own and sorted(given) == sorted(own):
         index = next(i for i, pair in enumerate(zip(given, own)) if pair[0] != pair[1])
         raise ValueError(
-            f"class_names must be in the order of those that {named(source)} carries, "
-            f"by which its labels are numbered; class {index} is {own[index]!r} there, "
-            f"and {given[index]!r} was given. {TO_RENUMBER}"
+            "class_names must be in the order of the source's own, by which its labels "
+            f"are numbered; class {index} of {named(source)} is {own[index]!r}, and "
+            f"{given[index]!r} was given. {TO_RENUMBER}"
         )
     return given or own
 

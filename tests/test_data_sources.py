@@ -161,7 +161,7 @@ class Augmented(Indexed):
         ([(IMAGES, LABELS)], ValueError, "Dataset.from_batches"),
         ([(IMAGES[0], [0, 1, 0])], ValueError, "one-hot labels take argmax"),
         ([(IMAGES[0], 1.0)], TypeError, "the label of an item must be an integer; got"),
-        ([(IMAGES[0], "cat")], TypeError, "must be an integer; got 'cat'"),
+        ([(IMAGES[0], "cat")], TypeError, "or the name of a class where"),
         ([(IMAGES[0], True)], TypeError, "must be an integer"),
         ([(IMAGES[0], None)], TypeError, "must be an integer; got None"),
         ([(IMAGES[0], -1)], ValueError, "labels must be at least 0"),

@@ -385,7 +385,9 @@ def _check_pair(first: Assessment, second: Assessment) -> None:
 
 def _check_single(name: str, one: Assessment) -> None:
     """Rejects an assessment that cannot be compared with any other."""
-    check_type(name, one, Assessment, "a jaxrob.Assessment")
+    several = isinstance(one, list | tuple)
+    wanted = "a jaxrob.Assessment" + several * " (of several, compare one with one)"
+    check_type(name, one, Assessment, wanted)
     if one.sampling is not None:
         raise ValueError(
             f"{name} must be assessed on all images: a paired comparison is of the "
