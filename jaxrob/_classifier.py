@@ -382,9 +382,10 @@ class Classifier:
 
         Args:
           model: what `timm.create_model` returns.
-          size: the height and width of the images, or one number for both. By default
-            what the weights were trained with, `input_size` in `model.pretrained_cfg`;
-            images must have this size.
+          size: the height and width of the images, or one number for both; images must
+            have this size. By default the `img_size` that the model was made with, or
+            else what the weights were trained with, `input_size` in
+            `model.pretrained_cfg`.
           batch_size: see `from_torch`.
           name: see `from_torch`.
           version: see `from_torch`.
