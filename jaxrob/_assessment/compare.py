@@ -13,10 +13,10 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.paired import (
     Answers,
     Question,
-    all_levels,
     observed,
     randomisation_p_values,
     resampled,
+    shared_levels,
 )
 from jaxrob._codec import Array, Number, Row, document, from_json, refuse, to_json
 from jaxrob._curve import Curve
@@ -53,12 +53,12 @@ class Comparison:
       p_value: the probability of at least as large a difference between classifiers
         that are alike, by swapping their answers; NaN where a measure is undefined.
       mean_difference: the difference in the measure's mean over the range, in [-1, 1],
-        with the measure joined by straight lines between the levels.
+        with the measure joined by straight lines between shared levels.
       mean_interval: the interval of the mean difference.
       mean_p_value: the p-value of the mean difference, as `p_value`.
-      levels: `[U]`, the levels at which either was assessed, ascending.
-      level_difference: `[U]`, the difference in the measure at each level.
-      level_band: `[U, 2]`, its interval at each level. They have simultaneous coverage
+      levels: `[S]`, the shared levels, at which both were assessed, ascending.
+      level_difference: `[S]`, the difference in the measure at each level.
+      level_band: `[S, 2]`, its interval at each level. They have simultaneous coverage
         at the confidence level, so that any of the levels may be picked out.
       confidence_level: the coverage aimed at.
     """
@@ -69,12 +69,12 @@ class Comparison:
     mean_difference: _Difference
     mean_interval: _Interval
     mean_p_value: _PValue
-    levels: Annotated[np.ndarray, Array("U")] = dataclasses.field(repr=False)
+    levels: Annotated[np.ndarray, Array("S")] = dataclasses.field(repr=False)
     level_difference: Annotated[
-        np.ndarray, Array("U", at_least=-1, at_most=1, may_be_nan=True)
+        np.ndarray, Array("S", at_least=-1, at_most=1, may_be_nan=True)
     ] = dataclasses.field(repr=False)
     level_band: Annotated[
-        np.ndarray, Array("U, 2", at_least=-1, at_most=1, may_be_nan=True)
+        np.ndarray, Array("S, 2", at_least=-1, at_most=1, may_be_nan=True)
     ] = dataclasses.field(repr=False)
     confidence_level: Annotated[float, Number(above=0, below=1)]
 
@@ -146,8 +146,11 @@ def compare(
     so where scores differ little the intervals are wide on few images; the p-values
     are as sharp as ever.
 
-    The two may have looked at different levels, and differ in alpha. The intervals do
-    not include the error due to the choice of levels. Replicates that leave the measure
+    The two may have looked at different levels, and differ in alpha. The difference in
+    robustness and its interval use all levels of each; the interval does not include
+    the error due to their choice. All else is of the levels that both have looked at,
+    because a straight line over a level that one left out would count as a difference.
+    If these are few, a `RobustnessWarning` says so. Replicates that leave the measure
     undefined are left out.
 
     If noise is drawn, both should be assessed with the same key; otherwise a
@@ -171,8 +174,8 @@ def compare(
       TypeError: if one is not an assessment.
       ValueError: if each network has its own answers as labels, the assessments differ
         in what they must share (alterations are distinguished by their parameters, the
-        library's version, and what your functions compute), one keeps only counts, or
-        the confidence level lies outside (0, 1).
+        library's version, and what your functions compute), they have no level in
+        common, one keeps only counts, or the confidence level lies outside (0, 1).
     """
     confidence_level = checked_confidence_level(confidence_level)
     _check_pair(first, second)
@@ -188,7 +191,7 @@ def _compared(
     first: Assessment, second: Assessment, confidence_level: float
 ) -> Comparison:
     question, ours, theirs = _question(first), _answers(first), _answers(second)
-    levels = all_levels(ours, theirs)
+    levels, _ = shared_levels(ours.levels, theirs.levels)
     replicates = resampled(question, ours, theirs, num_resamples(confidence_level))
     p_value, mean_p_value = randomisation_p_values(
         question, ours, theirs, confidence_level
@@ -374,12 +377,32 @@ def _check_pair(first: Assessment, second: Assessment) -> None:
             )
     _check_same("alteration's parameters", *(one["alteration"] for one in sources))
     _check_same("images", *(one["dataset"]["fingerprint"] for one in sources))
+    _check_levels(*(curve.levels for curve in curves))
     keys = [one.get("key") for one in sources if one.get("stochastic")]
     if len(keys) == 2 and keys[0] != keys[1]:
         warn(
             f"the two assessments of {first.alteration} drew their noise from other "
             f"keys, {keys[0]} and {keys[1]}, so that a part of the difference is "
             "chance that the interval does not count. Assess both with one key."
+        )
+
+
+def _check_levels(first: np.ndarray, second: np.ndarray) -> None:
+    shared, each = len(shared_levels(first, second).levels), (len(first), len(second))
+    how = (
+        "Assess both with the same levels, for instance "
+        f"strategy=jaxrob.strategies.Uniform({max(each)})"
+    )
+    if not shared:
+        raise ValueError(
+            f"first and second have no level in common, of {each[0]} and {each[1]}. "
+            f"{how}"
+        )
+    if shared < min(each) / 2:
+        warn(
+            f"only {shared} of {each[0]} and {each[1]} levels are shared. The p-values, "
+            "the mean and the differences at levels are of these alone, so they may "
+            f"miss a difference elsewhere. {how}."
         )
 
 

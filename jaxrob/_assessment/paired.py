@@ -66,7 +66,7 @@ class Differences(NamedTuple):
     Attributes:
       robustness: `[B]`.
       mean: `[B]`, the difference in the measure's mean over the range.
-      values: `[U, B]`, the difference in the measure at each of the levels of either.
+      values: `[S, B]`, the difference in the measure at each of the shared levels.
     """
 
     robustness: np.ndarray
@@ -74,9 +74,24 @@ class Differences(NamedTuple):
     values: np.ndarray
 
 
-def all_levels(first: Answers, second: Answers) -> np.ndarray:
-    """Returns the levels at which either has answers, `[U]`, ascending."""
-    return np.union1d(first.levels, second.levels)
+class Shared(NamedTuple):
+    """The levels at which both classifiers have answers.
+
+    Attributes:
+      levels: float64 `[S]`, ascending.
+      places: their places among the first's and among the second's, `[S]` each.
+    """
+
+    levels: np.ndarray
+    places: tuple[np.ndarray, np.ndarray]
+
+
+def shared_levels(first: np.ndarray, second: np.ndarray) -> Shared:
+    """Returns the levels that two sequences, `[L]` ascending, have in common."""
+    # Alterations compute in float32, so levels that are alike there are the same.
+    ours, theirs = (np.asarray(one, np.float32) for one in (first, second))
+    _, mine, other = np.intersect1d(ours, theirs, return_indices=True)
+    return Shared(first[mine], (mine, other))
 
 
 def resampled(
@@ -126,8 +141,8 @@ def randomisation_p_values(
 
     The answers to each image are swapped between the two, or not (Fisher's
     randomisation test for pairs). If the classifiers are alike, all swaps are equally
-    probable, whatever they are right on and however few images there are. At a level
-    where only one has answers, the other's answers at its nearest level are used.
+    probable, whatever they are right on and however few images there are. Only shared
+    levels count, because answers to other levels are not alike.
 
     Args:
       question: the question.
@@ -136,8 +151,8 @@ def randomisation_p_values(
       confidence_level: the nearer to 1, the smaller the p-values that must be resolved.
     """
     most = math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence_level)))
-    levels = all_levels(first, second)
-    mine, other = (_at_nearest(one, levels) for one in (first, second))
+    levels, places = shared_levels(first.levels, second.levels)
+    mine, other = (one.answers[at] for one, at in zip((first, second), places))
     differ = np.flatnonzero((mine != other).any(0))
     values = _swap_of(question.measure)(question, mine, other, differ)
 
@@ -349,17 +364,13 @@ def _differences(
     question: Question, first: Answers, second: Answers, weights: np.ndarray
 ) -> Differences:
     """Returns the differences on images with weights `[N, B]`."""
-    levels = all_levels(first, second)
+    levels, places = shared_levels(first.levels, second.levels)
     pairs = []
-    for one in (first, second):
+    for one, at in zip((first, second), places):
         values = _weighted_values(question, one.answers, weights)
-        pairs.append(
-            (
-                linear_robustness(question, one.levels, values),
-                _linear_mean(question, one.levels, values),
-                _interpolated(one.levels, values, levels),
-            )
-        )
+        robustness = linear_robustness(question, one.levels, values)
+        values = values[at]
+        pairs.append((robustness, _linear_mean(question, levels, values), values))
     return Differences(*(mine - other for mine, other in zip(*pairs)))
 
 
@@ -407,28 +418,6 @@ def _with_ends(
 ) -> tuple[np.ndarray, np.ndarray]:
     levels = np.concatenate([[question.lower], levels, [question.upper]])
     return levels, np.concatenate([values[:1], values, values[-1:]])
-
-
-def _interpolated(
-    levels: np.ndarray, values: np.ndarray, others: np.ndarray
-) -> np.ndarray:
-    """Interpolates values `[L, B]` linearly at other levels `[U]`."""
-    if len(levels) == len(others):
-        return values
-    place = np.interp(others, levels, np.arange(len(levels)))
-    below = np.floor(place).astype(int)
-    above = np.ceil(place).astype(int)
-    share = (place - below)[:, None]
-    return values[below] * (1 - share) + values[above] * share
-
-
-def _at_nearest(one: Answers, levels: np.ndarray) -> np.ndarray:
-    """Returns the answers at the nearest level with answers, `[U, N]`."""
-    places = np.interp(levels, one.levels, np.arange(len(one.levels)))
-    below = np.floor(places).astype(int)
-    above = np.ceil(places).astype(int)
-    nearer = levels - one.levels[below] <= one.levels[above] - levels
-    return one.answers[np.where(nearer, below, above)]
 
 
 def _labels_and_shares(question: Question) -> tuple[np.ndarray, np.ndarray]:

@@ -168,13 +168,44 @@ def test_more_confidence_is_a_wider_interval():
     assert widths == sorted(widths) and widths[0] < widths[-1]
 
 
-def test_levels_may_differ():
+@pytest.mark.filterwarnings("ignore:only . of .* levels are shared")
+@pytest.mark.parametrize(
+    "strategy", [strategies.Uniform(101), strategies.Uniform(6), strategies.ASAP()]
+)
+def test_levels_may_differ(strategy):
+    """What two choices of levels make of one classifier is no difference."""
     few = assess(1.0, strategy=strategies.Uniform(21))
-    for strategy in (strategies.Uniform(101), strategies.ASAP()):
-        result = compare(few, assess(1.0, strategy=strategy))
-        assert abs(result.difference) < 0.01
-        assert result.confidence_interval.low <= 0 <= result.confidence_interval.high
-        assert width(result) < 0.05
+    result = compare(few, assess(1.0, strategy=strategy))
+    assert abs(result.difference) < 0.01
+    assert result.confidence_interval.low <= 0 <= result.confidence_interval.high
+    assert width(result) < 0.05
+    assert result.mean_difference == 0 and not result.level_difference.any()
+    assert result.p_value == result.mean_p_value == 1
+
+
+def test_a_bent_curve_at_other_levels_is_no_difference():
+    """A line over a level that one left out runs below the other's curve."""
+    limits = np.sqrt(np.linspace(0, 1, 200))
+    few, many = (
+        with_limits(limits, np.linspace(0, 1, number), 0.5) for number in (5, 9)
+    )
+    result = compare(few, many)
+    np.testing.assert_array_equal(result.levels, np.linspace(0, 1, 5))
+    assert result.mean_difference == 0 and result.mean_p_value == result.p_value == 1
+    low, high = result.confidence_interval
+    assert low <= 0 <= high
+
+
+def test_few_shared_levels_draw_a_warning():
+    limits = np.linspace(0, 1, 20)
+    few, many = (
+        with_limits(limits, np.linspace(0, 1, number), 0.5) for number in (6, 9)
+    )
+    with pytest.warns(jaxrob.RobustnessWarning, match=r"only 2 of 6 and 9 levels"):
+        compare(few, many)
+    inner = with_limits(limits, np.array([0.11, 0.72]), 0.5)
+    with pytest.raises(ValueError, match="no level in common, of 6 and 2"):
+        compare(few, inner)
 
 
 @pytest.mark.filterwarnings("ignore:.*of the inputs are decided")

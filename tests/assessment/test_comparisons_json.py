@@ -70,7 +70,7 @@ IMPLAUSIBLE = {
     "interval of one": (put("mean_interval", [0.5]), "mean_interval must be a list of"),
     "end of an interval": (put("mean_interval", 1, 2), r"mean_interval\[1\] must lie"),
     "levels": (other_levels, "levels must ascend"),
-    "fewer levels": (put("levels", lambda some: some[1:]), "U = 4; got"),
+    "fewer levels": (put("levels", lambda some: some[1:]), "S = 4; got"),
     "band": (put("level_band", 0, lambda some: some[::-1]), "level_band must ascend"),
     "band of three": (put("level_band", 0, [0, 0, 0]), "level_band must be an array"),
     "confidence": (put("confidence_level", 1), r"confidence_level must lie in \(0, 1"),

@@ -68,7 +68,7 @@ class Estimates(NamedTuple):
 
 
 def estimates(
-    levels: Levels, least_variance: float, num_images: int | None
+    levels: Levels, least_variance: float | None, num_images: int | None
 ) -> Estimates:
     """Estimates the mean score of all images at each level seen.
 
@@ -80,7 +80,8 @@ def estimates(
     Args:
       levels: the levels and the scores seen there.
       least_variance: the lower bound of the variance of a level's scores. Without it, a
-        few identical scores would imply too small an error.
+        few identical scores would imply too small an error. None for 1 in the number of
+        images seen, as if one image had another score.
       num_images: the size of the data set; None if the images seen are a sample of an
         infinite population.
     """
@@ -238,7 +239,7 @@ def _variances(
     factors: np.ndarray,
     shared: np.ndarray,
     numbers: np.ndarray,
-    least_variance: float,
+    least_variance: float | None,
     num_images: int | None,
 ) -> np.ndarray:
     """Returns the variances of linear combinations of means over the first images.
@@ -261,5 +262,7 @@ def _variances(
     inverse = np.append(1 / numbers, left)
     each = ((factors @ shared) * factors).sum(axis=-1)
     is_change = np.abs(factors.sum(axis=-1)) < 0.5
-    each = np.maximum(each, np.where(is_change, 1 / numbers[0], least_variance))
+    least = 1 / numbers[0]
+    own = least if least_variance is None else least_variance
+    each = np.maximum(each, np.where(is_change, least, own))
     return np.maximum(-np.diff(inverse), 0) @ each

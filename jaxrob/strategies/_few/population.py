@@ -30,7 +30,9 @@ def population_interval(
     `jaxrob.metrics.confidence_interval`, bands at the levels are joined.
     """
     low, high = goal.bounds
-    found = estimates(levels, goal.least_variance, None)
+    # Wilson's intervals need no variance as at the threshold, which is far too large
+    # where nearly all images are right.
+    found = estimates(levels, None, None)
     steps, means, standard_errors, *_ = found
     critical_values = _critical_values(goal, found, _OF_ERROR * (1 - confidence_level))
     variances = np.square(standard_errors)
@@ -38,9 +40,8 @@ def population_interval(
     means = np.clip((means - low) / (high - low), 0, 1)
     variances = variances / (high - low) ** 2
     seen = np.array([levels[step].seen for step in steps.tolist()])
-    spread = means * (1 - means)
-    inputs = np.where(spread > 0, spread / np.maximum(variances, 1e-300), seen)
-    inputs = np.clip(inputs, 1, goal.num_images)
+    spread = np.maximum(means * (1 - means), 1 / seen)
+    inputs = np.clip(spread / variances, 1, goal.num_images)
     below, above = _wilson(means, inputs, critical_values)
     positions = steps / goal.parts
     typical = int(np.median(inputs))
