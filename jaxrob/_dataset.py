@@ -136,7 +136,7 @@ class Dataset:
             source = torchvision.datasets.CIFAR10("data", train=False)
             dataset = jaxrob.Dataset.from_items(source, channels_first=False)
 
-        Images that take at most `max_bytes` together are kept in memory. More are read
+        Items that take at most `max_bytes` together are kept in memory. More are read
         again in every pass, as by `from_batches`.
 
         Args:
@@ -144,7 +144,11 @@ class Dataset:
             iterable that can be read more than once, in the same order. Each item is
             `(image, label)` or a mapping. An image is an array or a tensor `[H, W, C]`,
             see `Dataset`, or one of Pillow's, grey or RGB; all have the same shape. A
-            label is an integer, or a text where there are class names, see `Dataset`.
+            label is an integer, a text where there are class names, or for a `Score`
+            whatever `Dataset` takes as an entry of a list, with tensors and Pillow's
+            pictures in place of arrays. Arrays of the image's height and width, such as
+            masks, become one array `[N, ...]`, as they are; others, such as boxes, stay
+            a list.
           class_names: one name for each class; by default those that the items carry:
             `features[label].names` (Hugging Face), `classes` (torchvision) or
             `class_names` (Keras), also of a `dataset` that they are made of. The same
@@ -156,16 +160,17 @@ class Dataset:
             they must not be: images with fewer rows than channels are then rejected.
             True and False also say that arrays `[H, W]` are images of one channel. It
             does not concern Pillow's images.
-          max_bytes: the largest size of all images that is kept in memory.
+          max_bytes: the largest size of all images, and of labels that are arrays, that
+            is kept in memory.
 
         Raises:
           TypeError: if `items` is an iterator or a mapping of splits, or an item has no
             image and label.
           ValueError: if there are no items or endlessly many, images differ in shape or
-            type, seem to have their channels first, a value is outside its range (as
-            after a normalisation: that belongs to the classifier, see
-            `Classifier.from_torch`), or the first item is another one when it is read
-            again.
+            type, labels in kind (masks also in shape or type), images seem to have
+            their channels first, a value is outside its range (as after a
+            normalisation: that belongs to the classifier, see `Classifier.from_torch`),
+            or the first item is another one when it is read again.
         """
         parts = checked_parts(image, label, channels_first)
         wanted = "a sequence or an iterable of (image, label)"
@@ -205,9 +210,9 @@ class Dataset:
 
         Args:
           batches: an iterable of `(images, labels)` or mappings: arrays as `Dataset`
-            takes them, tensors, or lists of images as `from_items` takes them. It must
-            give the same batches in the same order on every pass, so it must neither
-            shuffle nor augment: a batch that differs from an earlier pass is rejected.
+            takes them, tensors, or lists of what `from_items` takes. It must give the
+            same batches in the same order on every pass, so it must neither shuffle nor
+            augment: a batch that differs from an earlier pass is rejected.
             Evaluation reads it on a thread of its own, a little ahead.
             Batches may differ in length, but not in type. An iterator, which is used up
             after one pass, is rejected: an adaptive strategy reads the data several
@@ -473,9 +478,9 @@ def check_labels_below(
         if labels.dtype != object:
             what = f"the shape {labels.shape}"
         raise ValueError(
-            f"{name} must be class indices [N], integers from 0; got {what}. Masks, "
-            "boxes and the like need a score of yours: evaluate and assess take "
-            "score=, a function of outputs and labels"
+            f"{name} must be class indices [N], integers from 0; got {what}. Of "
+            "one-hot labels take argmax. Masks, boxes and the like need a score of "
+            "yours: evaluate and assess take score=, a function of outputs and labels"
         )
     highest = int(labels.max())
     if highest >= num_classes:
