@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from jaxrob._adapters.on_host import on_host
 from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.wrapping import classifier_wanted, dataset_wanted
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
@@ -79,8 +80,8 @@ def provenance(
         "window" and the "rescale" that the files say, if they agree (of pictures that
         are read when needed: those of the first).
     """
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
-    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+    check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
+    check_type("dataset", dataset, Dataset | BatchedDataset, dataset_wanted(dataset))
     if key is not None:
         check_key(key)
     devices = checked_mesh(mesh, classifier.variables).devices

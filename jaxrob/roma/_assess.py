@@ -20,6 +20,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.naming import named
 from jaxrob._arguments.warnings import collected, warn
+from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import (
     Dataset,
@@ -199,7 +200,7 @@ def assess(
         perturbation, the journal is of something else, or the classifier returns NaN.
       OSError: if the journal cannot be read or written.
     """
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     epsilon = checked_number("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON)
     delta = checked_number("delta", delta, above=0, below=1)
     num_samples = checked_integer("num_samples", num_samples, at_least=_FEWEST_SAMPLES)
