@@ -34,7 +34,7 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.class_outputs import class_outputs
+from jaxrob._arguments.class_outputs import IF_NO_CLASSES, class_outputs
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._arguments.naming import named
 from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
@@ -382,9 +382,10 @@ class Classifier:
 
         Args:
           model: what `timm.create_model` returns.
-          size: the height and width of the images, or one number for both. By default
-            what the weights were trained with, `input_size` in `model.pretrained_cfg`;
-            images must have this size.
+          size: the height and width of the images, or one number for both; images must
+            have this size. By default the `img_size` that the model was made with, or
+            else what the weights were trained with, `input_size` in
+            `model.pretrained_cfg`.
           batch_size: see `from_torch`.
           name: see `from_torch`.
           version: see `from_torch`.
@@ -565,6 +566,11 @@ class Classifier:
             raise ValueError(
                 f'num_classes must be None with outputs="any"; got {num_classes}'
             )
+        if not is_any and num_classes is None:
+            raise TypeError(
+                f"num_classes must be an integer, the K of [B, K]; got None. "
+                f"{IF_NO_CLASSES}"
+            )
         if not is_any:
             num_classes = checked_integer("num_classes", num_classes, at_least=1)
         given = checked_preprocessing(scale, mean, std, channels_first, size)
@@ -621,7 +627,7 @@ class Classifier:
         if outputs.ndim != 3 or outputs.shape[1] != len(images):
             raise ValueError(
                 f"the classifier must return [B, K] or [S, B, K] for B = {len(images)} "
-                f"images; got the shape {outputs.shape}"
+                f"images; got the shape {returned.shape}. {IF_NO_CLASSES}"
             )
         if outputs.shape[-1] == 1 and self.outputs == "sigmoid":
             outputs = jnp.concatenate([1 - outputs, outputs], axis=-1)

@@ -23,6 +23,7 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_text,
 )
+from jaxrob._arguments.class_labels import TO_RENUMBER, numbered
 from jaxrob._arguments.images import checked_images, plain_array
 from jaxrob._arguments.naming import named, wrong_type
 from jaxrob._identity.digest import digest, object_bytes
@@ -56,19 +57,21 @@ class Dataset:
         more than 8 bytes to float32; a memory map must have this machine's types. The
         pictures of a large folder (`jaxrob.data.image_folder`) are no array: slices and
         index arrays read nothing, and `numpy.asarray` reads.
-      labels: `[N]` integers, the index of the right class. None if unknown: then
+      labels: `[N]` integers, the index of the right class, or texts, its name, where
+        there are class names: they become integers. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
         images. Robustness is then stability: an answer counts as right if it does not
         change. Training needs labels. For a `jaxrob.Score`, also any array `[N, ...]`,
         such as masks, or a list with an entry for each image: an array, such as boxes,
         or a list or dict of arrays, texts and numbers.
-      class_names: one name for each class, or None.
+      class_names: one name for each class, in the order of the network's outputs, or
+        None.
       name: the data set's name in reports.
 
     Raises:
       TypeError: if the images or labels have another type, or are masked.
-      ValueError: if the data set is empty, lengths differ, or a value is NaN,
-        infinite or outside its range.
+      ValueError: if the data set is empty, lengths differ, a value is NaN, infinite or
+        outside its range, or a text is not the name of one class.
     """
 
     images: Any = dataclasses.field(repr=False)
@@ -145,7 +148,7 @@ class Dataset:
             source = torchvision.datasets.CIFAR10("data", train=False)
             dataset = jaxrob.Dataset.from_items(source, channels_first=False)
 
-        Images that take at most `max_bytes` together are kept in memory. More are read
+        Items that take at most `max_bytes` together are kept in memory. More are read
         again in every pass, as by `from_batches`.
 
         Args:
@@ -153,10 +156,15 @@ class Dataset:
             iterable that can be read more than once, in the same order. Each item is
             `(image, label)` or a mapping. An image is an array or a tensor `[H, W, C]`,
             see `Dataset`, or one of Pillow's, grey or RGB; all have the same shape. A
-            label is an integer.
+            label is an integer, a text where there are class names, or for a `Score`
+            whatever `Dataset` takes as an entry of a list, with tensors and Pillow's
+            pictures in place of arrays. Arrays of the image's height and width, such as
+            masks, become one array `[N, ...]`, as they are; others, such as boxes, stay
+            a list.
           class_names: one name for each class; by default those that the items carry:
             `features[label].names` (Hugging Face), `classes` (torchvision) or
-            `class_names` (Keras), also of a `dataset` that they are made of.
+            `class_names` (Keras), also of a `dataset` that they are made of. The same
+            names in another order are rejected.
           name: the data set's name in reports.
           image: the key of the image, where an item is a mapping.
           label: the key of the label.
@@ -164,23 +172,24 @@ class Dataset:
             they must not be: images with fewer rows than channels are then rejected.
             True and False also say that arrays `[H, W]` are images of one channel. It
             does not concern Pillow's images.
-          max_bytes: the largest size of all images that is kept in memory.
+          max_bytes: the largest size of all images, and of labels that are arrays, that
+            is kept in memory.
 
         Raises:
           TypeError: if `items` is an iterator or a mapping of splits, or an item has no
             image and label.
           ValueError: if there are no items or endlessly many, images differ in shape or
-            type, seem to have their channels first, a value is outside its range (as
-            after a normalisation: that belongs to the classifier, see
-            `Classifier.from_torch`), or the first item is another one when it is read
-            again.
+            type, labels in kind (masks also in shape or type), images seem to have
+            their channels first, a value is outside its range (as after a
+            normalisation: that belongs to the classifier, see `Classifier.from_torch`),
+            or the first item is another one when it is read again.
         """
         parts = checked_parts(image, label, channels_first)
         wanted = "a sequence or an iterable of (image, label)"
         check_source("items", items, wanted, has_items=True)
         max_bytes = checked_integer("max_bytes", max_bytes, at_least=0, at_most=2**63)
-        names = _checked_class_names(class_names, name)
-        names = names or class_names_of(items, parts.label)
+        names = _names_of(items, class_names, name, parts.label)
+        parts = parts._replace(class_names=names)
         found = read_items(items, parts, name, max_bytes)
         if found is None:
             return BatchedDataset(ItemBatches(items, parts, name), names, name)
@@ -213,9 +222,9 @@ class Dataset:
 
         Args:
           batches: an iterable of `(images, labels)` or mappings: arrays as `Dataset`
-            takes them, tensors, or lists of images as `from_items` takes them. It must
-            give the same batches in the same order on every pass, so it must neither
-            shuffle nor augment: a batch that differs from an earlier pass is rejected.
+            takes them, tensors, or lists of what `from_items` takes. It must give the
+            same batches in the same order on every pass, so it must neither shuffle nor
+            augment: a batch that differs from an earlier pass is rejected.
             Evaluation reads it on a thread of its own, a little ahead.
             Batches may differ in length, but not in type. An iterator, which is used up
             after one pass, is rejected: an adaptive strategy reads the data several
@@ -235,8 +244,7 @@ class Dataset:
           ValueError: if it has no end.
         """
         parts = checked_parts(image, label, channels_first)
-        names = _checked_class_names(class_names, name)
-        names = names or class_names_of(batches, parts.label)
+        names = _names_of(batches, class_names, name, parts.label)
         return BatchedDataset(batches, names, name, parts)
 
 
@@ -386,11 +394,14 @@ def checked_labels(
     """Returns labels as an int32 array `[length]`.
 
     Raises:
-      TypeError: if they are not integers.
-      ValueError: if their number is not `length`, or a label is not a class index.
+      TypeError: if they are not integers, nor texts where there are class names.
+      ValueError: if their number is not `length`, a label is not a class index, or a
+        text is not the name of one class.
     """
-    given = labels
-    labels = plain_array("labels", labels, "an array [N] of integers")
+    given, wanted = labels, "an array [N] of integers"
+    if not isinstance(labels, list | tuple):
+        labels = plain_array("labels", labels, wanted)
+    labels = plain_array("labels", numbered(labels, class_names), wanted)
     if labels.shape != (length,):
         raise ValueError(
             f"labels must have the shape ({length},), one for each image; got "
@@ -479,9 +490,9 @@ def check_labels_below(
         if labels.dtype != object:
             what = f"the shape {labels.shape}"
         raise ValueError(
-            f"{name} must be class indices [N], integers from 0; got {what}. Masks, "
-            "boxes and the like need a score of yours: evaluate and assess take "
-            "score=, a function of outputs and labels"
+            f"{name} must be class indices [N], integers from 0; got {what}. Of "
+            "one-hot labels take argmax. Masks, boxes and the like need a score of "
+            "yours: evaluate and assess take score=, a function of outputs and labels"
         )
     highest = int(labels.max())
     if highest >= num_classes:
@@ -594,6 +605,27 @@ def check_index(index: Any, length: int) -> None:
         raise IndexError(
             f"index must lie in 0 ... {length - 1}; got {array.min()} to {array.max()}"
         )
+
+
+def _names_of(
+    source: Any, class_names: Any, name: Any, label: str
+) -> tuple[str, ...] | None:
+    """Returns the class names given, or else those that a source carries.
+
+    Raises:
+      TypeError: if those given are not texts.
+      ValueError: if those given are the source's own in another order: its labels are
+        numbered by its own.
+    """
+    given, own = _checked_class_names(class_names, name), class_names_of(source, label)
+    if given and own and given != own and sorted(given) == sorted(own):
+        index = next(i for i, pair in enumerate(zip(given, own)) if pair[0] != pair[1])
+        raise ValueError(
+            "class_names must be in the order of the source's own, by which its labels "
+            f"are numbered; class {index} of {named(source)} is {own[index]!r}, and "
+            f"{given[index]!r} was given. {TO_RENUMBER}"
+        )
+    return given or own
 
 
 def _checked_class_names(class_names: Any, name: Any) -> tuple[str, ...] | None:

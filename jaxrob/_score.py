@@ -25,8 +25,10 @@ class Score:
 
         def iou(outputs, masks):
             found = outputs[..., 0] > 0
-            shared, either = found & masks, found | masks
-            return shared.sum((1, 2)) / jnp.maximum(either.sum((1, 2)), 1)
+            shared = (found & masks).sum((1, 2))
+            either = (found | masks).sum((1, 2))
+            # Right where nothing is there and nothing is found.
+            return jnp.where(either == 0, 1, shared / jnp.maximum(either, 1))
 
         score = jaxrob.Score(iou, name="IoU", version="1", labels="masks")
         result = jaxrob.assess(network, dataset, blur, threshold=0.7, score=score)
@@ -37,10 +39,10 @@ class Score:
         returns them (of a network with classes, float32 `[B, K]`, or `[S, B, K]` of S
         samples). Labels are an array `[B, ...]`, or a list of B entries where the data
         set has a list. A function that JAX can trace runs on the devices, any other
-        one on the host, with NumPy arrays. Each image's score must depend on its own
-        output and label alone.
+        one on the host, with NumPy arrays, also of torch's outputs. Each image's score
+        must depend on its own output and label alone.
       name: its name in tables, reports and journals: up to 60 characters on one line.
-        By default the function's own.
+        By default the function's own. The measure is then "mean IoU", for instance.
       version: identifies the function, together with its name. To be changed whenever
         its values may change. A journal and `compare` need both.
       labels: what an alteration that moves pixels (a translation, rotation or zoom)
@@ -50,7 +52,8 @@ class Score:
         * "masks": they are arrays `[H, W]` or `[H, W, C]` of the picture's size, which
           are altered as it is, integers and booleans by the nearest pixel;
         * "boxes": each image has an array `[M, 4 + k]` that begins with x1, y1, x2, y2
-          in pixels, or a dict with such "boxes" and arrays of M entries beside them.
+          in pixels (fractions of the picture are refused), or a dict with such "boxes"
+          and arrays of M entries beside them.
           Boxes are moved and clipped to the picture; those outside are left out, with
           their entries. The score then runs on the host, and gets floating arrays,
           `[0, 4]` for an empty list;

@@ -17,7 +17,7 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._score import SCORE_NAME, check_score_name
-from jaxrob.metrics._mean_score import MEAN, ImageScores, mean_score
+from jaxrob.metrics._mean_score import ImageScores, mean_named, mean_score
 
 
 @document("jaxrob score curve 1")
@@ -82,7 +82,7 @@ class ScoreCurve:
     @property
     def measure(self) -> str:
         """The name of the measure, "mean IoU" for instance."""
-        return MEAN + self.score
+        return mean_named(self.score)
 
     @property
     def values(self) -> np.ndarray:

@@ -8,6 +8,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from flax import nnx
 
 import jaxrob
 from jaxrob import adversarial, alterations, bayes, networks, retraining, roma, training
@@ -114,6 +115,90 @@ def test_images_in_place_of_a_data_set(call):
     message = r"dataset must be a jaxrob.Dataset.*; got .* shape \(8, 6, 6, 1\)"
     with pytest.raises(TypeError, match=message):
         call()
+
+
+class Items(list):
+    """Like a torch `Dataset`."""
+
+
+Items.__name__ = "Dataset"
+
+
+class Loader:
+    """Like a torch `DataLoader`."""
+
+    def __iter__(self):
+        return iter([(IMAGES, LABELS)])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Items(), r"Dataset, not one of \w+: say jaxrob.Dataset.from_items\(items\)"),
+        (
+            Loader(),
+            r"Dataset.from_batches\(batches\), or from_items.* Loader",
+        ),
+        ({"test": []}, "a jaxrob.Dataset; got dict of length 1"),
+        ("pictures", "a jaxrob.Dataset; got 'pictures'"),
+    ],
+)
+def test_data_of_another_library_in_place_of_a_data_set(given, message):
+    for call in (
+        lambda: jaxrob.assess(CLASSIFIER, given, BLUR),
+        lambda: jaxrob.provenance(CLASSIFIER, given),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (
+            MODULE,
+            r"Classifier.from_linen\(module, variables\); got MnistCNN",
+        ),
+        (nnx.Linear(2, 2, rngs=nnx.Rngs(0)), r"from_nnx\(module\); got Linear"),
+        ("net.onnx", "must be a jaxrob.Classifier; got 'net.onnx'"),
+    ],
+)
+def test_a_network_in_place_of_a_classifier(network, message):
+    for call in (
+        lambda: jaxrob.assess(network, DATASET, BLUR),
+        lambda: roma.assess(network, DATASET, key=KEY),
+        lambda: adversarial.fgsm(network, DATASET, epsilon=0.1),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+def test_several_assessments_in_place_of_one():
+    with pytest.raises(TypeError, match=r"\(of several, compare one with one\); got"):
+        jaxrob.compare((), ())
+
+
+def test_channels_first_where_the_network_fails():
+    """The size is that of the images: no word of another."""
+    first = jaxrob.Dataset(np.zeros((4, 3, 6, 6), np.uint8), np.arange(4) % 2)
+
+    def classifier(**given):
+        return jaxrob.Classifier.from_host(np.zeros_like, 2, **given)
+
+    for given in ({"size": 6}, {"mean": [0.1, 0.2, 0.3]}):
+        with pytest.raises(
+            ValueError, match=r"if they are \[B, C, H, W\], pass np.mo"
+        ) as e:
+            jaxrob.evaluate(classifier(**given), first, BLUR, [0.0])
+        assert "Resize" not in str(e.value)
+    with pytest.raises(ValueError, match=r"make the classifier with size=\(6, 6\)"):
+        jaxrob.evaluate(classifier(size=5), DATASET, BLUR, [0.0])
+
+
+def test_grey_pictures_for_a_network_of_colours():
+    classifier = jaxrob.Classifier.from_host(np.zeros_like, 2, std=[0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match="have 1 channel. Make grey pictures RGB"):
+        jaxrob.evaluate(classifier, DATASET, BLUR, [0.0])
 
 
 def test_a_wrong_setting_is_refused_before_the_original_is_trained():

@@ -16,6 +16,9 @@ from jaxrob import Dataset
 IMAGES = np.random.default_rng(0).integers(0, 256, (7, 8, 9, 3), dtype=np.uint8)
 LABELS = np.arange(7) % 3
 NAMES = ("cat", "dog", "owl")
+MASKS = IMAGES[..., 0] > 100
+# As many as the number says; all as many in the first four.
+BOXES = [np.float32([[1, 2, 5, 7]] * number) for number in (1, 1, 1, 1, 3, 2, 1)]
 
 
 class Indexed:
@@ -38,6 +41,10 @@ def pairs(images=IMAGES):
 
 def rows(images=IMAGES, image="image", label="label"):
     return [{image: one, label: index} for one, index in pairs(images)]
+
+
+def masked(masks=MASKS):
+    return list(zip(IMAGES, masks))
 
 
 def first(images):
@@ -89,6 +96,78 @@ def test_batches_are_as_arrays(batch, given):
         np.testing.assert_array_equal(part.images, IMAGES)
         np.testing.assert_array_equal(part.labels, LABELS)
         assert part.images.dtype == np.uint8
+
+
+class Tensor:
+    """Like torch's."""
+
+    def __init__(self, values):
+        self.values = values
+        self.shape = values.shape
+
+    def detach(self):
+        return self
+
+    cpu = detach
+
+    def numpy(self):
+        return self.values
+
+
+def wholes(items, **given):
+    """The labels of items in memory and of items that are read again."""
+    for max_bytes in (1 << 30, 0):
+        found = Dataset.from_items(items, max_bytes=max_bytes, **given)
+        yield [found] if max_bytes else list(found.batches())
+
+
+@pytest.mark.parametrize(
+    "masks",
+    [
+        MASKS,
+        [Tensor(one) for one in np.int64(MASKS)],
+        [Image.fromarray(255 * np.uint8(one)) for one in MASKS],
+        [Image.fromarray(np.uint8(one)).convert("P") for one in MASKS],
+        [jnp.asarray(one[..., None]) for one in MASKS],
+        [one[None] for one in MASKS],
+    ],
+    ids=["bool", "tensor", "L", "P", "channel last", "channel first"],
+)
+def test_masks_are_one_array(masks):
+    for parts in wholes(masked(masks)):
+        found = np.concatenate([part.labels for part in parts])
+        assert found.dtype != object
+        np.testing.assert_array_equal(found.reshape(MASKS.shape) > 0, MASKS)
+    batches = Dataset.from_batches([(list(IMAGES), list(masks))])
+    np.testing.assert_array_equal(next(batches.batches()).labels, found)
+
+
+def test_masks_count_as_memory():
+    limit = IMAGES.nbytes + MASKS.nbytes
+    assert isinstance(Dataset.from_items(masked(), max_bytes=limit), Dataset)
+    assert not isinstance(Dataset.from_items(masked(), max_bytes=limit - 1), Dataset)
+
+
+def as_is(boxes):
+    return boxes
+
+
+@pytest.mark.parametrize(
+    "made", [as_is, Tensor, lambda boxes: {"boxes": Tensor(boxes), "text": "a"}]
+)
+def test_boxes_stay_a_list(made, monkeypatch):
+    """Whether all images of a batch have as many or not."""
+    monkeypatch.setattr("jaxrob._adapters.samples._MOST_IN_BATCH", 2)
+    labels = [made(one) for one in BOXES]
+    for parts in wholes(masked(labels)):
+        assert all(part.labels.dtype == object for part in parts)
+        found = [label for part in parts for label in part.labels]
+        for label, boxes in zip(found, BOXES, strict=True):
+            label = label["boxes"] if isinstance(label, dict) else label
+            assert type(label) is np.ndarray
+            np.testing.assert_array_equal(label, boxes)
+    (batch,) = Dataset.from_batches([(IMAGES, tuple(labels))]).batches()
+    assert batch.labels.dtype == object and len(batch.labels) == len(BOXES)
 
 
 def test_grey_images():
@@ -159,9 +238,11 @@ class Augmented(Indexed):
         ([(IMAGES[0], 0, "id")], ValueError, "must be (image, label), or a mapping wi"),
         ([IMAGES[0]], TypeError, "item 0 of some: an item must be (image, label)"),
         ([(IMAGES, LABELS)], ValueError, "Dataset.from_batches"),
-        ([(IMAGES[0], [0, 1, 0])], ValueError, "one-hot labels take argmax"),
+        ([*pairs(), (IMAGES[0], [0, 1])], ValueError, "item 7 of some: the labels mus"),
+        (pairs()[:1] + masked()[:1], ValueError, "(8, 9) and type bool after a numb"),
+        ([(IMAGES, MASKS)], ValueError, "Dataset.from_batches"),
         ([(IMAGES[0], 1.0)], TypeError, "the label of an item must be an integer; got"),
-        ([(IMAGES[0], "cat")], TypeError, "must be an integer; got 'cat'"),
+        ([(IMAGES[0], "cat")], TypeError, "or the name of a class where"),
         ([(IMAGES[0], True)], TypeError, "must be an integer"),
         ([(IMAGES[0], None)], TypeError, "must be an integer; got None"),
         ([(IMAGES[0], -1)], ValueError, "labels must be at least 0"),

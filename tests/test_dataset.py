@@ -140,7 +140,7 @@ def test_labels_that_cannot_be_identified(some):
         ([0, 1, -1, 0], ValueError, "got -1"),
         ([0.0, 1, 2, 0], TypeError, "integers"),
         ([True, False, True, True], TypeError, "integers"),
-        (["a", "b", "a", "a"], TypeError, "integers"),
+        (["a", "b", "d", "a"], ValueError, "one of the 3 class_names"),
         ([0, 1, 3, 0], ValueError, "number of class names, 3; got 3"),
     ],
 )

@@ -15,7 +15,11 @@ from jaxrob._adapters.extras import required
 from jaxrob._adapters.keras_file import load_keras
 from jaxrob._adapters.preprocessing import Preprocessed
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.class_outputs import class_outputs, with_arrays
+from jaxrob._arguments.class_outputs import (
+    IF_NO_CLASSES,
+    class_outputs,
+    with_arrays,
+)
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"
@@ -115,7 +119,8 @@ def read_keras(model: Any, is_any: bool = False) -> KerasNetwork:
     for what in ("inputs",) if is_any else ("inputs", "outputs"):
         number = len(getattr(own, what, None) or [None])
         if number != 1:
-            raise ValueError(f"model must have one of {what}; got {number}")
+            hint = f". {IF_NO_CLASSES}" * (what == "outputs")
+            raise ValueError(f"model must have one of {what}; got {number}{hint}")
     shape = getattr(own, "output_shape", None)
     is_plain = isinstance(shape, tuple) and len(shape) == 2
     return KerasNetwork(

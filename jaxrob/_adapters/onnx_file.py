@@ -12,6 +12,7 @@ import numpy as np
 from jaxrob._adapters.extras import required
 from jaxrob._adapters.onnx_tensors import external_files
 from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.class_outputs import IF_NO_CLASSES
 from jaxrob._devices.host_function import MOST_IMAGES
 from jaxrob._files.regular import open_file
 
@@ -181,7 +182,8 @@ def _num_classes(session: Any, path: pathlib.Path) -> int | None:
     if len(outputs) != 1:
         names = ", ".join(one.name for one in outputs)
         raise ValueError(
-            f"{path}: it must have one output [B, K]; got {len(outputs)}: {names}"
+            f"{path}: it must have one output [B, K]; got {len(outputs)}: {names}. "
+            f"{IF_NO_CLASSES}"
         )
     (found,) = outputs
     if found.type not in _RETURNED:
@@ -197,7 +199,8 @@ def _num_classes(session: Any, path: pathlib.Path) -> int | None:
     shape = found.shape
     if shape and len(shape) != 2:
         raise ValueError(
-            f"{path}: its output {found.name!r} must have the shape [B, K]; got {shape}"
+            f"{path}: its output {found.name!r} must have the shape [B, K]; got "
+            f"{shape}. {IF_NO_CLASSES}"
         )
     return shape[1] if shape and isinstance(shape[1], int) else None
 

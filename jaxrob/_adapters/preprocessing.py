@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import checked_array, checked_flag, checked_integer
+from jaxrob._arguments.images import looks_channels_first
 from jaxrob._arguments.naming import named
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -64,17 +65,26 @@ class Preprocessing:
                 f"shape {shape}"
             )
         if self.size is not None and shape[1:3] != self.size:
+            advice = (
+                ". Resize and crop them on loading, for instance by "
+                f"jaxrob.data.image_folder(path, size={self.size}); or, if the network "
+                f"takes their size, make the classifier with size={shape[1:3]}"
+            )
             raise ValueError(
                 f"the classifier takes images of size={self.size}; got "
-                f"{shape[1]}x{shape[2]} pixels. Resize and crop them on loading, for "
-                f"instance by jaxrob.data.image_folder(path, size={self.size})"
+                f"{shape[1]}x{shape[2]} pixels"
+                + ("" if looks_channels_first(shape[1:]) else advice)
             )
         for name in ("scale", "mean", "std"):
             values = getattr(self, name)
             if len(values) not in (1, shape[3]):
+                grey = ""
+                if (len(values), shape[3]) == (3, 1):
+                    grey = '. Make grey pictures RGB in the source, convert("RGB"), or '
+                    grey += "by np.repeat(images, 3, axis=-1)"
                 raise ValueError(
                     f"{name} has {len(values)} numbers, but the images have "
-                    f"{shape[3]} channels (the shape {shape})"
+                    f"{shape[3]} channel{'s' * (shape[3] > 1)}{grey}"
                 )
 
 

@@ -11,10 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_flag, checked_text
+from jaxrob._arguments.class_labels import class_number
 from jaxrob._arguments.images import plain_array
 from jaxrob._arguments.naming import named, wrong_type
 
 _PICTURE_MODES = ("L", "RGB")
+# Such as boxes.
+_OTHER = "what is no array of the image's size"
 # A loader of a part of a data set of ...: nobody nests more.
 _MOST_NESTED = 8
 # Of a batch that groups items.
@@ -29,11 +32,13 @@ class Parts(NamedTuple):
       image: the key of the image, where it is a mapping.
       label: the key of the label.
       channels_first: whether images are `[C, H, W]`; None if that is not known.
+      class_names: those that number labels which are texts; None if there are none.
     """
 
     image: str = "image"
     label: str = "label"
     channels_first: bool | None = None
+    class_names: tuple[str, ...] | None = None
 
 
 def checked_parts(image: Any, label: Any, channels_first: Any) -> Parts:
@@ -90,12 +95,8 @@ def check_source(name: str, source: Any, wanted: str, *, has_items: bool) -> Non
 
 def as_array(value: Any) -> Any:
     """Returns a tensor, a picture or a list of them as an array, others as they are."""
-    if hasattr(value, "detach") and hasattr(value, "cpu"):  # torch's.
-        value = value.detach().cpu()
-        try:
-            return value.numpy()
-        except TypeError:  # bfloat16, which NumPy lacks.
-            return value.float().numpy()
+    if _is_tensor(value):
+        return _of_tensor(value)
     if _is_picture(value):
         if value.mode not in _PICTURE_MODES:
             raise ValueError(
@@ -126,26 +127,31 @@ def read_batch(batch: Any, parts: Parts) -> tuple[Any, Any]:
             "Dataset.from_items"
         )
     if _is_list_of_arrays(images):
-        return _stacked([_image(one, parts) for one in images]), as_array(labels)
-    images = as_array(images)
-    if not isinstance(images, np.ndarray | jax.Array):
-        images = plain_array("images", images, "an array [N, ...]")
-    return _channels_last(images, parts.channels_first, 1), as_array(labels)
+        found = _stacked([_image(one, parts) for one in images])
+    else:
+        found = as_array(images)
+        if not isinstance(found, np.ndarray | jax.Array):
+            found = plain_array("images", found, "an array [N, ...]")
+        found = _channels_last(found, parts.channels_first, 1)
+    labels = _as_label(labels)
+    if _is_list_of_arrays(labels):
+        labels = _together(labels, found.shape[1:])
+    return found, labels
 
 
 def read_items(
     source: Any, parts: Parts, name: str, most_bytes: int
-) -> tuple[np.ndarray, np.ndarray] | None:
+) -> tuple[np.ndarray, Any] | None:
     """Reads all items of a source.
 
     Args:
       source: a sequence or an iterable of items.
       parts: where an item has its image and label.
       name: the data set's name, for messages.
-      most_bytes: of all images.
+      most_bytes: of all images, and of labels that are arrays.
 
     Returns:
-      The images and labels; None, as soon as that is known, if the images take more.
+      The images and labels; None, as soon as that is known, if they take more.
 
     Raises:
       TypeError: as `ItemBatches`.
@@ -154,8 +160,8 @@ def read_items(
     """
     images, labels, size, number = [], [], 0, _length(source) or 1
     for image, label in _read_each(source, parts, name):
-        size += image.nbytes
-        if max(size, number * image.nbytes) > most_bytes:
+        size += (each := _bytes(image, label))
+        if max(size, number * each) > most_bytes:
             return None
         images.append(image)
         labels.append(label)
@@ -167,7 +173,7 @@ def read_items(
             f"items of {name} must be the same whenever they are read; item 0 is not "
             "what it was before. Leave out shuffling and random augmentation."
         )
-    return np.stack(images), np.array(labels)
+    return np.stack(images), _together(labels, images[0].shape)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -184,8 +190,8 @@ class ItemBatches:
     parts: Parts
     name: str
 
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields images and labels, at most 64 MiB at a time.
+    def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
+        """Yields images and labels, about 64 MiB at a time.
 
         Raises:
           TypeError: if an item has no image and label.
@@ -194,10 +200,10 @@ class ItemBatches:
         """
         items = _read_each(self.source, self.parts, self.name)
         for first in items:
-            number = max(1, min(_MOST_IN_BATCH, _BATCH_BYTES // first[0].nbytes))
+            number = max(1, min(_MOST_IN_BATCH, _BATCH_BYTES // _bytes(*first)))
             group = [first, *itertools.islice(items, number - 1)]
             images, labels = zip(*group)
-            yield np.stack(images), np.array(labels)
+            yield np.stack(images), _together([*labels], images[0].shape)
 
 
 def class_names_of(source: Any, label: str) -> tuple[str, ...] | None:
@@ -251,8 +257,12 @@ def _length(source: Any) -> int | None:
 
 def _read_each(
     source: Any, parts: Parts, name: str
-) -> Iterator[tuple[np.ndarray, int]]:
-    """Yields each item's image and label; all images have one shape and type."""
+) -> Iterator[tuple[np.ndarray, Any]]:
+    """Yields each item's image and label.
+
+    All images have one shape and type, and so have labels of the images' size. Either
+    all labels are integers, or none is.
+    """
     each = iter(source) if hasattr(type(source), "__iter__") else _by_index(source)
     first = None
     for index, item in enumerate(each):
@@ -260,13 +270,18 @@ def _read_each(
             image, label = _read_item(item, parts)
         except (TypeError, ValueError) as error:
             raise type(error)(f"item {index} of {name}: {error}") from error
-        kind = image.shape, image.dtype
+        kind = image.shape, image.dtype, _kind_of_label(label, image.shape)
         first = first or kind
-        if kind != first:
+        if kind[:2] != first[:2]:
             raise ValueError(
                 f"item {index} of {name}: an image of the shape {kind[0]} and type "
                 f"{kind[1]} after images of the shape {first[0]} and type {first[1]}: "
                 "resize and convert them in the source"
+            )
+        if kind != first:
+            raise ValueError(
+                f"item {index} of {name}: the labels must be of one kind; got "
+                f"{kind[2]} after {first[2]}"
             )
         yield image, label
 
@@ -275,18 +290,61 @@ def _by_index(source: Sequence[Any]) -> Iterator[Any]:
     return (source[index] for index in range(len(source)))
 
 
-def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, int]:
+def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, Any]:
     image, label = _image_and_label(item, "an item", "image, label", parts)
-    found = plain_array("the label of an item", as_array(label), "an integer")
-    if found.ndim:
-        raise ValueError(
-            "the label of an item must be one integer; got an array of the shape "
-            f"{found.shape}: of batches make a data set by Dataset.from_batches, of "
-            "one-hot labels take argmax"
-        )
+    image, label = np.asarray(_image(image, parts)), _as_label(label)
+    if isinstance(label, list | dict) or np.ndim(label):
+        if image.ndim > 3 and len(label) == len(image):
+            raise ValueError(
+                f"an item must be one image with its label; got {len(label)} labels, "
+                f"and images of the shape {image.shape}: of batches make a data set "
+                "by Dataset.from_batches"
+            )
+        return image, label
+    found = plain_array("the label of an item", label, "an integer")
+    if found.dtype.kind in "TU":
+        name = "the label of an item"
+        found = np.array(class_number(name, str(found), parts.class_names))
     if found.dtype.kind not in "iu":
         raise wrong_type("the label of an item", "an integer", label)
-    return np.asarray(_image(image, parts)), int(found)
+    return image, int(found)
+
+
+def _as_label(value: Any) -> Any:
+    """Returns a label, or a list or dict of them, with NumPy arrays for tensors.
+
+    Pictures become arrays `[H, W]` or `[H, W, C]`, those of a palette its indices.
+    """
+    if _is_tensor(value):
+        return _of_tensor(value)
+    if isinstance(value, Mapping):
+        return {name: _as_label(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_label(one) for one in value]
+    return np.asarray(value) if _is_picture(value) else value
+
+
+def _together(labels: list[Any], image_shape: tuple[int, ...]) -> Any:
+    """Returns labels as an array if they are single numbers or of the images' size.
+
+    Others stay a list. It does not depend on how many boxes each image has.
+    """
+    kinds = {_kind_of_label(one, image_shape) for one in labels}
+    return labels if _OTHER in kinds or len(kinds) > 1 else np.array(labels)
+
+
+def _kind_of_label(label: Any, image_shape: tuple[int, ...]) -> str:
+    """Says what a label is: those of one kind become one array, except `_OTHER`."""
+    if not isinstance(label, list | dict) and np.ndim(label) == 0:
+        return "a number"
+    shape, size = getattr(label, "shape", ()), image_shape[:2]
+    if len(shape) > 1 and len(size) == 2 and size in (shape[:2], shape[-2:]):
+        return f"an array of the shape {shape} and type {np.asarray(label).dtype}"
+    return _OTHER
+
+
+def _bytes(image: np.ndarray, label: Any) -> int:
+    return image.nbytes + getattr(label, "nbytes", 0)
 
 
 def _image_and_label(
@@ -361,8 +419,21 @@ def _is_list_of_arrays(value: Any) -> bool:
     return is_list and not any(isinstance(one, plain) for one in value)
 
 
+def _of_tensor(value: Any) -> np.ndarray:
+    value = value.detach().cpu()
+    try:
+        return value.numpy()
+    except TypeError:  # bfloat16, which NumPy lacks.
+        return value.float().numpy()
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether it is one of torch's."""
+    return hasattr(value, "detach") and hasattr(value, "cpu")
+
+
 def _is_single(labels: Any) -> bool:
-    return isinstance(labels, int) or getattr(labels, "ndim", None) == 0
+    return isinstance(labels, int | str) or getattr(labels, "ndim", None) == 0
 
 
 def _is_picture(value: Any) -> bool:

@@ -27,9 +27,23 @@ def read_timm(model: Any, size: Any) -> tuple[Preprocessing, tuple[str, ...] | N
             "which returns features"
         )
     settings = timm.data.resolve_model_data_config(model)
-    size = settings["input_size"][1:] if size is None else size
+    if size is None:
+        size = _own_size(model) or settings["input_size"][1:]
     found = checked_preprocessing(None, settings["mean"], settings["std"], True, size)
     return found, _class_names(model)
+
+
+def _own_size(model: Any) -> tuple[int, int] | None:
+    """Returns the size that a model was made with, where that is fixed.
+
+    The first module with an `img_size` is the model or what cuts it into patches. The
+    settings of the weights do not follow `timm.create_model(name, img_size=32)`.
+    """
+    for module in model.modules():
+        size = getattr(module, "img_size", None)
+        if isinstance(size, tuple | list) and len(size) == 2:
+            return size[0], size[1]
+    return None
 
 
 def _class_names(model: Any) -> tuple[str, ...] | None:

@@ -72,11 +72,16 @@ def _check_model(model: Any) -> None:
 
 def _processor(transformers: Any, model: Any) -> Any:
     """Reads the processor that lies beside the model's weights on this machine."""
+    if not model.name_or_path:
+        raise ValueError(
+            "processor must be given, because the model was not loaded from a folder "
+            "or a checkpoint, beside which it would lie; got None"
+        )
     try:
         return transformers.AutoImageProcessor.from_pretrained(
             model.name_or_path, local_files_only=True
         )
-    except Exception as error:  # Of a model made here, or never downloaded whole.
+    except Exception as error:  # Never downloaded whole, or not an image processor's.
         raise ValueError(
             "processor must be given, because none was found on this machine for "
             f"{model.name_or_path!r}: pass AutoImageProcessor.from_pretrained(...). "

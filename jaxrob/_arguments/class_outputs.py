@@ -6,6 +6,11 @@ from typing import Any
 
 from jaxrob._arguments.naming import named
 
+#: For networks whose outputs cannot be classes.
+IF_NO_CLASSES = (
+    "A network that returns no classes, but masks or boxes for instance, needs "
+    'outputs="any", and assess a score=, see jaxrob.Score'
+)
 # The most arrays that an error lists.
 _MOST_LISTED = 10
 
@@ -36,12 +41,12 @@ def class_outputs(what: str, returned: Any, number: int) -> Any:
         return next(iter(fitting.values()))
     shown = [f"{at} of the shape {tuple(one.shape)}" for at, one in arrays.items()]
     listed = ": ".join(["", ", ".join(shown[:_MOST_LISTED])]) if shown else ""
+    example = f", for instance outputs{next(iter(fitting))}" if fitting else ""
     raise TypeError(
         f"{what} must return one array [B, K]; got {named(returned)}{listed}. "
         f"{len(fitting) or 'None'} of its arrays can be [B, K] of B = {number} images, "
-        "and none is called logits. Return the class outputs alone, for instance "
-        f"outputs{next(iter(fitting or arrays), '[0]')}; samples, [S, B, K], as one "
-        "array by jnp.stack(outputs)"
+        f"and none is called logits. Return the class outputs alone{example}; samples, "
+        f"[S, B, K], as one array by jnp.stack(outputs). {IF_NO_CLASSES}"
     )
 
 

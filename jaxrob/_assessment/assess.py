@@ -29,7 +29,7 @@ from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES
 from jaxrob.metrics._checks import checked_confidence_level
-from jaxrob.metrics._mean_score import MEAN
+from jaxrob.metrics._mean_score import mean_named
 from jaxrob.metrics._quality import in_words, measure_named
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._checks import check_strategy
@@ -235,7 +235,7 @@ def checked_measure(measure: Any, score: Score | None) -> str:
             f"measure does not go with score, whose mean is the measure; got "
             f"{measure!r}"
         )
-    return MEAN + score.name
+    return mean_named(score.name)
 
 
 def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str:

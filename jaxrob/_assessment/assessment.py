@@ -31,7 +31,7 @@ from jaxrob._curve import AnyCurve, Curve, ReducedCurve
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations._checks import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval
-from jaxrob.metrics._mean_score import MEAN, is_mean_score
+from jaxrob.metrics._mean_score import is_mean_score, mean_named
 from jaxrob.metrics._quality import any_measure
 from jaxrob.metrics._tolerance import scored_robustness
 from jaxrob.strategies import History, Task
@@ -127,7 +127,7 @@ class Assessment:
         )
         name = (self.provenance.get("score") or {}).get("name")
         refuse(
-            name is not None and wanted != MEAN + name,
+            name is not None and wanted != mean_named(name),
             f"provenance.score must be that of the answers; got {name!r}",
         )
         check_counts(self.curve.counts, self.sampling is not None)

@@ -400,15 +400,17 @@ def _check_levels(first: np.ndarray, second: np.ndarray) -> None:
         )
     if shared < min(each) / 2:
         warn(
-            f"only {shared} of {each[0]} and {each[1]} levels are shared. The p-values, "
-            "the mean and the differences at levels are of these alone, so they may "
-            f"miss a difference elsewhere. {how}."
+            f"only {shared} of {each[0]} and {each[1]} levels are shared. The "
+            "p-values, the mean and the differences at levels are of these alone, and "
+            f"say nothing of a difference elsewhere. {how}."
         )
 
 
 def _check_single(name: str, one: Assessment) -> None:
     """Rejects an assessment that cannot be compared with any other."""
-    check_type(name, one, Assessment, "a jaxrob.Assessment")
+    several = isinstance(one, list | tuple)
+    wanted = "a jaxrob.Assessment" + several * " (of several, compare one with one)"
+    check_type(name, one, Assessment, wanted)
     if one.sampling is not None:
         raise ValueError(
             f"{name} must be assessed on all images: a paired comparison is of the "

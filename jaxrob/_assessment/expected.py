@@ -3,14 +3,12 @@
 from typing import NamedTuple
 
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.cost import Cost
+from jaxrob._engine.cost import FEW_IMAGES, Cost
 from jaxrob.strategies import ASAP, Including, Random, Strategy, Uniform
 from jaxrob.strategies._few.search import FewImages
 
-_CHEAPER = (
-    "half_width=0.02 or budget= (as few images as the answer takes), fewer levels "
-    "(strategy=jaxrob.strategies.Uniform(8)), fewer images (dataset[:500])"
-)
+#: Of fewer levels, fewer are no advice. Of a corruption, those of its severities.
+FEW_LEVELS = 6
 _CHEAPER_OF_FEW = "a larger half_width=, or a budget="
 
 
@@ -54,6 +52,20 @@ def expected_cost(
     at_a_level = len(dataset) * alterations
     fewest, usual, most = (at_a_level * number for number in levels)
     if not few:
-        return Cost(fewest, most, _CHEAPER, usual)
+        return Cost(fewest, most, _cheaper(len(dataset), levels, alterations), usual)
     budget = search.stopping.budget
     return Cost(0, most if budget is None else min(most, budget), _CHEAPER_OF_FEW)
+
+
+def _cheaper(images: int, levels: Levels, alterations: int) -> str:
+    """Returns what would make an assessment on all images cheaper, in words."""
+    cheaper = []
+    if images > FEW_IMAGES:
+        cheaper.append("half_width=0.02 or budget= (as few images as the answer takes)")
+        cheaper.append(f"fewer images (dataset[:{FEW_IMAGES}])")
+    if levels.usual > FEW_LEVELS:
+        few = f"strategy=jaxrob.strategies.Uniform({FEW_LEVELS})"
+        cheaper.append(f"fewer levels ({few})")
+    if alterations > 1:
+        cheaper.append("fewer alterations")
+    return ", ".join(cheaper)

@@ -29,8 +29,9 @@ class Sampling(NamedTuple):
       error: the probability that `dataset_interval` misses, in all; 0 with `curtail`.
         None for a user's own strategy, of which no few-image answer was asked.
       status: "precise" if the half width is reached, "certain" if `required` is
-        certainly met or certainly missed, "budget" if the budget ended it, "resolution"
-        if all images at the strategy's levels leave more open.
+        certainly met or certainly missed, "compared" if `compare_sequentially` ended
+        it, with its answer, "budget" if the budget did, "resolution" if all images at
+        the strategy's levels leave more open.
       num_images: the number of images of the data set that count.
       evaluations: the number of altered images classified.
       seen: integers `[L]`, the number of images looked at, at each level.

@@ -11,6 +11,7 @@ import jax
 import jaxrob
 from jaxrob import reporting, strategies
 from jaxrob._arguments.warnings import warn
+from jaxrob._assessment.expected import FEW_LEVELS
 from jaxrob._command import (
     catalogue,
     compare,
@@ -24,6 +25,7 @@ from jaxrob._command import (
     results_folder,
     statuses,
     subject,
+    user_code,
 )
 from jaxrob._command.define import Values
 from jaxrob._command.few_images import FewImagesFlags
@@ -32,7 +34,7 @@ from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob._engine.checks import check_together
-from jaxrob._engine.cost import always_said
+from jaxrob._engine.cost import FEW_IMAGES, always_said
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.strategies import Strategy
@@ -77,6 +79,9 @@ def run(values: Values, words: Sequence[str]) -> str:
     output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
+    if user_code.is_code(values.classifier or ""):
+        # First, so that modules that alterations import too are noted as the network's.
+        user_code.load(values.classifier, "classifier")
     # Errors that do not depend on the picture size are raised before any picture is
     # read.
     with warnings.catch_warnings():
@@ -107,7 +112,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     with results_folder.held(output):
         kept = results_folder.earlier(output, found, replacing)
         runs = 1 if request.few else len(altered)
-        with always_said(runs, _cheaper(request), printing.say):
+        with always_said(runs, _cheaper(request, found, values), printing.say):
             results = _assessed(found, altered, request, values, kept)
         regressions = reporting.regressions(results.assessments, earlier)
         results = dataclasses.replace(results, regressions=tuple(regressions))
@@ -309,12 +314,19 @@ def _are_pictures(dataset: jaxrob.Dataset) -> bool:
     return dataset.images.ndim == 4 and dataset.images.shape[3] in (1, 3, 4)
 
 
-def _cheaper(request: _Request) -> str:
+def _cheaper(request: _Request, found: Subject, values: Values) -> str:
     """Returns which flags would make a run cheaper."""
     if request.few:
         return "a larger --half_width, a --budget, or fewer alterations"
-    few = "--half_width=0.02 or --budget (as few images as the answer takes)"
-    return f"{few}, --levels=6, --num_images=500, or fewer --alterations"
+    cheaper = []
+    if len(found.dataset) > FEW_IMAGES:
+        few = "--half_width=0.02 or --budget (as few images as the answer takes)"
+        cheaper += [few, f"--num_images={FEW_IMAGES}"]
+    if values.levels is None or values.levels > FEW_LEVELS:
+        cheaper.append(f"--levels={FEW_LEVELS}")
+    if len(request.alterations) > 1:
+        cheaper.append("fewer --alterations")
+    return ", ".join(cheaper)
 
 
 def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:

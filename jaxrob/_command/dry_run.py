@@ -12,12 +12,18 @@ from jaxrob._arguments.counted import counted
 from jaxrob._assessment.expected import expected_levels
 from jaxrob._command.few_images import FewImagesFlags
 from jaxrob._command.subject import Subject
-from jaxrob._engine.cost import duration
+from jaxrob._engine.cost import (
+    Cost,
+    duration,
+    passes_in_words,
+    seconds_in_words,
+)
 from jaxrob.strategies import Strategy
 
 # A trial of this duration is accurate enough.
 _ENOUGH_SECONDS = 0.5
-_FIRST_IMAGES = 16
+_FIRST_IMAGES = _FIRST_DRAWS = 16
+_GROWTH = 8
 
 
 def of_levels(
@@ -58,21 +64,28 @@ def of_levels(
 
 
 def of_draws(
-    subject: Subject, estimate: Callable[[jaxrob.Dataset], jaxrob.roma.RomaResult]
+    subject: Subject,
+    cost: Cost,
+    draw: Callable[[jaxrob.Dataset, int], object],
+    num_samples: int,
 ) -> None:
-    """Prints the same for RoMA, from its own work on the first few images."""
-    few = subject.dataset[:2]
-    estimate(few)  # Compiles.
-    start = time.perf_counter()
-    found = estimate(few)
-    seconds = time.perf_counter() - start
-    passes = int(found.evaluations.sum())
-    share = len(subject.dataset) / len(few)
+    """Prints the same for RoMA.
+
+    Args:
+      subject: the network and the pictures.
+      cost: of the run.
+      draw: makes so many plain draws around some pictures.
+      num_samples: the plain draws of the run for each.
+    """
     print(
-        f"{len(subject.dataset)} images: about {round(passes * share):,} forward "
-        f"passes, as the first {len(few)} take {passes:,}"
+        f"{len(subject.dataset)} images: {passes_in_words(cost)} forward passes",
+        flush=True,
     )
-    print(f"time: about {duration(seconds * share)}, compilation apart")
+    each = _trial_of_draws(subject.dataset, draw, num_samples)
+    print(f"trial: {1 / each:,.0f} passes a second")
+    print(f"time: {seconds_in_words(cost, each)}, compilation apart")
+    if cost.note is not None:
+        print(cost.note)
 
 
 def _said(few: FewImagesFlags) -> str:
@@ -86,6 +99,7 @@ def _trial(
     subject: Subject, alteration: jaxrob.Alteration, key: jax.Array
 ) -> tuple[float, float]:
     """Returns the seconds of a forward pass, and of a compilation."""
+    _say_trial()
     number = min(_FIRST_IMAGES, len(subject.dataset))
     while True:
         few = subject.dataset[:number]
@@ -95,7 +109,32 @@ def _trial(
         second = _seconds(subject, few, alteration, (0.3, 0.5), key)
         if second >= _ENOUGH_SECONDS or number == len(subject.dataset):
             return second / (2 * number), max(first - second, 0.0)
-        number = min(8 * number, len(subject.dataset))
+        number = min(_GROWTH * number, len(subject.dataset))
+
+
+def _trial_of_draws(
+    dataset: jaxrob.Dataset,
+    draw: Callable[[jaxrob.Dataset, int], object],
+    num_samples: int,
+) -> float:
+    """Returns the seconds of a forward pass: of more draws, then around more images."""
+    _say_trial()
+    images, draws = 1, min(_FIRST_DRAWS, num_samples)
+    while True:
+        draw(dataset[:images], draws)  # Compiles.
+        start = time.perf_counter()
+        draw(dataset[:images], draws)
+        seconds = time.perf_counter() - start
+        is_all = draws == num_samples and images == len(dataset)
+        if seconds >= _ENOUGH_SECONDS or is_all:
+            return seconds / (images * draws)
+        if draws == num_samples:
+            images = min(_GROWTH * images, len(dataset))
+        draws = min(_GROWTH * draws, num_samples)
+
+
+def _say_trial() -> None:
+    print("a short trial of the network, for its pace", flush=True)
 
 
 def _seconds(

@@ -8,14 +8,19 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
 import jaxrob
-from jaxrob._adapters.on_host import OnHost
+from jaxrob._adapters.on_host import OnHost, on_host
 from jaxrob._adapters.preprocessing import checked_preprocessing
 from jaxrob._command import user_code
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob._devices.host_function import HostFunction
 
+# Of the answers by which networks are told apart: so many outputs, to so many digits.
+_OUTPUTS, _DIGITS = 8, 3
 _PREPROCESSING = ("scale", "mean", "std", "channels_first")
 _OTHERS = {
     ".h5": "save it as .keras: model.save('network.keras')",
@@ -51,6 +56,44 @@ def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Classifier
     raise Refused(f"--classifier={text}: {hint}")
 
 
+def identified(
+    classifier: jaxrob.Classifier, text: str, image_shape: tuple[int, ...]
+) -> jaxrob.Classifier:
+    """Returns a classifier of `load` with the version of a function in a user's file.
+
+    Journals and results tell networks apart by it. It is a digest of the file, of the
+    files that it read as it was loaded, and of answers, which also depend on what it
+    reads later or by other languages.
+
+    Args:
+      classifier: the classifier. Others than such functions are returned unchanged.
+      text: the text that it was loaded from.
+      image_shape: the shape of one image.
+    """
+    network = on_host(classifier.apply_fn)
+    if network is None or not network.function.name or network.function.version:
+        return classifier
+    parts = [*user_code.digests(text), _answers(network, image_shape)]
+    version = f"sha256:{hashlib.sha256(repr(parts).encode()).hexdigest()}"
+    function = dataclasses.replace(network.function, version=version)
+    return dataclasses.replace(
+        classifier, apply_fn=dataclasses.replace(network, function=function)
+    )
+
+
+def _answers(network: OnHost, image_shape: tuple[int, ...]) -> str:
+    """Returns outputs on fixed noise in words; "" if they are not always the same."""
+    noise = np.random.default_rng(0).random((2, *image_shape), np.float32)
+    images = np.asarray(network.preprocessing(jnp.asarray(noise)))
+    outputs, again = (network.function(images)[:, :_OUTPUTS] for _ in range(2))
+    if not np.array_equal(outputs, again, equal_nan=True):
+        return ""
+    # Other machines round differently, by far less.
+    largest = np.abs(outputs[np.isfinite(outputs)]).max(initial=0) or 1
+    rounded = np.round(outputs / largest, _DIGITS) + 0.0
+    return f"{largest:.{_DIGITS - 1}e} {rounded.tolist()}"
+
+
 def _preprocessing(values: Values) -> dict[str, Any]:
     """Returns the preprocessing arguments of the flags that were given."""
     found: dict[str, Any] = {}
@@ -79,7 +122,8 @@ def _from_code(
     """Makes the classifier of a user's file: a classifier, a module, or a function."""
     found = user_code.load(text, "classifier")
     if inspect.isroutine(found) and not _parameters(found):
-        found = found()
+        with user_code.reading(text):
+            found = found()
     given = _preprocessing(values)
     if isinstance(found, jaxrob.Classifier):
         refused = [
@@ -115,16 +159,17 @@ def _on_host(
     given: dict[str, Any],
     class_names: Sequence[str] | None,
 ) -> jaxrob.Classifier:
-    """Acts as `Classifier.from_host`, but infers the classes from the function."""
+    """Acts as `Classifier.from_host`, but infers the classes from the function.
+
+    Its version is missing, see `identified`.
+    """
     path = user_code.path_of(text)
     name = values.name or f"{path.name}:{text.rpartition(':')[2]}"
-    # The identity in journals; imported code is not part of it.
-    version = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
     scale, mean, std = (given.get(one) for one in ("scale", "mean", "std"))
     first = given.get("channels_first", False)
     return jaxrob.Classifier(
         OnHost(
-            HostFunction(function, None, name, version),
+            HostFunction(function, None, name),
             checked_preprocessing(scale, mean, std, first, None),
         ),
         (),

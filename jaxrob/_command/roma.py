@@ -1,16 +1,17 @@
 """`jaxrob roma`: estimates the probability of a misclassification near each picture."""
 
 import dataclasses
-import functools
 import math
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 
 import jaxrob
 from jaxrob import reporting
 from jaxrob._arguments.counted import counted
+from jaxrob._classifier import gradient_obstacle
 from jaxrob._command import (
     dry_run,
     first_look,
@@ -26,10 +27,12 @@ from jaxrob._command.define import Values
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
-from jaxrob._engine.cost import always_said
+from jaxrob._engine.cost import Cost, always_said
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._level import percent_of
 from jaxrob.roma import RomaResult
+from jaxrob.roma._assess import checked_budget
+from jaxrob.roma._cost import FEW_INPUTS, expected_cost
 
 QUANTITIES = ("plr", "plr.low")
 _ARGUMENTS = (
@@ -56,14 +59,17 @@ def run(values: Values, words: Sequence[str]) -> str:
     first_look.check(found, values.seed)
     subject.announce(found)
     if values.dry_run:
-        dry_run.of_draws(found, functools.partial(_estimated, found, values, None))
-        if values.half_width is not None:
-            print("at most: with --half_width it may end before all images")
+        plain = {"estimator": "count", "half_width": None, "budget": None}
+
+        def draw(few: jaxrob.Dataset, number: int) -> RomaResult:
+            return _estimated(found, values, None, few, num_samples=number, **plain)
+
+        dry_run.of_draws(found, _cost(found, values), draw, values.num_samples)
         return ""
     journal = subject.journal(values, "roma", found)
     with results_folder.held(output):
         earlier = results_folder.earlier(output, found, replacing)
-        with always_said(1, _cheaper(values), printing.say):
+        with always_said(1, _cheaper(values, len(found.dataset)), printing.say):
             result = _estimated(found, values, journal, found.dataset)
         statuses.answers_are_there()
         _write(output, earlier, result, requirements)
@@ -75,16 +81,19 @@ def run(values: Values, words: Sequence[str]) -> str:
 
 
 def _estimated(
-    found: Subject, values: Values, journal: str | None, dataset: jaxrob.Dataset
+    found: Subject,
+    values: Values,
+    journal: str | None,
+    dataset: jaxrob.Dataset,
+    **others: Any,
 ) -> RomaResult:
+    """Returns the result on a data set, with other arguments than the flags'."""
     arguments = {name: getattr(values, name) for name in _ARGUMENTS}
-    # Flags have no infinite values.
-    budget = math.inf if values.budget == 0 else values.budget
+    arguments |= {"budget": _budget(values)} | others
     return jaxrob.roma.assess(
         found.classifier,
         dataset,
         **arguments,
-        budget=budget,
         key=jax.random.key(values.seed),
         mesh=hosts.mesh(),
         journal=journal,
@@ -92,12 +101,33 @@ def _estimated(
     )
 
 
-def _cheaper(values: Values) -> str:
-    """Returns which flags would make a run cheaper."""
+def _budget(values: Values) -> float | None:
+    # Flags have no infinite values.
+    return math.inf if values.budget == 0 else values.budget
+
+
+def _cost(found: Subject, values: Values) -> Cost:
+    """Returns the passes that the run will take."""
+    shape = found.dataset.images.shape[1:]
+    return expected_cost(
+        values.estimator,
+        len(found.dataset),
+        values.num_samples,
+        checked_budget(_budget(values), values.estimator, values.num_samples),
+        values.half_width,
+        gradient_obstacle(found.classifier, shape) is None,
+    )
+
+
+def _cheaper(values: Values, number: int) -> str:
+    """Returns which flags would make a run on so many images cheaper."""
     said = ["--estimator=count", "a smaller --budget"] * (values.estimator == "auto")
-    if values.half_width is None:
-        said.append("--half_width=0.02 (as few images as the answer takes)")
-    return ", ".join([*said, "a smaller --num_samples", "--num_images=100"])
+    said.append("a smaller --num_samples")
+    if number > FEW_INPUTS:
+        said.append(f"--num_images={FEW_INPUTS}")
+        if values.half_width is None:
+            said.append("--half_width=0.02 (as few images as the answer takes)")
+    return ", ".join(said)
 
 
 def _write(

@@ -64,7 +64,8 @@ def load(values: Values) -> Subject:
     dataset = images.load(values, names)
     found = Subject(classifier, dataset)
     _check(found)
-    return found
+    shape = dataset.images.shape[1:]
+    return Subject(network.identified(classifier, values.classifier, shape), dataset)
 
 
 def journal(values: Values, kind: str, subject: Subject) -> str | None:

@@ -1,13 +1,16 @@
 """Objects in the user's own Python files. The files are run."""
 
+import contextlib
 import importlib.util
 import os
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from jaxrob._command.files_read import noted
 from jaxrob._command.refused import Refused, did_you_mean
 
 _FORM = re.compile(r"(?P<path>.+?\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
@@ -16,6 +19,8 @@ _FORM = re.compile(r"(?P<path>.+?\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
 # whose run has begun.
 _modules: dict[str, ModuleType] = {}
 _folders: set[str] = set()
+# By real path, the digests of the files that each read.
+_read: dict[str, dict[str, str]] = {}
 
 
 def is_code(text: str) -> bool:
@@ -44,7 +49,8 @@ def load(text: str, flag: str) -> Any:
         raise Refused(f"--{flag}={text}: there is no such file")
     if path not in _modules:
         try:
-            _modules[path] = _run(path)
+            with reading(text):
+                _modules[path] = _run(path)
         except SyntaxError as error:
             # A syntax error in an imported file is raised as it is.
             if error.filename != path:
@@ -58,6 +64,22 @@ def load(text: str, flag: str) -> Any:
         hint = did_you_mean(name, there)
         raise Refused(f"--{flag}={text}: there is no {name} in it.{hint}")
     return getattr(module, name)
+
+
+@contextlib.contextmanager
+def reading(text: str) -> Iterator[None]:
+    """Notes the files that the code of a file reads inside, for `digests`."""
+    path = os.path.realpath(path_of(text))
+    with noted(_read.setdefault(path, {}), os.path.dirname(path)):
+        yield
+
+
+def digests(text: str) -> list[str]:
+    """Returns the digests of a file that was run and of those that it read, in order.
+
+    Modules that it imported are among these.
+    """
+    return [*_read[os.path.realpath(path_of(text))].values()]
 
 
 def is_from(file: str) -> bool:

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import monitoring
 
-from jaxrob._arguments.class_outputs import class_outputs
+from jaxrob._arguments.class_outputs import IF_NO_CLASSES, class_outputs
+from jaxrob._arguments.naming import named
 from jaxrob._arguments.readable import error_text
 from jaxrob._arguments.tracebacks import begin_with_users
 from jaxrob._devices.rows import filled, joined
@@ -104,7 +105,7 @@ class HostFunction:
                 if not isinstance(returned, list):
                     what = "the host function"
                     returned = class_outputs(what, returned, len(batch))
-                outputs = np.asarray(returned)
+                outputs = _as_rows(returned)
                 self._check(outputs, len(batch))
             parts.append(np.asarray(outputs[:number], np.float32))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -128,6 +129,8 @@ class HostFunction:
             raise ValueError(
                 "the host function must return the shape "
                 f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
+                + f". {IF_NO_CLASSES}"
+                * (outputs.ndim != 2)
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
             raise TypeError(
@@ -218,6 +221,16 @@ class HostCall:
         (change_,) = change
         rows = np.asarray(change_).reshape(-1, change_.shape[-1])
         return self.function.pulled_back(flat, rows).reshape(images.shape)
+
+
+def _as_rows(returned: Any) -> np.ndarray:
+    try:
+        return np.asarray(returned)
+    except ValueError as error:  # Of a list whose entries differ in shape.
+        raise ValueError(
+            f"the host function must return one array [B, K]; got {named(returned)}, "
+            f"whose entries differ in shape. {IF_NO_CLASSES}"
+        ) from error
 
 
 def _first_rows(returned: Any, number: int, length: int) -> Any:

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._arguments.class_labels import TO_RENUMBER
+from jaxrob._arguments.images import looks_channels_first
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
@@ -89,8 +91,8 @@ def check_class_names(
     raise ValueError(
         f"class_names of the classifier and of {dataset.name} must be the same, in one "
         f"order; class {index} is {own[index]!r} and {names[index]!r}. {how}: number "
-        "the labels as the network does, for instance by "
-        "jaxrob.data.image_folder(path, class_names=classifier.class_names)"
+        "the labels as the network does, pictures in folders by jaxrob.data."
+        f"image_folder(path, class_names=classifier.class_names). {TO_RENUMBER}"
     )
 
 
@@ -153,9 +155,7 @@ def check_images(
     """Warns of doubtful pixel values, or channels that come first."""
     if doubt := value_doubt(dataset):
         warn(doubt)
-    if len(image_shape) != 3 or image_shape[0] not in (1, 3, 4):
-        return
-    if min(image_shape[1:]) > 4:
+    if looks_channels_first(image_shape):
         warn(
             f"images of the shape {image_shape} look like [C, H, W]. They are taken as "
             f"[H, W, C], so that all alterations act on wrong axes. If channels come "

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jax import monitoring
 from tqdm.auto import tqdm
@@ -15,6 +15,8 @@ from tqdm.auto import tqdm
 from jaxrob._devices.host_function import CALLED
 from jaxrob._devices.hosts import is_first
 
+#: Of fewer images, fewer or as few as the answer takes are no advice.
+FEW_IMAGES = 500
 # Shorter runs need no word.
 _LEAST_SECONDS = 10.0
 # Measured so long, a pace is known.
@@ -22,6 +24,9 @@ _ENOUGH_SECONDS = 0.5
 # Steps or calls of more images than this many times the largest so far are another
 # pace: small ones mostly wait.
 _LARGER = 2
+# An upper end of seconds is longer by this: later passes may be slower than the first,
+# and more may be compiled.
+_MARGIN = 1.25
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
@@ -31,14 +36,16 @@ class Cost(NamedTuple):
     Attributes:
       fewest: at least so many; 0 if nothing is known.
       most: at most so many, about.
-      cheaper: what would make the run cheaper, in words.
+      cheaper: what would make the run cheaper, in words; "" for nothing.
       usual: so many, usually; None if that is not known.
+      note: what else to know before the run, in words; or None.
     """
 
     fewest: int
     most: int
     cheaper: str
     usual: int | None = None
+    note: str | None = None
 
     @property
     def expected(self) -> float:
@@ -57,7 +64,8 @@ class Cost(NamedTuple):
 
     def _changed(self, change: Callable[[int], int]) -> "Cost":
         usual = None if self.usual is None else change(self.usual)
-        return Cost(change(self.fewest), change(self.most), self.cheaper, usual)
+        fewest, most = change(self.fewest), change(self.most)
+        return self._replace(fewest=fewest, most=most, usual=usual)
 
 
 class Bar(tqdm):
@@ -65,9 +73,18 @@ class Bar(tqdm):
 
     # tqdm is closed when it is deleted, even if it was never begun.
     _pace: "_Pace | None" = None
+    _asked = 0
 
-    def expect(self, cost: Cost | None) -> None:
-        """Tells the cost of what follows; None if it is unknown."""
+    def expect(self, cost: Cost | None, by_call: bool = False) -> None:
+        """Tells the cost of what follows.
+
+        Args:
+          cost: the cost; None if it is unknown.
+          by_call: whether the bar goes on with each call of a network on the host, not
+            by `update`.
+        """
+        if cost is not None and cost.usual is not None:
+            self.total = max(self.total or 0, cost.usual)
         always = _ALWAYS.get()
         if cost is None or not is_first() or (self.disable and always is None):
             return
@@ -76,14 +93,22 @@ class Bar(tqdm):
                 return
             cost = cost.times(always.runs)._replace(cheaper=always.cheaper)
         self._forget()
-        self._pace = _Pace(cost, always)
+        self._pace = _Pace(cost, always, super().update if by_call else None)
         monitoring.register_event_duration_secs_listener(self._pace.heard)
 
     def update(self, n: float | None = 1) -> bool | None:
         """Counts computed answers, or what costs as much."""
         if self._pace is not None:
             self._pace.computed(int(n or 0))
+            if self._pace.on_host and self._pace.advance is not None:
+                return None
         return super().update(n)
+
+    def ask(self, number: int) -> None:
+        """Takes notice of answers that are asked for: the total is at least these."""
+        self._asked += number
+        self.total = max(self.total or 0, self._asked)
+        self.refresh()
 
     def measured(self, number: int, seconds: float) -> None:
         """Takes notice of a trial: answers that do not count, and their time."""
@@ -95,6 +120,12 @@ class Bar(tqdm):
         if self._pace is not None:
             self._pace.known(number)
         super().update(number)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """Closes the bar, which is full if there was no error."""
+        if error is None and self.total:
+            self.total = self.n
+        self.close()
 
     def close(self) -> None:
         """Closes the bar; nothing is said any more."""
@@ -134,6 +165,18 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+def passes_in_words(cost: Cost) -> str:
+    """Returns the number of passes in words."""
+    return _range(cost, lambda number: f"{number:,}")
+
+
+def seconds_in_words(cost: Cost, each: float) -> str:
+    """Returns the time of passes that take some seconds each, in words."""
+    if cost.fewest < cost.most:
+        cost = cost._replace(most=round(_MARGIN * cost.most))
+    return _range(cost, lambda number: duration(number * each))
+
+
 @dataclasses.dataclass
 class _Always:
     runs: int
@@ -157,6 +200,7 @@ class _Pace:
 
     cost: Cost
     always: _Always | None
+    advance: Callable[[int], Any] | None = None
     is_said: bool = False
     on_host: bool = False
     has_compiled: bool = False
@@ -180,8 +224,10 @@ class _Pace:
         if event == _COMPILED:
             self.has_compiled = True
         elif event == CALLED:
-            self.on_host = True
-            self.add(int(kwargs["passes"]), duration_secs)
+            self.on_host, passes = True, int(kwargs["passes"])
+            self.add(passes, duration_secs)
+            if self.advance is not None:
+                self.advance(passes)
 
     def add(self, number: int, own: float | None = None) -> None:
         """Adds answers to the pace, and says the cost once it is known.
@@ -213,14 +259,16 @@ class _Pace:
         say = _print
         if self.always is not None:
             self.always.is_said, say = True, self.always.say
-        passes = _range(self.cost, lambda number: f"{number:,}")
-        times = _range(self.cost, lambda number: duration(number * each))
         with tqdm.external_write_mode(file=sys.stderr):
             say(
-                f"this takes {times}: {passes} passes of the network, one for each "
+                f"this takes {seconds_in_words(self.cost, each)}: "
+                f"{passes_in_words(self.cost)} passes of the network, one for each "
                 f"altered image, at {_short(each)} each"
             )
-            say(f"cheaper: {self.cost.cheaper}")
+            if self.cost.cheaper:
+                say(f"cheaper: {self.cost.cheaper}")
+            if self.cost.note is not None:
+                say(self.cost.note)
 
 
 def _range(cost: Cost, said: Callable[[int], str]) -> str:

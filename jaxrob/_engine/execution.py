@@ -117,7 +117,7 @@ def check_same_request(execution: Execution, *asked: Any) -> None:
 
 
 def progress_bar(name: str, progress: bool, unit: str = "image", total: int = 0) -> Bar:
-    """Returns a progress bar. Every queue adds its images to the total."""
+    """Returns a progress bar. The total grows if queues ask for more."""
     shown = progress and is_first()
     return Bar(desc=name, unit=unit, unit_scale=True, disable=not shown, total=total)
 

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from jaxrob._adapters.on_host import on_host
 from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.wrapping import classifier_wanted, dataset_wanted
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
@@ -65,8 +66,9 @@ def provenance(
         for a function on the host without a name and version (see
         `Classifier.from_host`), because JAX cannot trace it.
       * "network": its "name" and "class_names", None where they are not given; for a
-        network on the host also its "version": a digest of its file or weights, or the
-        version given.
+        network on the host also its "version": a digest of its file or weights, the
+        version given, or, of a function in a Python file that the command was given, a
+        digest of that file, the files that it read as it was loaded, and some answers.
       * "dataset": the "name", and the "fingerprint", a digest of images and labels that
         does not depend on the batches they come in (of pictures that are read when
         needed: of their names, their files' bytes, and how they are prepared); "labels"
@@ -78,8 +80,8 @@ def provenance(
         "window" and the "rescale" that the files say, if they agree (of pictures that
         are read when needed: those of the first).
     """
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
-    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+    check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
+    check_type("dataset", dataset, Dataset | BatchedDataset, dataset_wanted(dataset))
     if key is not None:
         check_key(key)
     devices = checked_mesh(mesh, classifier.variables).devices

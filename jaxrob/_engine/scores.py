@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._adapters.on_host import OnHost, on_host
+from jaxrob._adapters.samples import as_array
 from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier, current_trace
 from jaxrob._dataset import are_classes
@@ -30,6 +31,10 @@ from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 _ROUNDING = 1e-6
 # Images in a trace.
 _ROWS = 2
+# Boxes that end here lie in one pixel, or are fractions of the picture, up to rounding.
+_ONE_PIXEL = 1.001
+# The most parts of outputs or labels that a note lists.
+_MOST_LISTED = 10
 # Includes JAX's types, such as bfloat16, which NumPy counts as void.
 _REAL = (np.floating, np.integer, np.bool_)
 
@@ -134,8 +139,9 @@ def check_labels_move(
     Raises:
       TypeError: if boxes are not numbers.
       ValueError: if an alteration moves pixels, and the score does not say what the
-        labels are; if it moves pixels nobody knows where; or if masks have another size
-        than the images, or boxes another form than x1, y1, x2, y2.
+        labels are; if it moves pixels nobody knows where; if masks have another size
+        than the images; or if boxes have another form than x1, y1, x2, y2, are
+        fractions of the picture, or are masks.
     """
     kind = score.labels or ("fixed" if are_classes(labels) else None)
     if kind == "masks":
@@ -143,7 +149,8 @@ def check_labels_move(
         if sizes != {image_shape[:2]}:
             raise ValueError(
                 f"labels must be masks of the images' size {image_shape[:2]}, by the "
-                f'score\'s labels="masks"; got {sorted(sizes)[:3]}'
+                f'score\'s labels="masks", [H, W] or [H, W, C]; got the shape '
+                f"{np.shape(labels[0])} of the first"
             )
     if kind == "boxes":
         _check_boxes(labels, alterations[0], image_shape)
@@ -194,9 +201,10 @@ def score_block(
         outputs = jax.tree.map(lambda part: np.array(part)[rows], outputs)
     # The score may write into what it gets, and the data set keeps its labels.
     labels = jax.tree.map(_own, _moved(rule, given))
-    with _noted(rule.score, number):
+    with _noted(rule.score, number, outputs, labels):
         values = rule.score.function(outputs, labels)
-    # A list of numbers will do too.
+    # A tensor or a list of numbers will do too.
+    values = values if isinstance(values, tuple) else as_array(values)
     values = np.asarray(values) if isinstance(values, list) else values
     _check_returned(rule.score, values, number)
     values = np.asarray(values)
@@ -255,16 +263,48 @@ def _own(part: Any) -> Any:
 def _check_boxes(
     labels: Any, alteration: Alteration, image_shape: tuple[int, ...]
 ) -> None:
-    """Rejects labels that are no boxes; the message names the image."""
+    """Rejects labels that are no boxes in pixels; the message names the image."""
+    size = image_shape[:2]
+    if all(getattr(label, "shape", ())[:2] == size for label in labels):
+        raise ValueError(
+            f"labels look like masks: all have the images' size {size}, and the score "
+            'says labels="boxes", which are [M, 4 + k]: say labels="masks"'
+        )
+    ends, level = [], float(alteration.identity)
     for index, label in enumerate(labels):
         try:
-            _moved_boxes(alteration, label, float(alteration.identity), image_shape)
-        except (TypeError, ValueError, KeyError) as error:
+            found = _moved_boxes(alteration, label, level, image_shape)
+        except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(
                 f'labels[{index}], by the score\'s labels="boxes", must be an array '
-                f'[M, 4 + k] of boxes, or a dict with such "boxes": {error}'
+                "[M, 4 + k] of boxes x1, y1, x2, y2 in pixels, or a dict with such "
+                f'"boxes": {error}'
             ) from error
+        ends.append(_boxes(found)[:, 2:4])
+    found = np.concatenate(ends)
+    if len(found) and found.max() <= _ONE_PIXEL < max(size):
+        raise ValueError(
+            "labels must be boxes x1, y1, x2, y2 in pixels, by the score's "
+            f'labels="boxes"; all of the first {len(labels)} images lie in the pixel '
+            f"[0, 1] x [0, 1] of images of the size {size}, as fractions of the "
+            "picture do: multiply x by the width and y by the height. (If they are "
+            'masks, say labels="masks".)'
+        )
+
+
+def _boxes(label: Any) -> Any:
+    """Returns the boxes of a label, which may be a dict with more.
+
+    Raises:
+      ValueError: if a dict has none.
+    """
+    if not isinstance(label, Mapping):
+        return label
+    if "boxes" not in label:
+        keys = ", ".join(map(repr, label))
+        raise ValueError(f'a dict must have "boxes"; got one with the keys {keys}')
+    return label["boxes"]
 
 
 def _moved(rule: ScoreRule, given: Unscored) -> Any:
@@ -289,7 +329,7 @@ def _moved_boxes(
 ) -> Any:
     """Moves an image's boxes, with the entries beside them."""
     is_dict = isinstance(label, Mapping)
-    given = np.asarray(label["boxes"] if is_dict else label)
+    given = np.asarray(_boxes(label))
     # An image without objects may have an empty list.
     given = given if given.size else np.zeros((0, 4))
     size = image_shape[0], image_shape[1]
@@ -317,10 +357,24 @@ def _moved_masks(masks: Any, level: Any, *, alteration: Alteration) -> jax.Array
 
 
 @contextlib.contextmanager
-def _noted(score: Score, number: int):
+def _noted(score: Score, number: int, outputs: Any, labels: Any):
     try:
         yield
     except Exception as error:  # The user's code may raise anything.
         with contextlib.suppress(Exception):
-            error.add_note(f"raised by the score {score.name!r} on {number} images")
+            error.add_note(
+                f"raised by the score {score.name!r} on {number} images, whose arrays "
+                f"are NumPy's. Outputs: {_listed(outputs)}. Labels: {_listed(labels)}"
+            )
         raise
+
+
+def _listed(given: Any) -> str:
+    """Describes outputs or labels: the arrays in them, and how to reach each."""
+    if isinstance(given, list):
+        return f"a list of {len(given)}, the first is {_listed(given[0])}"
+    parts = [
+        f"{jax.tree_util.keystr(path)} {named(one)}".strip()
+        for path, one in jax.tree_util.tree_flatten_with_path(given)[0]
+    ]
+    return "; ".join(parts[:_MOST_LISTED])

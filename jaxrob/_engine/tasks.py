@@ -92,8 +92,7 @@ def run_tasks(
       OSError: if the journal cannot be written.
     """
     classifier = execution.classifier
-    execution.bar.total += number
-    execution.bar.refresh()
+    execution.bar.ask(number)
     ahead = _AHEAD_CPU if platform(execution.mesh) == "cpu" else _AHEAD
     # The steps run on this mesh, even if the caller has set another one.
     with (

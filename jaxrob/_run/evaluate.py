@@ -13,7 +13,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._engine.cost import Cost
+from jaxrob._engine.cost import FEW_IMAGES, Cost
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._run.prepare import checked_arguments, prepare_run
 from jaxrob._score import Score
@@ -120,4 +120,7 @@ def _cost(dataset: Dataset | BatchedDataset, num_levels: int) -> Cost | None:
     if not isinstance(dataset, Dataset):
         return None
     passes = len(dataset) * num_levels
-    return Cost(passes, passes, "fewer levels, or fewer images (dataset[:500])")
+    cheaper = "fewer levels"
+    if len(dataset) > FEW_IMAGES:
+        cheaper += f", or fewer images (dataset[:{FEW_IMAGES}])"
+    return Cost(passes, passes, cheaper)

@@ -19,6 +19,7 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._arguments.warnings import collected
+from jaxrob._arguments.wrapping import classifier_wanted, dataset_wanted
 from jaxrob._classifier import Classifier, check_has_classes
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.memory_maps import make_room
@@ -121,12 +122,11 @@ def checked_arguments(
         empty, the mesh spans only some of the processes, or several with a score, or
         the network has no classes and there is no score.
     """
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     score = checked_score(score)
     if score is None:
         check_has_classes(classifier)
-    is_array = isinstance(dataset, np.ndarray | jax.Array)
-    wanted = "a jaxrob.Dataset" + is_array * ": say jaxrob.Dataset(images, labels)"
+    wanted = dataset_wanted(dataset)
     check_type("dataset", dataset, Dataset | BatchedDataset, wanted)
     for one in alterations:
         check_type("alteration", one, Alteration, "a jaxrob.Alteration")

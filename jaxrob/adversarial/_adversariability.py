@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_array, checked_sequence
+from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import given_images, images_and_labels
 from jaxrob._pixels import as_floats
@@ -101,7 +102,7 @@ def adversariability(
         wanted = "functions of (classifier, images, labels)"
         attacks = checked_sequence("attack", attack, Callable, wanted)
     check_type("similarity", similarity, Callable, "a function of two arrays of images")
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     images, labels = images_and_labels(images, labels)
     given = given_images(images, labels)
     found = [one(classifier, images, labels) for one in attacks]

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import (
     Classifier,
     TraceInfo,
@@ -94,7 +95,7 @@ def make_problem(
       ValueError: if a value is outside its range, the classifier is not differentiable
         or does not take the images, or its outputs are NaN.
     """
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     over = checked_mesh(mesh, classifier.variables)
     if batch_size is not None:
         checked_integer("batch_size", batch_size, at_least=1)

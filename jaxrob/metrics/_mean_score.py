@@ -42,7 +42,7 @@ class MeanScore:
     """The mean score of the images looked at, a `Measure` without classes.
 
     Attributes:
-      name: its name as a measure: "mean " and the score's name.
+      name: its name as a measure, see `mean_named`.
     """
 
     name: str
@@ -80,6 +80,13 @@ def checked_scores(scores: Any) -> ImageScores:
     if (scores.inputs == 0).any():
         raise ValueError("scores must hold at least one image at each level")
     return scores
+
+
+def mean_named(score: str) -> str:
+    """Returns the measure's name of a score: "mean " before it, but not twice."""
+    # "mean " alone is no name of a measure.
+    rest = score.removeprefix(MEAN)
+    return score if rest != score and not rest[:1].isspace() else MEAN + score
 
 
 @functools.cache

@@ -65,7 +65,7 @@ def heaviside_robustness(
     levels, values = checked_curve(levels, values, threshold, min_length)
     accepted = values >= threshold
     if rule == "count":
-        return np.count_nonzero(accepted) / len(accepted)
+        return int(np.count_nonzero(accepted)) / len(accepted)
     if rule == "quadrature":
         if bounds is None:
             raise ValueError('rule="quadrature" needs bounds, the range; got None')
@@ -77,7 +77,7 @@ def heaviside_robustness(
         integral = replay(levels, accepted, lower, upper, limit).integral
         # Rounding, or quad's extrapolation, may leave [0, 1].
         return float(np.clip(integral / (upper - lower), 0, 1))
-    span = levels[-1] - levels[0]
+    span = float(levels[-1] - levels[0])
     if rule == "right":
         ends = levels[1:][accepted[1:]], -levels[:-1][accepted[1:]]
         # An exact sum: neighbouring intervals join without rounding.

@@ -6,6 +6,7 @@ from jaxrob._assessment.sampling import Sampling
 _ENDED = {
     "precise": "the half width asked for was reached",
     "certain": "it was certain whether what is required is reached",
+    "compared": "the comparison that it is part of was decided",
     "budget": "the budget was spent",
     "resolution": "the levels lie as close as the choice of levels allows",
 }

@@ -20,6 +20,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.naming import named
 from jaxrob._arguments.warnings import collected, warn
+from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import (
     Dataset,
@@ -44,10 +45,12 @@ from jaxrob.roma._cost import expected_cost
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._few_inputs import answers_of_few
+from jaxrob.roma._importance import importance_obstacle
 from jaxrob.roma._journal import answers_in
 from jaxrob.roma._perturbation import NORMS, Perturbation, fingerprinted_perturbation
 from jaxrob.roma._result import RomaResult
 from jaxrob.roma._samplers import from_alteration, from_sampler
+from jaxrob.roma._splitting import splitting_obstacle
 from jaxrob.roma._work import Inputs, Settings, Work, placed
 
 if TYPE_CHECKING:
@@ -197,14 +200,14 @@ def assess(
         perturbation, the journal is of something else, or the classifier returns NaN.
       OSError: if the journal cannot be read or written.
     """
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     epsilon = checked_number("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON)
     delta = checked_number("delta", delta, above=0, below=1)
     num_samples = checked_integer("num_samples", num_samples, at_least=_FEWEST_SAMPLES)
     check_choice("norm", norm, NORMS)
     clip, progress = checked_flag("clip", clip), checked_flag("progress", progress)
     chosen = estimator_named(estimator)
-    budget = _checked_budget(budget, estimator, num_samples)
+    budget = checked_budget(budget, estimator, num_samples)
     if half_width is not None:
         half_width = checked_number("half_width", half_width, above=0, below=0.5)
         _check_bounded(estimator)
@@ -241,14 +244,15 @@ def assess(
             raise ValueError(f'estimator="{estimator}" {obstacle}')
         inputs = _inputs(run)
         name = "RoMA" if estimator == "roma" else f"RoMA, {estimator}"
-        number = num_samples * len(dataset)
+        asked_for = num_samples, budget, half_width
+        asked_for = *asked_for, estimator != "auto" or _has_gradients(work, image_shape)
+        cost = expected_cost(estimator, len(dataset), *asked_for)
         about = run.classifier, run.source, over
         with (
-            progress_bar(name, progress, "draw", number) as bar,
+            progress_bar(name, progress, "draw", cost.most) as bar,
             opened(journal, "roma", *about, arguments) as kept,
         ):
-            asked_for = num_samples, budget, half_width
-            bar.expect(expected_cost(estimator, len(dataset), *asked_for))
+            bar.expect(cost, by_call=True)
             settings = Settings(delta, num_samples, bar, budget, confidence_level)
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)
@@ -275,7 +279,7 @@ def assess(
     )
 
 
-def _checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
+def checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
     """The forward passes for each input; infinite for no limit."""
     if budget is None:
         return max(_BUDGET, num_samples) if estimator == "auto" else math.inf
@@ -288,6 +292,12 @@ def _checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
             f'budget={budget} beside estimator="{estimator}"'
         )
     return budget
+
+
+def _has_gradients(work: Work, image_shape: tuple[int, ...]) -> bool:
+    """Whether "auto" needs no particles where plain draws do not suffice."""
+    alone = importance_obstacle(work, image_shape) is not None
+    return not (alone and splitting_obstacle(work, image_shape) is None)
 
 
 def _finite_or_none(budget: float) -> int | None:

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._arguments.naming import named
+from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import Dataset, given_images, images_and_labels
 from jaxrob._keys import checked_key
@@ -127,7 +128,7 @@ def global_robustness(
         num_inputs is out of range, or a category has no name.
       OSError: if the journal cannot be read or written.
     """
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     if isinstance(images, Dataset) and class_names is None and by != "all":
         class_names = images.class_names
     check_summary(by, class_names, confidence_level, jointly)

@@ -205,7 +205,8 @@ class RomaResult:
     @property
     def plr(self) -> np.ndarray:
         """`[N]` probabilistic local robustness (Definition 3); NaN where unanswered."""
-        return -np.expm1(self.log_adversarial_probability)
+        # Not -0, where every draw fails.
+        return 0.0 - np.expm1(self.log_adversarial_probability)
 
     @property
     def answered(self) -> np.ndarray:
@@ -249,7 +250,7 @@ class RomaResult:
     @property
     def confidence_interval(self) -> np.ndarray:
         """`[N, 2]` the interval of plr; NaN where the estimator knows none."""
-        return -np.expm1(np.stack([self.log_high, self.log_low], axis=1))
+        return 0.0 - np.expm1(np.stack([self.log_high, self.log_low], axis=1))
 
     @property
     def caveats(self) -> Annotated[tuple[str, ...], Stated(within=None)]:

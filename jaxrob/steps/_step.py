@@ -14,6 +14,7 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_integers,
 )
+from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier
 from jaxrob._devices.call import Call
 from jaxrob._devices.mesh import ImageMesh, mesh_for
@@ -70,7 +71,7 @@ def checked_classifier(
       ValueError: if the classifier runs on the host or does not take images of this
         shape, or its variables are sharded over another mesh.
     """
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     if on_host(classifier.apply_fn) is not None:
         raise ValueError(
             "classifier must run on the devices, because a network on the host "

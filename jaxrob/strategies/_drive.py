@@ -170,9 +170,10 @@ def concluded(subject: Subject, history: History) -> Found:
     if population is not None:
         part = f"{name}: population_interval"
         population = _checked_interval(part, population, *interval)
-    # Only the search by few images knows of a requirement.
-    mine = isinstance(subject.strategy, FewImages)
-    allowed = tuple(one for one in STATUSES if mine or one != "certain")
+    # Only the search by few images knows of a requirement or a comparison.
+    allowed = STATUSES
+    if not isinstance(subject.strategy, FewImages):
+        allowed = tuple(one for one in STATUSES if one not in ("certain", "compared"))
     check_choice(f"{name}: status", found.status, allowed)
     if found.sides is not None:
         sides = checked_array(f"{name}: sides", found.sides, "n", "integers")

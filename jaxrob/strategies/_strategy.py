@@ -189,8 +189,8 @@ class Found(NamedTuple):
 
 
 #: How a search by few images may end; "certain" if the required robustness is certainly
-#: reached or certainly missed.
-STATUSES = ("precise", "certain", "budget", "resolution")
+#: reached or certainly missed, "compared" if the comparison that it is part of is done.
+STATUSES = ("precise", "certain", "compared", "budget", "resolution")
 
 
 class Strategy(Protocol):

@@ -56,7 +56,8 @@ def test_samples_called_logits_are_taken():
         ((RIGHT, RIGHT[:, :3]),
          r"tuple of length 2: \[0\] of the shape \(6, 4\), \[1\] "
          r"of the shape \(6, 3\). 2 of its arrays .* for instance outputs\[0\];"),
-        ({"a": MAP}, r"dict of length 1: \['a'\] of the shape \(6, 2, 2, 4\). None of"),
+        ({"a": MAP}, r"dict of length 1: \['a'\] of the shape \(6, 2, 2, 4\). None of"
+         r'.*logits. Return the class outputs alone; samples.* needs outputs="any"'),
         (Pair(RIGHT, RIGHT), "Pair of length 2: .features .* instance outputs.feat"),
         (Plain(a=RIGHT, b=RIGHT), r"got Plain: .a of the shape \(6, 4\), .b of"),
         ([[0.0, 1.0]] * 6, r"got list of length 6. None of its arrays"),

@@ -51,6 +51,10 @@ def test_the_better_one_is_found_from_few_images(first, second):
         assert found.dataset_interval.low <= truth <= found.dataset_interval.high
         whole = jaxrob.assess(classifier(first), DATASET, DIM, 0.7)
         assert found.evaluations < 0.4 * 2 * whole.evaluations
+        assert {found.first.sampling.status, found.second.sampling.status} <= {
+            "compared",
+            "precise",
+        }
 
 
 # Of another network, which fails on much the same images.

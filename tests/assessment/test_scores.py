@@ -116,6 +116,27 @@ def test_a_score_of_right_answers_is_the_accuracy(how):
     assert read.to_json() == ours.to_json()
 
 
+@pytest.mark.parametrize(
+    ("name", "measure"),
+    [("mean best IoU", "mean best IoU"), ("mean", "mean mean"), ("IoU", "mean IoU")],
+)
+def test_a_mean_is_not_said_twice(name, measure):
+    score = jaxrob.Score(confidence, name=name, version="1")
+    result = assess(score=score)
+    assert result.measure == result.curve.measure == measure
+    assert jaxrob.Assessment.from_json(result.to_json()).measure == measure
+    metrics.bands(result.counts, result.measure)
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"strategy": strategies.ASAP(n=8)}, {"half_width": 0.1}], ids=str
+)
+def test_ends_of_intervals_are_plain_numbers(how):
+    one = assess(SECOND, threshold=0.6, score=RIGHT, **how)
+    for number in (one.robustness, *one.dataset_interval, *one.confidence_interval):
+        assert type(number) is float
+
+
 def test_scores_that_are_no_numbers_name_their_image():
     """Whatever the batches, and if images are seen in a random order."""
     bright = int(IMAGES.mean((1, 2, 3)).argmax())
@@ -274,6 +295,7 @@ def test_a_sequential_comparison_of_right_answers_is_that_of_accuracies():
     ours = jaxrob.compare_sequentially(*about, score=RIGHT, **how)
     other = jaxrob.compare_sequentially(*about, **how)
     assert ours[:3] == other[:3] and ours.evaluations == other.evaluations
+    assert {type(end) for end in ours.dataset_interval} == {float}
     text = ours.to_json()
     assert jaxrob.SequentialComparison.from_json(text).to_json() == text
     with pytest.raises(ValueError, match="measure does not go with score"):

@@ -116,6 +116,33 @@ def test_an_object_that_cannot_be_hashed():
         np.testing.assert_allclose(values(Share(at), [0.0]), value)
 
 
+def wrong_key(outputs, masks):
+    return outputs["logits"].mean((1, 2))
+
+
+def wrong_key_of_a_list(outputs, masks):
+    return np.array([one["logits"] for one in outputs])
+
+
+def test_an_error_names_what_it_got():
+    """The parts of outputs and labels, by the code that reaches them."""
+    named = jaxrob.Classifier(lambda _, x: {"out": x, "sum": x.sum(3)}, outputs="any")
+    with pytest.raises(KeyError) as error:
+        values(wrong_key, classifier=named)
+    (note,) = error.value.__notes__
+    assert (
+        "NumPy" in note
+        and "['out'] ndarray of float32 and the shape (20, 6, 6, 3)" in note
+    )
+    assert "['sum']" in note and "Labels: ndarray of bool and the shape" in note
+    listed = jaxrob.Classifier.from_host(
+        lambda x: [{"out": one} for one in x], outputs="any"
+    )
+    with pytest.raises(KeyError) as error:
+        values(wrong_key_of_a_list, classifier=listed)
+    assert "a list of 20, the first is ['out'] ndarray" in error.value.__notes__[0]
+
+
 def detect(images):
     """The upright box around what is bright; an empty list if nothing is."""
     found = []
@@ -160,6 +187,33 @@ def test_boxes_and_masks_follow_the_pixels(alteration):
     for network, (data, score) in ((DETECTOR, boxes), (NETWORK, masks)):
         curve = jaxrob.evaluate(network, data, alteration, levels, score=score)
         assert curve.values.min() > 0.95, curve.values
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        (
+            [np.divide(one, 24) for one in BOXES],
+            "boxes x1, y1, x2, y2 in pixels.*width",
+        ),
+        ([{"boxes": np.divide(one, 24)} for one in BOXES], "fractions of the picture"),
+        (np.uint8(BARS[:, ::2, ::2, 0]), 'say labels="masks"'),
+        (np.uint8(BARS[..., 0]), "labels look like masks.*size"),
+        ([*np.uint8(5 * BARS[..., 0])], 'size .24, 24.*say labels="masks"'),
+        ([{"bbox": one} for one in BOXES], r"labels\[0\].*\"boxes\".*the keys 'bbox'$"),
+    ],
+)
+def test_labels_that_are_no_boxes_in_pixels(labels, text):
+    score = jaxrob.Score(as_close, labels="boxes")
+    with pytest.raises(ValueError, match=text):
+        values(score, [0.0], DETECTOR, jaxrob.Dataset(BARS, labels))
+
+
+def test_a_box_in_the_first_pixel_and_images_without_boxes():
+    score = jaxrob.Score(lambda outputs, labels: [1.0] * len(labels), labels="boxes")
+    first = [[[0, 0, 1, 1]], *BOXES[1:]]
+    for boxes in (first, [[]] * 6):
+        assert values(score, [0.0], DETECTOR, jaxrob.Dataset(BARS, boxes)) == [1]
 
 
 @pytest.mark.parametrize(

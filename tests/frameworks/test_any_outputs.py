@@ -51,6 +51,35 @@ def test_torch_module_with_a_list_for_each_image():
 
     np.testing.assert_array_equal(scored(classifier, score), by_hand(reds))
 
+    def torch_score(outputs, masks):
+        """In torch, from NumPy's arrays; a tensor will do."""
+        found = torch.from_numpy(np.stack([one["mask"] for one in outputs]))
+        return (found == torch.from_numpy(masks)).double().mean((1, 2))
+
+    np.testing.assert_array_equal(scored(classifier, torch_score), by_hand(reds))
+    with pytest.raises(ValueError, match='got list.*needs outputs="any"'):
+        jaxrob.evaluate(
+            jaxrob.Classifier.from_torch(Detector()), DATA, BRIGHTER, LEVELS
+        )
+
+
+def test_torch_items_with_masks():
+    """In memory, read again and as batches they score as arrays do."""
+    torch = pytest.importorskip("torch", reason="needs the extra jaxrob[torch]")
+    images = torch.tensor(IMAGES).permute(0, 3, 1, 2)
+    source = torch.utils.data.TensorDataset(images, torch.tensor(MASKS))
+    batches = torch.utils.data.DataLoader(source, batch_size=16)
+    network = jaxrob.Classifier(lambda _, x: x[..., 0], outputs="any")
+    score = jaxrob.Score(lambda found, masks: ((found > 0.5) == masks).mean((1, 2)))
+    for data in (
+        jaxrob.Dataset.from_items(source, channels_first=True),
+        jaxrob.Dataset.from_items(source, channels_first=True, max_bytes=5000),
+        jaxrob.Dataset.from_batches(batches, channels_first=True),
+    ):
+        curve = jaxrob.evaluate(network, data, BRIGHTER, LEVELS, score=score)
+        expected = by_hand(lambda images: images[..., 0] > 0.5)
+        np.testing.assert_allclose(curve.scores, expected, atol=0.02)
+
 
 def test_torch_module_with_a_tuple():
     torch = pytest.importorskip("torch", reason="needs the extra jaxrob[torch]")

@@ -255,3 +255,16 @@ def test_a_missing_extra_says_which_pip_line(build, extra, monkeypatch):
 def test_files_of_torch_are_refused():
     with pytest.raises(TypeError, match="Files of torch are pickles"):
         jaxrob.Classifier.from_torch("weights.pt")
+
+
+def detect(images):
+    return [np.zeros((index % 3, 4)) for index in range(len(images))]
+
+
+@pytest.mark.parametrize("function", [detect, lambda images: images])
+def test_networks_without_classes_are_told_how(function):
+    hint = 'needs outputs="any"'
+    with pytest.raises(TypeError, match=f"num_classes must be an integer.*{hint}"):
+        jaxrob.Classifier.from_host(function)
+    with pytest.raises(ValueError, match=f"host function must return.*{hint}"):
+        jaxrob.evaluate(on_host(function), DATA, BRIGHTNESS, [0.0])

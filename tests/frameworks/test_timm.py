@@ -68,6 +68,29 @@ def test_a_size_of_ones_own_and_a_gradient():
     assert gradient.shape == x.shape and gradient.any()
 
 
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "mixer_s16_224"])
+def test_the_size_that_a_model_was_made_with(name):
+    """The settings of its weights say 224."""
+    net = timm.create_model(name, num_classes=5, img_size=(32, 48))
+    assert timm.data.resolve_model_data_config(net)["input_size"] == (3, 224, 224)
+    assert jaxrob.Classifier.from_timm(net).num_classes((32, 48, 3)) == 5
+    plain = jaxrob.Classifier.from_timm(timm.create_model("test_vit", num_classes=5))
+    assert plain.num_classes((160, 160, 3)) == 5
+
+
+@pytest.mark.parametrize("name", ["transformers", "timm", "torch"])
+def test_a_network_in_place_of_a_classifier(name):
+    """The error names what takes it: here of a model of timm, which torch's is too."""
+    net = {"timm": model, "torch": lambda: torch.nn.Linear(2, 2)}.get(name)
+    if net is None:
+        transformers = pytest.importorskip("transformers")
+        config = transformers.ResNetConfig(hidden_sizes=[4], depths=[1])
+        net = lambda: transformers.ResNetForImageClassification(config)  # noqa: E731
+    data = jaxrob.Dataset(PICTURES, np.arange(3))
+    with pytest.raises(TypeError, match=rf"say jaxrob.Classifier.from_{name}\("):
+        jaxrob.assess(net(), data, alterations.brightness())
+
+
 @pytest.mark.parametrize(
     "make, message",
     [

@@ -135,7 +135,7 @@ def test_pictures_that_are_not_resized_may_have_any_size():
             lambda: of("ViT"),
             "must be an image classifier, .* ViTMod",
         ),
-        (vit, lambda: None, "processor must be given, because none was found"),
+        (vit, lambda: None, "because the model was not loaded from a folder"),
         (lambda: torch.nn.Linear(2, 2), lambda: of("ViT"), "must be a model of transf"),
         (vit, lambda: {"size": 32}, "must be an image processor of transformers; got"),
         (

@@ -104,6 +104,7 @@ def test_how_sure_it_is_and_what_was_asked(changes, asked):
     [
         ("precise", "half width asked for was reached"),
         ("certain", "certain whether what is required is reached"),
+        ("compared", "the comparison that it is part of was decided"),
         ("budget", "budget was spent"),
         ("resolution", "levels lie as close as"),
     ],

@@ -566,3 +566,15 @@ def test_answers_that_depend_on_the_batch_are_not_called_nan(images, estimator):
     with pytest.raises(ValueError, match="depend on the images beside") as caught:
         assess(classifier, images[:3], estimator=estimator, **SETTINGS)
     assert "for the unperturbed images it was" in str(caught.value)
+
+
+def test_where_every_draw_fails_plr_is_0_and_not_minus_0():
+    def only_here(variables, images):
+        is_here = (images[:, :1, 0, 0] == 0.5).astype(np.float32)
+        return 20 * jnp.concatenate([is_here, 1 - is_here], axis=1)
+
+    image = np.full((1, *SHAPE), 0.5, np.float32)
+    classifier = jaxrob.Classifier(only_here, ())
+    result = assess(classifier, image, estimator="count", **SETTINGS)
+    assert result.hits == 300 and f"{result.plr[0]}" == "0.0"
+    assert f"{result.confidence_interval[0, 0]}" == "0.0"

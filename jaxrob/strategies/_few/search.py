@@ -119,7 +119,8 @@ class FewImages:
         (low, high, _), (other_low, other_high, _) = (
             (float(end) / parts for end in each.state.accepted) for each in (one, other)
         )
-        return ConfidenceInterval(low - other_high + closer, high - other_low - closer)
+        ends = low - other_high + closer, high - other_low - closer
+        return ConfidenceInterval(*map(float, ends))
 
     @property
     def half_width_asked(self) -> float:
@@ -247,9 +248,12 @@ class FewImages:
         half_width = now.state.accepted.half_width / now.goal.parts
         if half_width <= self.half_width_asked or is_resolved:
             return "precise"
+        if is_done:
+            return "resolution"
         # Only a budget or a second search can end this one from outside.
-        may_be_ended = self.stopping.budget or self.stopping.error_asked
-        return "resolution" if is_done or not may_be_ended else "budget"
+        if self.stopping.budget:
+            return "budget"
+        return "compared" if self.stopping.error_asked else "resolution"
 
 
 class _Progress(NamedTuple):
