@@ -118,7 +118,7 @@ WRONG = [
     (["--resize=28", "--crop=28", "--size=28"], "say the same"),
     (["--scale=a"], "--scale must be a number, or one for each channel"),
     (["--std=0"], "std must be positive"),
-    (["--mean=1,2"], "mean has 2 numbers, but the images have 1 channels"),
+    (["--mean=1,2"], "mean has 2 numbers, but the images have 1 channel"),
     (["--report=report.pdf"], "it must end with .html or .md"),
     (["--report=pictures"], "it must end with .html or .md"),
     (["--output=net.py"], "there is a file of that name"),
