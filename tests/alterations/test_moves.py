@@ -316,7 +316,7 @@ def test_a_wrong_geometry(result, error, message):
 def test_moved_boxes_lie_in_the_picture(name, share, corners, size):
     alteration = make_moving()[name]
     level = alteration.lower + share * (alteration.upper - alteration.lower)
-    level = min(level, alteration.upper)
+    level = float(np.float32(min(level, alteration.upper)))
     boxes = np.array(corners, np.float64).reshape(-1, 5)
     boxes[:, :4] = np.sort(boxes[:, :4].reshape(-1, 2, 2), axis=1).reshape(-1, 4)
     moved, kept = move_boxes(alteration, boxes, level, size)

@@ -26,7 +26,17 @@ def compared(found, rng, setting):
         for classifier, one in ((setting.classifier, asked), (other, second))
     ]
     assessing.check(found, rng, setting, asked, pair, results[0])
+    shared = set(np.float32(results[0].levels)) & set(np.float32(results[1].levels))
+    if not shared:
+        try:
+            jaxrob.compare(*results)
+        except ValueError as error:
+            found.expect("no level in common" in str(error), "refused", str(error))
+        else:
+            found.expect(False, "compared without a shared level")
+        return
     there = jaxrob.compare(*results)
+    found.expect(len(there.levels) == len(shared), "shared levels", there.levels)
     difference, (low, high) = there.difference, there.confidence_interval
     expected = results[0].robustness - results[1].robustness
     found.close(difference, expected, "difference")
