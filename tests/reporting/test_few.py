@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob import ReducedCurve, reporting
+from jaxrob import ReducedCurve, alterations, reporting
 from jaxrob._assessment.diagnostics import diagnose_few
 from jaxrob._assessment.sampling import Sampling
 from jaxrob.metrics import ConfidenceInterval
@@ -276,9 +276,12 @@ def test_many_intervals_are_not_adjusted():
 
 
 def test_corruptions_means_are_of_all_images():
-    one = dataclasses.replace(few("fog"), unit="severity", upper=4.0)
-    assert "severities 1 to 5: not known" in table([one])
-    assert all("few images were looked at" in text for text in both(one))
+    names = [name.replace("_", " ") for name in alterations.corruptions.__all__]
+    every = [
+        dataclasses.replace(few(name), unit="severity", upper=4.0) for name in names
+    ]
+    assert "severities 1 to 5: not known" in table(every)
+    assert all("few images were looked at" in text for text in both(*every))
 
 
 def test_the_overview_shows_what_is_open_on_the_data_set():
