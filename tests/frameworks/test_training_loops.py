@@ -76,17 +76,20 @@ def test_flax_nnx():
 
 def test_equinox():
     eqx = pytest.importorskip("equinox", reason="needs the extra jaxrob[equinox]")
-    net = eqx.nn.MLP(36, 3, width_size=8, depth=1, key=jax.random.key(0))
-    optimizer = optax.adam(0.03)
-    flat = jnp.asarray(IMAGES.reshape(32, -1))
-    _, static = eqx.partition(net, eqx.is_array)
 
-    def apply(arrays, images):
-        return jax.vmap(eqx.combine(arrays, static))(images.reshape(len(images), -1))
+    class Net(eqx.Module):
+        layer: eqx.nn.Linear
+
+        def __call__(self, image):
+            return self.layer(image.reshape(-1))
+
+    net = Net(eqx.nn.Linear(36, 3, key=jax.random.key(0)))
+    optimizer = optax.adam(0.03)
+    images = jnp.moveaxis(jnp.asarray(IMAGES), -1, 1)
 
     @eqx.filter_jit
     def step(net, state):
-        slope = eqx.filter_grad(lambda net: loss_of(jax.vmap(net)(flat)))(net)
+        slope = eqx.filter_grad(lambda net: loss_of(jax.vmap(net)(images)))(net)
         updates, state = optimizer.update(slope, state)
         return eqx.apply_updates(net, updates), state
 
@@ -95,8 +98,7 @@ def test_equinox():
         for _ in range(3):
             for _ in range(10):
                 net, state = step(net, state)
-            arrays = eqx.filter(net, eqx.is_array)
-            yield jaxrob.Classifier(apply, arrays), jax.vmap(net)(flat)
+            yield jaxrob.Classifier.from_equinox(net), jax.vmap(net)(images)
 
     check(epochs(net))
 
