@@ -182,6 +182,8 @@ def _own(error: BaseException) -> BaseException | None:
     """Returns a host function's error, if it is one or JAX made it of one."""
     if any(error is own for own in _failed):
         return error
+    if any(error.__cause__ is own for own in _failed):
+        return None  # It says more already.
     # On a CPU, JAX may raise a ValueError with the text of the host's error.
     if isinstance(error, jax.errors.JaxRuntimeError | ValueError):
         return next((own for own in _failed if error_text(own) in str(error)), None)
