@@ -352,7 +352,7 @@ BOMBS = {
     "nifti of more zeros than it says": (
         "image_folder",
         single("x.nii.gz", zeros(1 << 30, nifti((8, 8, 1)))),
-        "it has more or less",
+        "it unpacks to more",
     ),
     "dicom of a huge size": (
         "image_folder",

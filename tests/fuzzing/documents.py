@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import functools
 import json
+import types
 import zlib
 
 import numpy as np
@@ -15,6 +16,7 @@ from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
 from jaxrob._assessment.sampling import Sampling
 from jaxrob._engine.answers import Answers
 from jaxrob._engine.cached_answers import CachedAnswers, answers_of, scores_of
+from jaxrob._engine.cost import Bar
 from jaxrob._engine.journal import Journal
 from jaxrob._engine.scores import Scored
 from jaxrob.metrics import ConfidenceInterval
@@ -83,12 +85,12 @@ def journal_targets():
         return {"score": random_values.random((2, 10))}
 
     return [
-        journal_target("journal", answers, read, check),
-        journal_target("scores' journal", scores, scores_of, check_scores),
+        journal_target("journal", 3, answers, read, check),
+        journal_target("scores' journal", 0, scores, scores_of, check_scores),
     ]
 
 
-def journal_target(name, make, read_record, check_one):
+def journal_target(name, num_classes, make, read_record, check_one):
     lines = [{"format": "jaxrob journal 2"} | HEADER]
     for start in (0, 10):
         record = {"alteration": SHIFT.description, "start": start}
@@ -98,7 +100,7 @@ def journal_target(name, make, read_record, check_one):
     def read(path):
         with Journal(path, HEADER) as journal:
             kept = CachedAnswers(journal, read_record)
-            kept.check(SHIFT, num_classes=3, num_images=20)
+            kept.check(SHIFT, num_classes, num_images=20)
             return [kept.find(SHIFT, level, 0, 20) for level in (0.0, 0.5, 1.0)]
 
     def check(found):
@@ -126,8 +128,9 @@ def roma_target():
 
     def read(path):
         with Journal(path, HEADER) as journal:
+            settings = types.SimpleNamespace(bar=Bar(disable=True))
             return answers_in(
-                journal, lambda some, settings: answers(len(some[0])), inputs, None
+                journal, lambda some, _: answers(len(some[0])), inputs, settings
             )
 
     def check(found):
@@ -206,12 +209,20 @@ def json_target():
             assert ((found.values >= 0) & (found.values <= 1)).all()
             assert found.curve.lowest(found.identity)[0].ndim == 1
             if found.sampling is None:
-                jaxrob.compare(found, found)
+                compare_with_itself(found)
         if isinstance(found.curve, jaxrob.Curve):
             assert found.first_failing_level.ndim == 1
-            jaxrob.compare(found, found)
+            compare_with_itself(found)
 
     return Target("JSON", seeds_of(texts), read, check, names_file=False)
+
+
+def compare_with_itself(found):
+    """It is refused alone if the provenance lacks what tells it from others."""
+    try:
+        jaxrob.compare(found, found)
+    except ValueError as error:
+        assert "told from others" in str(error) or "with a version" in str(error)
 
 
 def few_images():
