@@ -276,9 +276,11 @@ def test_resizing_does_not_reduce_to_bytes(tmp_path):
     found = one(tmp_path, encoded(ramp), "x.png", size=(2, 1000), grey=True)[0, :, 0]
     expected = (30_000.5 + 2 * np.arange(1000)) / 65_535
     np.testing.assert_allclose(found[5:-5], expected[5:-5], atol=1e-6)
-    # As bytes are resized, up to their rounding.
-    values = BYTES.astype(np.uint16) * 257
-    small, data = encoded(BYTES), deep_png(values, 2)
+    # As bytes are resized, up to their rounding. In the middle of their range, because
+    # some versions of Pillow cut what is beyond it between rows and columns.
+    middle = BYTES // 2 + 64
+    values = middle.astype(np.uint16) * 257
+    small, data = encoded(middle), deep_png(values, 2)
     for options in (
         {"size": (9, 50)},
         {"resize": 13, "crop": (9, 8), "interpolation": "bilinear"},
