@@ -40,12 +40,16 @@ def made():
 
 def in_jax():
     weights = jnp.asarray(np.load(HERE / "in_jax.npy"))
-    return jaxrob.Classifier(lambda _, images: images.reshape(len(images), -1) @ weights, ())
+
+    def apply(_, images):
+        return images.reshape(len(images), -1) @ weights
+
+    return jaxrob.Classifier(apply, ())
 
 
 def random(images):
     return np.random.default_rng().normal(size=(len(images), 3))
-'''  # noqa: E501
+'''
 NAMES = ("loaded", "lazy", "made", "in_jax")
 
 

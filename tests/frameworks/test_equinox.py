@@ -59,8 +59,7 @@ def inputs(factor=1.0):
 
 def answers(net, state, images):
     own = eqx.nn.inference_mode(net)
-    one = lambda image: own(image, state)[0]  # noqa: E731
-    return jax.vmap(one)(images)
+    return jax.vmap(lambda image: own(image, state)[0])(images)
 
 
 def evaluated(classifier, level=0.0):

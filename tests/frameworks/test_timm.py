@@ -1,5 +1,7 @@
 """Models of timm, with random weights."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,7 +87,7 @@ def test_a_network_in_place_of_a_classifier(name):
     if net is None:
         transformers = pytest.importorskip("transformers")
         config = transformers.ResNetConfig(hidden_sizes=[4], depths=[1])
-        net = lambda: transformers.ResNetForImageClassification(config)  # noqa: E731
+        net = functools.partial(transformers.ResNetForImageClassification, config)
     data = jaxrob.Dataset(PICTURES, np.arange(3))
     with pytest.raises(TypeError, match=rf"say jaxrob.Classifier.from_{name}\("):
         jaxrob.assess(net(), data, alterations.brightness())
