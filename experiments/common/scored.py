@@ -58,6 +58,19 @@ def few(result: jaxrob.Assessment) -> dict[str, Any]:
     return {"few: interval": [low, high], "few: evaluations": result.evaluations}
 
 
+def preparation(alteration: jaxrob.Alteration) -> Callable[[Any, jax.Array], Any]:
+    """Returns what is done once for all levels to images of bytes `[N, ...]`."""
+
+    @jax.jit
+    def prepare(images: jax.Array, keys: jax.Array) -> Any:
+        pixels = images.astype(np.float32) / 255
+        if not alteration.stochastic:
+            return jax.vmap(alteration.prepared)(pixels)
+        return jax.vmap(alteration.prepared)(pixels, keys)
+
+    return prepare
+
+
 def network_alone(
     classifier: jaxrob.Classifier,
     dataset: jaxrob.Dataset,
@@ -70,12 +83,7 @@ def network_alone(
     """
     keys = jax.random.split(jax.random.key(0), len(dataset))
 
-    @jax.jit
-    def prepare(images: jax.Array, keys: jax.Array) -> Any:
-        pixels = images.astype(np.float32) / 255
-        if not alteration.stochastic:
-            return jax.vmap(alteration.prepared)(pixels)
-        return jax.vmap(alteration.prepared)(pixels, keys)
+    prepare = preparation(alteration)
 
     @jax.jit
     def outputs(variables: Any, prepared: Any, level: jax.Array) -> Any:
