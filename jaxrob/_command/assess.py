@@ -18,6 +18,7 @@ from jaxrob._command import (
     dry_run,
     few_images,
     first_look,
+    gate,
     grammar,
     hosts,
     printing,
@@ -37,10 +38,12 @@ from jaxrob._engine.checks import check_together
 from jaxrob._engine.cost import FEW_IMAGES, always_said
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
+from jaxrob.reporting._plan import planned_requirements
+from jaxrob.reporting._requirement import OF_ALTERATION, OF_SET, names_of
 from jaxrob.strategies import Strategy
 
 _ANY_SHAPE = (224, 224, 3)
-QUANTITIES = ("robustness", "robustness.low", "decided_ratio")
+QUANTITIES = names_of(OF_ALTERATION, OF_SET)
 
 
 class _Request(NamedTuple):
@@ -76,6 +79,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     if values.pictures in (1, 2):
         raise Refused(f"--pictures must be 0, or 3 to 16; got {values.pictures}")
     reports.check(values.report)
+    gate.check_files(values)
     output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
@@ -87,17 +91,21 @@ def run(values: Values, words: Sequence[str]) -> str:
     with warnings.catch_warnings():
         # The same warnings come again with the pictures' own size.
         warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
-        catalogue.all_made(request.alterations, _ANY_SHAPE, values.frost)
+        altered = catalogue.all_made(request.alterations, _ANY_SHAPE, values.frost)
+    names = [one.name for one in altered]
+    request = _with_names(request, names, values)
     found = subject.load(values)
     shape = found.dataset.images.shape[1:]
     altered = catalogue.all_made(request.alterations, shape, values.frost)
-    names = [one.name for one in altered]
     replacing = results_folder.Replacing(
         QUANTITIES, request.requirements, names, bool(values.regressions)
     )
     results_folder.earlier(output, found, replacing)
     earlier = reporting.earlier_assessments(values.regressions, names)
-    _check_comparable(earlier, found, altered, request)
+    before = reporting.earlier_assessments(values.earlier, names)
+    for flag, some in (("regressions", earlier), ("earlier", before)):
+        _check_comparable(flag, some, found, altered, request)
+    _check_has_earlier(request, before)
     shown = [compare.read(path) for path in values.regressions if values.report]
     key = jax.random.key(values.seed)
     for one in altered:
@@ -115,14 +123,21 @@ def run(values: Values, words: Sequence[str]) -> str:
         with always_said(runs, _cheaper(request, found, values), printing.say):
             results = _assessed(found, altered, request, values, kept)
         regressions = reporting.regressions(results.assessments, earlier)
-        results = dataclasses.replace(results, regressions=tuple(regressions))
+        results = dataclasses.replace(
+            results,
+            regressions=tuple(regressions),
+            differences=_differences(request, results, before),
+        )
         _write(output, results)
     print(reporting.table(results.assessments))
     print(f"wrote {output}/")
     if values.report and is_first():
         reports.write(values.report, [reporting.read_results(output)], shown)
+    gate.write(values, results)
     by_name = {one.alteration: one for one in results.assessments}
-    return reporting.verdict(request.requirements, by_name, regressions)
+    return reporting.verdict(
+        request.requirements, by_name, regressions, results.differences
+    )
 
 
 def _requested(values: Values) -> _Request:
@@ -131,8 +146,54 @@ def _requested(values: Values) -> _Request:
     if (few := few_images.requested(values, request.plan)) is None:
         return request
     few_images.check_measure(request.threshold, request.measure, values.alpha)
-    few = few_images.with_requirements(few, request.requirements, values.regressions)
     return request._replace(few=few)
+
+
+def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Request:
+    """Adds the plan's requirements of single alterations, and checks all of them."""
+    if request.plan is not None:
+        has_own = any(one.requirements for one in request.plan.alterations)
+        if has_own and len(names) > len(request.plan.alterations):
+            raise Refused(
+                f"--plan={values.plan}: beside the name of several corruptions, each "
+                "with requirements of its own has to be named"
+            )
+        requirements = planned_requirements(request.plan, names)
+        request = request._replace(requirements=requirements)
+    gate.check_names(request.requirements, names, bool(values.earlier))
+    if request.few is None:
+        return request
+    few = few_images.with_requirements(
+        request.few, request.requirements, values.regressions or values.earlier
+    )
+    return request._replace(few=few)
+
+
+def _check_has_earlier(request: _Request, earlier: Sequence[jaxrob.Assessment]) -> None:
+    """Rejects a required difference of an alteration without an earlier result.
+
+    Raises:
+      Refused: if there is one.
+    """
+    there = [one.alteration for one in earlier]
+    for one in request.requirements:
+        if one.quantity == "difference" and not any(map(one.is_of, there)):
+            raise Refused(
+                f"--earlier: it has no assessment of {one.alteration or 'anything'}"
+            )
+
+
+def _differences(
+    request: _Request, results: Results, earlier: Sequence[jaxrob.Assessment]
+) -> tuple[reporting.Difference, ...]:
+    """Returns the differences that are required; others would widen the intervals."""
+    asked = [one for one in request.requirements if one.quantity == "difference"]
+    wanted = [
+        one
+        for one in results.assessments
+        if any(each.is_of(one.alteration) for each in asked)
+    ]
+    return reporting.differences(wanted, earlier)
 
 
 def _of_flags(values: Values) -> _Request:
@@ -142,7 +203,7 @@ def _of_flags(values: Values) -> _Request:
         [],
         values.threshold,
         values.measure,
-        tuple(required(values.require, QUANTITIES)),
+        tuple(gate.required(values.require, QUANTITIES)),
         None,
         None,
     )
@@ -157,7 +218,7 @@ def _of_plan(values: Values) -> _Request:
         if one.quantity not in QUANTITIES:
             raise Refused(
                 f"--plan={values.plan}: {one.quantity} is measured by `jaxrob roma "
-                f"--require={one.quantity}>={one.least:g}`, not here"
+                f"--require={one.quantity}{one.sign}{one.bound:g}`, not here"
             )
     written = [
         grammar.Written(
@@ -174,19 +235,8 @@ def _of_plan(values: Values) -> _Request:
     )
 
 
-def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
-    """Parses the requirements of `--require`.
-
-    Raises:
-      Refused: if a requirement does not have this form.
-    """
-    try:
-        return [reporting.requirement(text, quantities) for text in texts]
-    except ValueError as error:
-        raise Refused(f"--require: {str(error).removeprefix('text: ')}") from error
-
-
 def _check_comparable(
+    flag: str,
     earlier: Sequence[jaxrob.Assessment],
     found: Subject,
     altered: Sequence[jaxrob.Alteration],
@@ -205,7 +255,7 @@ def _check_comparable(
         new = by_name[old.alteration]
         if old.sampling is not None:
             raise Refused(
-                f"--regressions: the earlier result of {old.alteration} is from few "
+                f"--{flag}: the earlier result of {old.alteration} is from few "
                 "images, and a comparison needs the answers on all; assess the earlier "
                 "network again, without --half_width, --budget and --curtail"
             )
@@ -222,7 +272,7 @@ def _check_comparable(
         for what, (before, now) in asked_for.items():
             if before != now:
                 raise Refused(
-                    f"--regressions: the earlier result of {old.alteration} is of "
+                    f"--{flag}: the earlier result of {old.alteration} is of "
                     f"another {what}, {before} and not {now}; assess the earlier "
                     "network again, as this one"
                 )

@@ -324,15 +324,20 @@ def perturbing(to: Values) -> None:
     )
 
 
-def requirements(*quantities: str) -> Define:
-    """Returns a function that defines the flag of requirements on these quantities."""
+def requirements(*quantities: str, more: str = "") -> Define:
+    """Returns a function that defines the flag of requirements on these quantities.
+
+    Args:
+      quantities: the quantities.
+      more: what else its help says, with a space at its end; or nothing.
+    """
 
     def define(to: Values) -> None:
         flags.DEFINE_multi_string(
             "require",
             [],
             f'End with status 1 unless it holds: "{quantities[0]}>=0.5", for instance; '
-            f"of {', '.join(quantities)}. As often as you like.",
+            f"of {', '.join(quantities)}. {more}As often as you like.",
             flag_values=to,
         )
 
@@ -346,6 +351,34 @@ def regressions(to: Values) -> None:
         [],
         "End with status 1 if the network is less robust than an earlier one, beyond "
         "what chance explains: a results folder, or the JSON file of an assessment.",
+        flag_values=to,
+    )
+
+
+def before(to: Values) -> None:
+    """Defines the flag of earlier results that a required difference is to."""
+    flags.DEFINE_multi_string(
+        "earlier",
+        [],
+        "A results folder, or the JSON file of an assessment, that "
+        '--require="difference>=-0.02" compares with: a loss of 0.02 is allowed.',
+        flag_values=to,
+    )
+
+
+def outcomes(to: Values) -> None:
+    """Defines the flags of the files that say whether requirements are met."""
+    flags.DEFINE_string(
+        "junit",
+        None,
+        "Write whether each requirement is met to this file, as JUnit XML.",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
+        "summary",
+        None,
+        "Append a short summary in Markdown to this file, such as "
+        "$GITHUB_STEP_SUMMARY.",
         flag_values=to,
     )
 

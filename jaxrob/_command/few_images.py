@@ -9,6 +9,7 @@ from jaxrob._assessment.scoring import Scoring
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob.reporting import Plan, Requirement
+from jaxrob.reporting._requirement import AT_LEAST
 from jaxrob.strategies._few.stopping import checked_stopping
 
 FLAGS = ("half_width", "budget", "curtail")
@@ -52,31 +53,39 @@ def requested(values: Values, plan: Plan | None) -> FewImagesFlags | None:
 
 
 def with_requirements(
-    few: FewImagesFlags, requirements: Sequence[Requirement], regressions: Sequence[str]
+    few: FewImagesFlags, requirements: Sequence[Requirement], earlier: Sequence[str]
 ) -> FewImagesFlags:
     """Adds the requirement that ends the work early.
 
-    This is the strictest requirement on the robustness, if all requirements are on it:
+    This is the highest bound on the robustness, if all requirements are such bounds of
+    all alterations:
     the lower end of an interval is most informative if the work was not ended early.
 
     Raises:
       Refused: if a requirement needs all images.
     """
     flags = "--half_width, --budget and --curtail"
-    if regressions:
+    if earlier:
         raise Refused(
-            "--regressions compares the answers on every image at every level, which "
-            f"{flags} leave out; leave these out, or --regressions"
+            "--regressions and --earlier compare the answers on every image at every "
+            f"level, which {flags} leave out; leave these out, or those"
         )
-    if any(one.quantity == "decided_ratio" for one in requirements):
+    known = ("robustness", "robustness.low")
+    for one in requirements:
+        if one.quantity in known:
+            continue
         raise Refused(
-            "--require: decided_ratio needs all images; leave it out, or "
+            f"--require: {one.quantity} needs all images; leave it out, or "
             f"{flags}. What goes with them: robustness, which ends each alteration as "
             "soon as it is certain, and robustness.low, which does not"
         )
-    if any(one.quantity != "robustness" for one in requirements):
+    # One bound ends all alterations.
+    if any(
+        one.quantity != "robustness" or one.sign != AT_LEAST or one.alteration
+        for one in requirements
+    ):
         return few
-    least = max((one.least for one in requirements), default=None)
+    least = max((one.bound for one in requirements), default=None)
     return few._replace(required=least)
 
 

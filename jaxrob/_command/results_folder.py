@@ -15,6 +15,7 @@ from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob._files.swap import is_there
 from jaxrob.reporting import Requirement, Results
+from jaxrob.reporting._requirement import requirement_text
 
 try:
     import fcntl
@@ -108,13 +109,12 @@ def _check_none_dropped(
             dropped.append("the regressions that were found")
     elif there.roma is not None:
         found["RoMA"] = there.roma
-    asked = {one.quantity for one in requirements}
     dropped += [
-        f"the requirement {one.quantity}>={one.least:g}, which is not met"
+        f"the requirement {requirement_text(one)}, which is not met"
         for one in there.requirements
         if one.quantity in quantities
-        and one.quantity not in asked
-        and reporting.unmet([one], found)
+        and not any(_replaces(each, one) for each in requirements)
+        and reporting.unmet([one], found, there.differences)
     ]
     if dropped:
         raise Refused(
@@ -122,6 +122,13 @@ def _check_none_dropped(
             f"would drop {' and '.join(dropped)}; choose another folder, or ask for "
             "these too"
         )
+
+
+def _replaces(new: Requirement, old: Requirement) -> bool:
+    """Whether a requirement asks for the same quantity of at least the same results."""
+    return (new.quantity, new.sign) == (old.quantity, old.sign) and (
+        new.alteration in (None, old.alteration)
+    )
 
 
 @contextlib.contextmanager

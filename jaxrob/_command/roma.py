@@ -15,6 +15,7 @@ from jaxrob._classifier import gradient_obstacle
 from jaxrob._command import (
     dry_run,
     first_look,
+    gate,
     hosts,
     printing,
     reports,
@@ -22,7 +23,6 @@ from jaxrob._command import (
     statuses,
     subject,
 )
-from jaxrob._command.assess import required
 from jaxrob._command.define import Values
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
@@ -30,11 +30,12 @@ from jaxrob._devices.hosts import is_first
 from jaxrob._engine.cost import Cost, always_said
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._level import percent_of
+from jaxrob.reporting._requirement import OF_ROMA, names_of
 from jaxrob.roma import RomaResult
 from jaxrob.roma._assess import checked_budget
 from jaxrob.roma._cost import FEW_INPUTS, expected_cost
 
-QUANTITIES = ("plr", "plr.low")
+QUANTITIES = names_of(OF_ROMA)
 _ARGUMENTS = (
     *("epsilon", "delta", "num_samples", "norm", "clip", "estimator"),
     *("half_width", "confidence_level"),
@@ -48,8 +49,9 @@ def run(values: Values, words: Sequence[str]) -> str:
       The failed requirements, in a line; "" if all are met.
     """
     del words
-    requirements = required(values.require, QUANTITIES)
+    requirements = gate.required(values.require, QUANTITIES)
     reports.check(values.report)
+    gate.check_files(values)
     output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
@@ -77,6 +79,8 @@ def run(values: Values, words: Sequence[str]) -> str:
     print(f"wrote {output}/")
     if values.report and is_first():
         reports.write(values.report, [reporting.read_results(output)])
+    asked = tuple(requirements)
+    gate.write(values, Results(found.name, None, (), roma=result, requirements=asked))
     return reporting.verdict(requirements, {"RoMA": result})
 
 

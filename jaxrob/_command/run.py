@@ -58,10 +58,21 @@ _COMMANDS = {
             "What is measured": (define.measuring,),
             "How many images are looked at": (define.few_images,),
             "What is good enough": (
-                define.requirements("robustness.low", "robustness", "decided_ratio"),
+                define.requirements(
+                    *("robustness.low", "robustness", "accuracy", "worst_class"),
+                    *("decided_ratio", "difference", "mce"),
+                    more='"gaussian blur: robustness.low>=0.5" is of one alteration, '
+                    '"mce<=0.7" of all. ',
+                ),
+                define.before,
                 define.regressions,
             ),
-            "What is written": (define.report, define.output, define.kept_pictures),
+            "What is written": (
+                define.report,
+                define.output,
+                define.kept_pictures,
+                define.outcomes,
+            ),
             "How it runs": (define.running,),
         },
     ),
@@ -73,7 +84,7 @@ _COMMANDS = {
         | {
             "What is measured": (define.perturbing,),
             "What is good enough": (define.requirements("plr.low", "plr"),),
-            "What is written": (define.report, define.output),
+            "What is written": (define.report, define.output, define.outcomes),
             "How it runs": (define.running,),
         },
     ),

@@ -1,34 +1,43 @@
 """Reports: tables and plots of results, and whether results are good enough."""
 
+from jaxrob.reporting._differences import Difference, differences
 from jaxrob.reporting._earlier import earlier_assessments
 from jaxrob.reporting._folder import read_results, write_results
+from jaxrob.reporting._found import outcomes_of
 from jaxrob.reporting._gate import (
-    Requirement,
+    Outcome,
+    outcomes,
     quantities,
     regressions,
-    requirement,
     unmet,
     verdict,
 )
+from jaxrob.reporting._junit import to_junit
 from jaxrob.reporting._pictures import pictures
 from jaxrob.reporting._plan import Plan, PlannedAlteration, read_plan
 from jaxrob.reporting._plot import examples, figure, plot
 from jaxrob.reporting._plot_classes import plot_categories, plot_confusion
 from jaxrob.reporting._plot_curves import plot_measures, plot_networks
 from jaxrob.reporting._plot_pictures import plot_first_failures
-from jaxrob.reporting._report import to_html, to_markdown
+from jaxrob.reporting._report import to_html, to_markdown, to_summary
+from jaxrob.reporting._requirement import Requirement, requirement
 from jaxrob.reporting._results import Picture, Results
 from jaxrob.reporting._table import table
 
 __all__ = (
+    "Difference",
+    "Outcome",
     "Picture",
     "Plan",
     "PlannedAlteration",
     "Requirement",
     "Results",
+    "differences",
     "earlier_assessments",
     "examples",
     "figure",
+    "outcomes",
+    "outcomes_of",
     "pictures",
     "plot",
     "plot_categories",
@@ -43,7 +52,9 @@ __all__ = (
     "requirement",
     "table",
     "to_html",
+    "to_junit",
     "to_markdown",
+    "to_summary",
     "unmet",
     "verdict",
     "write_results",

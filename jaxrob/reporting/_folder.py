@@ -146,6 +146,7 @@ def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
             attack=attack or None,
             requirements=index.requirements,
             regressions=index.regressions,
+            differences=index.differences,
             plan=index.plan,
         )
     except (TypeError, ValueError) as error:

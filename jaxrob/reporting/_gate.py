@@ -1,84 +1,82 @@
 """Decides whether results are good enough, for instance in continuous integration."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jaxrob._arguments.checks import (
     check_type,
-    checked_names,
+    checked_integer,
     checked_number,
     checked_sequence,
-    checked_text,
 )
 from jaxrob._arguments.naming import named
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
 from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics._counts import Counts
+from jaxrob.metrics._quality import accuracy, measures
 from jaxrob.reporting._adjusted import adjusted, difference_text
+from jaxrob.reporting._corruptions import corruptions
+from jaxrob.reporting._differences import Difference
 from jaxrob.reporting._few import is_open_by_levels
 from jaxrob.reporting._joint import joint_interval
+from jaxrob.reporting._requirement import (
+    AT_LEAST,
+    OF_ROMA,
+    OF_SET,
+    QUANTITIES,
+    Requirement,
+    about_quantity,
+    check_requirement,
+)
 from jaxrob.roma import RomaResult
 
-#: The quantities that may be required, of an assessment and of RoMA.
-QUANTITIES = ("robustness", "robustness.low", "decided_ratio", "plr", "plr.low")
-
-
 Quantities = Mapping[str, float | ConfidenceInterval]
+Found = Mapping[str, Assessment | RomaResult | Quantities]
+
+#: The states of an outcome. What is not met or not shown fails a gate.
+MET, NOT_MET, NOT_SHOWN = "met", "not met", "not shown"
+_UNKNOWN = ConfidenceInterval(math.nan, math.nan)
 
 
-class Requirement(NamedTuple):
-    """A quantity and the least value, in [0, 1], that is good enough."""
+class Outcome(NamedTuple):
+    """Whether a result meets a requirement.
 
-    quantity: str
-    least: float
-
-
-def requirement(text: str, quantities: Sequence[str]) -> Requirement:
-    """Parses a requirement such as "robustness>=0.9", for instance from a command line.
-
-    Example::
-
-        found = {result.alteration: result for result in results}
-        least = reporting.requirement("robustness>=0.9", ["robustness"])
-        for sentence in reporting.unmet([least], found):
-            print(sentence)  # blur: robustness is 0.85, at least 0.9 is required
-
-    Args:
-      text: a quantity, ">=" and a number in [0, 1]; spaces do not matter.
-      quantities: the quantities allowed.
-
-    Raises:
-      ValueError: if the text is not of this form, or names another quantity.
+    Attributes:
+      subject: the alteration's name, "RoMA", or "all alterations".
+      requirement: the requirement.
+      value: the value found, both ends of its interval alike if it has none; NaN if it
+        is not known.
+      state: "met"; "not met", which is sure, of several results for all at once; or
+        "not shown", which more images might change, or nothing is known.
+      words: value and requirement in a sentence, without the subject.
+      how_sure: how sure the state is, in words.
     """
-    return checked_requirement("text", text, quantities)
+
+    subject: str
+    requirement: Requirement
+    value: ConfidenceInterval
+    state: str
+    words: str
+    how_sure: str
 
 
-def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requirement:
-    """Parses a requirement like `requirement`, with the text's name for messages."""
-    checked_text(name, text, may_be_empty=True)
-    quantities = checked_names("quantities", quantities)
-    found = re.fullmatch(r"\s*([^<>=]*[^<>=\s])\s*>=\s*(\S+)\s*", text)
-    if not found:
-        raise ValueError(
-            f'{name}: a requirement is written "{quantities[0]}>=0.9"; got {text!r}'
-        )
-    quantity, number = found.groups()
-    if quantity not in quantities:
-        raise ValueError(
-            f"{name}: the quantity must be one of {tuple(quantities)}; got "
-            f"{quantity!r} in {text!r}. A requirement holds for everything that a run "
-            "assesses; for one alteration alone take a run of its own"
-        )
-    if not re.fullmatch(r"[0-9.eE+-]+", number) or not _is_number(number):
-        raise ValueError(f"{name}: {number!r} in {text!r} is not a number")
-    if not 0 <= float(number) <= 1:
-        raise ValueError(
-            f"{name}: the number must lie in [0, 1]; got {number} in {text!r}"
-        )
-    return Requirement(quantity, float(number))
+class _Value(NamedTuple):
+    """A value.
+
+    Attributes:
+      ends: its ends.
+      at_once: those that are sure for all results at once.
+      reason: why it is not known, or "".
+    """
+
+    ends: ConfidenceInterval
+    at_once: ConfidenceInterval
+    reason: str = ""
 
 
 def quantities(
@@ -86,9 +84,11 @@ def quantities(
 ) -> dict[str, float | ConfidenceInterval]:
     """Returns the quantities of a result that may be required.
 
-    An assessment has "robustness", "robustness.low", the lower end of its confidence
-    interval, and "decided_ratio", the lowest share of decided inputs at an accepted
-    level (not known if no level is accepted).
+    An assessment has "robustness"; "robustness.low", the lower end of its confidence
+    interval; "accuracy", the lowest at any level that was looked at (of decided inputs,
+    if some are not); "worst_class", the lowest robustness of any class with inputs;
+    and "decided_ratio", the lowest share of decided inputs at an accepted level (not
+    known if no level is accepted).
 
     RoMA has "plr", the mean over the inputs, and "plr.low", the mean of the lower ends
     of their intervals. An input without an answer counts with the share of its crude
@@ -99,8 +99,9 @@ def quantities(
     be with the confidence of the result.
 
     From few images (`Assessment.sampling`) the robustness is the interval of that on
-    all images of the data set, unless only the levels leave its width; "decided_ratio"
-    is not known.
+    all images of the data set, unless only the levels leave its width; "accuracy",
+    "worst_class" and "decided_ratio" are not known. Scores have no accuracy and no
+    classes.
 
     Returns:
       The values, in [0, 1], or intervals; NaN if not known.
@@ -112,6 +113,8 @@ def quantities(
         return {
             "robustness": _robustness(result),
             "robustness.low": float(result.confidence_interval.low),
+            "accuracy": _lowest_accuracy(result),
+            "worst_class": _worst_class(result),
             "decided_ratio": math.nan
             if result.sampling
             else result.lowest_decided_ratio,
@@ -140,60 +143,227 @@ def _robustness(result: Assessment) -> float | ConfidenceInterval:
     return result.dataset_interval
 
 
+def _lowest_accuracy(result: Assessment) -> float:
+    """Returns the lowest accuracy at a level, whatever the measure is."""
+    if result.sampling is not None or not result.curve.num_classes:
+        return math.nan
+    counts = result.curve.counts_for("accuracy")
+    # An accuracy of nothing counts as 1, which must not pass a gate.
+    if not isinstance(counts, Counts):
+        return math.nan
+    is_known = measures["accuracy"].num_inputs(counts).all()
+    return float(accuracy(counts).min()) if is_known else math.nan
+
+
+def _worst_class(result: Assessment) -> float:
+    """Returns the lowest robustness of a class with inputs."""
+    is_known = result.sampling is None and result.scores is None
+    if not is_known or not result.curve.num_classes:
+        return math.nan
+    inputs = np.asarray(result.curve.counts.at(0).inputs)
+    # NaN of a class that has inputs makes the lowest unknown.
+    return float(np.min(result.robustness_per_class[inputs > 0]))
+
+
+def outcomes(
+    requirements: Sequence[Requirement],
+    found: Found,
+    differences: Sequence[Difference] = (),
+    number: int | None = None,
+) -> list[Outcome]:
+    """Returns whether each result meets each requirement.
+
+    That all are met needs no adjustment: to pass wrongly, the interval of one that
+    falls short has to miss. That one of many is not met does: it is stated only if an
+    interval with simultaneous coverage of all shows it.
+
+    Example::
+
+        found = {result.alteration: result for result in results}
+        for one in reporting.outcomes(requirements, found):
+            print(one.state, one.subject, one.words)
+
+    Args:
+      requirements: the requirements. One without an alteration applies to everything
+        found that has the quantity.
+      found: results, or their `quantities`, by name, such as an alteration's.
+      differences: for "difference", see `reporting.differences`.
+      number: the number of assessments of which something is stated at once; by
+        default those found.
+
+    Returns:
+      An outcome for each result and requirement that concern each other, and one that
+      is not shown for each requirement of something that was not found.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if a requirement or a value is out of its quantity's range, or values
+        lack a required quantity.
+    """
+    requirements = _checked(requirements, found)
+    differences = checked_sequence(
+        "differences", differences, Difference, "Difference", min_length=0
+    )
+    assessments = [one for one in found.values() if isinstance(one, Assessment)]
+    number = max(len(assessments), 1) if number is None else number
+    number = checked_integer("number", number, at_least=1)
+    by_name = {one.alteration: one for one in differences}
+    every = [
+        _outcome(name, each, _value(name, one, each, by_name.get(name), number), number)
+        for name, one in found.items()
+        for each in requirements
+        if _concerns(each, name, one)
+    ]
+    concerned = {one.requirement for one in every}
+    for each in requirements:
+        if each in concerned:
+            continue
+        concerned.add(each)
+        about = about_quantity(each.quantity)
+        value = _Value(_UNKNOWN, _UNKNOWN, "it was not measured")
+        if about.of == OF_SET and assessments:
+            value = _of_set(assessments)
+        subject = "RoMA" if about.of == OF_ROMA else each.alteration or OF_SET
+        every.append(_outcome(subject, each, value, number))
+    return every
+
+
+def _concerns(
+    requirement: Requirement, name: str, one: Assessment | RomaResult | Quantities
+) -> bool:
+    if not requirement.is_of(name):
+        return False
+    if isinstance(one, Mapping):
+        return True
+    if requirement.quantity not in QUANTITIES:
+        known = tuple(QUANTITIES)
+        raise ValueError(
+            f"found[{name!r}] must have {requirement.quantity!r}; results have {known}"
+        )
+    of = QUANTITIES[requirement.quantity].of
+    return of != OF_SET and (of == OF_ROMA) == isinstance(one, RomaResult)
+
+
+def _value(
+    name: str,
+    one: Assessment | RomaResult | Quantities,
+    requirement: Requirement,
+    difference: Difference | None,
+    number: int,
+) -> _Value:
+    quantity = requirement.quantity
+    if isinstance(one, Mapping):
+        _check_value(f"found[{name!r}]", one, quantity)
+        value = ends(one[quantity])
+        # How high the value of a lower end may be is not known from it.
+        is_low = quantity.endswith(".low")
+        return _Value(value, value._replace(high=math.nan) if is_low else value)
+    if quantity == "difference":
+        if difference is None:
+            return _Value(_UNKNOWN, _UNKNOWN, "there is no earlier result")
+        return _Value(difference.interval, difference.joint_interval, difference.reason)
+    value = ends(quantities(one)[quantity])
+    if quantity == "robustness.low" and isinstance(one, Assessment):
+        # NaN, where no joint interval is known, shows nothing.
+        return _Value(value, value._replace(high=joint_interval(one, number)[1]))
+    if quantity == "plr.low" and isinstance(one, RomaResult):
+        return _Value(value, value._replace(high=float(one.mean_plr)))
+    return _Value(value, value)
+
+
+def _of_set(assessments: Sequence[Assessment]) -> _Value:
+    """Returns the mCE."""
+    found = corruptions(assessments)
+    if found is None or found.mce is None:
+        return _Value(
+            _UNKNOWN,
+            _UNKNOWN,
+            "it is of the fifteen corruptions of ImageNet-C, of 1,000 classes at 224 "
+            "pixels",
+        )
+    value = ends(found.mce.value)
+    return _Value(value, value, found.mce.reason)
+
+
+def _outcome(
+    subject: str, requirement: Requirement, value: _Value, number: int
+) -> Outcome:
+    low, high = value.ends
+    bound, at_least = requirement.bound, requirement.sign == AT_LEAST
+    state = NOT_SHOWN
+    # NaN compares as false, and so shows nothing.
+    if low >= bound if at_least else high <= bound:
+        state = MET
+    elif value.at_once.high < bound if at_least else value.at_once.low > bound:
+        state = NOT_MET
+    if math.isnan(low):
+        text = f"not known ({value.reason})" if value.reason else "not known"
+    elif low == high:
+        text = f"{low:.6g}"
+    else:
+        sure = "" if state != NOT_SHOWN else "not sure, "
+        text = f"{sure}between {low:.6g} and {high:.6g}"
+    return Outcome(
+        subject,
+        requirement,
+        value.ends,
+        state,
+        f"{requirement.quantity} is {text}, {requirement.needed} is required",
+        _how_sure(requirement.quantity, state, math.isnan(low), number),
+    )
+
+
+def _how_sure(quantity: str, state: str, is_unknown: bool, number: int) -> str:
+    if is_unknown:
+        return "what is not known does not pass"
+    about = about_quantity(quantity)
+    if about.of_tested:
+        return (
+            "not sure; more images may show it"
+            if state == NOT_SHOWN
+            else "a value of the tested images alone"
+        )
+    if state == MET:
+        return "shown by its interval; that all are met needs no adjustment"
+    if state == NOT_SHOWN:
+        return "not shown either way; more images may show it"
+    if number == 1:
+        return "shown to fall short: the whole interval does"
+    return f"shown to fall short, for all {number} intervals at once"
+
+
 def unmet(
     requirements: Sequence[Requirement],
-    found: Mapping[str, Assessment | RomaResult | Quantities],
+    found: Found,
+    differences: Sequence[Difference] = (),
 ) -> list[str]:
     """Returns a sentence for each requirement that is not met; empty if all are.
 
     Args:
-      requirements: the requirements; each applies to everything found.
+      requirements: the requirements, see `outcomes`.
       found: results, or their `quantities`, by name, such as an alteration's. NaN is
-        not good enough, nor is an interval that lies partly below the requirement. A
+        not good enough, nor is an interval that lies partly beyond the bound. A
         `RobustnessWarning` says so if an assessment with alpha may pass although it
         leaves most inputs undecided.
+      differences: see `outcomes`.
     """
-    requirements = _checked(requirements, found)
-    values = _quantities_of(found)
-    for quantity, _ in requirements:
-        for name in values:
-            _check_value(f"found[{name!r}]", values[name], quantity)
+    return list(map(_sentence, _failed(requirements, found, differences)))
+
+
+def _failed(
+    requirements: Sequence[Requirement],
+    found: Found,
+    differences: Sequence[Difference],
+) -> list[Outcome]:
+    """Returns the outcomes that fail a gate, and warns of one that may pass wrongly."""
+    every = outcomes(requirements, found, differences)
     assessments = [one for one in found.values() if isinstance(one, Assessment)]
     _warn_of_undecided(requirements, assessments)
-    return [
-        f"{name}: {one.quantity} is "
-        f"{_missed_text(values[name][one.quantity], one.least)}, at least "
-        f"{one.least:g} is required"
-        for name in values
-        for one in requirements
-        if _falls_short(values[name], one)
-    ]
+    return [one for one in every if one.state != MET]
 
 
-def is_open(
-    result: Assessment | RomaResult, requirement: Requirement, number: int
-) -> bool:
-    """Whether a requirement that is not met is not shown to be missed either.
-
-    A lower end is shown to be missed only by an interval with simultaneous coverage,
-    because a report may state as much of each assessment.
-
-    Args:
-      result: a result.
-      requirement: the requirement.
-      number: the number of assessments.
-    """
-    quantity, least = requirement
-    low, high = ends(quantities(result)[quantity])
-    # From few images the value is an interval, which may hold the requirement.
-    if math.isnan(low) or low < least <= high:
-        return True
-    if isinstance(result, RomaResult):
-        return quantity == "plr.low" and result.mean_plr >= least
-    # NaN, where no joint interval is known, shows nothing.
-    return quantity == "robustness.low" and not (
-        joint_interval(result, number)[1] < least
-    )
+def _sentence(one: Outcome) -> str:
+    return f"{one.subject}: {one.words}"
 
 
 def ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
@@ -203,17 +373,6 @@ def ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
         if isinstance(value, ConfidenceInterval)
         else ConfidenceInterval(value, value)
     )
-
-
-def _missed_text(value: float | ConfidenceInterval, least: float) -> str:
-    """Returns a value that misses a requirement as text."""
-    low, high = ends(value)
-    if math.isnan(low):
-        return "not known"
-    if low == high:
-        return f"{low:.6g}"
-    found = f"between {low:.6g} and {high:.6g}"
-    return found if high < least else f"not sure, {found}"
 
 
 def regressions(
@@ -293,35 +452,29 @@ def _regressions(
 
 def verdict(
     requirements: Sequence[Requirement],
-    found: Mapping[str, Assessment | RomaResult | Quantities],
+    found: Found,
     regressions: Sequence[str] = (),
+    differences: Sequence[Difference] = (),
 ) -> str:
     """Returns everything that is not good enough in one line; "" if all is.
 
     The command and the scripts end with this line, and status 1. It begins with "not
-    shown to be good enough" if there are no regressions and more images might still
-    show every unmet requirement to be met. A requirement counts as missed only with
-    simultaneous coverage of all results. A report's headline agrees with this line.
+    shown to be good enough" if there are no regressions and every unmet requirement is
+    only not shown to be met, see `outcomes`. A report's headline agrees with this line.
 
     Args:
-      requirements: the requirements, see `unmet`.
-      found: the results, see `unmet`.
+      requirements: the requirements, see `outcomes`.
+      found: the results, see `outcomes`.
       regressions: further faults as text, see `regressions`.
+      differences: see `outcomes`.
     """
     worse = checked_sequence("regressions", regressions, str, "texts", min_length=0)
-    failed = [*unmet(requirements, found), *worse]
-    if not failed:
+    failed = _failed(requirements, found, differences)
+    if not failed and not worse:
         return ""
-    results = {name: one for name, one in found.items() if not isinstance(one, Mapping)}
-    number = sum(isinstance(one, Assessment) for one in results.values())
-    only_open = not worse and all(
-        name in results and is_open(results[name], one, number)
-        for name, values in _quantities_of(found).items()
-        for one in requirements
-        if _falls_short(values, one)
-    )
+    only_open = not worse and all(one.state == NOT_SHOWN for one in failed)
     begins = "not shown to be good enough" if only_open else "not good enough"
-    return f"{begins}: {'; '.join(failed)}"
+    return f"{begins}: {'; '.join([*map(_sentence, failed), *worse])}"
 
 
 def _warn_of_undecided(
@@ -354,43 +507,24 @@ def _checked(
     requirements: Sequence[Requirement], found: Mapping[str, object]
 ) -> Sequence[Requirement]:
     requirements = checked_sequence(
-        "requirements", requirements, tuple, "Requirement", min_length=0
+        "requirements", requirements, Requirement, "Requirement", min_length=0
     )
     kinds = Mapping | Assessment | RomaResult
     check_type("found", found, Mapping, "results or quantities by name")
     for name, one in found.items():
         check_type(f"found[{name!r}]", one, kinds, "a result, or numbers by quantity")
-    for quantity, least in requirements:
-        checked_text("a requirement's quantity", quantity)
-        checked_number("a requirement's least", least, at_least=0, at_most=1)
+    for one in requirements:
+        check_requirement(one)
     return requirements
 
 
-def _quantities_of(
-    found: Mapping[str, Assessment | RomaResult | Quantities],
-) -> dict[str, Quantities]:
-    return {
-        name: one if isinstance(one, Mapping) else quantities(one)
-        for name, one in found.items()
-    }
-
-
-def _falls_short(values: Quantities, requirement: Requirement) -> bool:
-    return not ends(values[requirement.quantity])[0] >= requirement.least
-
-
 def _check_value(name: str, values: Quantities, quantity: str) -> None:
-    """Rejects values without a quantity, or where it is no number in [0, 1]."""
+    """Rejects values without a quantity, or where it is outside its range."""
     if quantity not in values:
         raise ValueError(f"{name} must have {quantity!r}; got {tuple(values)}")
     for value in ends(values[quantity]):
         if not (isinstance(value, float) and math.isnan(value)):
-            checked_number(f"{name}[{quantity!r}]", value, at_least=0, at_most=1)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+            about = about_quantity(quantity)
+            most = None if math.isinf(about.high) else about.high
+            place = f"{name}[{quantity!r}]"
+            checked_number(place, value, at_least=about.low, at_most=most)

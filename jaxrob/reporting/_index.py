@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from jaxrob._codec import Layout, Text, document, refuse
+from jaxrob.reporting._differences import Difference
 from jaxrob.reporting._plan import Plan, Required
 from jaxrob.reporting._results import Picture, Results
 
@@ -40,6 +41,7 @@ class Index(NamedTuple):
     plan: Plan | None
     requirements: tuple[Required, ...]
     regressions: tuple[str, ...]
+    differences: tuple[Difference, ...]
     entries: Annotated[tuple[Entry, ...], Layout("assessments")]
     roma: Annotated[str | None, _File]
     attack: Annotated[str | None, _File]
@@ -66,6 +68,7 @@ def index_of(
         plan=results.plan,
         requirements=results.requirements,
         regressions=results.regressions,
+        differences=results.differences,
         entries=tuple(map(Entry, files, results.reasons, results.pictures)),
         roma=roma,
         attack=attack,

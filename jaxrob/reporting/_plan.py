@@ -5,16 +5,24 @@ import datetime
 import hashlib
 import os
 import tomllib
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.naming import named
 from jaxrob._assessment.document import MEASURE
-from jaxrob._codec import As, Integer, Number, Text, read
+from jaxrob._codec import As, Integer, Number, Text, read, refuse
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import short
 from jaxrob.alterations._checks import check_levels_range
-from jaxrob.reporting._gate import QUANTITIES, Requirement, checked_requirement
+from jaxrob.reporting._requirement import (
+    OF_ALTERATION,
+    QUANTITIES,
+    Requirement,
+    about_quantity,
+    checked_requirement,
+    requirement_text,
+)
 
 # Plans are written by hand.
 _MOST_BYTES = 1 << 20
@@ -30,13 +38,13 @@ def _day(text: str, place: str) -> datetime.date:
     return day
 
 
-#: A requirement, written in documents as "robustness>=0.5".
+#: A requirement, written in documents as on the command line.
 Required = Annotated[
     Requirement,
     As(
         str,
-        lambda one: f"{one.quantity}>={float(one.least)!r}",
-        lambda text, place: checked_requirement(place, text, QUANTITIES),
+        requirement_text,
+        lambda text, place: checked_requirement(place, text, tuple(QUANTITIES)),
     ),
 ]
 
@@ -53,6 +61,7 @@ class PlannedAlteration:
       settings: its other settings by name, such as `{"fill": "edge"}`: texts, numbers
         and booleans.
       reason: why the range is plausible, in the planner's words; None if not given.
+      requirements: what this alteration must meet, beside what each must.
     """
 
     name: Annotated[str, Text()]
@@ -60,9 +69,21 @@ class PlannedAlteration:
     upper: float
     settings: dict[str, str | float | bool] = dataclasses.field(default_factory=dict)
     reason: Annotated[str | None, Text()] = None
+    requirements: tuple[Required, ...] = ()
 
     def _check_together(self) -> None:
         check_levels_range("lower", self.lower, "upper", self.upper)
+        for one in self.requirements:
+            refuse(
+                one.alteration is not None,
+                f"requirements are of {self.name!r} already; got one of "
+                f"{one.alteration!r}",
+            )
+            of = about_quantity(one.quantity).of
+            refuse(
+                of != OF_ALTERATION,
+                f"requirements must be of an alteration; {one.quantity} is of {of}",
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +100,8 @@ class Plan:
       alterations: what may happen to the images, at least one.
       threshold: the lowest value of the measure that is accepted, in [0, 1].
       measure: the quality measure's name, see `jaxrob.assess`.
-      requirements: the requirements that each assessment must meet.
+      requirements: what each assessment must meet, or the one that is named, or all
+        together.
       half_width: the half width wanted for the robustness on the data set, from as few
         images as that takes, see `jaxrob.assess`; None if not given.
       budget: the most altered images that are classified; None if not given.
@@ -107,6 +129,21 @@ class Plan:
         return self.curtail or not (self.half_width is None and self.budget is None)
 
 
+def planned_requirements(plan: Plan, names: Sequence[str]) -> tuple[Requirement, ...]:
+    """Returns all requirements of a plan, with the names of the alterations made.
+
+    Args:
+      plan: the plan.
+      names: the names of its alterations as results have them, in its order.
+    """
+    own = [
+        requirement._replace(alteration=name.strip())
+        for one, name in zip(plan.alterations, names)
+        for requirement in one.requirements
+    ]
+    return (*plan.requirements, *own)
+
+
 def read_plan(path: str | os.PathLike[str]) -> Plan:
     """Reads a plan, a TOML file.
 
@@ -119,7 +156,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         half_width = 0.01                   # these three too: all images
         budget = 1_000_000
         curtail = false
-        requirements = ["robustness.low>=0.5"]
+        requirements = ["robustness.low>=0.5", "mce<=0.7"]
 
         [[alterations]]
         name = "rotation"
@@ -127,6 +164,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         upper = 15.0
         settings = { fill = "edge" }       # may be left out
         reason = "the mount gives way by up to 12 degrees"
+        requirements = ["worst_class>=0.3"]   # of this one; may be left out
 
     Args:
       path: the file.

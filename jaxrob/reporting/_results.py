@@ -24,8 +24,9 @@ from jaxrob._files.strict_json import short
 from jaxrob._identity.digest import contiguous
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.adversarial import Attack
-from jaxrob.reporting._gate import Requirement
+from jaxrob.reporting._differences import Difference
 from jaxrob.reporting._plan import Plan
+from jaxrob.reporting._requirement import Requirement
 from jaxrob.roma import RomaResult
 
 #: The most pictures of one alteration.
@@ -83,6 +84,8 @@ class Results:
       requirements: the requirements.
       regressions: regressions against an earlier result, a sentence each.
       plan: the plan that was followed, or None.
+      differences: differences in robustness to an earlier result, for requirements of
+        "difference".
 
     Raises:
       TypeError: if a field has a wrong type.
@@ -100,6 +103,7 @@ class Results:
     requirements: tuple[Requirement, ...] = ()
     regressions: tuple[str, ...] = ()
     plan: Plan | None = None
+    differences: tuple[Difference, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks the fields, and fills in defaults for every assessment."""
@@ -112,6 +116,7 @@ class Results:
             ("assessments", Assessment, "jaxrob.Assessment", 0),
             ("requirements", Requirement, "Requirement", 0),
             ("regressions", str, "texts", 0),
+            ("differences", Difference, "Difference", 0),
         ):
             given = checked_sequence(
                 name, getattr(self, name), kind, wanted, min_length=min_length

@@ -32,7 +32,10 @@ def test_an_assessment_that_is_good_enough(assess, tmp_path):
     assert list(one.levels) == [-0.5, 0, 0.5] and one.threshold == 0.8
     assert one.provenance["network"]["version"].startswith("sha256:")
     assert 0 < len(results.pictures[0]) <= 16
-    assert results.requirements == (("robustness", 0.0), ("decided_ratio", 1.0))
+    assert results.requirements == (
+        reporting.Requirement("robustness", 0.0),
+        reporting.Requirement("decided_ratio", 1.0),
+    )
 
 
 def test_not_good_enough_is_1_and_one_line(assess):

@@ -25,10 +25,9 @@ def test_requirements_are_read(text):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", "written \"robustness>=0.9\"; got ''"),
+        ("", "written \"robustness>=0.9\".*; got ''"),
         ("robustness", "is written"),
         ("robustness=0.9", "is written"),
-        ("robustness<=0.9", "is written"),
         ("robustness>0.9", "is written"),
         ("robustness>=", "is written"),
         (">=0.9", "is written"),
@@ -36,7 +35,7 @@ def test_requirements_are_read(text):
         ("robustness>=0.9 0.8", "is written"),
         ("robust>=0.9", r"one of \('robustness', 'robustness.low'\); got 'robust'"),
         ("plr>=0.9", "got 'plr'"),
-        ("blur.robustness>=0.9", "one alteration alone take a run of its own"),
+        ("blur.robustness>=0.9", "got 'blur.robustness'"),
         ("robustness>=high", "'high' in 'robustness>=high' is not a number"),
         ("robustness>=0,9", "'0,9'"),
         ("robustness>=0_9", "not a number"),

@@ -38,7 +38,10 @@ def test_all_that_it_says(tmp_path):
     assert plan.name == "cameras" and plan.date == datetime.date(2026, 3, 2)
     assert plan.digest == hashlib.sha256(path.read_bytes()).hexdigest()
     assert plan.threshold == 0.8 and plan.measure == "f1"
-    assert plan.requirements == (("robustness.low", 0.5), ("decided_ratio", 1.0))
+    assert plan.requirements == (
+        reporting.Requirement("robustness.low", 0.5),
+        reporting.Requirement("decided_ratio", 1.0),
+    )
     first, second = plan.alterations
     assert (first.name, first.lower, first.upper) == ("rotation", -15.0, 15.5)
     assert first.settings == {"fill": "edge"}

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from jaxrob._arguments.checks import checked_sequence
+from jaxrob._arguments.checks import check_type, checked_sequence
 from jaxrob._arguments.naming import named
 from jaxrob.reporting._results import Results
 
@@ -52,6 +52,28 @@ def to_markdown(results: Sequence[Results], earlier: Sequence[Results] = ()) -> 
     return _written("report.md.jinja", results, earlier)
 
 
+def to_summary(results: Results, report: str | None = None) -> str:
+    """Makes a short summary in Markdown, for a step of continuous integration.
+
+    It has the verdict, a line for each requirement and one for each alteration. Names
+    are escaped, so that they cannot become markup.
+
+    Args:
+      results: the results of one network.
+      report: where the report lies, a text; None if there is none.
+
+    Raises:
+      ImportError: if Jinja2 is missing.
+      TypeError: if an argument has a wrong type.
+    """
+    check_type("results", results, Results, "a jaxrob.reporting.Results")
+    check_type("report", report, str | None, "a text or None")
+    environment = _environment("summary.md.jinja")
+    from jaxrob.reporting._report.summary import summary
+
+    return _rendered(environment, "summary.md.jinja", summary(results, report))
+
+
 def _written(
     template: str, results: Sequence[Results], earlier: Sequence[Results]
 ) -> str:
@@ -66,7 +88,11 @@ def _written(
     # After Jinja2 was found, because this import takes seconds.
     from jaxrob.reporting._report.document import document
 
-    text = environment.get_template(template).render(it=document(results, earlier))
+    return _rendered(environment, template, document(results, earlier))
+
+
+def _rendered(environment: Any, template: str, it: Any) -> str:
+    text = environment.get_template(template).render(it=it)
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 

@@ -5,8 +5,8 @@ import math
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
 from jaxrob.reporting._few import confidence_text, is_open_by_levels
-from jaxrob.reporting._gate import Requirement
 from jaxrob.reporting._report.text import interval, percent, points
+from jaxrob.reporting._requirement import Requirement
 
 
 def certainty(
@@ -23,7 +23,7 @@ def certainty(
     if requirement.quantity not in ("robustness", "robustness.low"):
         return "" if one.sampling else "a value of the tested images alone"
     if one.sampling is not None and requirement.quantity == "robustness":
-        on_data = _on_data(one, one.sampling, requirement.least)
+        on_data = _on_data(one, one.sampling, requirement.bound)
         return f"{on_data}. For all images: {_of_all(one, requirement, joint, number)}"
     return _of_all(one, requirement, joint, number)
 
@@ -47,7 +47,7 @@ def _of_all(
     low, high = one.confidence_interval
     if math.isnan(one.robustness) or math.isnan(low) or math.isnan(high):
         return ""
-    found, least = interval(low, high), requirement.least
+    found, least = interval(low, high), requirement.bound
     if low >= least:
         margins = joint[0] - least, low - least
         return f"shown: the whole interval, {found}, is high enough" + _adjustments(

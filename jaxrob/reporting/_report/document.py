@@ -328,10 +328,11 @@ def _overview(results: Sequence[Results], names: Sequence[str]) -> Markup:
         else "levels",
         required=sorted(
             {
-                each.least
+                each.bound
                 for one in results
                 for each in one.requirements
                 if each.quantity in ("robustness", "robustness.low")
+                and each.alteration is None
             }
         ),
     )

@@ -11,7 +11,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._plan import Plan, PlannedAlteration
 from jaxrob.reporting._report.text import number, percent, short
-from jaxrob.reporting._report.verdict import is_as_planned, written
+from jaxrob.reporting._report.verdict import is_as_planned, planned_text
 from jaxrob.reporting._results import Results
 
 _MOST_CLASSES = 60
@@ -95,7 +95,7 @@ def plan_facts(results: Results) -> PlanFacts | None:
     if plan is None:
         return None
     least = percent(plan.threshold, 4).replace(".0000", "")
-    required = ", ".join(map(written, plan.requirements)) or "nothing"
+    required = planned_text(results)
     few = [("number of images", _planned_few(plan))] if plan.wants_few else []
     return PlanFacts(
         (
