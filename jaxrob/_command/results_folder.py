@@ -15,7 +15,6 @@ from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob._files.swap import is_there
 from jaxrob.reporting import Requirement, Results
-from jaxrob.reporting._requirement import requirement_text
 
 try:
     import fcntl
@@ -110,7 +109,7 @@ def _check_none_dropped(
     elif there.roma is not None:
         found["RoMA"] = there.roma
     dropped += [
-        f"the requirement {requirement_text(one)}, which is not met"
+        f"the requirement {one.said}, which is not met"
         for one in there.requirements
         if one.quantity in quantities
         and not any(_replaces(each, one) for each in requirements)

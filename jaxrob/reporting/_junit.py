@@ -51,7 +51,9 @@ def to_junit(results: Results) -> str:
         errors="0",
         time=f"{sum(one.seconds for one in results.assessments):.3f}",
     )
-    ElementTree.SubElement(suite, "properties")
+    # Of two common schemas one requires properties, the other that they are not empty.
+    properties = ElementTree.SubElement(suite, "properties")
+    ElementTree.SubElement(properties, "property", name="network", value=network)
     taken: collections.Counter[str] = collections.Counter()
     for one in every:
         said = f"{one.words} ({one.how_sure})"

@@ -120,6 +120,12 @@ class Requirement(NamedTuple):
         """What must hold, without the alteration, for readers."""
         return f"{self.quantity} {self.sign} {self.bound:.12g}"
 
+    @property
+    def said(self) -> str:
+        """The condition, with its alteration if it is for one."""
+        of = "" if self.alteration is None else f"{self.alteration}: "
+        return f"{of}{self.condition}"
+
     def is_of(self, alteration: str) -> bool:
         """Whether it is for an alteration, by its name."""
         return self.alteration in (None, alteration.strip())

@@ -12,6 +12,7 @@ import jaxrob
 from jaxrob import alterations, data
 from jaxrob._arguments.warnings import warn
 from jaxrob._command import run
+from jaxrob.reporting import Requirement
 from jaxrob.reporting import read_results as results
 
 from .outcomes import check, only, succeeded
@@ -231,7 +232,10 @@ def test_roma(assess, roma, tmp_path):
     out = succeeded(roma("--require=plr>=0"))
     both = results(folder)
     assert len(both.roma.plr) == 10 and both.assessments[0].alteration == "brightness"
-    assert both.requirements == (("robustness", 0.0), ("plr", 0.0))
+    assert both.requirements == (
+        Requirement("robustness", 0.0),
+        Requirement("plr", 0.0),
+    )
     assert f"mean plr {both.roma.plr.mean():.6f}" in out
     calls = _module().CALLS
     del calls[:]

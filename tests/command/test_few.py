@@ -171,7 +171,7 @@ def test_comparisons_need_all_images(few, jaxrob_command, tmp_path):
     earlier = f"--regressions={folder}"
     check(few(earlier, f"--output={tmp_path / 'new'}"), 2, "is from few images")
     ran = few("--half_width=0.05", earlier)
-    check(ran, 2, "compares the answers on every image")
+    check(ran, 2, "compare the answers on every image")
     ran = jaxrob_command("compare", folder, folder)
     check(ran, 2, "must be assessed on all images")
 

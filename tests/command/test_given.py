@@ -86,16 +86,16 @@ def test_nothing_of_the_same_network_is_lost(assess, roma, tmp_path):
     both = "--alterations=brightness", "--alterations=zoom(1,2)"
     assert assess(*both, "--require=robustness>=1")[0] == 1
     before = {one.name: one.read_bytes() for one in folder.iterdir()}
-    says = "drop the results of zoom and the requirement robustness>=1, which is not"
+    says = "drop the results of zoom and the requirement robustness >= 1, which is not"
     check(assess(), 2, says)
-    check(assess(*both), 2, "would drop the requirement robustness>=1, which is not")
+    check(assess(*both), 2, "would drop the requirement robustness >= 1, which is not")
     assert before == {one.name: one.read_bytes() for one in folder.iterdir()}
     # What replaces it may be another number, which the report then shows.
     assert assess(*both, "--alterations=rotation", "--require=robustness>=0")[0] == 0
     # One that is met is not needed any more.
     assert assess(*both, "--alterations=rotation")[0] == 0
     assert roma("--num_images=4", "--require=plr.low>=1")[0] == 1
-    check(roma("--num_images=4"), 2, "would drop the requirement plr.low>=1, which")
+    check(roma("--num_images=4"), 2, "would drop the requirement plr.low >= 1, which")
 
 
 def test_two_runs_do_not_write_into_one_folder(assess, tmp_path):

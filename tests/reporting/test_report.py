@@ -136,7 +136,7 @@ def test_a_verdict_for_each_requirement_and_alteration():
     }
     # Those that are not met come first.
     assert [row[3][0] for row in cells] == list("✗✗?✓✓")
-    assert "Not good enough: 3 of 5 checks not met (gaussian blur, RoMA)" in page
+    assert "Not good enough: 2 of 5 checks not met (gaussian blur); 1 not shown" in page
     assert "worse than an earlier result in 1 respect" in page
     assert "zoom: it was better" in page
 

@@ -29,7 +29,7 @@ def judged(least, *assessments, quantity="robustness.low"):
 def test_a_requirement_within_the_interval_is_not_shown_either_way():
     low, high = made.assessment().confidence_interval
     for text in judged((low + high) / 2):
-        assert "Not shown to be good enough: 1 of 1 check not met" in text
+        assert "Not shown to be good enough: 1 of 1 check not shown" in text
         assert "not shown either way: the interval" in text
     # Beyond the interval it is shown to be missed.
     for text in judged(high + 0.1):

@@ -12,7 +12,7 @@ from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN, Outcome
 from jaxrob.reporting._plan import planned_requirements
 from jaxrob.reporting._report.certainty import certainty
 from jaxrob.reporting._report.text import interval, percent, points, short
-from jaxrob.reporting._requirement import AT_LEAST, QUANTITIES, Requirement
+from jaxrob.reporting._requirement import AT_LEAST, QUANTITIES
 from jaxrob.reporting._results import Results
 
 _MOST_NAMES = 5  # Names of alterations in a sentence.
@@ -109,9 +109,11 @@ def _said(
     if not failed:
         many = len(every) > 1
         return [f"all {len(every)} checks met" if many else "the one check is met"]
-    said = [
-        f"{len(failed)} of {counted(len(every), 'check')} not met ({_names(failed)})"
-    ]
+    said = []
+    for state in (NOT_MET, NOT_SHOWN):
+        if some := [one for one in failed if one.state == state]:
+            of = "" if said else f" of {counted(len(every), 'check')}"
+            said.append(f"{len(some)}{of} {state} ({_names(some)})")
     missed = [
         one
         for one in failed
@@ -150,15 +152,8 @@ def planned_text(results: Results) -> str:
     """Returns what the plan requires as text; "nothing" if it requires nothing."""
     assert results.plan is not None
     names = [one.alteration for one in results.assessments]
-    return (
-        ", ".join(map(_written, planned_requirements(results.plan, names))) or "nothing"
-    )
-
-
-def _written(requirement: Requirement) -> str:
-    """Returns a requirement as a user writes it."""
-    of = "" if requirement.alteration is None else f"{requirement.alteration}: "
-    return readable(f"{of}{requirement.condition}")
+    planned = planned_requirements(results.plan, names)
+    return ", ".join(readable(one.said) for one in planned) or "nothing"
 
 
 def _other_than_planned(results: Results) -> str:

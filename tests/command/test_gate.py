@@ -1,0 +1,147 @@
+"""Requirements of one alteration and of all, and the files of what came of them."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from jaxrob import reporting
+from jaxrob.reporting import Requirement
+
+from .outcomes import check, succeeded
+
+BOTH = "--alterations=brightness(-0.5,0.5)", "--alterations=zoom(1,2)"
+PLAN = """
+name = "cameras"
+date = 2026-03-02
+threshold = 0.8
+requirements = ["robustness>=0"]
+
+[[alterations]]
+name = "brightness"
+lower = -0.5
+upper = 0.5
+
+[[alterations]]
+name = "zoom"
+lower = 1
+upper = 2
+requirements = ["robustness>=1", "accuracy<=1"]
+"""
+
+
+def test_one_alteration_has_a_bound_of_its_own(assess, tmp_path):
+    assert assess(*BOTH, "--require=brightness: robustness>=0.01")[0] == 0
+    folder = tmp_path / "results"
+    status, _, err = assess(*BOTH, "--require=zoom: robustness>=1")
+    assert status == 1 and "not good enough: zoom: robustness is 0" in err
+    assert "brightness" not in err
+    assert reporting.read_results(folder).requirements == (
+        Requirement("robustness", 1.0, ">=", "zoom"),
+    )
+    # The folder does not lose that it failed.
+    check(assess(*BOTH), 2, "would drop the requirement zoom: robustness >= 1, which")
+    brightness = "--require=brightness: robustness>=0"
+    check(assess(*BOTH, brightness), 2, "would drop the requirement zoom: robustness")
+    assert assess(*BOTH, "--require=robustness>=0")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("required", "says"),
+    [
+        (
+            "brightnes: robustness>=1",
+            "'brightnes' is not assessed. Did you mean bright",
+        ),
+        ("mce<=0.7", "not assessed: contrast, defocus"),
+        ("difference>=-0.02", "name its folder with --earlier"),
+        ("zoom: mce<=0.7", "mce is a value of all alterations"),
+        ("plr>=0.7", "the quantity must be one of"),
+        ("robustness.low<=0.7", "is a lower end"),
+        ("accuracy>=1.1", "must lie in [0, 1]"),
+    ],
+)
+def test_what_nothing_could_meet_is_refused_at_once(assess, tmp_path, required, says):
+    required = f"--require={required}"
+    check(assess("--classifier=net.py:raises", required), 2, says)
+    assert not (tmp_path / "results").exists()
+
+
+def test_few_images_know_robustness_alone(assess):
+    check(assess("--budget=50", "--require=worst_class>=0"), 2, "needs all images")
+
+
+def test_a_plan_has_requirements_of_one_alteration(assess, tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN)
+    status, _, err = assess(f"--plan={tmp_path / 'plan.toml'}")
+    assert status == 1 and "zoom: robustness is 0" in err and "brightness" not in err
+    found = reporting.read_results(tmp_path / "results")
+    assert found.requirements == (
+        Requirement("robustness", 0.0),
+        Requirement("robustness", 1.0, ">=", "zoom"),
+        Requirement("accuracy", 1.0, "<=", "zoom"),
+    )
+    assert "the plan requires something else" not in reporting.to_markdown([found])
+
+
+def test_a_loss_that_is_allowed(assess, tmp_path):
+    levels = "--levels=9"
+    assert assess(levels)[0] == 0
+    earlier = f"--earlier={tmp_path / 'results'}"
+    again = levels, earlier, f"--output={tmp_path / 'new'}"
+    status, _, err = assess(*again, "--require=difference>=-0.6")
+    assert status == 0, err
+    # The same network, but of 40 images: more is not sure.
+    status, _, err = assess(*again, "--require=difference>=0.01")
+    assert status == 1 and "not shown to be good enough" in err
+    worse = levels, earlier, "--classifier=net.py:worse", f"--output={tmp_path / 'bad'}"
+    status, _, err = assess(*worse, "--require=difference>=-0.02")
+    assert status == 1 and "brightness: difference is not sure, between -" in err
+    found = reporting.read_results(tmp_path / "bad")
+    (difference,) = found.differences
+    assert difference.value < -0.02
+    (one,) = reporting.outcomes_of(found)
+    assert one.state == "not shown" and one.value == difference.interval
+    assert assess(*worse, "--require=difference>=-1")[0] == 0
+
+
+def test_the_files_are_written_if_the_gate_fails(assess, tmp_path):
+    junit, summary = tmp_path / "deep" / "gate.xml", tmp_path / "summary.md"
+    summary.write_text("what another step wrote\n")
+    given = (f"--junit={junit}", f"--summary={summary}")
+    both = "--require=robustness>=1", "--require=accuracy>=0"
+    status, out, _ = assess(*given, "--threshold=1", *both)
+    assert status == 1 and f"wrote {junit}" in out
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    first, second = suite.findall("testcase")
+    assert first.get("name") == "brightness: robustness >= 1"
+    assert first.find("failure").get("type") == "not met" and len(second) == 0
+    text = summary.read_text()
+    assert text.startswith("what another step wrote\n\n## jaxrob: net.py:net\n")
+    assert "❌ not met | brightness | robustness" in text
+
+
+def test_roma_writes_them_too(roma, tmp_path):
+    junit, summary = tmp_path / "gate.xml", tmp_path / "summary.md"
+    given = (f"--junit={junit}", f"--summary={summary}")
+    succeeded(roma(*given, "--require=plr>=0"))
+    (case,) = ElementTree.parse(junit).getroot()[0].findall("testcase")
+    assert case.get("name") == "RoMA: plr >= 0" and len(case) == 0
+    assert "✅ met | RoMA | plr" in summary.read_text()
+
+
+@pytest.mark.parametrize("flag", ["junit", "summary"])
+def test_a_file_that_cannot_be_is_refused_at_once(assess, tmp_path, flag):
+    check(assess(f"--{flag}={tmp_path}"), 2, "there is a folder of that name")
+    (tmp_path / "file").write_text("")
+    wrong = tmp_path / "file" / "gate.xml"
+    check(assess(f"--{flag}={wrong}"), 2, f"--{flag}={wrong}", "cannot be written")
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_interrupted_run_leaves_no_file(assess, interrupted, tmp_path):
+    junit = tmp_path / "gate.xml"
+    status, _, _ = assess(*BOTH, f"--junit={junit}", f"--summary={tmp_path / 's.md'}")
+    assert status not in (0, 1)
+    assert not junit.exists() and not (tmp_path / "s.md").exists()
+    assert not list(tmp_path.glob("*.part"))

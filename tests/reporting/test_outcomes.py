@@ -1,0 +1,331 @@
+"""Requirements of one alteration and of all, and what is said of each."""
+
+import dataclasses
+import math
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as drawn
+
+from jaxrob import Curve, reporting
+from jaxrob.metrics import ALEXNET, ConfidenceInterval
+from jaxrob.reporting import Difference, Requirement, outcomes, requirement
+from jaxrob.reporting._requirement import QUANTITIES, requirement_text
+
+from . import reports as made
+
+HOSTILE = (
+    "=cmd|' /C calc'!A0",
+    "<script>alert(1)</script>",
+    "[a](http://example.org) | `b` | **c**",
+    "bell\x07 null\x00 \x1b[31m \ufffe",
+    "\u202eright to left",
+    "a: b>=1: c",
+    "]]> &amp; <!-- -->",
+    "x" * 10_000,
+    "x" * 5_000 + "y" + "x" * 4_999,
+)
+
+
+@given(
+    quantity=drawn.sampled_from(
+        [name for name, one in QUANTITIES.items() if one.of == "an alteration"]
+    ),
+    bound=drawn.floats(0, 1),
+    at_most=drawn.booleans(),
+    alteration=drawn.none() | drawn.text(min_size=1).map(str.strip).filter(bool),
+)
+def test_what_is_written_is_read_back(quantity, bound, at_most, alteration):
+    sign = "<=" if at_most and not quantity.endswith(".low") else ">="
+    one = Requirement(quantity, bound, sign, alteration)
+    assert requirement(requirement_text(one), list(QUANTITIES)) == one
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("mce<=1.2", Requirement("mce", 1.2, "<=")),
+        ("difference >= -0.02", Requirement("difference", -0.02)),
+        (
+            " gaussian blur :robustness.low>= .5",
+            Requirement("robustness.low", 0.5, ">=", "gaussian blur"),
+        ),
+        ("a: b>=1: accuracy<=1", Requirement("accuracy", 1.0, "<=", "a: b>=1")),
+    ],
+)
+def test_one_alteration_and_other_ranges_are_read(text, wanted):
+    assert requirement(text, list(QUANTITIES)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mce<=-0.1", "at least 0"),
+        ("difference>=-1.5", r"\[-1, 1\]; got -1.5"),
+        ("robustness<=1.5", r"\[0, 1\]; got 1.5"),
+        ("robustness.low<=0.5", "require robustness"),
+        ("plr.low<=0.5", "require plr"),
+        ("zoom: mce<=0.7", "mce is a value of all alterations, not of 'zoom' alone"),
+        ("zoom: plr>=0.7", "plr is a value of RoMA, not of 'zoom' alone"),
+        (": robustness>=0.5", "is written"),
+        ("zoom: robustness>=0.5:", "not a number"),
+        ("mce<=1e999", "the number must"),
+    ],
+)
+def test_what_cannot_be_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        requirement(text, list(QUANTITIES))
+
+
+def by_subject(found):
+    return {(one.subject, one.requirement.quantity): one.state for one in found}
+
+
+def test_one_alteration_may_have_a_bound_of_its_own():
+    good = made.assessment(np.full(60, 9.0), name="zoom")
+    both = {"gaussian blur": made.assessment(), "zoom": good}
+    asked = [
+        Requirement("robustness", 0.1),
+        Requirement("robustness", 0.9, ">=", "zoom"),
+        Requirement("robustness", 0.9, "<=", "gaussian blur"),
+    ]
+    assert [one.subject for one in outcomes(asked, both)] == [
+        *("gaussian blur", "gaussian blur"),
+        *("zoom", "zoom"),
+    ]
+    assert reporting.unmet(asked, both) == []
+    (line,) = reporting.unmet([Requirement("robustness", 0.9, "<=", "zoom")], both)
+    assert line == "zoom: robustness is 1, at most 0.9 is required"
+
+
+def test_what_was_not_measured_does_not_pass():
+    asked = [
+        Requirement("robustness", 0.0, ">=", "rotation"),
+        Requirement("plr", 0.0),
+        Requirement("mce", 9.0, "<="),
+        Requirement("difference", -1.0),
+    ]
+    found = outcomes(asked, {"gaussian blur": made.assessment()})
+    assert by_subject(found) == {
+        ("rotation", "robustness"): "not shown",
+        ("RoMA", "plr"): "not shown",
+        ("all alterations", "mce"): "not shown",
+        ("gaussian blur", "difference"): "not shown",
+    }
+    assert all(math.isnan(one.value.low) for one in found)
+    assert "there is no earlier result" in found[0].words
+    assert [one.state for one in outcomes(asked[:1], {})] == ["not shown"]
+
+
+def test_accuracy_and_worst_class_are_the_lowest():
+    """Twelve images of three classes; class 2 is right up to level 1, others always."""
+    limits = np.where(np.arange(12) % 3 == 2, 1.0, 9.0)
+    one = made.assessment(limits)
+    found = reporting.quantities(one)
+    assert found["accuracy"] == pytest.approx(8 / 12)
+    assert found["worst_class"] == pytest.approx(one.robustness_per_class[2])
+    assert found["worst_class"] < 0.5 < one.robustness_per_class[:2].min()
+    # The measure may be another: the accuracy stays.
+    other = dataclasses.replace(one, measure="f1")
+    assert reporting.quantities(other)["accuracy"] == found["accuracy"]
+
+
+def test_accuracy_where_nothing_is_decided_is_not_known():
+    answers = made.curve(np.full(12, 9.0), uncertainty=0.9, alpha=0.5)
+    found = reporting.quantities(made.assessment(answers=answers))
+    assert math.isnan(found["accuracy"])
+
+
+def difference(low, high, joint=None, name="gaussian blur"):
+    interval = ConfidenceInterval(low, high)
+    joint = interval if joint is None else ConfidenceInterval(*joint)
+    return Difference(name, (low + high) / 2, interval, joint)
+
+
+@pytest.mark.parametrize(
+    ("bound", "sign", "state"),
+    [
+        (-0.03, ">=", "met"),
+        (-0.02, ">=", "not shown"),
+        (0.05, ">=", "not shown"),
+        (0.07, ">=", "not met"),
+        (0.04, "<=", "met"),
+        (0.03, "<=", "not shown"),
+        (-0.06, "<=", "not met"),
+    ],
+)
+def test_a_difference_is_met_by_its_whole_interval(bound, sign, state):
+    """It is missed only by the interval of simultaneous coverage."""
+    one = difference(-0.03, 0.04, (-0.05, 0.06))
+    found = outcomes(
+        [Requirement("difference", bound, sign)],
+        {"gaussian blur": made.assessment()},
+        [one],
+    )
+    assert [each.state for each in found] == [state]
+    assert found[0].value == (-0.03, 0.04)
+
+
+def test_differences_are_those_of_compare():
+    now, then = made.assessment(np.full(60, 2.0)), made.assessment()
+    (alone,) = reporting.differences([now], [then])
+    beside = reporting.differences([now], [made.assessment(name="zoom")])
+    assert beside == ()
+    assert alone.value == pytest.approx(now.robustness - then.robustness)
+    assert alone.interval == alone.joint_interval
+    pair = [now, dataclasses.replace(now, alteration="zoom")]
+    old = [then, dataclasses.replace(then, alteration="zoom")]
+    first, second = reporting.differences(pair, old)
+    assert first.joint_interval.low <= first.interval.low
+    assert first.interval.high <= first.joint_interval.high
+    assert second.alteration == "zoom"
+    # What cannot be compared is not known, and says why.
+    (other,) = reporting.differences([now], [dataclasses.replace(then, threshold=0.3)])
+    assert math.isnan(other.value) and "threshold" in other.reason
+
+
+def corruption(name, wrong):
+    """An assessment of 1,000 classes at severities 0 to 5: a share is wrong."""
+    levels = np.arange(6.0)
+    labels = np.arange(1000, dtype=np.int32)
+    predicted = np.where(np.arange(1000) < wrong, (labels + 1) % 1000, labels)
+
+    answers = Curve(
+        levels,
+        np.broadcast_to(predicted, (6, 1000)).astype(np.int16),
+        None,
+        None,
+        labels,
+        1000,
+        None,
+    )
+    changes = {"unit": "severity", "upper": 5.0, "diagnostics": None}
+    one = made.assessment(name=name)
+    changes["diagnostics"] = one.diagnostics
+    return made.assessment(name=name, answers=answers, **changes)
+
+
+def test_mce_is_one_value_of_all():
+    found = {name: corruption(name, 600) for name in ALEXNET}
+    # Hendrycks and Dietterich (2019), equation of the CE: errors over AlexNet's.
+    expected = np.mean([0.6 / one.corrupted for one in ALEXNET.values()])
+    for bound, sign, state in (
+        (expected + 0.01, "<=", "met"),
+        (expected - 0.01, "<=", "not met"),
+        (expected - 0.01, ">=", "met"),
+    ):
+        (one,) = outcomes([Requirement("mce", float(bound), sign)], found)
+        assert (one.subject, one.state) == ("all alterations", state)
+    few = dict(list(found.items())[:3])
+    (one,) = outcomes([Requirement("mce", 9.0, "<=")], few)
+    assert one.state == "not shown" and "fifteen corruptions" in one.words
+
+
+def test_a_folder_keeps_all_of_them(tmp_path):
+    asked = (
+        Requirement("robustness", 1 / 3),
+        Requirement("mce", 1.25, "<="),
+        Requirement("difference", -0.02, ">=", "gaussian blur"),
+    )
+    nan = ConfidenceInterval(math.nan, math.nan)
+    differences = (
+        difference(-0.03, 0.04, (-0.05, 0.06)),
+        Difference("zoom", math.nan, nan, nan, "threshold"),
+    )
+    planned = reporting.PlannedAlteration(
+        "gaussian_blur", 0.0, 4.0, requirements=(Requirement("worst_class", 0.5),)
+    )
+    results = made.results(
+        requirements=asked,
+        differences=differences,
+        plan=made.plan(alterations=(planned,)),
+    )
+    reporting.write_results(tmp_path, results)
+    found = reporting.read_results(tmp_path)
+    assert found.requirements == asked
+    assert found.plan == results.plan
+    assert found.differences[0] == differences[0]
+    assert math.isnan(found.differences[1].value)
+    assert found.differences[1].reason == "threshold"
+    for ours, theirs in zip(
+        reporting.outcomes_of(results), reporting.outcomes_of(found), strict=True
+    ):
+        assert repr(ours) == repr(theirs)
+
+
+def test_what_is_required_beside_the_plan_is_said():
+    planned = reporting.PlannedAlteration(
+        "gaussian_blur", 0.0, 4.0, requirements=(Requirement("accuracy", 0.1),)
+    )
+    plan = made.plan(alterations=(planned,), requirements=())
+    own = Requirement("accuracy", 0.1, ">=", "gaussian blur")
+    for requirements, is_same in (((own,), True), ((), False)):
+        found = made.results(requirements=requirements, plan=plan)
+        page = reporting.to_markdown([found])
+        assert ("the plan requires something else" in page) != is_same
+        assert "gaussian blur: accuracy &gt;= 0.1" in page
+
+
+def hostile_results(**changes):
+    ones = tuple(made.assessment(name=name) for name in HOSTILE)
+    return made.results(
+        ones,
+        network=HOSTILE[1],
+        requirements=(
+            Requirement("robustness", 0.9),
+            Requirement("robustness.low", 0.25),
+            *(Requirement("accuracy", 0.0, ">=", name.strip()) for name in HOSTILE),
+        ),
+        regressions=(f"{HOSTILE[3]}: it was better", "same", "same"),
+        **changes,
+    )
+
+
+def test_junit_has_a_case_for_each_outcome():
+    results = hostile_results()
+    every = reporting.outcomes_of(results)
+    text = reporting.to_junit(results)
+    root = ElementTree.fromstring(text)
+    (suite,) = root
+    cases = suite.findall("testcase")
+    assert len(cases) == len(every) + 3 == int(suite.get("tests"))
+    kinds = [
+        "met" if len(case) == 0 else case.find("failure").get("type") for case in cases
+    ]
+    assert kinds == [one.state for one in every] + ["regression"] * 3
+    assert int(suite.get("failures")) == len(kinds) - kinds.count("met")
+    # No two are confused, and nothing is there that XML 1.0 forbids.
+    assert len({(case.get("name"), case.get("classname")) for case in cases}) == len(
+        cases
+    )
+    assert not re.search("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
+    assert "(U+0007)" in text and "(U+202E)" in text
+    assert any("x" * 10_000 in case.get("name") for case in cases)
+
+
+def test_a_summary_shows_names_and_runs_nothing():
+    results = hostile_results()
+    text = reporting.to_summary(results, "out/`report`.html")
+    assert "\\`report\\`.html" in text
+    assert "<script" not in text and not re.search(r"(?<!\\)\]\(", text)
+    assert "\x07" not in text and "\u202e" not in text
+    rows = [line for line in text.splitlines() if line.startswith("| ❌ not met | ")]
+    assert len(rows) == len({row for row in rows})
+    for word in ("✅ met", "❌ not met", "❔ not shown"):
+        assert f"| {word} |" in text
+    assert "**Not good enough: " in text
+    # Every row has its table's number of cells.
+    for line in text.splitlines():
+        if line.startswith("| "):
+            cells = len(re.findall(r"(?<!\\)\|", line)) - 1
+            assert cells in (3, 5), line[:200]
+
+
+def test_a_summary_without_requirements_passes_no_verdict():
+    text = reporting.to_summary(made.results(requirements=()))
+    assert "No requirement was given" in text and "✅" not in text
+    assert "| gaussian blur |" in text
+    assert "The report" not in text
