@@ -102,10 +102,9 @@ def run(values: Values, words: Sequence[str]) -> str:
     )
     results_folder.earlier(output, found, replacing)
     earlier = reporting.earlier_assessments(values.regressions, names)
-    before = reporting.earlier_assessments(values.earlier, names)
+    before = _earlier(request, names, values)
     for flag, some in (("regressions", earlier), ("earlier", before)):
         _check_comparable(flag, some, found, altered, request)
-    _check_has_earlier(request, before)
     shown = [compare.read(path) for path in values.regressions if values.report]
     key = jax.random.key(values.seed)
     for one in altered:
@@ -126,7 +125,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         results = dataclasses.replace(
             results,
             regressions=tuple(regressions),
-            differences=_differences(request, results, before),
+            differences=reporting.differences(results.assessments, before),
         )
         _write(output, results)
     print(reporting.table(results.assessments))
@@ -160,7 +159,8 @@ def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Req
             )
         requirements = planned_requirements(request.plan, names)
         request = request._replace(requirements=requirements)
-    gate.check_names(request.requirements, names, bool(values.earlier))
+    said_by = "--require" if request.plan is None else f"--plan={values.plan}"
+    gate.check_names(said_by, request.requirements, names, bool(values.earlier))
     if request.few is None:
         return request
     few = few_images.with_requirements(
@@ -169,31 +169,28 @@ def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Req
     return request._replace(few=few)
 
 
-def _check_has_earlier(request: _Request, earlier: Sequence[jaxrob.Assessment]) -> None:
-    """Rejects a required difference of an alteration without an earlier result.
+def _earlier(
+    request: _Request, names: Sequence[str], values: Values
+) -> list[jaxrob.Assessment]:
+    """Reads the earlier results that required differences are to.
 
     Raises:
-      Refused: if there is one.
+      Refused: if one is missing, or nothing requires a difference.
     """
-    there = [one.alteration for one in earlier]
-    for one in request.requirements:
-        if one.quantity == "difference" and not any(map(one.is_of, there)):
-            raise Refused(
-                f"--earlier: it has no assessment of {one.alteration or 'anything'}"
-            )
-
-
-def _differences(
-    request: _Request, results: Results, earlier: Sequence[jaxrob.Assessment]
-) -> tuple[reporting.Difference, ...]:
-    """Returns the differences that are required; others would widen the intervals."""
     asked = [one for one in request.requirements if one.quantity == "difference"]
-    wanted = [
-        one
-        for one in results.assessments
-        if any(each.is_of(one.alteration) for each in asked)
-    ]
-    return reporting.differences(wanted, earlier)
+    wanted = [name for name in names if any(one.is_of(name) for one in asked)]
+    if not wanted:
+        if values.earlier:
+            raise Refused(
+                "--earlier: no difference is required; add, for instance, "
+                '--require="difference>=-0.02"'
+            )
+        return []
+    found = reporting.earlier_assessments(values.earlier, wanted)
+    lacking = set(wanted) - {one.alteration for one in found}
+    if lacking:
+        raise Refused(f"--earlier: no result of {', '.join(sorted(lacking))} is there")
+    return found
 
 
 def _of_flags(values: Values) -> _Request:

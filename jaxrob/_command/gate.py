@@ -13,7 +13,6 @@ from jaxrob._devices.hosts import is_first
 from jaxrob._files.writing import not_written, write_file
 from jaxrob.metrics import ALEXNET
 from jaxrob.reporting import Requirement, Results
-from jaxrob.reporting._corruptions import FROST
 
 
 def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
@@ -29,11 +28,15 @@ def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requiremen
 
 
 def check_names(
-    requirements: Sequence[Requirement], names: Sequence[str], has_earlier: bool
+    said_by: str,
+    requirements: Sequence[Requirement],
+    names: Sequence[str],
+    has_earlier: bool,
 ) -> None:
     """Rejects requirements that nothing assessed could meet.
 
     Args:
+      said_by: the flag that says them.
       requirements: the requirements.
       names: the names of the alterations that will be assessed.
       has_earlier: whether there are earlier results to compare with.
@@ -44,20 +47,18 @@ def check_names(
     for one in requirements:
         if not any(map(one.is_of, names)):
             raise Refused(
-                f"--require: {one.alteration!r} is not assessed."
+                f"{said_by}: {one.alteration!r} is not assessed."
                 f"{did_you_mean(one.alteration or '', names)} There are: "
                 f"{', '.join(names)}"
             )
         if one.quantity == "difference" and not has_earlier:
             raise Refused(
-                "--require: difference is to an earlier result; name its folder with "
+                f"{said_by}: difference is to an earlier result; name its folder with "
                 "--earlier"
             )
-        if one.quantity == "mce" and (
-            lacking := sorted(ALEXNET.keys() - {FROST} - set(names))
-        ):
+        if one.quantity == "mce" and (lacking := sorted(ALEXNET.keys() - set(names))):
             raise Refused(
-                "--require: mce is of all corruptions of imagenet_c; not assessed: "
+                f"{said_by}: mce is of all corruptions of imagenet_c; not assessed: "
                 f"{', '.join(lacking)}"
             )
 

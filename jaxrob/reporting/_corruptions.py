@@ -11,7 +11,7 @@ from jaxrob.metrics import ALEXNET, CorruptionError, FailingLevel, ReferenceErro
 # Division by errors of 1 gives the mean error itself.
 _NO_REFERENCE = ReferenceErrors(1.0, 1.0)
 # A benchmark's corruption that is left out where its pictures are missing.
-FROST = "frost"
+_FROST = "frost"
 
 
 class Corruption(NamedTuple):
@@ -81,7 +81,7 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
         )
         for name, one in found.items()
     )
-    if not ALEXNET.keys() - {FROST} <= found.keys():
+    if not ALEXNET.keys() - {_FROST} <= found.keys():
         return Corruptions(rows, None, None)
     mce = None
     if like_alexnet:

@@ -102,6 +102,10 @@ def test_a_loss_that_is_allowed(assess, tmp_path):
     (one,) = reporting.outcomes_of(found)
     assert one.state == "not shown" and one.value == difference.interval
     assert assess(*worse, "--require=difference>=-1")[0] == 0
+    # A difference to nothing, and an earlier result for nothing.
+    check(assess(levels, earlier), 2, "no difference is required")
+    other = *BOTH, earlier, "--require=zoom: difference>=-1"
+    check(assess(*other, f"--output={tmp_path / 'other'}"), 2, "no assessment of zoom")
 
 
 def test_the_files_are_written_if_the_gate_fails(assess, tmp_path):
