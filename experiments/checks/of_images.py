@@ -415,6 +415,20 @@ def _of_reports() -> list[Case]:
             found=A(found, frozenset({"empty dict"})),
         ),
         case(
+            "reporting.outcomes",
+            reporting.outcomes,
+            requirements=A([needed], EMPTY),
+            found=A(found, frozenset({"empty dict"})),
+            differences=A([], EMPTY),
+            number=A(None, OR_NONE),
+        ),
+        case(
+            "reporting.differences",
+            reporting.differences,
+            new=A([one], EMPTY),
+            old=A([one], EMPTY),
+        ),
+        case(
             "reporting.requirement",
             reporting.requirement,
             text="robustness>=0.9",
@@ -450,6 +464,9 @@ def _of_results(folder: pathlib.Path) -> list[Case]:
     reporting.write_results(here, results)
     return [
         case("reporting.read_plan", reporting.read_plan, path=plan),
+        case("reporting.outcomes_of", reporting.outcomes_of, results=results),
+        case("reporting.to_junit", reporting.to_junit, results=results),
+        case("reporting.to_summary", reporting.to_summary, results=results),
         # `write_results` may have made what it was told to.
         case("reporting.read_results", reporting.read_results, folder=A(here, PATH)),
         case(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
+from jaxrob._arguments.checks import checked_sequence
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import compare
 from jaxrob._codec import Number, Row, Text
@@ -49,8 +50,14 @@ def differences(
       old: earlier ones, of the same images.
 
     Returns:
-      A difference for each alteration that both have.
+      A difference for each alteration that both have. One that cannot be told, because
+      thresholds or images differ, is NaN, with the reason.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
     """
+    for name, some in (("new", new), ("old", old)):
+        checked_sequence(name, some, Assessment, "jaxrob.Assessment", min_length=0)
     earlier = {one.alteration: one for one in old}
     pairs = [(one, earlier[one.alteration]) for one in new if one.alteration in earlier]
     return tuple(_difference(now, then, len(pairs)) for now, then in pairs)

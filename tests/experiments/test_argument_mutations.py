@@ -11,10 +11,11 @@ import jaxrob
 # Results of calls, tables, and read-only names.
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
-    "Comparison", "CorruptionError", "Counts", "Diagnostics", "ESTIMATORS",
+    "Comparison", "CorruptionError", "Counts", "Diagnostics", "Difference",
+    "ESTIMATORS",
     "ConfidenceInterval", "Evaluation", "FailingLevel", "Found",
     "GlobalRobustness", "Interval", "Losses", "Move", "MovedBoxes", "NAMES",
-    "OddsRatio", "Picture", "Plan",
+    "OddsRatio", "Outcome", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
     "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
     "RomaResult", "SampleSize", "SequentialComparison", "Step", "Strategy",

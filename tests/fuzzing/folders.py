@@ -9,13 +9,14 @@ from documents import assessments, attack_result, roma_result
 from mutations import Seed, Target
 
 from jaxrob import reporting
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting._results import picture_digest
 
 PLAN = """
 name = "cameras"
 date = 2026-03-02
 threshold = 0.8
-requirements = ["robustness.low>=0.5"]
+requirements = ["robustness.low>=0.5", "mce<=1.2", "blur: accuracy<=1"]
 
 [[alterations]]
 name = "rotation"
@@ -88,7 +89,18 @@ def _results(folder):
         pictures=((shown,), (shown, shown)),
         roma=roma_result(),
         attack=attack_result(),
-        requirements=(reporting.Requirement("plr.low", 0.5),),
+        requirements=(
+            reporting.Requirement("plr.low", 0.5),
+            reporting.Requirement("difference", -0.5, "<=", "a: b"),
+        ),
+        differences=(
+            reporting.Difference(
+                "blur",
+                -0.1,
+                ConfidenceInterval(-0.2, 0.1),
+                ConfidenceInterval(-0.3, 0.2),
+            ),
+        ),
         regressions=("worse",),
         plan=reporting.read_plan(folder / "plan.toml"),
     )

@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
       network: the network's name.
       passed: whether all is good enough; None if nothing was required.
       words: the verdict in a sentence.
-      meanings: pairs of a required quantity and its meaning.
+      meanings: pairs of a required quantity, and its range and meaning.
       checks: each requirement of each alteration; those that are not met come first.
       regressions: the regressions, a sentence each.
     """
@@ -54,6 +54,12 @@ class Verdict(NamedTuple):
     meanings: tuple[tuple[str, str], ...]
     checks: tuple[Check, ...]
     regressions: tuple[str, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not passed, but nothing is shown to be missed either."""
+        states = {one.verdict for one in self.checks}
+        return NOT_SHOWN in states and NOT_MET not in states and not self.regressions
 
 
 def verdict_of(
@@ -79,7 +85,7 @@ def verdict_of(
     }
     checks = tuple(_check(one, by_name, number) for one in every)
     asked = dict.fromkeys(one.quantity for one in results.requirements)
-    meanings = tuple((one, QUANTITIES[one].meaning) for one in asked)
+    meanings = tuple((one, _meaning(one)) for one in asked)
     regressions = tuple(results.regressions)
     other = _other_than_planned(results)
     if not every and not regressions:
@@ -98,6 +104,14 @@ def verdict_of(
     words = f"{begins}{'; '.join(said)}.{other}"
     passed = not failed and not regressions
     return Verdict(network, passed, words, meanings, checks, regressions)
+
+
+def _meaning(quantity: str) -> str:
+    """Returns a quantity's range and meaning."""
+    about = QUANTITIES[quantity]
+    to = "upwards" if math.isinf(about.high) else f"to {about.high:g} (100 %)"
+    low = f"{about.low:g} ({100 * about.low:g} %)"
+    return f"from {low} {to}, is {about.meaning}"
 
 
 def _said(
