@@ -420,7 +420,7 @@ def _of_reports() -> list[Case]:
             requirements=A([needed], EMPTY),
             found=A(found, frozenset({"empty dict"})),
             differences=A([], EMPTY),
-            number=A(None, OR_NONE),
+            number=A(None, OR_NONE | COUNT),
         ),
         case(
             "reporting.differences",

@@ -26,7 +26,7 @@ def define_require(*quantities: str) -> Callable[[], list[reporting.Requirement]
         "require",
         [],
         f'Fail unless it holds everywhere: "{quantities[0]}>=0.9", for instance; of '
-        f"{', '.join(quantities)}.",
+        f"{', '.join(quantities)}. An alteration's name and a colon before it: there.",
     )
 
     def read(texts: Sequence[str]) -> list[reporting.Requirement]:

@@ -1,7 +1,7 @@
 """Decides whether results are good enough, for instance in continuous integration."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,17 +110,9 @@ def quantities(
       TypeError: if `result` is neither.
     """
     if isinstance(result, Assessment):
-        return {
-            "robustness": _robustness(result),
-            "robustness.low": float(result.confidence_interval.low),
-            "accuracy": _lowest_accuracy(result),
-            "worst_class": _worst_class(result),
-            "decided_ratio": math.nan
-            if result.sampling
-            else result.lowest_decided_ratio,
-        }
+        return {name: value(result) for name, value in _OF_ASSESSMENT.items()}
     if isinstance(result, RomaResult):
-        return {"plr": _mean_plr(result), "plr.low": result.mean_low}
+        return {name: value(result) for name, value in _OF_ROMA.items()}
     raise TypeError(
         "result must be a jaxrob.Assessment or a jaxrob.roma.RomaResult; got "
         f"{named(result)}"
@@ -163,6 +155,19 @@ def _worst_class(result: Assessment) -> float:
     inputs = np.asarray(result.curve.counts.at(0).inputs)
     # NaN of a class that has inputs makes the lowest unknown.
     return float(np.min(result.robustness_per_class[inputs > 0]))
+
+
+_OF_ASSESSMENT: Mapping[str, Callable[[Assessment], float | ConfidenceInterval]] = {
+    "robustness": _robustness,
+    "robustness.low": lambda one: float(one.confidence_interval.low),
+    "accuracy": _lowest_accuracy,
+    "worst_class": _worst_class,
+    "decided_ratio": lambda one: math.nan if one.sampling else one.lowest_decided_ratio,
+}
+_OF_ROMA: Mapping[str, Callable[[RomaResult], float | ConfidenceInterval]] = {
+    "plr": _mean_plr,
+    "plr.low": lambda one: one.mean_low,
+}
 
 
 def outcomes(
@@ -262,12 +267,14 @@ def _value(
         if difference is None:
             return _Value(_UNKNOWN, _UNKNOWN, "there is no earlier result")
         return _Value(difference.interval, difference.joint_interval, difference.reason)
-    value = ends(quantities(one)[quantity])
-    if quantity == "robustness.low" and isinstance(one, Assessment):
+    if isinstance(one, RomaResult):
+        value = ends(_OF_ROMA[quantity](one))
+        at_once = value._replace(high=float(one.mean_plr))
+        return _Value(value, at_once if quantity == "plr.low" else value)
+    value = ends(_OF_ASSESSMENT[quantity](one))
+    if quantity == "robustness.low":
         # NaN, where no joint interval is known, shows nothing.
         return _Value(value, value._replace(high=joint_interval(one, number)[1]))
-    if quantity == "plr.low" and isinstance(one, RomaResult):
-        return _Value(value, value._replace(high=float(one.mean_plr)))
     return _Value(value, value)
 
 

@@ -79,6 +79,16 @@ WRONG = {
     "requirement": ("decided_ratio>=1", "decided_ratio>1", "a requirement is written"),
     "quantity": ("decided_ratio>=1", "beauty>=1", "the quantity must be one of"),
     "which requirement": ("[", '["x>=1", ', r"requirements\[0\]: the quantity must be"),
+    "named where it is one's own": (
+        "reason =",
+        'requirements = ["zoom: robustness>=1"]\nreason =',
+        r"alterations\[0\]: requirements are of 'rotation' already",
+    ),
+    "of all where it is one's own": (
+        "reason =",
+        'requirements = ["mce<=1"]\nreason =',
+        r"alterations\[0\]: requirements must be of an alteration; mce is of all",
+    ),
     "requirements as a text": ("[", '"', "plan.toml: "),
     "range turned around": ("15.5", "-20.0", r"alterations\[0\]: lower must be below"),
     "range infinite": ("15.5", "inf", "upper must be finite"),
