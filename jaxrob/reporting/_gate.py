@@ -209,27 +209,50 @@ def outcomes(
     differences = checked_sequence(
         "differences", differences, Difference, "Difference", min_length=0
     )
-    assessments = [one for one in found.values() if isinstance(one, Assessment)]
+    if number is not None:
+        number = checked_integer("number", number, at_least=1)
+    pairs = list(found.items())
+    return [one for _, one in placed(requirements, pairs, differences, number)]
+
+
+def placed(
+    requirements: Sequence[Requirement],
+    found: Sequence[tuple[str, Assessment | RomaResult | Quantities]],
+    differences: Sequence[Difference] = (),
+    number: int | None = None,
+) -> list[tuple[int | None, Outcome]]:
+    """Returns each outcome with the place of its result, which may share its name.
+
+    Args:
+      requirements: as for `outcomes`.
+      found: names and results.
+      differences: as for `outcomes`.
+      number: as for `outcomes`.
+
+    Returns:
+      Pairs of a place in `found`, None if an outcome is of no single one, and an
+      outcome.
+    """
+    assessments = [one for _, one in found if isinstance(one, Assessment)]
     number = max(len(assessments), 1) if number is None else number
-    number = checked_integer("number", number, at_least=1)
     by_name = {one.alteration: one for one in differences}
-    every = [
-        _outcome(name, each, _value(name, one, each, by_name.get(name), number), number)
-        for name, one in found.items()
-        for each in requirements
-        if _concerns(each, name, one)
-    ]
-    concerned = {one.requirement for one in every}
-    for each in requirements:
+    every: list[tuple[int | None, Outcome]] = []
+    concerned = set()
+    for place, (name, one) in enumerate(found):
+        for each in requirements:
+            if _concerns(each, name, one):
+                value = _value(name, one, each, by_name.get(name), number)
+                every.append((place, _outcome(name, each, value, number)))
+                concerned.add(each)
+    for each in dict.fromkeys(requirements):
         if each in concerned:
             continue
-        concerned.add(each)
         about = about_quantity(each.quantity)
         value = _Value(_UNKNOWN, _UNKNOWN, "it was not measured")
         if about.of == OF_SET and assessments:
             value = _of_set(assessments)
         subject = "RoMA" if about.of == OF_ROMA else each.alteration or OF_SET
-        every.append(_outcome(subject, each, value, number))
+        every.append((None, _outcome(subject, each, value, number)))
     return every
 
 

@@ -329,3 +329,22 @@ def test_a_summary_without_requirements_passes_no_verdict():
     assert "No requirement was given" in text and "✅" not in text
     assert "| gaussian blur |" in text
     assert "The report" not in text
+
+
+def test_results_of_one_name_are_not_confused():
+    """One alteration with two ranges, and one that is called as RoMA is."""
+    low, high = made.assessment(), made.assessment(np.full(60, 9.0))
+    results = made.results(
+        (low, high, dataclasses.replace(low, alteration="RoMA")),
+        requirements=(Requirement("robustness", 0.9), Requirement("plr", 0.0)),
+    )
+    found = reporting.outcomes_of(results)
+    assert [(one.subject, one.state) for one in found] == [
+        ("gaussian blur", "not met"),
+        ("gaussian blur", "met"),
+        ("RoMA", "not met"),
+        ("RoMA", "not shown"),
+    ]
+    page = reporting.to_markdown([results])
+    assert "2 of 4 checks not met (gaussian blur, RoMA); 1 not shown (RoMA)" in page
+    assert reporting.to_junit(results).count("<testcase ") == 4

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jaxrob._arguments.counted import counted
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.reporting._found import outcomes_of
+from jaxrob.reporting._found import placed_of
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN, Outcome
 from jaxrob.reporting._plan import planned_requirements
 from jaxrob.reporting._report.certainty import certainty
@@ -77,13 +77,16 @@ def verdict_of(
       number: the number of the report's intervals.
     """
     order = (NOT_MET, NOT_SHOWN, MET)
-    every = sorted(  # Stable.
-        outcomes_of(results, max(number, 1)), key=lambda one: order.index(one.state)
+    ordered = sorted(  # Stable.
+        placed_of(results, max(number, 1)), key=lambda pair: order.index(pair[1].state)
     )
-    by_name = {
-        one.alteration: (one, joint) for one, joint in zip(results.assessments, joints)
-    }
-    checks = tuple(_check(one, by_name, number) for one in every)
+    every = [one for _, one in ordered]
+    # RoMA comes after the assessments.
+    pairs = dict(enumerate(zip(results.assessments, joints)))
+    checks = tuple(
+        _check(one, None if place is None else pairs.get(place), number)
+        for place, one in ordered
+    )
     asked = dict.fromkeys(one.quantity for one in results.requirements)
     meanings = tuple((one, _meaning(one)) for one in asked)
     regressions = tuple(results.regressions)
@@ -179,13 +182,13 @@ def _other_than_planned(results: Results) -> str:
 
 def _check(
     outcome: Outcome,
-    by_name: dict[str, tuple[Assessment, tuple[float, float]]],
+    assessed: tuple[Assessment, tuple[float, float]] | None,
     number: int,
 ) -> Check:
     asked = outcome.requirement
     how_sure = outcome.how_sure
-    if outcome.subject in by_name and asked.quantity in QUANTITIES:
-        one, joint = by_name[outcome.subject]
+    if assessed is not None:
+        one, joint = assessed
         if asked.quantity in ("robustness", "robustness.low") and (
             asked.sign == AT_LEAST
         ):
