@@ -22,7 +22,9 @@ READ = [
     ),
 ]
 # From a registry: the name itself, at the end of a word, with or without extras.
-_FROM_REGISTRY = re.compile(r"""(?:pip|uv|pipx) (?:\w+ )*install[^\n`]*[\s"']jaxrob\b""")
+_FROM_REGISTRY = re.compile(
+    r"""(?:pip|uv|pipx) (?:\w+ )*install[^\n`]*[\s"']jaxrob\b"""
+)
 _EXTRAS = re.compile(r"""\.(?:whl)?\[([\w,]+)\]["']""")
 
 
