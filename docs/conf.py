@@ -9,6 +9,7 @@ from typing import Any
 import jaxrob
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import notebooks  # noqa: E402
 import summaries  # noqa: E402
 
 project = "jaxrob"
@@ -35,8 +36,7 @@ html_css_files = ["site.css"]
 smartquotes_action = "D"
 
 myst_heading_anchors = 3
-# For tabs and definition lists; classes tell pictures for light and dark pages apart.
-myst_enable_extensions = ["attrs_block", "attrs_inline", "deflist"]
+
 
 # Copied: the code, without outputs, which have no language that can run.
 copybutton_selector = "div.highlight-python pre, div.highlight-console pre, " + (
@@ -44,6 +44,9 @@ copybutton_selector = "div.highlight-python pre, div.highlight-console pre, " + 
 )
 # Blocks of a page are one program, so a name imported in one is known in the next.
 codeautolink_concat_default = True
+_DOWNLOAD = (
+    '\n\n<p><a href="notebooks/{0}.ipynb" download>This page as a notebook</a></p>\n\n'
+)
 # Pillow's annotations of ImageDraw name what its compiled part does not have.
 _NOT_LINKED = ("how-to/detector",)
 
@@ -93,13 +96,22 @@ def _prepare_page(app: Any, document: str, source: list[str]) -> None:
     del app
     if document.startswith("api/"):
         source[0] = summaries.with_summary(source[0])
+    if document in notebooks.TUTORIALS:
+        source[0] = source[0].replace("\n\n", _DOWNLOAD.format(document), 1)
     if document in _NOT_LINKED:
         skip = "\n\n```{autolink-skip} file\n```\n\n"
         source[0] = source[0].replace("\n\n", skip, 1)
 
 
+def _write_notebooks(app: Any, error: Exception | None) -> None:
+    """Puts the tutorials' notebooks beside the pages."""
+    if error is None and app.builder.format == "html":
+        notebooks.write(pathlib.Path(app.outdir, "notebooks"))
+
+
 def setup(app: Any) -> None:
     """Registers the handlers; called by Sphinx."""
     app.connect("source-read", _prepare_page)
+    app.connect("build-finished", _write_notebooks)
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-before-process-signature", _without_limits)
