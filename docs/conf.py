@@ -1,10 +1,16 @@
 """Configuration of Sphinx: `sphinx-build -W -b html docs docs/_build/html`."""
 
 import functools
+import pathlib
+import sys
 import typing
 from typing import Any
 
 import jaxrob
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import notebooks  # noqa: E402
+import summaries  # noqa: E402
 
 project = "jaxrob"
 author = "The jaxrob authors"
@@ -13,6 +19,8 @@ version = release = jaxrob.__version__
 
 extensions = [
     "myst_parser",
+    "sphinx_codeautolink",
+    "sphinx_copybutton",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
@@ -28,6 +36,19 @@ html_css_files = ["site.css"]
 smartquotes_action = "D"
 
 myst_heading_anchors = 3
+
+
+# Copied: the code, without outputs, which have no language that can run.
+copybutton_selector = "div.highlight-python pre, div.highlight-console pre, " + (
+    "div.highlight-bash pre, div.highlight-sh pre"
+)
+# Blocks of a page are one program, so a name imported in one is known in the next.
+codeautolink_concat_default = True
+_DOWNLOAD = (
+    '\n\n<p><a href="notebooks/{0}.ipynb" download>This page as a notebook</a></p>\n\n'
+)
+# Pillow's annotations of ImageDraw name what its compiled part does not have.
+_NOT_LINKED = ("how-to/detector",)
 
 # Docstrings write names as `name`: a link if there is such a name, else code. A name
 # that begins with "jaxrob." must exist on these pages, unless it is private.
@@ -70,7 +91,27 @@ def _without_limits(app: Any, function: Any, bound: bool) -> None:
         function.__annotations__ = typing.get_type_hints(function)
 
 
+def _prepare_page(app: Any, document: str, source: list[str]) -> None:
+    """Adds to a page what only the site needs."""
+    del app
+    if document.startswith("api/"):
+        source[0] = summaries.with_summary(source[0])
+    if document in notebooks.TUTORIALS:
+        source[0] = source[0].replace("\n\n", _DOWNLOAD.format(document), 1)
+    if document in _NOT_LINKED:
+        skip = "\n\n```{autolink-skip} file\n```\n\n"
+        source[0] = source[0].replace("\n\n", skip, 1)
+
+
+def _write_notebooks(app: Any, error: Exception | None) -> None:
+    """Puts the tutorials' notebooks beside the pages."""
+    if error is None and app.builder.format == "html":
+        notebooks.write(pathlib.Path(app.outdir, "notebooks"))
+
+
 def setup(app: Any) -> None:
     """Registers the handlers; called by Sphinx."""
+    app.connect("source-read", _prepare_page)
+    app.connect("build-finished", _write_notebooks)
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-before-process-signature", _without_limits)

@@ -6,8 +6,8 @@ r"""The cost of the library's steps on a GPU or TPU, which need not be present.
     python experiments/accelerator.py --target=h100 --what=alter --networks=resnet50
     python experiments/accelerator.py --measure --networks=mnist_cnn
 
-The compilers for GPUs and TPUs run on any Linux machine (`pip install "jaxrob[tpu]"` or
-`"jaxrob[cuda]"`, each in an environment of its own), and write their estimate of each
+The compilers for GPUs and TPUs run on any Linux machine (`pip install -e ".[tpu]"` or
+`".[cuda]"`, each in an environment of its own), and write their estimate of each
 instruction into the programs. This script compiles the library's steps for a target's
 devices and adds up the estimates: a loop's body times its iterations, instructions
 without an estimate by their operations or bytes (`accelerators/costs.py`). The targets

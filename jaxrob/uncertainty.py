@@ -25,6 +25,15 @@ from jax.core import Tracer
 from jaxrob._arguments.checks import check_type, checked_share
 from jaxrob._arguments.naming import wrong_type
 
+__all__ = (
+    "aleatoric",
+    "epistemic",
+    "mutual_information",
+    "predictive_entropy",
+    "total",
+    "unknown_threshold",
+)
+
 # How far rounding may put a log-probability above 0.
 _SLACK = 1e-3
 

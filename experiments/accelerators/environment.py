@@ -24,7 +24,7 @@ def missing(target: Target) -> str | None:
         return None
     return (
         f"there is no compiler for {target.device} here: "
-        f'pip install "jaxrob[{target.extra}]", in an environment of its own'
+        f'pip install -e ".[{target.extra}]", in an environment of its own'
     )
 
 

@@ -3,6 +3,8 @@
 import importlib
 import types
 
+from jaxrob._arguments.extra import install
+
 
 def required(module: str, purpose: str, extra: str) -> types.ModuleType:
     """Imports a module, or names the extra that installs it.
@@ -22,6 +24,5 @@ def required(module: str, purpose: str, extra: str) -> types.ModuleType:
         if error.name != missing:  # It is installed, but another import in it fails.
             raise
         raise ImportError(
-            f"{purpose} needs {missing}, which is not installed: "
-            f'pip install "jaxrob[{extra}]"'
+            f"{purpose} needs {missing}, which is not installed: {install(extra)}"
         ) from error

@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxrob._adapters.extras import required
 from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.extra import install
 from jaxrob._files.regular import most_unpacked, open_file
 
 # The first version whose safe mode never executes a file's code.
@@ -37,7 +38,7 @@ def load_keras(keras: Any, path: Any) -> Any:
     if version < _SAFE_VERSION:
         raise ValueError(
             f"{path}: Keras {keras.__version__} may run code of a file in spite of its "
-            'safe mode; 3.11.3 and later do not: pip install "jaxrob[keras]"'
+            f"safe mode; 3.11.3 and later do not: {install('keras')}"
         )
     _check_archive(path)
     try:

@@ -9,6 +9,7 @@ import numpy as np
 
 import jaxrob
 from jaxrob import data, reporting
+from jaxrob._arguments.extra import install
 from jaxrob._command import catalogue, grammar
 from jaxrob._command.define import Values
 from jaxrob._command.images import pair
@@ -97,9 +98,7 @@ def _draw(altered: Sequence[jaxrob.Alteration], image: np.ndarray, path: str) ->
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise Refused(
-            '--pictures needs matplotlib: pip install "jaxrob[command]"'
-        ) from error
+        raise Refused(f"--pictures needs matplotlib: {install('command')}") from error
     if image.shape[-1] != 3:
         print("of a grey picture saturation is left out")
         altered = [one for one in altered if one.name != "saturation"]

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from jaxrob import reporting
+from jaxrob._arguments.extra import install
 from jaxrob._command.refused import Refused
 from jaxrob._command.writable import check_file
 from jaxrob.reporting import Results
@@ -28,7 +29,7 @@ def check(paths: Sequence[str]) -> None:
         if importlib.util.find_spec(package) is None:
             raise Refused(
                 f"--report needs {package}, which is not installed: "
-                'pip install "jaxrob[command]"'
+                f"{install('command')}"
             )
 
 

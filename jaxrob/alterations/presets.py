@@ -27,6 +27,17 @@ from jaxrob.alterations.corruptions._published import (
     truncation_to_bytes_and_jpeg_85,
 )
 
+__all__ = (
+    "CORRUPTIONS",
+    "SEVERITIES",
+    "VALIDATION_CORRUPTIONS",
+    "asap_2022",
+    "bnn_2024",
+    "cifar_c",
+    "cnn_2020",
+    "imagenet_c",
+)
+
 #: The levels at which the benchmarks are measured: 0, the clean images, and the
 #: five severities.
 SEVERITIES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)

@@ -3,6 +3,8 @@
 import importlib
 import types
 
+from jaxrob._arguments.extra import install
+
 
 def require(module: str, purpose: str, extra: str = "experiments") -> types.ModuleType:
     """Imports a module, or names the extra that installs it.
@@ -23,5 +25,5 @@ def require(module: str, purpose: str, extra: str = "experiments") -> types.Modu
     except ImportError as error:
         raise ImportError(
             f"{purpose} needs {module.partition('.')[0]}, which is not installed: "
-            f'pip install "jaxrob[{extra}]"'
+            f"{install(extra)}"
         ) from error

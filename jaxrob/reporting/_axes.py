@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxrob._arguments.extra import install
 from jaxrob._arguments.naming import named
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._style import MARGIN, axis_label
@@ -32,9 +33,7 @@ def pyplot() -> Any:
     try:
         from matplotlib import pyplot as module
     except ImportError as error:
-        raise ImportError(
-            'plots need matplotlib: pip install "jaxrob[command]"'
-        ) from error
+        raise ImportError(f"plots need matplotlib: {install('command')}") from error
     return module
 
 

@@ -60,5 +60,5 @@ def test_wrong_arguments():
 @pytest.mark.parametrize("module", ["sklearn.datasets", "PIL.Image"])
 def test_missing_dependency(monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r'pip install "jaxrob\[experiments\]"'):
+    with pytest.raises(ImportError, match=r'pip install -e "\.\[experiments\]"'):
         digits()

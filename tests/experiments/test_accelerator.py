@@ -535,7 +535,7 @@ def test_the_script_says_what_it_lacks(run, tmp_path):
     for target in (TPU, GPU):
         if environment.missing(target):
             code, out, err = run(SCRIPT, f"--target={target.name}")
-            assert code == 1 and f'"jaxrob[{target.extra}]"' in out + err
+            assert code == 1 and f'".[{target.extra}]"' in out + err
     path = tmp_path / "earlier.json"
     path.write_text("{}")
     code, out, err = run(SCRIPT, "--target=h100", f"--compare={path}")

@@ -248,7 +248,7 @@ def test_new_names_compile_nothing():
 )
 def test_a_missing_extra_says_which_pip_line(build, extra, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, extra, None)
-    with pytest.raises(ImportError, match=rf'pip install "jaxrob\[{extra}\]"'):
+    with pytest.raises(ImportError, match=rf'pip install -e "\.\[{extra}\]"'):
         build()
 
 

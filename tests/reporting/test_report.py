@@ -526,7 +526,7 @@ def test_wrong_arguments_are_refused():
 def test_without_jinja_the_extra_is_named(hide):
     jaxrob.reporting._report._environment.cache_clear()
     hide("jinja2")
-    with pytest.raises(ImportError, match=r'pip install "jaxrob\[command\]"'):
+    with pytest.raises(ImportError, match=r'pip install -e "\.\[command\]"'):
         to_html([made.results()])
 
 

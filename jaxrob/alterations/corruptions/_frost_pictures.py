@@ -11,6 +11,7 @@ from importlib import metadata
 import numpy as np
 
 from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.extra import install
 from jaxrob._files.regular import content_of
 
 # Names and SHA-256. The benchmark's code never uses a sixth picture.
@@ -86,7 +87,7 @@ def _picture(path: pathlib.Path) -> np.ndarray:
     except ImportError as error:
         raise ImportError(
             "frost needs pillow to read its pictures, which is not installed: "
-            'pip install "jaxrob[command]"'
+            f"{install('command')}"
         ) from error
 
     content = content_of(path, _MOST_BYTES)

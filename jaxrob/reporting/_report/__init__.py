@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxrob._arguments.checks import check_type, checked_sequence
+from jaxrob._arguments.extra import install
 from jaxrob._arguments.naming import named
 from jaxrob.reporting._results import Results
 
@@ -111,9 +112,7 @@ def _environment(template: str) -> Any:
     try:
         import jinja2
     except ImportError as error:
-        raise ImportError(
-            'reports need Jinja2: pip install "jaxrob[command]"'
-        ) from error
+        raise ImportError(f"reports need Jinja2: {install('command')}") from error
     from jaxrob.reporting import _style
     from jaxrob.reporting._report import text
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from jaxrob._arguments.extra import install
 from jaxrob._arguments.readable import readable
 from jaxrob.reporting._report.text import short, with_unit
 from jaxrob.reporting._results import Picture
@@ -109,9 +110,7 @@ def _png(image: np.ndarray, side: int) -> bytes:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError(
-            'pictures need Pillow: pip install "jaxrob[command]"'
-        ) from error
+        raise ImportError(f"pictures need Pillow: {install('command')}") from error
     picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
     if max(picture.size) > side:
         picture.thumbnail((side, side), Image.Resampling.BOX)

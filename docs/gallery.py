@@ -1,0 +1,262 @@
+r"""Draws the gallery: a photograph under each alteration and corruption.
+
+    python docs/gallery.py
+    python docs/gallery.py FOLDER
+
+Writes a strip of three pictures for each into `docs/gallery`, or the folder given, and
+without a folder the page `docs/gallery.md` around them. Names, units, ranges and the
+meaning of a level are the library's own; here is what each stands for in the field.
+
+The photograph is NASA's of the astronaut Eileen Collins, in the public domain, as
+scikit-image ships it (`skimage.data.astronaut`). Frost is left out, because the licence
+of its pictures is not stated.
+"""
+
+import pathlib
+import sys
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from PIL import Image
+from skimage import data
+
+import jaxrob
+from jaxrob import reporting
+from jaxrob._command import catalogue, grammar
+
+FOLDER = pathlib.Path(__file__).parent
+LEVELS = 3
+
+_SIDE = 224
+_SHOWN = 168
+_GAP = 4
+_QUALITY = 70
+_PREFIX = "corruptions."
+
+
+class Use(NamedTuple):
+    """What an alteration stands for.
+
+    Attributes:
+      field: what does this to pictures in the field.
+      when: when to test it.
+    """
+
+    field: str
+    when: str
+
+
+#: By the name in `jaxrob.alterations`.
+USES = {
+    "horizontal_translation": Use(
+        "an object that is not centred, a camera that was moved sideways",
+        "pictures are cropped by hand or by a detector",
+    ),
+    "vertical_translation": Use(
+        "an object that is not centred, another height of the camera",
+        "pictures are cropped by hand or by a detector",
+    ),
+    "rotation": Use(
+        "a camera or a sample that is askew",
+        "no side is up (slides, parts on a belt), or the mount may turn",
+    ),
+    "brightness": Use(
+        "more or less light, another exposure",
+        "light is not controlled",
+    ),
+    "zoom": Use(
+        "another distance or focal length",
+        "the distance to the object varies",
+    ),
+    "gaussian_noise": Use(
+        "the electronics of a sensor",
+        "the sensor may be warm, cheap or amplified",
+    ),
+    "gaussian_blur": Use(
+        "a lens that is a little out of focus, reduced pictures",
+        "focus varies; the usual first test of blur",
+    ),
+    "jpeg_compression": Use(
+        "files that are compressed to be sent or stored",
+        "pictures come from another system",
+    ),
+    "contrast": Use(
+        "haze, backlight, a faded stain or print",
+        "weather, ageing or exposure flatten the picture",
+    ),
+    "defocus_blur": Use(
+        "a lens that is far out of focus: points become disks",
+        "an autofocus may fail",
+    ),
+    "elastic_deformation": Use(
+        "soft matter: tissue, cloth, paper",
+        "the object itself may be bent",
+    ),
+    "impulse_noise": Use(
+        "dead or hot pixels, errors of transmission",
+        "sensors age, or links lose data",
+    ),
+    "motion_blur": Use(
+        "a camera or an object that moves during the exposure",
+        "vehicles, drones, belts, hands",
+    ),
+    "pixelation": Use(
+        "a small part of a picture that was enlarged",
+        "objects are far away, or the input is enlarged",
+    ),
+    "saturation": Use(
+        "another white balance or colour profile, grey cameras",
+        "cameras or scanners differ; only of colour pictures",
+    ),
+    "shot_noise": Use(
+        "few photons: night, short exposures, X-rays at a low dose",
+        "light or dose is scarce",
+    ),
+    "speckle_noise": Use(
+        "coherent imaging: ultrasound, radar, lasers",
+        "the noise grows with the signal",
+    ),
+}
+#: By the name in `jaxrob.alterations.corruptions`, where it differs from the above.
+CORRUPTION_USES = {
+    "glass_blur": Use("frosted glass, a dirty window", "mCE; what is behind glass"),
+    "zoom_blur": Use("a camera that moves towards the object", "mCE; vehicles"),
+    "snow": Use("falling snow", "mCE; outdoors"),
+    "frost": Use("ice on the lens", "mCE; outdoors"),
+    "fog": Use("fog", "mCE; outdoors, ports, roads"),
+    "elastic_transform": USES["elastic_deformation"],
+    "pixelate": USES["pixelation"],
+    "spatter": Use("water or mud on the lens", "outdoors, vehicles"),
+    "saturate": USES["saturation"],
+}
+
+
+def drawn() -> dict[str, jaxrob.Alteration]:
+    """Returns the alterations by their names in the command, in the page's order."""
+    names = [*catalogue.NAMES, *catalogue.BY_SEVERITY]
+    names.remove(f"{_PREFIX}frost")
+    return {
+        name: catalogue.made(grammar.read(name), (_SIDE, _SIDE, 3)) for name in names
+    }
+
+
+def use(name: str) -> Use:
+    """Returns what an alteration of that name in the command stands for."""
+    short = name.removeprefix(_PREFIX)
+    return CORRUPTION_USES[short] if short in CORRUPTION_USES else USES[short]
+
+
+def levels(alteration: jaxrob.Alteration) -> np.ndarray:
+    """Returns three levels that alter, up to an end; if it can, on both sides."""
+    ends = alteration.lower, alteration.upper
+    if alteration.identity in ends:
+        (far,) = {*ends} - {alteration.identity}
+        shown = np.linspace(alteration.identity, far, LEVELS + 1)[1:]
+    else:
+        half = (np.array(ends) + alteration.identity) / 2
+        shown = np.array([*half, ends[1]])
+    return alteration.snap(shown)
+
+
+def strip(alteration: jaxrob.Alteration, photograph: np.ndarray) -> Image.Image:
+    """Returns the photograph at the three levels, side by side."""
+    key = jax.random.key(0)
+    altered = reporting.examples(alteration, photograph, levels(alteration), key)
+    side = (_SHOWN, _SHOWN)
+    row = Image.new("RGB", (LEVELS * (_SHOWN + _GAP) - _GAP, _SHOWN), "white")
+    for place, one in enumerate(np.asarray(altered)):
+        pixels = np.uint8(np.rint(255 * one.clip(0, 1)))
+        small = Image.fromarray(pixels).resize(side, Image.Resampling.LANCZOS)
+        row.paste(small, (place * (_SHOWN + _GAP), 0))
+    return row
+
+
+def photograph() -> np.ndarray:
+    """Returns the astronaut's head and shoulders, uint8 `[224, 224, 3]`."""
+    part = Image.fromarray(data.astronaut()[:384, 32:416])
+    return np.asarray(part.resize((_SIDE, _SIDE), Image.Resampling.LANCZOS))
+
+
+def section(name: str, alteration: jaxrob.Alteration) -> str:
+    """Returns the part of the page about an alteration."""
+    short = name.removeprefix(_PREFIX)
+    module = "jaxrob.alterations" + (".corruptions" if name != short else "")
+    shown = ", ".join(f"{level:.4g}" for level in levels(alteration))
+    range_ = f"{alteration.lower:.4g} to {alteration.upper:.4g}"
+    source = alteration.about.range_from or "the benchmark's severities"
+    what = use(name)
+    return (
+        f"### {short.replace('_', ' ').capitalize()}\n\n"
+        f"![The photograph at {shown} {alteration.unit}](gallery/{name}.webp)\n\n"
+        f"* {{py:obj}}`{module}.{short}`, in {alteration.unit}: "
+        f"{alteration.about.level}. Nothing happens at {alteration.identity:g}.\n"
+        f"* Shown: {shown}. Default range for 224 px: {range_} ({source}).\n"
+        f"* Stands for {what.field}. Test it if: {what.when}.\n"
+    )
+
+
+_HEAD = """# Gallery
+
+After this page you have seen what each alteration does to a picture, and know which
+ones to test.
+
+Draw the same for a picture of your own, and look at the strongest level: would you ask
+a network to read it? If not, narrow the range.
+
+```console
+jaxrob alterations --pictures=sheet.png --image=my_picture.jpg
+```
+
+The photograph is NASA's of the astronaut Eileen Collins, in the public domain.
+"""
+_ALTERATIONS = """
+## Alterations
+
+Each has a level in a unit of its own. Ranges are defaults: replace them by what your
+camera can do.
+"""
+_CORRUPTIONS = """
+## Common corruptions
+
+Those of [ImageNet-C and CIFAR-10-C](how-to/common-corruptions.md), in severities from
+0 to 5. Use them to compare with published numbers. For a requirement of your own take
+an alteration, because its unit can be measured. Frost is not shown, because the licence
+of its pictures is not stated.
+"""
+_RESULTS = """
+## What comes out
+
+[A report](how-to/report.md) for somebody who was not there:
+
+![The first page of a report](../experiments/figures/report.png)
+
+[A curve for each alteration](tutorial.md), with the pictures under it:
+
+![Four curves, each with a strip of altered digits below it](figures/tutorial-four.png)
+"""
+
+
+def page(shown: dict[str, jaxrob.Alteration]) -> str:
+    """Returns the text of the page."""
+    own = [section(name, one) for name, one in shown.items() if "." not in name]
+    of_benchmark = [section(name, one) for name, one in shown.items() if "." in name]
+    return "\n".join(
+        [_HEAD + _ALTERATIONS, *own, _CORRUPTIONS, *of_benchmark, _RESULTS]
+    )
+
+
+def main(folder: pathlib.Path) -> None:
+    """Draws all strips."""
+    folder.mkdir(exist_ok=True)
+    photo = photograph()
+    for name, one in drawn().items():
+        strip(one, photo).save(folder / f"{name}.webp", quality=_QUALITY, method=6)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        main(pathlib.Path(sys.argv[1]))
+    else:
+        main(FOLDER / "gallery")
+        (FOLDER / "gallery.md").write_text(page(drawn()))

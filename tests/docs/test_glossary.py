@@ -1,0 +1,27 @@
+"""The glossary knows the words that reports explain."""
+
+import pathlib
+import re
+
+from jaxrob.reporting._report.glossary import glossary
+
+from ..reporting import reports as made
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "glossary.md"
+# What each report says of its own: the rule, the measure, the confidence level.
+_OWN = re.compile(r"rule |jitter|accuracy|%")
+
+
+def test_it_has_the_words_of_a_report():
+    words = re.findall(r"^\| ([^|]+) \|", PAGE.read_text(), re.MULTILINE)[2:]
+    of_report = [
+        term for term, _ in glossary([made.results()]) if not _OWN.search(term)
+    ]
+    assert of_report
+    for term in of_report:
+        assert term.split(",")[0] in words
+
+
+def test_no_word_is_explained_twice():
+    words = re.findall(r"^\| ([^|]+) \|", PAGE.read_text(), re.MULTILINE)
+    assert len(words) == len(set(words)) > 20

@@ -1,0 +1,72 @@
+"""The lines that install are true: the package is on no registry."""
+
+import pathlib
+import re
+import tomllib
+
+import pytest
+
+from jaxrob._arguments.extra import install
+
+ROOT = pathlib.Path(__file__).parents[2]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+    "optional-dependencies"
+]
+READ = [
+    *ROOT.glob("*.md"),
+    *(
+        path
+        for folder in ("docs", "jaxrob", "experiments")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".md", ".py", ".jinja") and "_build" not in path.parts
+    ),
+]
+# From a registry: the name itself, at the end of a word, with or without extras.
+_FROM_REGISTRY = re.compile(
+    r"""(?:pip|uv|pipx) (?:\w+ )*install[^\n`]*[\s"']jaxrob\b"""
+)
+_EXTRAS = re.compile(r"""\.(?:whl)?\[([\w,]+)\]["']""")
+
+
+@pytest.mark.parametrize(
+    "line, is_one",
+    [
+        ("pip install jaxrob", True),
+        ('pip install "jaxrob[command]"', True),
+        ("pip install jaxrob torch datasets", True),
+        ("uv pip install jaxrob", True),
+        ('pip install -e ".[command]"', False),
+        ('pip install "./jaxrob-0.1.0-py3-none-any.whl[command]"', False),
+        ("pip install --no-deps imagecorruptions", False),
+    ],
+)
+def test_a_line_that_takes_it_from_a_registry_is_recognised(line, is_one):
+    found = _FROM_REGISTRY.search(line)
+    assert (found is not None) == is_one
+
+
+def test_no_page_or_message_takes_it_from_a_registry():
+    # The one that warns of it.
+    allowed = ROOT / "jaxrob" / "_arguments" / "extra.py"
+    found = {
+        f"{path.relative_to(ROOT)}: {one[0]}"
+        for path in READ
+        if path != allowed
+        for one in _FROM_REGISTRY.finditer(path.read_text())
+    }
+    assert not found
+
+
+def test_every_extra_that_is_named_exists():
+    for path in READ:
+        for named in _EXTRAS.findall(path.read_text()):
+            assert set(named.split(",")) <= {*EXTRAS}, path
+
+
+def test_the_page_lists_every_extra():
+    page = (ROOT / "docs" / "installation.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == {*EXTRAS}
+
+
+def test_messages_name_the_extra():
+    assert 'pip install -e ".[onnx]"' in install("onnx")
