@@ -61,7 +61,12 @@ _COMMANDS = {
                 define.requirements("robustness.low", "robustness", "decided_ratio"),
                 define.regressions,
             ),
-            "What is written": (define.report, define.output, define.kept_pictures),
+            "What is written": (
+                define.report,
+                define.output,
+                define.kept_pictures,
+                define.failing,
+            ),
             "How it runs": (define.running,),
         },
     ),
@@ -88,6 +93,12 @@ _COMMANDS = {
         "folder...",
         (1, None),
         {"What is written": (define.report, define.earlier)},
+    ),
+    "export": _Command(
+        "Results as CSV, or a table of LaTeX.",
+        "folder...",
+        (1, None),
+        {"What is written": (define.export,)},
     ),
     "alterations": _Command(
         "The alterations there are: names, units, ranges.",

@@ -1,6 +1,8 @@
 """Reports: tables and plots of results, and whether results are good enough."""
 
 from jaxrob.reporting._earlier import earlier_assessments
+from jaxrob.reporting._export import to_csv, to_frame, to_latex
+from jaxrob.reporting._failing import write_failing
 from jaxrob.reporting._folder import read_results, write_results
 from jaxrob.reporting._gate import (
     Requirement,
@@ -10,6 +12,7 @@ from jaxrob.reporting._gate import (
     unmet,
     verdict,
 )
+from jaxrob.reporting._logged import Logged, LoggedFile, Metric, logged
 from jaxrob.reporting._pictures import pictures
 from jaxrob.reporting._plan import Plan, PlannedAlteration, read_plan
 from jaxrob.reporting._plot import examples, figure, plot
@@ -21,6 +24,9 @@ from jaxrob.reporting._results import Picture, Results
 from jaxrob.reporting._table import table
 
 __all__ = (
+    "Logged",
+    "LoggedFile",
+    "Metric",
     "Picture",
     "Plan",
     "PlannedAlteration",
@@ -29,6 +35,7 @@ __all__ = (
     "earlier_assessments",
     "examples",
     "figure",
+    "logged",
     "pictures",
     "plot",
     "plot_categories",
@@ -42,9 +49,13 @@ __all__ = (
     "regressions",
     "requirement",
     "table",
+    "to_csv",
+    "to_frame",
     "to_html",
+    "to_latex",
     "to_markdown",
     "unmet",
     "verdict",
+    "write_failing",
     "write_results",
 )
