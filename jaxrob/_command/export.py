@@ -25,7 +25,8 @@ def run(values: Values, words: Sequence[str]) -> str:
     Returns:
       "": a table describes failures, and is not one.
     """
-    wanted = {name: values[name].value for name in _FORMS if values[name].value}
+    given = {name: getattr(values, name) for name in _FORMS}
+    wanted: dict[str, str] = {name: path for name, path in given.items() if path}
     if not wanted:
         raise Refused(
             f"expected one of {', '.join(f'--{name}=...' for name in _FORMS)}"

@@ -63,10 +63,7 @@ def to_csv(results: Result | Sequence[Result], rows: str = "results") -> str:
 
     Example::
 
-        pathlib.Path("results.csv").write_text(reporting.to_csv(found), "utf-8")
-        frame = pandas.read_csv("results.csv", float_precision="round_trip")
-
-    Numbers are written in full: `float_precision="round_trip"` reads them to the bit.
+    X
     What is not known is an empty cell. Texts are in quotation marks, and none is taken
     for a formula: before those that begin with =, +, - or @ (also after spaces, or in
     full width) or with an apostrophe, there is an apostrophe, as OWASP advises. Control
@@ -143,9 +140,7 @@ def _latex_cells(one: ResultRow, with_network: bool) -> list[str]:
     unit = f" {latex(one.unit)}" if one.unit else ""
     robustness = one.status if one.robustness is None else _percent(one.robustness)
     alpha = "" if one.alpha is None else rf", $\alpha = {one.alpha:g}$"
-    bound = (
-        "--" if one.error_bound is None else rf"$\pm {100 * one.error_bound:.1f}$\,\%"
-    )
+    bound = one.error_bound
     cells = [
         latex(one.alteration),
         f"{{}}[${one.lower:.4g}$, ${one.upper:.4g}$]{unit}",

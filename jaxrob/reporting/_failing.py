@@ -174,16 +174,17 @@ def _row(
 
 
 def _source(dataset: Dataset | BatchedDataset, index: int) -> str | None:
-    names = dataset._file_names if isinstance(dataset, Dataset) else None
+    names = getattr(dataset, "_file_names", None)
     return None if names is None else names[index]
 
 
 def _confidence(one: Assessment, picture: Picture) -> float | None:
-    """Returns the confidence of the answer; None if the level was not looked at."""
+    """Returns the confidence of the answer; None if it, or the level, is not known."""
+    confidence = one._answers("write_failing").confidence
     at = np.flatnonzero(one.levels == picture.level)
-    if not len(at):
+    if confidence is None or not len(at):
         return None
-    return known(one._answers("write_failing").confidence[at[0], picture.index])
+    return known(confidence[at[0], picture.index])
 
 
 def _named(number: int | None, names: Sequence[str]) -> str | None:
