@@ -22,7 +22,7 @@ def test_tables_of_a_folder(assess, jaxrob_command, tmp_path):
     assert said.count("wrote ") == 3
     for name, text in files.items():
         assert (tmp_path / "new" / name).read_text() == text
-    check(jaxrob_command("export", folder), 2, "expected one of --csv=..., --levels_csv")
+    check(jaxrob_command("export", folder), 2, "expected one of --csv=...")
     same = [f"--{name}={tmp_path / 'x'}" for name in ("csv", "latex")]
     check(jaxrob_command("export", folder, *same), 2, "must name another file")
     none = f"--roma_csv={tmp_path / 'x'}"
