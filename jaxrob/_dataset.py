@@ -84,6 +84,10 @@ class Dataset:
     _reading: Mapping[str, Any] | None = dataclasses.field(
         default=None, kw_only=True, repr=False
     )
+    # `[N]`, the names of the files that the images were read from, or None.
+    _file_names: np.ndarray | None = dataclasses.field(
+        default=None, kw_only=True, repr=False
+    )
     # The lowest and the highest value; None for images that are read when needed.
     _range: tuple[float, float] | None = dataclasses.field(
         default=None, init=False, repr=False
@@ -104,6 +108,9 @@ class Dataset:
         object.__setattr__(self, "images", images)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "class_names", class_names)
+        if self._file_names is not None and len(self._file_names) != len(images):
+            # Of other images, by `dataclasses.replace`.
+            object.__setattr__(self, "_file_names", None)
 
     def __repr__(self) -> str:
         parts = [f"images={self.images.dtype}{[*self.images.shape]}"]
@@ -124,7 +131,10 @@ class Dataset:
         """The inputs at `index` (a slice, or an integer or boolean array)."""
         check_index(index, len(self))
         labels = None if self.labels is None else self.labels[index]
-        return dataclasses.replace(self, images=self.images[index], labels=labels)
+        names = None if self._file_names is None else self._file_names[index]
+        return dataclasses.replace(
+            self, images=self.images[index], labels=labels, _file_names=names
+        )
 
     @staticmethod
     def from_items(

@@ -36,6 +36,7 @@ NOT_AT_ONCE = (
     "numpyro",
     "optax",
     "orbax",
+    "pandas",
     "PIL",
     "sklearn",
 )

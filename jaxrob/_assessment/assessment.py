@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
+from jaxrob._arguments.readable import readable
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
 from jaxrob._assessment.document import MEASURE, Provenance, check_counts, check_levels
 from jaxrob._assessment.sampling import Sampling, check_sampling
@@ -28,6 +29,7 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve
+from jaxrob._files.strict_json import parsed
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations._checks import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval
@@ -41,8 +43,9 @@ _UNIT = Number(at_least=0, at_most=1)
 _ROUNDING = 1e-6
 # Diagnostics that follow from the levels and the range alone.
 _OF_PLACES = ("widest_interval", "half_met")
-# The room that plots, looked up by name in the call, because it builds on this module.
-_PLOTTING = "jaxrob.reporting"
+# The room that plots and exports, looked up by name in the call, because it builds on
+# this module.
+_REPORTING = "jaxrob.reporting"
 
 
 # From few images, the numbers are not those of the counts alone.
@@ -100,6 +103,29 @@ class Assessment:
     seconds: Annotated[float, Number(at_least=0)]
     sampling: Sampling | None = None
     confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
+
+    def __repr__(self) -> str:
+        """The question, the answer with its two errors, and how many warnings."""
+        unit = f" {self.unit}" if self.unit else ""
+        known = "unknown" if math.isnan(self.robustness) else f"{self.robustness:.4g}"
+        low, high = self.confidence_interval
+        bound = "" if self.error_bound is None else f" ± {self.error_bound:.2g}"
+        alpha = "" if self.curve.alpha is None else f", alpha {self.curve.alpha:g}"
+        number = len(self.warnings) + len(self.diagnostics.signs)
+        images = int(self.counts.inputs.sum(-1).max())
+        seen = f"{images:,} images"
+        if self.sampling is not None:
+            seen = f"at most {images:,} of {self.sampling.num_images:,} images"
+        what = "stability" if self.is_stability else "robustness"
+        parts = (
+            readable(f"{self.alteration} over [{self.lower:g}, {self.upper:g}]{unit}"),
+            f"{self.measure} >= {self.threshold:g}{alpha}",
+            f"{what} {known}{bound}",
+            f"{100 * self.confidence_level:.8g} % interval [{low:.4g}, {high:.4g}]",
+            f"{seen} at {self.diagnostics.points:,} levels",
+            f"{number or 'no'} warning{'s' * (number != 1)}",
+        )
+        return f"Assessment({'; '.join(parts)})"
 
     def _check_together(self) -> None:
         """Refuses what no `assess` gives, in a document."""
@@ -394,6 +420,40 @@ class Assessment:
             one = dataclasses.replace(self, curve=curve)
         return to_json(one)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The assessment as plain Python values, which strict JSON can hold.
+
+        It is what `to_json` writes without the single answers: lists for arrays, None
+        for NaN, "inf" for infinity. `unit` is that of `levels`, `lower` and `upper`;
+        `sampling` says how few images ended. Where `robustness` is None, an accepted
+        level has no decided input, or the integration did not converge. Of a score the
+        images' own scores are left out too.
+
+        Returns:
+          Dicts, lists, texts, numbers, booleans and None.
+        """
+        found = parsed(self.to_json(answers=False))
+        if isinstance(self.curve, ScoreCurve):
+            # Packed, and sealed by digests that then have nothing to go with.
+            found = {
+                name: part
+                for name, part in found.items()
+                if name not in ("scored", "digests")
+            }
+        return found
+
+    def to_frame(self) -> Any:
+        """A frame of pandas with a row for each level, see `reporting.to_frame`.
+
+        Raises:
+          ImportError: if pandas is missing.
+        """
+        return importlib.import_module(_REPORTING).to_frame(self, rows="levels")
+
+    def to_csv(self) -> str:
+        """CSV with a row for each level, see `jaxrob.reporting.to_csv`."""
+        return importlib.import_module(_REPORTING).to_csv(self, rows="levels")
+
     @staticmethod
     def from_json(text: str | bytes) -> "Assessment":
         """An assessment from the text that `to_json` gave.
@@ -412,4 +472,4 @@ class Assessment:
 
     def plot(self, axes: Any = None) -> Any:
         """The measure over the level, see `jaxrob.reporting.plot`."""
-        return importlib.import_module(_PLOTTING).plot(self, axes)
+        return importlib.import_module(_REPORTING).plot(self, axes)

@@ -16,6 +16,7 @@ from jaxrob._command import (
     catalogue,
     compare,
     dry_run,
+    failing,
     few_images,
     first_look,
     gate,
@@ -81,7 +82,8 @@ def run(values: Values, words: Sequence[str]) -> str:
     reports.check(values.report)
     gate.check_files(values)
     output = results_folder.checked_folder(values)
-    check_folders(values, "journal", "compilation_cache")
+    check_folders(values, "journal", "compilation_cache", "failing")
+    failing.check(values)
     hosts.start(values)
     if user_code.is_code(values.classifier or ""):
         # First, so that modules that alterations import too are noted as the network's.
@@ -130,6 +132,8 @@ def run(values: Values, words: Sequence[str]) -> str:
         _write(output, results)
     print(reporting.table(results.assessments))
     print(f"wrote {output}/")
+    if values.failing is not None and is_first():
+        failing.write(values, found, altered, results)
     if values.report and is_first():
         reports.write(values.report, [reporting.read_results(output)], shown)
     gate.write(values, results)

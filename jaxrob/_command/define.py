@@ -489,3 +489,31 @@ def _confidence_level(to: Values) -> None:
         1,
         flag_values=to,
     )
+
+
+def failing(to: Values) -> None:
+    """Defines the flags of a folder of the pictures that fail first."""
+    flags.DEFINE_string(
+        "failing",
+        None,
+        "Write the pictures of each alteration that fail first into a folder in this "
+        "one, with a table and files that FiftyOne and Label Studio import. It must be "
+        "empty.",
+        flag_values=to,
+    )
+
+
+def export(to: Values) -> None:
+    """Defines the flags of the files that results are exported to."""
+    for name, what in (
+        ("csv", "Write a table with a row for each assessment"),
+        ("levels_csv", "Write a table with a row for each level"),
+        ("roma_csv", "Write a table with a row for each result of RoMA"),
+    ):
+        flags.DEFINE_string(name, None, f"{what} to this CSV file.", flag_values=to)
+    flags.DEFINE_string(
+        "latex",
+        None,
+        "Write the table of assessments to this LaTeX file; it needs booktabs.",
+        flag_values=to,
+    )

@@ -72,6 +72,7 @@ _COMMANDS = {
                 define.output,
                 define.kept_pictures,
                 define.outcomes,
+                define.failing,
             ),
             "How it runs": (define.running,),
         },
@@ -99,6 +100,12 @@ _COMMANDS = {
         "folder...",
         (1, None),
         {"What is written": (define.report, define.earlier)},
+    ),
+    "export": _Command(
+        "Results as CSV, or a table of LaTeX.",
+        "folder...",
+        (1, None),
+        {"What is written": (define.export,)},
     ),
     "alterations": _Command(
         "The alterations there are: names, units, ranges.",

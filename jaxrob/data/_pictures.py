@@ -77,6 +77,7 @@ def _read(
     store = _store(pictures, preparation, shape, expected)
     stored = StoredImages(store, np.arange(len(store.names)))
     images: Any = stored
+    file_names = np.array(pictures.names, object)
     left_out: list[Failed] = []
     if preparation.leaves_out:
         in_memory, left_out = stored.readable()
@@ -87,7 +88,7 @@ def _read(
         stored[kept].warn_of_odd()
         images = stored if in_memory is None else in_memory
         if left_out:
-            images = images[kept]
+            images, file_names = images[kept], file_names[kept]
             labels = None if labels is None else labels[kept]
     elif stored.nbytes <= preparation.max_bytes:
         images = np.asarray(stored)
@@ -104,6 +105,7 @@ def _read(
         class_names=class_names,
         name=pictures.path.name,
         _reading=reading,
+        _file_names=file_names,
     )
 
 

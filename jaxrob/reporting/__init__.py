@@ -2,6 +2,8 @@
 
 from jaxrob.reporting._differences import Difference, differences
 from jaxrob.reporting._earlier import earlier_assessments
+from jaxrob.reporting._export import to_csv, to_frame, to_latex
+from jaxrob.reporting._failing import write_failing
 from jaxrob.reporting._folder import read_results, write_results
 from jaxrob.reporting._found import outcomes_of
 from jaxrob.reporting._gate import (
@@ -13,6 +15,7 @@ from jaxrob.reporting._gate import (
     verdict,
 )
 from jaxrob.reporting._junit import to_junit
+from jaxrob.reporting._logged import Logged, LoggedFile, Metric, logged
 from jaxrob.reporting._pictures import pictures
 from jaxrob.reporting._plan import Plan, PlannedAlteration, read_plan
 from jaxrob.reporting._plot import examples, figure, plot
@@ -26,6 +29,9 @@ from jaxrob.reporting._table import table
 
 __all__ = (
     "Difference",
+    "Logged",
+    "LoggedFile",
+    "Metric",
     "Outcome",
     "Picture",
     "Plan",
@@ -36,6 +42,7 @@ __all__ = (
     "earlier_assessments",
     "examples",
     "figure",
+    "logged",
     "outcomes",
     "outcomes_of",
     "pictures",
@@ -51,11 +58,15 @@ __all__ = (
     "regressions",
     "requirement",
     "table",
+    "to_csv",
+    "to_frame",
     "to_html",
     "to_junit",
+    "to_latex",
     "to_markdown",
     "to_summary",
     "unmet",
     "verdict",
+    "write_failing",
     "write_results",
 )

@@ -68,6 +68,42 @@ def pictures(
     most = checked_integer("most", most, at_least=3, at_most=MOST_PICTURES)
     key = _checked_key(assessment, alteration, key)
     shown = _shown(assessment, most)
+    return _drawn(assessment, alteration, dataset, key, shown)
+
+
+def failing_pictures(
+    assessment: Assessment,
+    alteration: Alteration,
+    dataset: Dataset | BatchedDataset,
+    key: jax.Array | None,
+    most: int,
+) -> list[tuple[Picture, Picture]]:
+    """Returns the images that fail first, unaltered and at the level where they fail.
+
+    Raises:
+      TypeError: as `pictures`.
+      ValueError: as `pictures`; or if single answers are not kept.
+    """
+    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
+    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+    key = _checked_key(assessment, alteration, key)
+    numbers = first_to_fail(assessment)[:most]
+    # Without a failure another picture is drawn, which checks the arguments.
+    views = ("unaltered", "first failure") if numbers else ("unaltered",)
+    shown = [(number, view) for number in numbers or [0] for view in views]
+    drawn = _drawn(assessment, alteration, dataset, key, shown)
+    return list(zip(drawn[::2], drawn[1::2]))
+
+
+def _drawn(
+    assessment: Assessment,
+    alteration: Alteration,
+    dataset: Dataset | BatchedDataset,
+    key: jax.Array | None,
+    shown: Sequence[_Shown],
+) -> tuple[Picture, ...]:
+    """Returns a picture of each image at its level; the key is checked."""
     levels = [_level(assessment, *one) for one in shown]
     numbers = [number for number, _ in shown]
     images = _images(assessment, dataset, numbers)
@@ -117,7 +153,7 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
             views.append(name)
     is_score = isinstance(assessment.curve, ScoreCurve)
     bad = "lowest score" if is_score else "first failure"
-    failing = _lowest(assessment) if is_score else _first_to_fail(assessment)
+    failing = _lowest(assessment) if is_score else _failing(assessment)
     few = max(1, most // 2 // len(views)) * len(views)
     failing = failing[: (most - few) // 2]
     typical = _typical(assessment, (most - 2 * len(failing)) // len(views))
@@ -130,10 +166,17 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
     return shown
 
 
-def _first_to_fail(assessment: Assessment) -> list[int]:
-    """Returns the images that fail, the earliest failure first."""
-    if not isinstance(assessment.curve, Curve):
-        return []
+def _failing(assessment: Assessment) -> list[int]:
+    """Returns the images that fail, none where single answers are not kept."""
+    return first_to_fail(assessment) if isinstance(assessment.curve, Curve) else []
+
+
+def first_to_fail(assessment: Assessment) -> list[int]:
+    """Returns the images that fail, the earliest failure first.
+
+    Raises:
+      ValueError: if single answers are not kept.
+    """
     distance = np.abs(assessment.first_failing_level - assessment.identity)
     # NaN, for images that never fail, is not above 0 either.
     numbers = np.flatnonzero(distance > 0)

@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from jaxrob._arguments.checks import check_choice
+from jaxrob._arguments.readable import readable
 from jaxrob._codec import (
     Array,
     Integer,
@@ -143,6 +144,21 @@ class RomaResult:
     half_width: Annotated[float | None, Number(above=0, below=0.5)] = None
     place: Annotated[np.ndarray | None, Array("N", "int32", at_least=-1)] = None
     confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
+
+    def __repr__(self) -> str:
+        """The question, the mean with its interval, and how many have an answer."""
+        low, high = self.mean_plr_interval
+        mean = "unknown" if np.isnan(self.mean_plr) else f"{self.mean_plr:.4g}"
+        ball = "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
+        number = len(self.warnings)
+        parts = (
+            readable(f"{self.perturbation}{ball}, delta {self.delta:g}"),
+            f"mean plr {mean} in [{low:.4g}, {high:.4g}]",
+            f"{self.answered.sum():,} of {len(self.status):,} inputs answered",
+            f"{self.estimator}, {self.num_samples:,} plain draws each",
+            f"{number or 'no'} warning{'s' * (number != 1)}",
+        )
+        return f"RomaResult({'; '.join(parts)})"
 
     def _check_together(self) -> None:
         """Refuses what no `assess` gives, in a document."""

@@ -301,7 +301,7 @@ def test_commands_and_flags_that_there_are_not(jaxrob_command):
     check(jaxrob_command("asess"), 2, "Did you mean assess?")
     status, out, _ = jaxrob_command("--version")
     assert (status, out) == (0, f"jaxrob {jaxrob.__version__}\n")
-    for name in ("assess", "roma", "compare", "report", "alterations"):
+    for name in ("assess", "roma", "compare", "report", "export", "alterations"):
         status, out, err = jaxrob_command(name, "--help")
         assert status == 0 and err == "" and "--" in out
         assert max(map(len, out.splitlines())) <= 100

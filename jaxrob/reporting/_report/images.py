@@ -1,15 +1,14 @@
 """Pictures embedded in the page."""
 
 import base64
-import io
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
-from jaxrob._arguments.extra import install
 from jaxrob._arguments.readable import readable
+from jaxrob.reporting._png import png
 from jaxrob.reporting._report.text import short, with_unit
 from jaxrob.reporting._results import Picture
 
@@ -45,7 +44,7 @@ def side_of(pictures: Sequence[Picture]) -> int | None:
     kept = {one.digest: one.image for one in pictures if one.image is not None}
     side = _SIDES[-1]
     for side in _SIDES:
-        sizes = [len(_png(image, side)) * 4 // 3 for image in kept.values()]
+        sizes = [len(png(image, side)) * 4 // 3 for image in kept.values()]
         if sum(sizes) <= _MOST_BYTES:
             break
     reduced = any(max(image.shape[:2]) > side for image in kept.values())
@@ -88,7 +87,7 @@ def shown(
 
 
 def _drawn(image: np.ndarray, side: int, words: str) -> Markup:
-    data = base64.b64encode(_png(image, side)).decode()
+    data = base64.b64encode(png(image, side)).decode()
     height, width = image.shape[:2]
     scale = _SHOWN / max(height, width)
     # Small pictures show their pixels, because smoothing would look like blur.
@@ -103,20 +102,6 @@ def _drawn(image: np.ndarray, side: int, words: str) -> Markup:
         readable(words),
         data,
     )
-
-
-def _png(image: np.ndarray, side: int) -> bytes:
-    """Encodes an image as PNG, reduced to `side` pixels a side if it is larger."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError(f"pictures need Pillow: {install('command')}") from error
-    picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
-    if max(picture.size) > side:
-        picture.thumbnail((side, side), Image.Resampling.BOX)
-    file = io.BytesIO()
-    picture.save(file, "PNG")
-    return file.getvalue()
 
 
 def _class_of(number: int | None, names: Sequence[str]) -> str:

@@ -1,0 +1,306 @@
+"""The pictures that fail first, as a folder for tools that look at pictures."""
+
+import contextlib
+import json
+import os
+import pathlib
+import urllib.parse
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxrob._arguments.checks import checked_integer, checked_names, checked_path
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._files.writing import not_written, write_new
+from jaxrob.alterations import Alteration
+from jaxrob.reporting._escaped import escaped
+from jaxrob.reporting._export import csv_text
+from jaxrob.reporting._pictures import failing_pictures
+from jaxrob.reporting._png import png
+from jaxrob.reporting._results import Picture
+from jaxrob.reporting._rows import known
+
+_DATA = "data"
+_UNKNOWN = "unknown"
+
+
+class FailingRow(NamedTuple):
+    """A picture that fails; what is not known is None.
+
+    Attributes:
+      unaltered: its file, unaltered.
+      altered: its file at the level.
+      source: the name of the file that it was read from.
+      index: its place in the data set, from 0.
+      right: the right class.
+      labels: "given", or "own answers" where the right class is the network's own.
+      answer_unaltered: the answer on the unaltered picture.
+      confidence_unaltered: the confidence of that answer.
+      answer: the answer at the level.
+      confidence: its confidence.
+      alteration: the alteration's name.
+      level: the level nearest to the identity at which it fails.
+      unit: the unit of the level.
+      network: the network's name.
+    """
+
+    unaltered: str
+    altered: str
+    source: str | None
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    right: str
+    labels: str | None
+    answer_unaltered: str | None
+    confidence_unaltered: float | None
+    answer: str | None
+    confidence: float | None
+    alteration: str
+    level: float
+    unit: str
+    network: str | None
+
+
+def write_failing(
+    folder: str | os.PathLike[str],
+    assessment: Assessment,
+    alteration: Alteration,
+    dataset: Dataset | BatchedDataset,
+    key: jax.Array | None = None,
+    most: int = 100,
+    class_names: Sequence[str] | None = None,
+) -> int:
+    """Writes the pictures that fail first into a folder, with the answers to them.
+
+    Example::
+
+        number = reporting.write_failing("failing", result, blur, test)
+
+    A picture fails at the level nearest to the identity at which its answer is wrong;
+    those misclassified unaltered are left out. The folder then holds:
+
+    * `data/`: PNG files, each picture unaltered and at that level, the first failures
+      first. Their names hold numbers alone.
+    * `failing.csv`: for each picture its files, the name of the file that it was read
+      from (of `jaxrob.data.image_folder` and `tar_shards`), its index, class, answers
+      with their confidence, the level and its unit. Texts are made harmless for
+      spreadsheets, as by `to_csv`.
+    * `labels.json`: all of `data/` as a `FiftyOneImageClassificationDataset` of
+      FiftyOne, each picture labelled with the network's answer.
+    * `tasks.json`: the altered pictures as tasks of Label Studio, the network's answer
+      as prediction. Its local storage must be the folder that this folder is in.
+
+    Args:
+      folder: the folder; it is created, or is empty.
+      assessment: the assessment, with single answers (not reduced, of a score, or from
+        few images).
+      alteration: its alteration.
+      dataset: its images, `[N, H, W, C]` with 1, 3 or 4 channels.
+      key: its random key, needed if the alteration is stochastic.
+      most: the most pictures.
+      class_names: the names of the classes; by default the data set's, or "class 3".
+
+    Returns:
+      The number of pictures that were written, 0 if none fails.
+
+    Raises:
+      FileExistsError: if the folder holds something.
+      ImportError: if Pillow is missing.
+      OSError: if a file cannot be written. Those written before are then removed.
+      TypeError: if an argument has a wrong type.
+      ValueError: if the assessment has no single answers, is of another alteration, key
+        or number of images, or an argument is out of range.
+    """
+    path = checked_path("folder", folder)
+    check_empty(path)
+    most = checked_integer("most", most, at_least=1)
+    pairs = failing_pictures(assessment, alteration, dataset, key, most)
+    names = _class_names(assessment, dataset, class_names)
+    rows = [_row(assessment, dataset, names, *pair) for pair in pairs]
+    contents: dict[str, bytes] = {}
+    for row, pair in zip(rows, pairs):
+        for name, picture in zip((row.unaltered, row.altered), pair):
+            assert picture.image is not None
+            contents[name] = png(picture.image)
+    contents["failing.csv"] = csv_text(FailingRow._fields, rows).encode()
+    legible = [_escaped(row) for row in rows]
+    contents["labels.json"] = _in_json(_fiftyone(legible))
+    contents["tasks.json"] = _in_json(_label_studio(legible, path.absolute().name))
+    _write(path, contents)
+    return len(rows)
+
+
+def check_empty(path: pathlib.Path) -> None:
+    """Refuses a folder that holds something, so that nothing is lost or mixed.
+
+    Raises:
+      FileExistsError: if it holds something, or is a file.
+    """
+    if not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
+        return
+    raise FileExistsError(
+        17, "folder must be empty, or not there yet; choose another", str(path)
+    )
+
+
+def _row(
+    one: Assessment,
+    dataset: Dataset | BatchedDataset,
+    names: Sequence[str],
+    before: Picture,
+    after: Picture,
+) -> FailingRow:
+    stem = f"{_DATA}/{after.index:07}"
+    source = one.provenance.get("dataset") or {}
+    assert after.label is not None
+    return FailingRow(
+        f"{stem}_unaltered.png",
+        f"{stem}_altered.png",
+        _source(dataset, after.index),
+        after.index,
+        names[after.label],
+        source.get("labels"),
+        _named(before.predicted, names),
+        _confidence(one, before),
+        _named(after.predicted, names),
+        _confidence(one, after),
+        one.alteration,
+        after.level,
+        one.unit,
+        (one.provenance.get("network") or {}).get("name"),
+    )
+
+
+def _source(dataset: Dataset | BatchedDataset, index: int) -> str | None:
+    names = getattr(dataset, "_file_names", None)
+    return None if names is None else names[index]
+
+
+def _confidence(one: Assessment, picture: Picture) -> float | None:
+    """Returns the confidence of the answer; None if it, or the level, is not known."""
+    confidence = one._answers("write_failing").confidence
+    at = np.flatnonzero(one.levels == picture.level)
+    if confidence is None or not len(at):
+        return None
+    return known(confidence[at[0], picture.index])
+
+
+def _named(number: int | None, names: Sequence[str]) -> str | None:
+    return None if number is None else names[number]
+
+
+def _class_names(
+    one: Assessment,
+    dataset: Dataset | BatchedDataset,
+    given: Sequence[str] | None,
+) -> tuple[str, ...]:
+    """Returns a name for each of the K classes and for "unknown", all distinct."""
+    number = one.curve.num_classes
+    names = dataset.class_names
+    if given is not None:
+        names = checked_names("class_names", given)
+    if names is None:
+        names = tuple(f"class {index}" for index in range(number))
+    if len(names) != number or len(set(names)) < number:
+        raise ValueError(
+            f"class_names must be {number} distinct names, one for each class; got "
+            f"{len(names)}, of which {len(set(names))} are distinct"
+        )
+    unknown = _UNKNOWN
+    while unknown in names:
+        unknown = f"({unknown})"
+    return (*names, unknown)
+
+
+def _fiftyone(rows: Sequence[FailingRow]) -> dict[str, Any]:
+    """Returns `labels.json` of FiftyOne's FiftyOneImageClassificationDataset."""
+    labels = {}
+    for row in rows:
+        for file, answer, confidence, level in (
+            (row.unaltered, row.answer_unaltered, row.confidence_unaltered, None),
+            (row.altered, row.answer, row.confidence, row.level),
+        ):
+            labels[pathlib.PurePosixPath(file).stem] = {
+                "label": answer,
+                "confidence": confidence,
+                "attributes": {
+                    "right": row.right,
+                    "alteration": row.alteration,
+                    "level": level,
+                    "unit": row.unit,
+                    "source": row.source,
+                    "index": row.index,
+                },
+            }
+    return {"classes": None, "labels": labels}
+
+
+def _label_studio(rows: Sequence[FailingRow], folder: str) -> list[dict[str, Any]]:
+    """Returns tasks of Label Studio with the answers as predictions."""
+
+    def url(file: str) -> str:
+        where = urllib.parse.quote(f"{folder}/{file}", errors="surrogateescape")
+        return f"/data/local-files/?d={where}"
+
+    return [
+        {
+            "data": {
+                "image": url(row.altered),
+                "unaltered": url(row.unaltered),
+                "right": row.right,
+                "answer_unaltered": row.answer_unaltered,
+                "alteration": row.alteration,
+                "level": row.level,
+                "unit": row.unit,
+                "source": row.source,
+                "index": row.index,
+            },
+            "predictions": [
+                {
+                    "model_version": row.network or "network",
+                    "score": row.confidence,
+                    "result": [
+                        {
+                            "from_name": "class",
+                            "to_name": "image",
+                            "type": "choices",
+                            "value": {"choices": [row.answer]},
+                        }
+                    ],
+                }
+            ],
+        }
+        for row in rows
+    ]
+
+
+def _escaped(row: FailingRow) -> FailingRow:
+    """Returns the row with invisible characters spelt out, as in the CSV."""
+    return FailingRow._make(
+        escaped(one) if isinstance(one, str) else one for one in row
+    )
+
+
+def _in_json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _write(path: pathlib.Path, contents: dict[str, bytes]) -> None:
+    """Writes new files into an empty folder, all of them or none."""
+    made: list[pathlib.Path] = []
+    try:
+        (path / _DATA).mkdir(parents=True)
+        for name, content in contents.items():
+            made.append(path / name)
+            write_new(path / name, content)
+    except BaseException as error:
+        for file in made:
+            with contextlib.suppress(OSError):
+                file.unlink()
+        with contextlib.suppress(OSError):
+            (path / _DATA).rmdir()
+        if isinstance(error, OSError):
+            raise not_written(error.filename or path, error) from error
+        raise

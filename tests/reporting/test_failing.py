@@ -1,0 +1,171 @@
+"""The folder of pictures that fail first, as other programs read it."""
+
+import csv
+import functools
+import json
+import pathlib
+import urllib.parse
+
+import hypothesis
+import jax
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from PIL import Image
+
+import jaxrob
+from jaxrob import data, reporting
+from jaxrob.reporting import _failing
+from jaxrob.reporting._escaped import cell, escaped
+
+from .test_export import HOSTILE
+from .test_pictures import BRIGHTER, DATASET, IMAGES, KEY, NOISE, assessed
+
+
+@functools.cache
+def brighter():
+    return assessed(BRIGHTER)
+
+
+def rows(folder):
+    with open(folder / "failing.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("alteration", [NOISE, BRIGHTER], ids=["noise", "brightness"])
+def test_holds_the_pictures_that_fail_first_and_what_was_answered(alteration, tmp_path):
+    result = assessed(alteration)
+    number = reporting.write_failing(
+        tmp_path / "new" / "x", result, alteration, DATASET, KEY, most=5
+    )
+    folder = tmp_path / "new" / "x"
+    found = rows(folder)
+    assert len(found) == number == 5
+    distance = np.abs(result.first_failing_level)
+    failing = np.sort(distance[distance > 0])
+    assert [abs(float(one["level"])) for one in found] == failing[:5].tolist()
+    for one in found:
+        index = int(one["index"])
+        with Image.open(folder / one["unaltered"]) as image:
+            np.testing.assert_array_equal(np.asarray(image), IMAGES[index, ..., 0])
+        with Image.open(folder / one["altered"]) as image:
+            corner = np.asarray(image)[0, 0]
+        # The network answers by the pixel in the corner.
+        if corner not in (127, 128):
+            assert one["answer"] == f"class {int(corner > 127)}"
+        assert one["answer"] != one["right"] == one["answer_unaltered"]
+        place = np.flatnonzero(result.levels == float(one["level"]))[0]
+        assert float(one["confidence"]) == result.curve.confidence[place, index]
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.png")}
+    named = {one[part] for one in found for part in ("unaltered", "altered")}
+    assert files == named and len(files) == 10
+
+
+def test_fiftyone_and_label_studio_find_each_picture(tmp_path):
+    """By the formats that their documentation states."""
+    folder = tmp_path / "a b#?&"
+    names = ("unknown", "=cmd")
+    reporting.write_failing(
+        folder, assessed(BRIGHTER), BRIGHTER, DATASET, class_names=names
+    )
+    labels = json.loads((folder / "labels.json").read_text())
+    assert labels.keys() == {"classes", "labels"} and labels["classes"] is None
+    stems = {path.stem for path in (folder / "data").iterdir()}
+    assert labels["labels"].keys() == stems
+    for one in labels["labels"].values():
+        assert one.keys() == {"label", "confidence", "attributes"}
+        assert one["label"] in names and 0 <= one["confidence"] <= 1
+    for task in json.loads((folder / "tasks.json").read_text()):
+        url = urllib.parse.urlsplit(task["data"]["image"])
+        assert url.path == "/data/local-files/" and not url.fragment
+        (where,) = urllib.parse.parse_qs(url.query)["d"]
+        # Below the folder that this folder is in.
+        assert (tmp_path / where).is_file()
+        (prediction,) = task["predictions"]
+        assert 0 <= prediction["score"] <= 1
+        (answer,) = prediction["result"]
+        assert answer["type"] == "choices" and len(answer["value"]["choices"]) == 1
+
+
+def test_pictures_of_a_folder_keep_the_names_of_their_files(tmp_path):
+    for index, image in enumerate(IMAGES):
+        path = tmp_path / "in" / "ab"[int(DATASET.labels[index])] / f"=p{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image[..., 0]).save(path)
+    for max_bytes in (1 << 30, 1):
+        dataset = data.image_folder(tmp_path / "in", grey=True, max_bytes=max_bytes)
+        result = assessed(BRIGHTER, dataset[::2])
+        out = tmp_path / f"out{max_bytes}"
+        assert reporting.write_failing(out, result, BRIGHTER, dataset[::2])
+        for one in rows(out):
+            with Image.open(tmp_path / "in" / one["source"]) as image:
+                source = np.asarray(image)
+            with Image.open(out / one["unaltered"]) as image:
+                np.testing.assert_array_equal(np.asarray(image), source)
+            assert pathlib.PurePath(one["source"]).parts[-2] == one["right"]
+
+
+def test_nothing_that_is_there_is_touched(tmp_path, monkeypatch):
+    result = assessed(BRIGHTER)
+    (tmp_path / "mine.txt").write_text("mine")
+    for folder in (tmp_path, tmp_path / "mine.txt"):
+        with pytest.raises(FileExistsError, match="folder must be empty"):
+            reporting.write_failing(folder, result, BRIGHTER, DATASET)
+    assert [one.name for one in tmp_path.iterdir()] == ["mine.txt"]
+    write = _failing.write_new
+
+    def full(path, content):
+        if path.name == "labels.json":
+            raise OSError(28, "No space left on device", str(path))
+        write(path, content)
+
+    monkeypatch.setattr(_failing, "write_new", full)
+    with pytest.raises(OSError, match="No space left"):
+        reporting.write_failing(tmp_path / "x", result, BRIGHTER, DATASET)
+    assert not [*(tmp_path / "x").iterdir()]
+
+
+def test_what_has_no_single_answers_is_refused(tmp_path):
+    folder, result = tmp_path / "x", assessed(BRIGHTER)
+    reduced = jaxrob.Assessment.from_json(result.to_json(answers=False))
+    with pytest.raises(ValueError, match="first_failing_level needs the answer on eac"):
+        reporting.write_failing(folder, reduced, BRIGHTER, DATASET)
+    with pytest.raises(ValueError, match="alteration must be that of the assessment"):
+        reporting.write_failing(folder, result, NOISE, DATASET, KEY)
+    with pytest.raises(ValueError, match="key must be that"):
+        other = jax.random.key(6)
+        reporting.write_failing(folder, assessed(NOISE), NOISE, DATASET, other)
+    for names in (("a",), ("a", "b", "c")):
+        with pytest.raises(ValueError, match="class_names must be 2 distinct names"):
+            reporting.write_failing(
+                folder, result, BRIGHTER, DATASET, class_names=names
+            )
+    assert not folder.exists()
+
+
+def test_none_fails(tmp_path):
+    weak = jaxrob.alterations.brightness(-0.01, 0.01)
+    assert reporting.write_failing(tmp_path, assessed(weak), weak, DATASET) == 0
+    assert rows(tmp_path) == [] and not [*(tmp_path / "data").iterdir()]
+
+
+@hypothesis.settings(
+    deadline=None,
+    max_examples=10,
+)
+@hypothesis.given(
+    st.lists(st.sampled_from(HOSTILE), min_size=2, max_size=2, unique=True)
+)
+def test_hostile_class_names(tmp_path_factory, names):
+    folder = tmp_path_factory.mktemp("x")
+    reporting.write_failing(
+        folder, brighter(), BRIGHTER, DATASET, most=2, class_names=names
+    )
+    for one in rows(folder):
+        assert {one["right"], one["answer"]} == set(map(cell, names))
+    for one in json.loads((folder / "labels.json").read_text())["labels"].values():
+        assert one["label"] in [escaped(name) for name in names]
+    assert {path.name for path in folder.iterdir()} == {
+        *("data", "failing.csv", "labels.json", "tasks.json")
+    }
+    assert all(path.stem.replace("_", "").isalnum() for path in folder.glob("data/*"))
