@@ -21,6 +21,7 @@ from jaxrob._command import (
     grammar,
     hosts,
     printing,
+    record,
     reports,
     results_folder,
     statuses,
@@ -115,7 +116,11 @@ def run(values: Values, words: Sequence[str]) -> str:
         with always_said(runs, _cheaper(request, found, values), printing.say):
             results = _assessed(found, altered, request, values, kept)
         regressions = reporting.regressions(results.assessments, earlier)
-        results = dataclasses.replace(results, regressions=tuple(regressions))
+        results = dataclasses.replace(
+            results,
+            regressions=tuple(regressions),
+            runs=record.with_others(kept.runs, record.run(values)),
+        )
         _write(output, results)
     print(reporting.table(results.assessments))
     print(f"wrote {output}/")
@@ -248,6 +253,7 @@ def _assessed(
         plan=request.plan,
         roma=kept.roma,
         attack=kept.attack,
+        runs=record.with_others(kept.runs, record.run(values)),
     )
     reasons = request.reasons or [None] * len(altered)
     # Alterations assessed on few images share them, and a budget, and so end together.

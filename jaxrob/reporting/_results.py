@@ -26,6 +26,7 @@ from jaxrob._score_curve import ScoreCurve
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._gate import Requirement
 from jaxrob.reporting._plan import Plan
+from jaxrob.reporting._run import Run
 from jaxrob.roma import RomaResult
 
 #: The most pictures of one alteration.
@@ -83,6 +84,7 @@ class Results:
       requirements: the requirements.
       regressions: regressions against an earlier result, a sentence each.
       plan: the plan that was followed, or None.
+      runs: the runs of the command that the results came from.
 
     Raises:
       TypeError: if a field has a wrong type.
@@ -100,6 +102,7 @@ class Results:
     requirements: tuple[Requirement, ...] = ()
     regressions: tuple[str, ...] = ()
     plan: Plan | None = None
+    runs: tuple[Run, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks the fields, and fills in defaults for every assessment."""
@@ -112,6 +115,7 @@ class Results:
             ("assessments", Assessment, "jaxrob.Assessment", 0),
             ("requirements", Requirement, "Requirement", 0),
             ("regressions", str, "texts", 0),
+            ("runs", Run, "jaxrob.reporting.Run", 0),
         ):
             given = checked_sequence(
                 name, getattr(self, name), kind, wanted, min_length=min_length

@@ -6,6 +6,9 @@ from typing import Any
 
 from jaxrob._arguments.checks import checked_sequence
 from jaxrob._arguments.naming import named
+from jaxrob.reporting._report.data import check_report as check_report
+from jaxrob.reporting._report.data import element, with_digest
+from jaxrob.reporting._report.data import read_report as read_report
 from jaxrob.reporting._results import Results
 
 
@@ -13,9 +16,10 @@ def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
     """Makes a report, as one HTML page, for readers who did not run the tests.
 
     It states what was tested and how, whether each requirement is met, what is not
-    known, and the limits of its statements. The page loads nothing and has no script;
-    pictures and figures are within it. It prints well. The same results give the same
-    text with the same versions of jaxrob and its dependencies.
+    known, and the limits of its statements. The page loads nothing and runs no script;
+    pictures, figures and the numbers as data (`read_report`) are within it. It prints
+    well. The same results give the same text with the same versions of jaxrob and its
+    dependencies, so `check_report` can compare a page with its results.
 
     Example::
 
@@ -32,7 +36,9 @@ def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
       TypeError: if an argument has a wrong type.
       ValueError: if there are no results, or `earlier` has another length.
     """
-    return _written("report.html.jinja", results, earlier)
+    page = _written("report.html.jinja", results, earlier)
+    found = element(_checked("results", results, 1), _checked("earlier", earlier, 0))
+    return with_digest(page.replace("</body>\n</html>", f"{found}\n</body>\n</html>"))
 
 
 def to_markdown(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
@@ -100,4 +106,5 @@ def _environment(template: str) -> Any:
         finalize=text.html if ".html" in template else text.markdown,
     )
     environment.globals["style"] = _style
+    environment.filters["css"] = text.css
     return environment
