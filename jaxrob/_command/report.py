@@ -52,8 +52,8 @@ def _differences(values: Values, words: Sequence[str]) -> str:
         print(f"{values.check}: it is the report of these results, letter by letter")
     else:
         print(
-            f"{values.check}: its digest is right. That finds damage by accident and no "
-            "forgery: compare it with --results"
+            f"{values.check}: its digest is right. That finds damage by accident and "
+            "no forgery: compare it with --results"
         )
     return ""
 

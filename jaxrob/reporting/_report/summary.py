@@ -105,7 +105,7 @@ def _best(results: Sequence[Results], names: Sequence[str]) -> str:
         if len(won) == len(found) and alone:
             return (
                 f"{short(names[which])} has the highest robustness to "
-                f"{counted(len(found), 'alteration')} of {len(found)} that all networks "
+                f"each of {counted(len(found), 'alteration')} that all networks "
                 "share. Whether chance explains it is said where the networks are "
                 "compared."
             )
