@@ -1,4 +1,4 @@
-"""The numbers within a page, the record of runs, and whether a page is of its results."""
+"""The numbers within a page, the record of runs, and the check of a page."""
 
 import dataclasses
 import re
