@@ -3,9 +3,9 @@ r"""Draws README's picture of a report: the first page on a screen.
     python docs/report_picture.py
     python docs/report_picture.py FILE.png
 
-It assesses a small network on the embedded digits, writes its report, and takes a picture
-of it with Chromium or Chrome, which must be installed. The picture holds a digest of the
-report's templates, so that a test finds a picture that is older than they are.
+It assesses a small network on the embedded digits, writes its report, and takes a
+picture of it with Chromium or Chrome, which must be installed. The picture holds a
+digest of the report's templates, so that a test finds one that is older than they are.
 """
 
 import hashlib
