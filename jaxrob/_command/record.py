@@ -56,8 +56,8 @@ def with_others(kept: Sequence[Run], one: Run) -> tuple[Run, ...]:
     return (*others, one)
 
 
-def _verb(one: Run) -> str:
-    return one.command.split(maxsplit=2)[1]
+def _verb(one: Run) -> list[str]:
+    return one.command.split(maxsplit=2)[1:2]
 
 
 def _files(values: Values) -> tuple[File, ...]:
