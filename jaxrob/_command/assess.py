@@ -23,6 +23,7 @@ from jaxrob._command import (
     grammar,
     hosts,
     printing,
+    record,
     reports,
     results_folder,
     statuses,
@@ -128,6 +129,7 @@ def run(values: Values, words: Sequence[str]) -> str:
             results,
             regressions=tuple(regressions),
             differences=reporting.differences(results.assessments, before),
+            runs=record.with_others(kept.runs, record.run(values)),
         )
         _write(output, results)
     print(reporting.table(results.assessments))
@@ -299,6 +301,7 @@ def _assessed(
         plan=request.plan,
         roma=kept.roma,
         attack=kept.attack,
+        runs=record.with_others(kept.runs, record.run(values)),
     )
     reasons = request.reasons or [None] * len(altered)
     # Alterations assessed on few images share them, and a budget, and so end together.

@@ -18,6 +18,7 @@ from jaxrob._command import (
     gate,
     hosts,
     printing,
+    record,
     reports,
     results_folder,
     statuses,
@@ -28,7 +29,7 @@ from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob._engine.cost import Cost, always_said
-from jaxrob.reporting import Requirement, Results
+from jaxrob.reporting import Requirement, Results, Run
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._requirement import OF_ROMA, names_of
 from jaxrob.roma import RomaResult
@@ -74,7 +75,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         with always_said(1, _cheaper(values, len(found.dataset)), printing.say):
             result = _estimated(found, values, journal, found.dataset)
         statuses.answers_are_there()
-        _write(output, earlier, result, requirements)
+        _write(output, earlier, result, requirements, record.run(values))
     _print_summary(result)
     print(f"wrote {output}/")
     if values.report and is_first():
@@ -139,12 +140,18 @@ def _write(
     earlier: Results,
     result: RomaResult,
     requirements: Sequence[Requirement],
+    run_record: Run,
 ) -> None:
     """Writes the result, and keeps the folder's other results of the same network."""
     others = (one for one in earlier.requirements if one.quantity not in QUANTITIES)
     asked = (*others, *requirements)
     if is_first():
-        results = dataclasses.replace(earlier, roma=result, requirements=asked)
+        results = dataclasses.replace(
+            earlier,
+            roma=result,
+            requirements=asked,
+            runs=record.with_others(earlier.runs, run_record),
+        )
         reporting.write_results(output, results)
 
 

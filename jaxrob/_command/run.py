@@ -14,7 +14,7 @@ from absl import flags
 import jaxrob
 from jaxrob._arguments.readable import error_text
 from jaxrob._arguments.warnings import RobustnessWarning, cause_of
-from jaxrob._command import define, given, printing, signals, statuses
+from jaxrob._command import define, given, printing, record, signals, statuses
 from jaxrob._command.printing import say
 from jaxrob._command.refused import Refused, did_you_mean
 
@@ -69,6 +69,7 @@ _COMMANDS = {
             ),
             "What is written": (
                 define.report,
+                define.tester,
                 define.output,
                 define.kept_pictures,
                 define.outcomes,
@@ -85,7 +86,12 @@ _COMMANDS = {
         | {
             "What is measured": (define.perturbing,),
             "What is good enough": (define.requirements("plr.low", "plr"),),
-            "What is written": (define.report, define.output, define.outcomes),
+            "What is written": (
+                define.report,
+                define.tester,
+                define.output,
+                define.outcomes,
+            ),
             "How it runs": (define.running,),
         },
     ),
@@ -96,10 +102,13 @@ _COMMANDS = {
         {"What is written": (define.report,)},
     ),
     "report": _Command(
-        "The report of one or more results folders.",
+        "The report of one or more results folders; or whether a page is theirs.",
         "folder...",
-        (1, None),
-        {"What is written": (define.report, define.earlier)},
+        (0, None),
+        {
+            "What is written": (define.report, define.tester, define.earlier),
+            "What is checked": (define.check,),
+        },
     ),
     "export": _Command(
         "Results as CSV, or a table of LaTeX.",
@@ -158,6 +167,7 @@ def _main(arguments: list[str]) -> int:
 def _ended(name: str, command: _Command, rest: list[str]) -> int:
     """Runs a command; every outcome becomes a status."""
     statuses.begin()
+    record.begin([name, *rest])
     values = command.flags
     try:
         with signals.as_interruptions():
@@ -274,7 +284,9 @@ def _warnings_on_a_line(values: flags.FlagValues) -> Iterator[None]:
         if (cause := cause_of(str(message))) in said:
             return
         said.add(cause)
-        say(f"warning: {_as_flags(str(message), values)}")
+        text = _as_flags(str(message), values)
+        record.warned(text)
+        say(f"warning: {text}")
 
     with warnings.catch_warnings():
         # Not errors, whatever the environment says: warnings have no exit status.

@@ -22,13 +22,21 @@ from jaxrob.reporting._plot import examples, figure, plot
 from jaxrob.reporting._plot_classes import plot_categories, plot_confusion
 from jaxrob.reporting._plot_curves import plot_measures, plot_networks
 from jaxrob.reporting._plot_pictures import plot_first_failures
-from jaxrob.reporting._report import to_html, to_markdown, to_summary
+from jaxrob.reporting._report import (
+    check_report,
+    read_report,
+    to_html,
+    to_markdown,
+    to_summary,
+)
 from jaxrob.reporting._requirement import Requirement, requirement
 from jaxrob.reporting._results import Picture, Results
+from jaxrob.reporting._run import File, Run
 from jaxrob.reporting._table import table
 
 __all__ = (
     "Difference",
+    "File",
     "Logged",
     "LoggedFile",
     "Metric",
@@ -38,6 +46,8 @@ __all__ = (
     "PlannedAlteration",
     "Requirement",
     "Results",
+    "Run",
+    "check_report",
     "differences",
     "earlier_assessments",
     "examples",
@@ -54,6 +64,7 @@ __all__ = (
     "plot_networks",
     "quantities",
     "read_plan",
+    "read_report",
     "read_results",
     "regressions",
     "requirement",

@@ -19,12 +19,13 @@ from jaxrob._files.swap import read_together, write_together
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._index import Entry, Index, index_of
 from jaxrob.reporting._results import Picture, Results, check_picture
+from jaxrob.reporting._run import Run, Runs
 from jaxrob.roma import RomaResult
 
 T = TypeVar("T")
 
 _INDEX, _ROMA, _ATTACK = "results.json", "roma.json", "attack.json"
-_PICTURES = "pictures.npz"
+_PICTURES, _RUNS = "pictures.npz", "runs.json"
 # Far above the index of a thousand alterations, and answers on a million images.
 _MOST_INDEX = 64 << 20
 _MOST_BYTES = 1 << 30
@@ -41,7 +42,8 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
     `results.json` is the index. Each assessment is a file of its own, named after its
     alteration, with the plan's digest in its provenance. RoMA's result is `roma.json`,
     the attack's, without its images, `attack.json`, and the pictures are in
-    `pictures.npz`. Equal results give equal bytes.
+    `pictures.npz`. Equal results give equal bytes. Command line and date of the runs
+    are in `runs.json` alone, so that two runs of one command differ in this file only.
 
     Results already in the folder are replaced atomically: whenever a run is killed,
     `read_results` returns either the old results or the new ones. So the disk needs
@@ -85,8 +87,12 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
         contents[_ATTACK] = results.attack.to_json().encode()
     if pictures := _packed(results):
         contents[_PICTURES] = pictures
+    if results.runs:
+        runs = to_json(Runs(tuple(results.runs)), indent=1)
+        from_json(runs, Runs)
+        contents[_RUNS] = runs.encode()
     contents[_INDEX] = index.encode()
-    gone = {_ROMA, _ATTACK, _PICTURES} - contents.keys()
+    gone = {_ROMA, _ATTACK, _PICTURES, _RUNS} - contents.keys()
     path.mkdir(parents=True, exist_ok=True)
     write_together(path, contents, sorted(gone))
 
@@ -135,8 +141,12 @@ def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
                     f"{_INDEX} holds"
                 )
     pictures = _with_images(place(_PICTURES), index.entries)
+    runs: tuple[Run, ...] = ()
+    if os.path.lexists(place(_RUNS)):
+        runs = _read(place(_RUNS), lambda text: from_json(text, Runs)).runs
     try:
         return Results(
+            runs=runs,
             network=index.network,
             class_names=index.class_names,
             assessments=assessments,
@@ -156,7 +166,7 @@ def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
 def _names(alterations: Sequence[str]) -> list[str]:
     """Returns a file name for each alteration, distinct even if case is ignored."""
     names: list[str] = []
-    taken = {name.casefold() for name in (_INDEX, _ROMA, _ATTACK)}
+    taken = {name.casefold() for name in (_INDEX, _ROMA, _ATTACK, _RUNS)}
     for alteration in alterations:
         stem = re.sub(r"\W+", "_", alteration)[:_LONGEST] or "_"
         number, name = 1, f"{stem}.json"

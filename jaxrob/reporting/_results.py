@@ -27,6 +27,7 @@ from jaxrob.adversarial import Attack
 from jaxrob.reporting._differences import Difference
 from jaxrob.reporting._plan import Plan
 from jaxrob.reporting._requirement import Requirement
+from jaxrob.reporting._run import Run
 from jaxrob.roma import RomaResult
 
 #: The most pictures of one alteration.
@@ -86,6 +87,7 @@ class Results:
       plan: the plan that was followed, or None.
       differences: differences in robustness to an earlier result, for requirements of
         "difference".
+      runs: the runs of the command that the results came from.
 
     Raises:
       TypeError: if a field has a wrong type.
@@ -104,6 +106,7 @@ class Results:
     regressions: tuple[str, ...] = ()
     plan: Plan | None = None
     differences: tuple[Difference, ...] = ()
+    runs: tuple[Run, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks the fields, and fills in defaults for every assessment."""
@@ -117,6 +120,7 @@ class Results:
             ("requirements", Requirement, "Requirement", 0),
             ("regressions", str, "texts", 0),
             ("differences", Difference, "Difference", 0),
+            ("runs", Run, "jaxrob.reporting.Run", 0),
         ):
             given = checked_sequence(
                 name, getattr(self, name), kind, wanted, min_length=min_length

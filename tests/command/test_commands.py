@@ -163,6 +163,11 @@ def test_a_report_of_an_assessment_is_that_of_its_folder(
     assert "net.py:net" in html and "brightness" in markdown
     succeeded(jaxrob_command("report", folder))
     assert (tmp_path / "results" / "report.html").read_text() == html
+    page, stored = f"--check={reports[0]}", f"--results={folder}"
+    assert "letter by letter" in succeeded(jaxrob_command("report", page, stored))
+    assert "no forgery" in succeeded(jaxrob_command("report", page))
+    reports[0].write_text(html.replace("Verdict", "Praise", 1))
+    assert jaxrob_command("report", page, stored)[0] == 1
     nowhere = jaxrob_command("report", f"{tmp_path / 'nowhere'}")
     check(nowhere, 2, "there is no such folder or file")
     check(jaxrob_command("report"), 2, "expected folder...")

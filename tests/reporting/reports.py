@@ -144,8 +144,9 @@ def parsed(page):
 
 
 def words(page):
-    """The text of a page as it is read, without the style sheet."""
+    """The text of a page as it is read, without style sheet and data."""
     body = parsed(page).find(f"{XHTML}body")
+    body.remove(body.find(f"{XHTML}script"))
     return " ".join(" ".join(body.itertext()).split())
 
 

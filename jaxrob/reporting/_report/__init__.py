@@ -7,16 +7,25 @@ from typing import Any
 from jaxrob._arguments.checks import check_type, checked_sequence
 from jaxrob._arguments.extra import install
 from jaxrob._arguments.naming import named
+from jaxrob.reporting._report.data import (
+    check_report,
+    element,
+    read_report,
+    with_digest,
+)
 from jaxrob.reporting._results import Results
+
+__all__ = ("check_report", "read_report", "to_html", "to_markdown", "to_summary")
 
 
 def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
     """Makes a report, as one HTML page, for readers who did not run the tests.
 
     It states what was tested and how, whether each requirement is met, what is not
-    known, and the limits of its statements. The page loads nothing and has no script;
-    pictures and figures are within it. It prints well. The same results give the same
-    text with the same versions of jaxrob and its dependencies.
+    known, and the limits of its statements. The page loads nothing and runs no script;
+    pictures, figures and the numbers as data (`read_report`) are within it. It prints
+    well. The same results give the same text with the same versions of jaxrob and its
+    dependencies, so `check_report` can compare a page with its results.
 
     Example::
 
@@ -33,7 +42,9 @@ def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
       TypeError: if an argument has a wrong type.
       ValueError: if there are no results, or `earlier` has another length.
     """
-    return _written("report.html.jinja", results, earlier)
+    page = _written("report.html.jinja", results, earlier)
+    found = element(_checked("results", results, 1), _checked("earlier", earlier, 0))
+    return with_digest(page.replace("</body>\n</html>", f"{found}\n</body>\n</html>"))
 
 
 def to_markdown(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
@@ -70,7 +81,7 @@ def to_summary(results: Results, report: str | None = None) -> str:
     check_type("results", results, Results, "a jaxrob.reporting.Results")
     check_type("report", report, str | None, "a text or None")
     environment = _environment("summary.md.jinja")
-    from jaxrob.reporting._report.summary import summary
+    from jaxrob.reporting._report.ci_summary import summary
 
     return _rendered(environment, "summary.md.jinja", summary(results, report))
 
@@ -125,4 +136,5 @@ def _environment(template: str) -> Any:
         finalize=text.html if ".html" in template else text.markdown,
     )
     environment.globals["style"] = _style
+    environment.filters["css"] = text.css
     return environment

@@ -45,7 +45,7 @@ _MOST_CONFUSIONS = 6
 _MOST_FAILURES = 10
 _MOST_NAMES = 5  # Names of classes in a sentence.
 # Levels in the table of the curve's numbers; of more, some are shown.
-_MOST_ROWS = 64
+_MOST_ROWS = 24
 _MOST_WORDS = 400  # Letters that describe a level or a setting.
 
 
@@ -384,8 +384,8 @@ def _counted_as(one: Assessment) -> str:
     if one.rule not in ways:
         return ""
     return (
-        f"{ways[one.rule]}. The levels named are where straight lines between levels "
-        f"cross the threshold; these make up about {share} of the range."
+        f"{ways[one.rule]}. The levels named are another estimate, from straight lines "
+        "between levels: they say where, and the share says how much."
     )
 
 

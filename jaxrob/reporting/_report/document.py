@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._corruptions import corruptions, means, severity, share
@@ -23,6 +24,7 @@ from jaxrob.reporting._report.multiplicity import (
     Multiplicity,
     multiplicity,
 )
+from jaxrob.reporting._report.summary import Summary, summary
 from jaxrob.reporting._report.tested import (
     PlanFacts,
     Tested,
@@ -103,6 +105,7 @@ class Document(NamedTuple):
 
     Attributes:
       title: the report's title.
+      summary: the first page's sentences.
       version: the version of jaxrob that made the report.
       passed: whether all is good enough; None where nothing was required.
       networks: the content about each network.
@@ -129,6 +132,7 @@ class Document(NamedTuple):
     """
 
     title: str
+    summary: Summary
     version: str
     passed: bool | None
     networks: tuple[Network, ...]
@@ -184,6 +188,7 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
     warned = [each for one in networks for each in one.warned]
     return Document(
         title=f"Robustness of {_listed([short(name) for name in names])}",
+        summary=summary(results, names, len(warned)),
         version=metadata.version("jaxrob"),
         passed=overall([one.verdict for one in networks]),
         networks=networks,
@@ -242,8 +247,25 @@ def _network(
         _no_pictures(results),
         _of_all([each.condition for each in alterations]),
         _of_all([_chosen_by(one) for one in alterations]),
-        by_cause(results.assessments, results.roma),
+        _warned(results),
     )
+
+
+def _warned(results: Results) -> tuple[Warned, ...]:
+    """Returns the results' warnings, and others that the runs printed."""
+    found = by_cause(results.assessments, results.roma)
+    said = {cause_of(one.text) for one in found}
+    others = [
+        Warned("the run", text)
+        for text in dict.fromkeys(text for run in results.runs for text in run.warnings)
+        if not any(_ends_alike(text, one) for one in said)
+    ]
+    return (*others, *found)
+
+
+def _ends_alike(text: str, cause: str) -> bool:
+    """Whether a warning that was printed is one of the results'."""
+    return cause_of(text).endswith(cause[-60:])
 
 
 def _chosen_by(one: Alteration) -> str:

@@ -1,57 +1,165 @@
-"""A short summary in Markdown, for the page of a continuous integration's run."""
+"""The first page: what was not tested, which network is best, what is left to judge."""
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxrob._arguments.readable import readable
-from jaxrob.reporting._joint import joint_interval
-from jaxrob.reporting._report.text import interval, percent, short
-from jaxrob.reporting._report.verdict import Verdict, verdict_of
+import numpy as np
+
+from jaxrob._arguments.counted import counted
+from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._report.text import percent, short
 from jaxrob.reporting._results import Results
 
-_MOST_LETTERS = 160
-
-
-class Row(NamedTuple):
-    """One alteration of the table, as text."""
-
-    alteration: str
-    robustness: str
-    interval: str
+# The alterations of the papers, which an assessor may look for.
+_USUAL = (
+    "gaussian noise",
+    "gaussian blur",
+    "brightness",
+    "horizontal translation",
+    "vertical translation",
+    "rotation",
+    "zoom",
+    "jpeg compression",
+)
 
 
 class Summary(NamedTuple):
-    """What the template shows.
+    """The sentences of the first page.
 
     Attributes:
-      name: the network's name.
-      verdict: the verdict.
-      rows: a row for each alteration.
-      report: where the report lies, or None.
+      facts: pairs of a name and a text: who tested, when, what.
+      best: which network is best; empty of one network.
+      not_tested: what was not tested.
+      to_judge: what the tester must still judge.
     """
 
-    name: str
-    verdict: Verdict
-    rows: tuple[Row, ...]
-    report: str | None
+    facts: tuple[tuple[str, str], ...]
+    best: str
+    not_tested: tuple[str, ...]
+    to_judge: tuple[str, ...]
 
 
-def summary(results: Results, report: str | None) -> Summary:
-    """Collects what a summary shows; long names are cut, but stay distinct."""
-    number = len(results.assessments)
-    name = short(results.network or "network", _MOST_LETTERS)
-    joints = [joint_interval(one, number) for one in results.assessments]
-    verdict = verdict_of(results, name, joints, number)
-    subjects = [readable(one.alteration) for one in results.assessments]
-    cut = {one: short(one, _MOST_LETTERS) for one in subjects}
-    if len(set(cut.values())) < len(cut):
-        cut = {one: one for one in subjects}
-    checks = tuple(one._replace(of=cut.get(one.of, one.of)) for one in verdict.checks)
+def summary(
+    results: Sequence[Results], names: Sequence[str], num_warnings: int
+) -> Summary:
+    """Returns the sentences of the first page.
+
+    Args:
+      results: the results of each network.
+      names: the networks' names in the report.
+      num_warnings: the number of causes of warnings.
+    """
     return Summary(
-        name,
-        verdict._replace(checks=checks),
-        tuple(
-            Row(cut[of], percent(one.robustness), interval(*one.confidence_interval))
-            for of, one in zip(subjects, results.assessments)
-        ),
-        report,
+        _facts(results, names),
+        _best(results, names) if len(results) > 1 else "",
+        tuple(_not_tested(results)),
+        tuple(_to_judge(results, num_warnings)),
     )
+
+
+def _facts(
+    results: Sequence[Results], names: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    runs = [run for one in results for run in one.runs]
+    data = {
+        str(source["name"])
+        for one in results
+        for each in one.assessments
+        if (source := each.provenance.get("dataset") or {}).get("name")
+    }
+    return (
+        ("network", "; ".join(short(name) for name in names)),
+        ("images", "; ".join(map(short, sorted(data))) or "without a name"),
+        ("tested by", _said(run.tester for run in runs)),
+        ("organisation", _said(run.organisation for run in runs)),
+        (
+            "date of the tests",
+            _said((run.started or "")[:10] for run in runs),
+        ),
+    )
+
+
+def _said(texts) -> str:
+    found = dict.fromkeys(short(one, 100) for one in texts if one)
+    return "; ".join(found) or "not recorded"
+
+
+def _best(results: Sequence[Results], names: Sequence[str]) -> str:
+    """Says which network has the highest robustness, of alterations that all share."""
+    rows = [{_key(each): each for each in one.assessments} for one in results]
+    shared = [key for key in rows[0] if all(key in row for row in rows)]
+    found = {
+        key[0]: values
+        for key in shared
+        if not np.isnan(values := np.array([row[key].robustness for row in rows])).any()
+    }
+    if not found:
+        return "No alteration was assessed alike for all networks, so none is best."
+    wins = [
+        [name for name, values in found.items() if values[which] == values.max()]
+        for which in range(len(results))
+    ]
+    for which, won in enumerate(wins):
+        alone = all((values == values.max()).sum() == 1 for values in found.values())
+        if len(won) == len(found) and alone:
+            return (
+                f"{short(names[which])} has the highest robustness to "
+                f"each of {counted(len(found), 'alteration')} that all networks "
+                "share. Whether chance explains it is said where the networks are "
+                "compared."
+            )
+    said = "; ".join(
+        f"{short(names[which])} {len(won)}" for which, won in enumerate(wins)
+    )
+    return (
+        f"No network is best to all {len(found)} alterations that all share. How often "
+        f"each has the highest robustness, ties included: {said}."
+    )
+
+
+def _key(one: Assessment) -> tuple:
+    return one.alteration, one.lower, one.upper, one.measure, one.threshold
+
+
+def _not_tested(results: Sequence[Results]) -> list[str]:
+    done = {
+        re.sub(r"\W+|_", " ", each.alteration.lower()).strip()
+        for one in results
+        for each in one.assessments
+    }
+    missing = [name for name in _USUAL if name not in done]
+    found = [f"of the usual alterations: {', '.join(missing)}"] if missing else []
+    if any(one.roma is None for one in results):
+        found.append("random perturbations near each image (RoMA)")
+    if any(one.attack is None for one in results):
+        found.append("attacks, which seek perturbations on purpose")
+    found.append(
+        "several alterations together, other ranges, and all that is not listed"
+    )
+    return found
+
+
+def _to_judge(results: Sequence[Results], num_warnings: int) -> list[str]:
+    ones = [each for one in results for each in one.assessments]
+    reasons = [each for one in results for each in one.reasons]
+    lacking = sum(not each for each in reasons)
+    found = []
+    if ones:
+        of = f"; no reason is given for {lacking} of {len(ones)}" if lacking else ""
+        found.append(f"whether the ranges are those that occur in use{of}")
+        least = sorted({each.threshold for each in ones})
+        said = " or ".join(percent(each) for each in least)
+        found.append(f"whether {said}, the threshold, is good enough for the use")
+    if not any(one.requirements for one in results):
+        found.append("what is required: no requirement was given")
+    found.append(
+        "whether the images are a fair sample of those in use, with right labels, and "
+        "were not used in training"
+    )
+    if num_warnings:
+        found.append(
+            f"whether the {counted(num_warnings, 'warning')} change what the numbers "
+            "mean"
+        )
+    return found

@@ -302,7 +302,8 @@ def _legend(names: list[str], others: Sequence[tuple[bool, str, str]]) -> Markup
     """
     samples = [
         Markup(
-            '<span class="key"><svg width="34" height="12">{}{}</svg> {}</span>'
+            '<span class="key"><svg aria-hidden="true" width="34" height="12">{}{}'
+            "</svg> {}</span>"
         ).format(
             _segment(f"line {_kind(index)}", 1, 6, 33, 6),
             _mark(index, 17, 6),
@@ -312,7 +313,7 @@ def _legend(names: list[str], others: Sequence[tuple[bool, str, str]]) -> Markup
     ]
     samples += [
         Markup(
-            '<span class="key"><svg width="26" height="12">'
+            '<span class="key"><svg aria-hidden="true" width="26" height="12">'
             f"{drawn}</svg> {words}</span>"
         )
         for is_there, drawn, words in others

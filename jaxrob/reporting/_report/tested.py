@@ -13,6 +13,7 @@ from jaxrob.reporting._plan import Plan, PlannedAlteration
 from jaxrob.reporting._report.text import number, percent, short
 from jaxrob.reporting._report.verdict import is_as_planned, planned_text
 from jaxrob.reporting._results import Results
+from jaxrob.reporting._run import Run
 
 _MOST_CLASSES = 60
 _UNKNOWN = "not known"
@@ -26,12 +27,14 @@ class Tested(NamedTuple):
       images: pairs of a class's name and its number of images.
       images_words: a sentence about the number of images.
       versions: pairs of a package and its version; then the devices and the key.
+      runs: for each run of the command pairs of a name and a text.
     """
 
     facts: tuple[tuple[str, str], ...]
     images: tuple[tuple[str, str], ...]
     images_words: str
     versions: tuple[tuple[str, str], ...]
+    runs: tuple[tuple[tuple[str, str], ...], ...]
 
 
 class PlanFacts(NamedTuple):
@@ -86,6 +89,23 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
         images,
         words,
         _versions(sources),
+        tuple(map(_run, results.runs)),
+    )
+
+
+def _run(one: Run) -> tuple[tuple[str, str], ...]:
+    """Describes a run of the command."""
+    return (
+        ("command line", one.command or "not recorded"),
+        ("begun (UTC)", one.started or "not recorded"),
+        ("machine", one.machine or "not recorded"),
+        *(
+            (
+                f"{each.role}: {short(each.name, 120)}",
+                f"SHA-256 digest {each.digest}" if each.digest else "a folder",
+            )
+            for each in one.files
+        ),
     )
 
 

@@ -28,6 +28,16 @@ def markdown(value: object) -> object:
     return Markup(str(escape(text)).replace("@", "&#64;").replace("&#39;", "'"))
 
 
+def css(text: str) -> Markup:
+    """Writes a text inside the quotation marks of a style sheet's string."""
+    return Markup(
+        "".join(
+            one if one.isascii() and one.isalnum() or one == " " else f"\\{ord(one):x} "
+            for one in readable(text)
+        )
+    )
+
+
 def short(text: str, most: int = 60) -> str:
     """Cuts a long text in the middle, which keeps both ends of a name."""
     text = readable(text)
