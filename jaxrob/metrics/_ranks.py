@@ -32,8 +32,8 @@ def surely_better(
 
     Args:
       values: `[P]`, the estimates; more is better.
-      replicates: `[P, B]`, their bootstrap; only differences count. Populations are drawn together if they
-        depend on one another.
+      replicates: `[P, B]`, their bootstrap, of which only the differences count.
+        Populations are drawn together if they depend on one another.
       confidence_level: the simultaneous coverage aimed at.
       freedom: degrees of freedom of the standard deviations. Student's t replaces the
         normal distribution in the critical value; infinity leaves it as it is.
@@ -54,7 +54,11 @@ def surely_better(
     is_left = ~is_known
     while is_left.any():
         largest = drawn[is_left].max(axis=0)
-        critical = np.quantile(largest, confidence_level)
+        # At least that of a single pair: few images give few different replicates.
+        critical = max(
+            np.quantile(largest, confidence_level),
+            scipy.special.ndtri((1 + confidence_level) / 2),
+        )
         if np.isfinite(freedom):
             tail = scipy.special.ndtr(-critical)
             critical = scipy.stats.t.isf(tail, freedom)

@@ -1,6 +1,7 @@
 """Ranks of several networks on the same images, with simultaneous confidence."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -92,7 +93,7 @@ def ranks(
       TypeError: if an argument has a wrong type.
       ValueError: if there is a single network, two differ in what `jaxrob.compare`
         requires, right answers are a network's own, the networks have no level in
-        common, or a mean is undefined because nothing is decided at a level.
+        common, there are only a handful of images, or a mean is undefined because nothing is decided at a level.
     """
     confidence_level = checked_confidence_level(confidence_level)
     by_name = _checked(networks)
@@ -102,6 +103,7 @@ def ranks(
         _task(names, [_of(by_name[name], title) for name in names])
         for title in alterations
     ]
+    _check_enough(len(tasks[0].question.labels), len(names), confidence_level)
     number = num_rank_resamples(confidence_level)
     values = [_values(names, one) for one in tasks]
     drawn = [resampled_means(one.question, one.answers, number) for one in tasks]
@@ -153,6 +155,17 @@ def _checked(
                 f"{names[0]!r} and {name!r} differ in {differ}"
             )
     return found
+
+
+def _check_enough(num_images: int, number: int, confidence_level: float) -> None:
+    """Rejects so few images that no exact test of all pairs could find anything."""
+    pairs = number * (number - 1) / 2
+    fewest = 1 + math.ceil(math.log2(pairs / (1 - confidence_level)))
+    if num_images < fewest:
+        raise ValueError(
+            f"networks must be assessed on at least {fewest} images to rank {number} "
+            f"of them at {100 * confidence_level:g} %; got {num_images}"
+        )
 
 
 def _of(some: Sequence[Assessment], alteration: str) -> Assessment:
