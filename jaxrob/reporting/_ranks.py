@@ -93,7 +93,8 @@ def ranks(
       TypeError: if an argument has a wrong type.
       ValueError: if there is a single network, two differ in what `jaxrob.compare`
         requires, right answers are a network's own, the networks have no level in
-        common, there are only a handful of images, or a mean is undefined because nothing is decided at a level.
+        common, there are only a handful of images, or a mean is undefined because
+        nothing is decided at a level.
     """
     confidence_level = checked_confidence_level(confidence_level)
     by_name = _checked(networks)
