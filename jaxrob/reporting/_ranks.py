@@ -247,7 +247,7 @@ def _are_alike(tasks: Sequence[_Task]) -> bool:
 
 
 def _ranked(
-    names: Sequence[str],
+    names: tuple[str, ...],
     confidence_level: float,
     alteration: str | None,
     tasks: Sequence[_Task],
