@@ -13,7 +13,7 @@ from scipy import stats
 import jaxrob
 from jaxrob import metrics, strategies
 from jaxrob._assessment import paired
-from jaxrob._assessment.compare import answers_of, question_of, compare
+from jaxrob._assessment.compare import answers_of, compare, question_of
 from jaxrob._assessment.paired import Question, linear_robustness, resampled_values
 
 NUM_IMAGES = 200
