@@ -178,9 +178,9 @@ def compare(
         common, one keeps only counts, or the confidence level lies outside (0, 1).
     """
     confidence_level = checked_confidence_level(confidence_level)
-    _check_pair(first, second)
+    check_pair(first, second)
     # The draws must be the same in either order.
-    ours, theirs = _in_bytes(_answers(first)), _in_bytes(_answers(second))
+    ours, theirs = _in_bytes(answers_of(first)), _in_bytes(answers_of(second))
     if ours > theirs:
         return _mirrored(_compared(second, first, confidence_level))
     found = _compared(first, second, confidence_level)
@@ -190,7 +190,7 @@ def compare(
 def _compared(
     first: Assessment, second: Assessment, confidence_level: float
 ) -> Comparison:
-    question, ours, theirs = _question(first), _answers(first), _answers(second)
+    question, ours, theirs = question_of(first), answers_of(first), answers_of(second)
     levels, _ = shared_levels(ours.levels, theirs.levels)
     replicates = resampled(question, ours, theirs, num_resamples(confidence_level))
     p_value, mean_p_value = randomisation_p_values(
@@ -308,8 +308,8 @@ def _symmetrized(one: Comparison) -> Comparison:
     )
 
 
-def _question(one: Assessment) -> Question:
-    curve = _answers_of(one)
+def question_of(one: Assessment) -> Question:
+    curve = _single_answers(one)
     # Of top-k accuracy, the answers are right or wrong already.
     is_top_k = top_k(one.measure) is not None
     measure = any_measure("accuracy" if is_top_k else one.measure)
@@ -324,8 +324,8 @@ def _labels(curve: Curve | ScoreCurve) -> np.ndarray:
     return curve.labels
 
 
-def _answers(one: Assessment) -> Answers:
-    curve, k = _answers_of(one), top_k(one.measure)
+def answers_of(one: Assessment) -> Answers:
+    curve, k = _single_answers(one), top_k(one.measure)
     if isinstance(curve, ScoreCurve):
         return Answers(curve.levels, curve.scores)
     predicted = curve.predicted
@@ -340,13 +340,13 @@ def _in_bytes(one: Answers) -> tuple[bytes, bytes]:
     return one.levels.tobytes(), one.answers.tobytes()
 
 
-def _answers_of(assessment: Assessment) -> Curve | ScoreCurve:
-    """Returns the curve with single answers, which `_check_pair` ensures."""
+def _single_answers(assessment: Assessment) -> Curve | ScoreCurve:
+    """Returns the curve with single answers, which `check_pair` ensures."""
     assert isinstance(assessment.curve, Curve | ScoreCurve)
     return assessment.curve
 
 
-def _check_pair(first: Assessment, second: Assessment) -> None:
+def check_pair(first: Assessment, second: Assessment) -> None:
     _check_single("first", first)
     _check_single("second", second)
     if first.is_stability and second.is_stability:
@@ -359,7 +359,7 @@ def _check_pair(first: Assessment, second: Assessment) -> None:
             )
     for name in ("alteration", "lower", "upper", "threshold", "measure"):
         _check_same(name, getattr(first, name), getattr(second, name))
-    curves = _answers_of(first), _answers_of(second)
+    curves = _single_answers(first), _single_answers(second)
     _check_same("number of classes", *(curve.num_classes for curve in curves))
     if not np.array_equal(_labels(curves[0]), _labels(curves[1])):
         raise ValueError(

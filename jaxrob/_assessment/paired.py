@@ -1,7 +1,7 @@
 """Bootstrap and randomisation test of two classifiers' answers to the same images."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -111,21 +111,57 @@ def resampled(
       second: the other's.
       number: B, the number of replicates.
     """
-    ours, theirs = (
-        _with_added_images(question, first, 0),
-        _with_added_images(question, second, 1),
-    )
-    labels, shares = _labels_and_shares(question)
-    more = question._replace(labels=np.concatenate([question.labels, labels, labels]))
-    rng = np.random.default_rng(_SEED)
-    num_images, found = len(question.labels), []
-    for counts in resample_counts(rng, num_images + 2, number):
-        added = [
-            rng.multinomial(one.astype(int), shares).T for one in counts[num_images:]
-        ]
-        weights = np.concatenate([counts[:num_images], *added])
-        found.append(_differences(more, ours, theirs, weights))
+    more, (ours, theirs) = _with_added_images(question, [first, second])
+    found = [
+        _differences(more, ours, theirs, weights)
+        for weights in _drawn_weights(question, 2, number)
+    ]
     return Differences(*(np.concatenate(parts, axis=-1) for parts in zip(*found)))
+
+
+def resampled_means(
+    question: Question, networks: Sequence[Answers], number: int
+) -> np.ndarray:
+    """Bootstraps the means over the range of several networks together, `[P, B]`.
+
+    As `resampled` adds two images for two networks, this adds one for each of P, which
+    this network alone gets right. Those of the others would dilute the difference of a
+    pair, so the means are scaled up: only their differences from one another count,
+    which spread as with two images added. The draws depend on the labels and P alone,
+    so that replicates of several alterations of the same images belong together.
+
+    Args:
+      question: the question.
+      networks: the answers of P networks, at the same levels.
+      number: B, the number of replicates.
+    """
+    more, added = _with_added_images(question, networks)
+    found = [
+        _means(more, added, weights)
+        for weights in _drawn_weights(question, len(networks), number)
+    ]
+    num_images, num_added = len(question.labels), len(networks)
+    return np.concatenate(found, axis=1) * (num_images + num_added) / (num_images + 2)
+
+
+def observed_means(question: Question, networks: Sequence[Answers]) -> np.ndarray:
+    """Returns the means over the range on the images themselves, `[P]`."""
+    return _means(question, networks, np.ones((len(question.labels), 1)))[:, 0]
+
+
+def _means(
+    question: Question, networks: Sequence[Answers], weights: np.ndarray
+) -> np.ndarray:
+    return np.stack(
+        [
+            _linear_mean(
+                question,
+                one.levels,
+                _weighted_values(question, one.answers, weights),
+            )
+            for one in networks
+        ]
+    )
 
 
 def observed(question: Question, first: Answers, second: Answers) -> Differences:
@@ -425,14 +461,23 @@ def _labels_and_shares(question: Question) -> tuple[np.ndarray, np.ndarray]:
     return labels, times / times.sum()
 
 
-def _with_added_images(question: Question, one: Answers, right: int) -> Answers:
-    """Adds answers to the two added images, one for each label.
+def _drawn_weights(
+    question: Question, num_added: int, number: int
+) -> Iterator[np.ndarray]:
+    """Yields the weights of the images and the added ones, in blocks of replicates."""
+    labels, shares = _labels_and_shares(question)
+    rng, num_images = np.random.default_rng(_SEED), len(question.labels)
+    for counts in resample_counts(rng, num_images + num_added, number):
+        added = [
+            rng.multinomial(one.astype(int), shares).T for one in counts[num_images:]
+        ]
+        yield np.concatenate([counts[:num_images], *added])
 
-    Args:
-      question: the question.
-      one: the answers.
-      right: which of the two images the classifier gets right, 0 or 1.
-    """
+
+def _with_added_images(
+    question: Question, networks: Sequence[Answers]
+) -> tuple[Question, list[Answers]]:
+    """Adds an image for each network that it alone gets right, once for each label."""
     labels, _ = _labels_and_shares(question)
     if isinstance(question.measure, MeanScore):
         best, worst = np.ones(len(labels)), np.zeros(len(labels))
@@ -440,7 +485,11 @@ def _with_added_images(question: Question, one: Answers, right: int) -> Answers:
         best, worst = labels, (labels + 1) % question.num_classes
     if question.measure.name == "decided_ratio":  # Any answer is right.
         worst = np.full_like(labels, question.num_classes)
-    both = [worst, worst]
-    both[right] = best
-    added = np.broadcast_to(np.concatenate(both), (len(one.levels), 2 * len(labels)))
-    return Answers(one.levels, np.hstack([one.answers, added]))
+    found = []
+    for right, one in enumerate(networks):
+        parts = [best if at == right else worst for at in range(len(networks))]
+        shape = len(one.levels), len(networks) * len(labels)
+        added = np.broadcast_to(np.concatenate(parts), shape)
+        found.append(Answers(one.levels, np.hstack([one.answers, added])))
+    every = np.concatenate([question.labels, *[labels] * len(networks)])
+    return question._replace(labels=every), found

@@ -506,6 +506,17 @@ def running(to: Values) -> None:
     )
 
 
+def ranking(to: Values) -> None:
+    """Defines the flags of ranks."""
+    _confidence_level(to)
+    flags.DEFINE_string(
+        "figure",
+        None,
+        "A figure of the ranks: .png, .svg or .pdf.",
+        flag_values=to,
+    )
+
+
 def _confidence_level(to: Values) -> None:
     flags.DEFINE_float(
         "confidence_level",

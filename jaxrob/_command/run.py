@@ -101,6 +101,12 @@ _COMMANDS = {
         (2, 2),
         {"What is written": (define.report,)},
     ),
+    "rank": _Command(
+        "Ranks of several networks on the same images, with confidence intervals.",
+        "folder...",
+        (1, None),
+        {"What is ranked and written": (define.ranking,)},
+    ),
     "report": _Command(
         "The report of one or more results folders; or whether a page is theirs.",
         "folder...",

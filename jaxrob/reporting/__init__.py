@@ -22,6 +22,8 @@ from jaxrob.reporting._plot import examples, figure, plot
 from jaxrob.reporting._plot_classes import plot_categories, plot_confusion
 from jaxrob.reporting._plot_curves import plot_measures, plot_networks
 from jaxrob.reporting._plot_pictures import plot_first_failures
+from jaxrob.reporting._rank_table import plot_ranks, rank_table
+from jaxrob.reporting._ranks import Ranks, ranks
 from jaxrob.reporting._report import (
     check_report,
     read_report,
@@ -44,6 +46,7 @@ __all__ = (
     "Picture",
     "Plan",
     "PlannedAlteration",
+    "Ranks",
     "Requirement",
     "Results",
     "Run",
@@ -62,7 +65,10 @@ __all__ = (
     "plot_first_failures",
     "plot_measures",
     "plot_networks",
+    "plot_ranks",
     "quantities",
+    "rank_table",
+    "ranks",
     "read_plan",
     "read_report",
     "read_results",

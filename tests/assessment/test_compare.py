@@ -13,7 +13,7 @@ from scipy import stats
 import jaxrob
 from jaxrob import metrics, strategies
 from jaxrob._assessment import paired
-from jaxrob._assessment.compare import _answers, _question, compare
+from jaxrob._assessment.compare import answers_of, compare, question_of
 from jaxrob._assessment.paired import Question, linear_robustness, resampled_values
 
 NUM_IMAGES = 200
@@ -256,12 +256,12 @@ def test_weights_are_repeated_images(measure, k):
 
     weights = rng.integers(3, size=(num_images, 8)) * 1.0
     got = linear_robustness(
-        _question(result),
+        question_of(result),
         result.levels,
         resampled_values(
             metrics.measures[measure],
             labels,
-            _answers(result).answers,
+            answers_of(result).answers,
             result.curve.num_classes,
             weights,
         ),

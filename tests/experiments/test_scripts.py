@@ -696,6 +696,28 @@ def test_interval_coverage_of_scores(run, tmp_path):
     assert "16 cells: held" in out and "below 95 %: none" in out
 
 
+def test_rank_coverage(run, tmp_path):
+    code, out, err = run(
+        "rank_coverage.py", "--draws=3", "--num_images=50", "--networks=clear",
+        "--networks=tied", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / "ranks.json").read_text())
+    assert len(rows) == 4 and all(0 <= row["covered"] <= 1 for row in rows)
+    assert "below 95 %: none" in out
+
+
+def test_rank_networks(run, tmp_path):
+    code, out, err = run(
+        "rank_networks.py", "--dataset=digits", "--network=mlp", "--images_seen=1000",
+        "--num_train=500", "--num_images=60", "--levels=3", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    assert out.count("could be first") == 4 and "over all" in out
+    assert len(list(tmp_path.glob("*/results.json"))) == 10
+    assert (tmp_path / "ranks.png").exists()
+
+
 def test_bounded_means(run, tmp_path):
     code, out, err = run(
         "bounded_means.py", "--draws=60", "--num_inputs=20,200", f"--output={tmp_path}"

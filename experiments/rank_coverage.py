@@ -1,0 +1,141 @@
+r"""How often the intervals of ranks cover the true ranks of eight networks at once.
+
+    python experiments/rank_coverage.py
+    python experiments/rank_coverage.py --draws=100 --num_images=200 --seed=7
+
+A network here is a formula: the probability that an image is classified correctly at a
+level. Its true rank is one more than the number of networks with a higher mean. Sets of
+images are drawn, whose difficulty all networks share in part, and the ranks' intervals
+are held against the true ranks: tied networks may be in any order, so the intervals
+must cover all ranks that they could have. Prints for each case how often all eight are
+covered, the mean width of the intervals, and which cells are significantly below 95 %.
+Writes JSON into the folder `--output`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from absl import app, flags
+from common import define, files, holm, startup
+from scipy import special
+
+from jaxrob._assessment.paired import (
+    Answers,
+    Question,
+    observed_means,
+    resampled_means,
+)
+from jaxrob.metrics._quality import any_measure
+from jaxrob.metrics._ranks import num_rank_resamples, rank_intervals, surely_better
+
+_CONFIDENCE = 0.95
+_LEVELS = np.linspace(0, 1, 9)
+# The accuracy at the middle of the range, for each of eight networks.
+_MEANS = {
+    "clear": [0.95, 0.90, 0.84, 0.77, 0.69, 0.60, 0.50, 0.39],
+    "close": [0.80, 0.795, 0.79, 0.785, 0.78, 0.775, 0.77, 0.765],
+    "tied": [0.80] * 8,
+    "mixed": [0.95, 0.95, 0.80, 0.80, 0.795, 0.79, 0.60, 0.60],
+    "nearly perfect": [0.998] * 4 + [0.99] * 4,
+}
+# The share of an image's difficulty that the networks share.
+_SHARED = (0.2, 0.9)
+_SLOPE = 0.3
+
+_NETWORKS = flags.DEFINE_multi_enum(
+    "networks",
+    list(_MEANS),
+    list(_MEANS),
+    "Which cases, one flag each; by default all.",
+)
+_NUM_IMAGES = flags.DEFINE_list("num_images", ["100", "400"], "Images in a set.")
+_DRAWS = flags.DEFINE_integer("draws", 500, "Sets of images of each case.", 1)
+_SEED = define.seed()
+_OUTPUT = define.output("results/rank_coverage")
+
+
+def main(argv: Sequence[str]) -> None:
+    startup.start(argv)
+    rows = []
+    print(f"{'networks':16}{'shared':>7}{'images':>8}  covered  width")
+    for title in _NETWORKS.value:
+        for shared in _SHARED:
+            for number in map(int, _NUM_IMAGES.value):
+                rows.append(_cell(title, shared, number))
+                row = rows[-1]
+                print(
+                    f"{title:16}{shared:7.1f}{number:8}{row['covered']:9.1%}"
+                    f"{row['width']:7.2f}",
+                    flush=True,
+                )
+    below = holm.significantly_below(
+        [row["times_covered"] for row in rows], _DRAWS.value, _CONFIDENCE
+    )
+    for row, is_below in zip(rows, below):
+        row["significantly_below"] = bool(is_below)
+    found = [
+        f"{row['networks']}, {row['shared']}, {row['num_images']}"
+        for row in rows
+        if row["significantly_below"]
+    ]
+    print(
+        f"{len(rows)} cells: covered {min(row['covered'] for row in rows):.1%} at "
+        f"least; significantly below 95 %: {'; '.join(found) or 'none'}"
+    )
+    path = files.output_folder(_OUTPUT.value) / "ranks.json"
+    files.write_json(path, rows)
+    print(f"wrote {path}")
+
+
+def _cell(title: str, shared: float, num_images: int) -> dict[str, Any]:
+    # A stream for each cell, independent of the other cells.
+    place = list(_MEANS).index(title)
+    rng = np.random.default_rng([_SEED.value, num_images, place, round(10 * shared)])
+    low, high = _true_ranks(np.array(_MEANS[title]))
+    covered, widths = 0, []
+    for _ in range(_DRAWS.value):
+        least, most = _intervals(_MEANS[title], shared, num_images, rng)
+        covered += bool((least <= low).all() and (high <= most).all())
+        widths.append(np.mean(most - least + 1))
+    return {
+        "networks": title,
+        "shared": shared,
+        "num_images": num_images,
+        "times_covered": covered,
+        "covered": covered / _DRAWS.value,
+        "width": float(np.mean(widths)),
+    }
+
+
+def _true_ranks(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the lowest and highest rank that each could have; they differ for ties.
+
+    The means over the range are in the order of those at its middle, because all curves
+    fall alike.
+    """
+    higher = (means > means[:, None]).sum(axis=1)
+    return 1 + higher, len(means) - (means < means[:, None]).sum(axis=1)
+
+
+def _intervals(
+    means: Sequence[float], shared: float, num_images: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    labels = rng.integers(10, size=num_images)
+    difficulty = rng.standard_normal(num_images)
+    answers = []
+    for mean in means:
+        own = rng.standard_normal(num_images)
+        strength = np.sqrt(shared) * difficulty + np.sqrt(1 - shared) * own
+        limits = special.ndtri(mean) - _SLOPE * (_LEVELS - 0.5)
+        is_right = strength < limits[:, None]
+        answers.append(Answers(_LEVELS, np.where(is_right, labels, (labels + 1) % 10)))
+    question = Question(labels, 10, any_measure("accuracy"), 0.8, 0.0, 1.0)
+    values = observed_means(question, answers)
+    replicates = resampled_means(question, answers, num_rank_resamples(_CONFIDENCE))
+    freedom = num_images + len(means) - 1
+    return rank_intervals(surely_better(values, replicates, _CONFIDENCE, freedom))
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,96 @@
+"""Ranks as a text table and as a figure."""
+
+from typing import Any
+
+import numpy as np
+
+from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.readable import readable
+from jaxrob.metrics._quality import in_words
+from jaxrob.reporting._axes import checked_axes, literal
+from jaxrob.reporting._ranks import Ranks
+from jaxrob.reporting._style import ACCEPTED, LINES
+
+# Longer names would push the ranks out of sight.
+_LONGEST = 40
+
+
+def rank_table(found: Ranks) -> str:
+    """Formats ranks for a terminal or a log, a row for each network.
+
+    A rank that is not certain is a range ("1-3"). Below stands who could be first.
+
+    Args:
+      found: the ranks.
+
+    Returns:
+      The table as text, without a newline at its end.
+
+    Raises:
+      TypeError: if `found` are no ranks.
+    """
+    check_type("found", found, Ranks, "a jaxrob.reporting.Ranks")
+    names = [_short(name) for name in found.networks]
+    width = max(map(len, (*names, "network")))
+    lines = [_title(found), f"  {'network'.ljust(width)}   mean  rank"]
+    for name, value, low, high in zip(names, found.values, found.low, found.high):
+        lines.append(f"  {name.ljust(width)}  {value:.3f}  {_rank(low, high)}")
+    first = ", ".join(_short(name) for name in found.could_be_first)
+    lines.append(f"  could be first: {first}")
+    return "\n".join(lines)
+
+
+def plot_ranks(found: Ranks, axes: Any = None) -> Any:
+    """Plots the interval of each network's rank, the best mean on top.
+
+    A dot marks the rank of the observed mean; green are those that could be first.
+
+    Args:
+      found: the ranks.
+      axes: matplotlib axes to draw on; by default those of a new figure.
+
+    Returns:
+      The axes.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if an argument has a wrong type.
+    """
+    check_type("found", found, Ranks, "a jaxrob.reporting.Ranks")
+    number = len(found.networks)
+    axes = checked_axes(axes, (5, 1.2 + 0.28 * number))
+    rows = np.arange(number)
+    for row, low, high in zip(rows, found.low, found.high):
+        first = low == 1
+        colour, style = (ACCEPTED, "-") if first else (LINES[0].colour, "--")
+        axes.plot([low, high], [row, row], style, color=colour, linewidth=2)
+        axes.plot([low, high], [row, row], "|", color=colour, markersize=9)
+    seen = 1 + (found.values[:, None] < found.values - 1e-12).sum(axis=1)
+    axes.plot(seen, rows, "o", color="0.15", markersize=4)
+    axes.set_yticks(rows, [literal(_short(name)) for name in found.networks])
+    axes.invert_yaxis()
+    axes.set_xlim(0.5, number + 0.5)
+    axes.set_xticks(np.arange(1, number + 1, max(1, number // 10)))
+    axes.set_xlabel(f"rank by the mean {in_words(found.measure)}; 1 is best")
+    axes.grid(axis="x", color="0.9")
+    axes.set_title(literal(_short(found.alteration or "over all")), fontsize=10)
+    return axes
+
+
+def _title(found: Ranks) -> str:
+    title = _short(found.alteration or "over all")
+    return (
+        f"{title}: mean {in_words(found.measure)} of {found.num_images} images over "
+        f"the range ({found.num_levels} levels), ranks jointly at "
+        f"{100 * found.confidence_level:g} %"
+    )
+
+
+def _rank(low: int, high: int) -> str:
+    return f"{low}" if low == high else f"{low}-{high}"
+
+
+def _short(name: str) -> str:
+    """Returns a name on one line, harmless to a terminal, cut if it is long."""
+    text = readable(name)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,279 @@
+"""Ranks of several networks on the same images, with simultaneous confidence."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxrob._arguments.checks import check_type, checked_names, checked_sequence
+from jaxrob._arguments.warnings import warn
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.compare import answers_of, check_pair, question_of
+from jaxrob._assessment.paired import (
+    Answers,
+    Question,
+    observed_means,
+    resampled_means,
+    shared_levels,
+)
+from jaxrob.metrics._checks import checked_confidence_level
+from jaxrob.metrics._ranks import num_rank_resamples, rank_intervals, surely_better
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ranks:
+    """The ranks of P networks, from the best to the worst mean over the range.
+
+    Attributes:
+      alteration: the alteration's name; None of the mean over all alterations.
+      measure: the measure ranked by.
+      networks: the networks' names.
+      values: float64 `[P]`, the measure's mean over the range, descending.
+      low: integers `[P]`, the best rank that each could have; 1 is the best of all.
+      high: integers `[P]`, the worst rank that each could have.
+      num_images: the number of images.
+      num_levels: the number of levels that all networks share, of all alterations.
+      confidence_level: the simultaneous coverage aimed at.
+    """
+
+    alteration: str | None
+    measure: str
+    networks: tuple[str, ...]
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    num_images: int
+    num_levels: int
+    confidence_level: float
+
+    @property
+    def could_be_first(self) -> tuple[str, ...]:
+        """The networks that none is significantly better than."""
+        return tuple(name for name, low in zip(self.networks, self.low) if low == 1)
+
+
+def ranks(
+    networks: Mapping[str, Sequence[Assessment]], confidence_level: float = 0.95
+) -> tuple[Ranks, ...]:
+    """Ranks networks that were assessed on the same images, by alteration and over all.
+
+    Networks are ranked by the measure's mean over the range, joined by straight lines
+    between the levels that all networks share, as `jaxrob.Comparison.mean_difference`
+    is. Not by their robustness: that ties all networks that are good enough everywhere,
+    and where a curve runs along the threshold its bootstrap does not hold.
+
+    The intervals of the ranks hold for all networks at once, with the probability
+    `confidence_level`: whoever looks for the best of eight does not have to correct for
+    looking (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks"). The rank
+    of a network is one more than the number of better ones; the lower end counts those
+    that are significantly better, the higher one leaves out those significantly worse.
+    The differences are bootstrapped over images, drawn for all networks together, with
+    an image added for each network that it alone gets right (see `jaxrob.compare`).
+    Each of the results has its own confidence: they are not joint over alterations.
+    The networks are taken as they are: another training may give other ranks.
+
+    Example::
+
+        for found in reporting.ranks({"plain": plain, "augmented": augmented}):
+            print(reporting.rank_table(found))
+
+    Args:
+      networks: the assessments of each network by its name, at least two networks, with
+        the same alterations, ranges, thresholds and measure.
+      confidence_level: the coverage aimed at, in (0, 1).
+
+    Returns:
+      The `Ranks` for each alteration, in the first network's order. If there are
+      several, the last is over all: of the mean over the alterations, which all count
+      the same.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if there is a single network, two differ in what `jaxrob.compare`
+        requires, right answers are a network's own, the networks have no level in
+        common, there are only a handful of images, or a mean is undefined because
+        nothing is decided at a level.
+    """
+    confidence_level = checked_confidence_level(confidence_level)
+    by_name = _checked(networks)
+    names = tuple(by_name)
+    alterations = [one.alteration for one in by_name[names[0]]]
+    tasks = [
+        _task(names, [_of(by_name[name], title) for name in names])
+        for title in alterations
+    ]
+    _check_enough(len(tasks[0].question.labels), len(names), confidence_level)
+    number = num_rank_resamples(confidence_level)
+    values = [_values(names, one) for one in tasks]
+    drawn = [resampled_means(one.question, one.answers, number) for one in tasks]
+    found = [
+        _ranked(names, confidence_level, title, [task], value, replicates)
+        for title, task, value, replicates in zip(alterations, tasks, values, drawn)
+    ]
+    if len(tasks) > 1 and _are_alike(tasks):
+        means = np.mean(values, axis=0), np.mean(drawn, axis=0)
+        found.append(_ranked(names, confidence_level, None, tasks, *means))
+    return tuple(found)
+
+
+class _Task(NamedTuple):
+    """What is compared under an alteration: P networks' answers at shared levels."""
+
+    alteration: str
+    measure: str
+    images: object
+    question: Question
+    answers: list[Answers]
+
+
+def _checked(
+    networks: Mapping[str, Sequence[Assessment]],
+) -> dict[str, tuple[Assessment, ...]]:
+    check_type("networks", networks, Mapping, "a mapping from names to assessments")
+    names = checked_names("networks", tuple(networks))
+    if len(names) < 2:
+        raise ValueError(
+            f"networks must be at least two, because one has no rank; got {len(names)}"
+        )
+    found = {
+        name: checked_sequence(
+            f"networks[{name!r}]", networks[name], Assessment, "jaxrob.Assessment"
+        )
+        for name in names
+    }
+    wanted = {one.alteration for one in found[names[0]]}
+    for name, some in found.items():
+        own = [one.alteration for one in some]
+        twice = sorted({one for one in own if own.count(one) > 1})
+        if twice:
+            raise ValueError(f"networks[{name!r}] has two assessments of {twice[0]}")
+        if set(own) != wanted:
+            differ = ", ".join(sorted(wanted ^ set(own)))
+            raise ValueError(
+                "networks must be assessed under the same alterations; "
+                f"{names[0]!r} and {name!r} differ in {differ}"
+            )
+    return found
+
+
+def _check_enough(num_images: int, number: int, confidence_level: float) -> None:
+    """Rejects so few images that no exact test of all pairs could find anything."""
+    pairs = number * (number - 1) / 2
+    fewest = 1 + math.ceil(math.log2(pairs / (1 - confidence_level)))
+    if num_images < fewest:
+        raise ValueError(
+            f"networks must be assessed on at least {fewest} images to rank {number} "
+            f"of them at {100 * confidence_level:g} %; got {num_images}"
+        )
+
+
+def _of(some: Sequence[Assessment], alteration: str) -> Assessment:
+    return next(one for one in some if one.alteration == alteration)
+
+
+def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
+    first = some[0]
+    for name, one in zip(names, some):
+        if one.is_stability:
+            raise ValueError(
+                f"{name!r}, {one.alteration}: its right answers are a network's own, "
+                "which say how stable it is and not which one is better; assess all "
+                "networks with true labels"
+            )
+        try:
+            check_pair(first, one)
+        except ValueError as error:
+            raise ValueError(
+                f"{names[0]!r} (first) and {name!r} (second), {one.alteration}: {error}"
+            ) from error
+    answers = _at_shared(names, first.alteration, [answers_of(one) for one in some])
+    if any(one.is_of_decided for one in some):
+        warn(
+            f"{first.alteration}: answers that are unknown do not count, so a network "
+            "may be first because it decides only what is easy. Rank by "
+            'measure="effectiveness" to count them as wrong.'
+        )
+    images = first.provenance["dataset"]["fingerprint"]
+    question = question_of(first)
+    return _Task(first.alteration, first.measure, images, question, answers)
+
+
+def _at_shared(
+    names: Sequence[str], alteration: str, answers: Sequence[Answers]
+) -> list[Answers]:
+    levels = answers[0].levels
+    for name, one in zip(names, answers):
+        levels = shared_levels(levels, one.levels).levels
+        if not len(levels):
+            raise ValueError(
+                f"{name!r}, {alteration}: it has no level in common with those before; "
+                "assess all networks with the same levels, for instance "
+                "strategy=jaxrob.strategies.Uniform(41)"
+            )
+    fewest = min(len(one.levels) for one in answers)
+    if len(levels) < fewest / 2:
+        warn(
+            f"{alteration}: the networks share only {len(levels)} levels, of {fewest} "
+            "or more. The ranks are by these alone. Assess all with the same levels."
+        )
+    return [
+        Answers(levels, one.answers[shared_levels(levels, one.levels).places[1]])
+        for one in answers
+    ]
+
+
+def _values(names: Sequence[str], task: _Task) -> np.ndarray:
+    values = observed_means(task.question, task.answers)
+    unknown = [name for name, value in zip(names, values) if np.isnan(value)]
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]!r}, {task.alteration}: the {task.measure} is undefined at a "
+            "level, so its mean over the range has no rank"
+        )
+    return values
+
+
+def _are_alike(tasks: Sequence[_Task]) -> bool:
+    """Whether a mean over alterations has a meaning, of the same images and measure."""
+    kinds = {(one.measure, one.images, one.question.labels.tobytes()) for one in tasks}
+    if len(kinds) > 1:
+        warn(
+            "the alterations differ in the measure or in the images, so there is no "
+            "rank over all"
+        )
+    return len(kinds) == 1
+
+
+def _ranked(
+    names: tuple[str, ...],
+    confidence_level: float,
+    alteration: str | None,
+    tasks: Sequence[_Task],
+    values: np.ndarray,
+    replicates: np.ndarray,
+) -> Ranks:
+    num_images = len(tasks[0].question.labels)
+    replicates = replicates[:, ~np.isnan(replicates).any(axis=0)]
+    if replicates.shape[1] < 2:
+        raise ValueError(
+            f"{alteration or 'over all'}: on {num_images} images the measure of nearly "
+            "all replicates is undefined; assess more images"
+        )
+    freedom = num_images + len(names) - 1
+    better = surely_better(values, replicates, confidence_level, freedom)
+    low, high = rank_intervals(better)
+    # Of equal values, those with the better ranks come first.
+    order = np.lexsort((np.arange(len(names)), high, low, -values))
+    return Ranks(
+        alteration,
+        tasks[0].measure,
+        tuple(names[at] for at in order),
+        values[order],
+        low[order],
+        high[order],
+        num_images,
+        sum(len(one.answers[0].levels) for one in tasks),
+        confidence_level,
+    )
