@@ -234,6 +234,10 @@ _RESULTS = """
 [A curve for each alteration](tutorial.md), with the pictures under it:
 
 ![Four curves, each with a strip of altered digits below it](figures/tutorial-four.png)
+
+[Ranks of several networks](how-to/ranks.md), with confidence intervals:
+
+![Each network's ranks, by alteration and over all](figures/ranks.png)
 """
 
 

@@ -1,5 +1,7 @@
 """The record of this run, for the results folder: command line, date, files."""
 
+from __future__ import annotations
+
 import datetime
 import hashlib
 import os
@@ -7,9 +9,12 @@ import pathlib
 import platform
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from jaxrob._command.define import Values
-from jaxrob.reporting._run import File, Run
+
+if TYPE_CHECKING:  # It loads JAX, and the help does not need it.
+    from jaxrob.reporting import File, Run
 
 _ROLES = {
     "classifier": "network",
@@ -39,6 +44,8 @@ def warned(text: str) -> None:
 
 def run(values: Values) -> Run:
     """Returns the record so far."""
+    from jaxrob.reporting import Run
+
     return Run(
         _command[0],
         _started[0],
@@ -61,6 +68,8 @@ def _verb(one: Run) -> list[str]:
 
 
 def _files(values: Values) -> tuple[File, ...]:
+    from jaxrob.reporting import File
+
     found = []
     for flag, role in _ROLES.items():
         given = getattr(values, flag, None)

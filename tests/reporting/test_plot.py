@@ -187,5 +187,5 @@ def test_unclipped_examples_are_drawn_within_the_range():
 
 def test_matplotlib_is_asked_for(hide):
     hide("matplotlib")
-    with pytest.raises(ImportError, match=r"jaxrob\[command\]"):
+    with pytest.raises(ImportError, match=r"\[command\]"):
         plot(assessment())
