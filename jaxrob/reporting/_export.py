@@ -64,7 +64,11 @@ def to_csv(results: Result | Sequence[Result], rows: str = "results") -> str:
 
     Example::
 
-    X
+        pathlib.Path("results.csv").write_text(reporting.to_csv(found), "utf-8")
+        frame = pandas.read_csv("results.csv", float_precision="round_trip")
+
+    Numbers are written in full. `float_precision="round_trip"` reads them to the bit;
+    from 3.1 on pandas does so without it, and warns of it.
     What is not known is an empty cell. Texts are in quotation marks, and none is taken
     for a formula: before those that begin with =, +, - or @ (also after spaces, or in
     full width) or with an apostrophe, there is an apostrophe, as OWASP advises. Control
