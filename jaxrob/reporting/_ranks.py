@@ -60,9 +60,9 @@ def ranks(
     """Ranks networks that were assessed on the same images, by alteration and over all.
 
     Networks are ranked by the measure's mean over the range, joined by straight lines
-    between the levels that all networks share, as `jaxrob.Comparison.mean_difference`
-    is. Not by their robustness: that ties all networks that are good enough everywhere,
-    and where a curve runs along the threshold its bootstrap does not hold.
+    between the levels that all networks share, as in `jaxrob.compare`. Not by their
+    robustness: that ties all networks that are good enough everywhere, and where a
+    curve runs along the threshold its bootstrap does not hold.
 
     The intervals of the ranks hold for all networks at once, with the probability
     `confidence_level`: whoever looks for the best of eight does not have to correct for
