@@ -59,7 +59,7 @@ def _of_all(
             f"shown to fall short: the whole interval, {found}, is too low"
             + _adjustments(one, margins, "added", number)
         )
-    words = f"not shown either way: the interval, {found}, holds {percent(least)}"
+    words = f"not shown either way: the interval, {found}, contains {percent(least)}"
     if requirement.quantity == "robustness" and one.sampling is None:
         words = f"true of the tested images; for all images {words}"
     return words

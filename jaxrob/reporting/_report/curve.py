@@ -583,10 +583,7 @@ def _bad_unaltered(one: Assessment, names: Sequence[str], inputs: np.ndarray) ->
     said = [f"“{short(names[k], 40)}” ({percent(values[k])})" for k in bad]
     more = len(said) - _MOST_NAMES
     said[_MOST_NAMES:] = [f"{more} more"] * (more > 0)
-    return (
-        f"Not good enough even unaltered: {', '.join(said)}. Of such a class the share "
-        "is of those levels where it is good enough all the same."
-    )
+    return ", ".join(said)
 
 
 def _confusions(

@@ -18,6 +18,7 @@ from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import parsed
 from jaxrob.reporting._results import Results
 from jaxrob.reporting._run import Run
+from jaxrob.reporting._warned import by_cause
 
 FORM = "jaxrob report 1"
 #: Stands in the page for the digest until this is known.
@@ -231,7 +232,7 @@ def _assessment(one: Assessment) -> dict[str, Any]:
         "values": one.values,
         "decided_ratio": one.decided_ratio,
         "accepted": one.accepted,
-        "warnings": one.warnings,
+        "warnings": [each.text for each in by_cause([one])],
         "provenance": one.provenance,
         # Of all answers, most of which are not on the page.
         "sha256": hashlib.sha256(one.to_json().encode()).hexdigest(),

@@ -188,7 +188,9 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
     warned = [each for one in networks for each in one.warned]
     return Document(
         title=f"Robustness of {_listed([short(name) for name in names])}",
-        summary=summary(results, names, len(warned)),
+        summary=summary(
+            results, names, [one.alterations for one in networks], len(warned)
+        ),
         version=metadata.version("jaxrob"),
         passed=overall([one.verdict for one in networks]),
         networks=networks,
@@ -200,7 +202,7 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
         level=level_of(assessments or [one.roma for one in results if one.roma]),
         reduced=side,
         num_warnings=len(warned),
-        warned=_named(warned),
+        warned=_named(networks),
         meanings=tuple(
             dict.fromkeys(each for one in networks for each in one.verdict.meanings)
         ),
@@ -312,9 +314,15 @@ def _no_pictures(results: Results) -> str:
     )
 
 
-def _named(warned: Sequence[Warned]) -> str:
-    said = [short(one.of, 160) for one in warned[:_MOST_WARNED]]
-    return "; ".join(said) + ("; ..." if len(warned) > _MOST_WARNED else "")
+def _named(networks: Sequence[Network]) -> str:
+    """Names the alterations that warnings are about; of several networks, these too."""
+    of = [
+        f"{one.name}: {each.of}" if len(networks) > 1 else each.of
+        for one in networks
+        for each in one.warned
+    ]
+    said = [short(one, 160) for one in of[:_MOST_WARNED]]
+    return "; ".join(said) + ("; ..." if len(of) > _MOST_WARNED else "")
 
 
 def _of_all(texts: Sequence[str]) -> str | None:

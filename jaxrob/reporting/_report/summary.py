@@ -1,13 +1,14 @@
 """The first page: what was not tested, which network is best, what is left to judge."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxrob._arguments.counted import counted
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._report.curve import Alteration
 from jaxrob.reporting._report.text import percent, short
 from jaxrob.reporting._results import Results
 
@@ -41,36 +42,39 @@ class Summary(NamedTuple):
 
 
 def summary(
-    results: Sequence[Results], names: Sequence[str], num_warnings: int
+    results: Sequence[Results],
+    names: Sequence[str],
+    alterations: Sequence[Sequence[Alteration]],
+    num_warnings: int,
 ) -> Summary:
     """Returns the sentences of the first page.
 
     Args:
       results: the results of each network.
       names: the networks' names in the report.
+      alterations: what the report says of each network's alterations.
       num_warnings: the number of causes of warnings.
     """
     return Summary(
-        _facts(results, names),
+        _facts(results, names, alterations),
         _best(results, names) if len(results) > 1 else "",
         tuple(_not_tested(results)),
-        tuple(_to_judge(results, num_warnings)),
+        tuple(_to_judge(results, names, alterations, num_warnings)),
     )
 
 
 def _facts(
-    results: Sequence[Results], names: Sequence[str]
+    results: Sequence[Results],
+    names: Sequence[str],
+    alterations: Sequence[Sequence[Alteration]],
 ) -> tuple[tuple[str, str], ...]:
     runs = [run for one in results for run in one.runs]
-    data = {
-        str(source["name"])
-        for one in results
-        for each in one.assessments
-        if (source := each.provenance.get("dataset") or {}).get("name")
-    }
+    ones = [each for one in results for each in one.assessments]
+    enough = dict.fromkeys(each.condition for row in alterations for each in row)
     return (
-        ("network", "; ".join(short(name) for name in names)),
-        ("images", "; ".join(map(short, sorted(data))) or "without a name"),
+        ("network", "; ".join(map(_network, results, names))),
+        ("images", "; ".join(dict.fromkeys(map(_images, ones))) or "not recorded"),
+        ("good enough", "; ".join(enough) or "not recorded"),
         ("tested by", _said(run.tester for run in runs)),
         ("organisation", _said(run.organisation for run in runs)),
         (
@@ -80,7 +84,24 @@ def _facts(
     )
 
 
-def _said(texts) -> str:
+def _network(results: Results, name: str) -> str:
+    digests = {one.provenance.get("classifier") for one in results.assessments}
+    known = [str(one) for one in digests if one]
+    return f"{short(name)}, digest {known[0]}" if len(known) == 1 else short(name)
+
+
+def _images(one: Assessment) -> str:
+    source = one.provenance.get("dataset") or {}
+    if one.sampling is None:
+        number = int(one.curve.counts.at(0).inputs.sum())
+    else:
+        number = one.sampling.num_images
+    name = short(str(source.get("name") or "without a name"))
+    digest = source.get("fingerprint")
+    return f"{name}, {counted(number, 'image')}" + f", digest {digest}" * bool(digest)
+
+
+def _said(texts: Iterable[str | None]) -> str:
     found = dict.fromkeys(short(one, 100) for one in texts if one)
     return "; ".join(found) or "not recorded"
 
@@ -140,14 +161,34 @@ def _not_tested(results: Sequence[Results]) -> list[str]:
     return found
 
 
-def _to_judge(results: Sequence[Results], num_warnings: int) -> list[str]:
+def _to_judge(
+    results: Sequence[Results],
+    names: Sequence[str],
+    alterations: Sequence[Sequence[Alteration]],
+    num_warnings: int,
+) -> list[str]:
     ones = [each for one in results for each in one.assessments]
-    reasons = [each for one in results for each in one.reasons]
-    lacking = sum(not each for each in reasons)
+    reasons = {
+        _key(each): reason
+        for one in results
+        for each, reason in zip(one.assessments, one.reasons)
+    }
+    lacking = sum(not each for each in reasons.values())
     found = []
+    for name, row in zip(names, alterations):
+        bad = dict.fromkeys(each.bad_unaltered for each in row if each.bad_unaltered)
+        for classes in bad:
+            of = f" of {short(name)}" if len(names) > 1 else ""
+            found.append(
+                f"whether classes{of} that are not good enough even unaltered may be: "
+                f"{classes}"
+            )
     if ones:
-        of = f"; no reason is given for {lacking} of {len(ones)}" if lacking else ""
-        found.append(f"whether the ranges are those that occur in use{of}")
+        of = f"; no reason is given for {lacking} of {len(reasons)}" if lacking else ""
+        found.append(
+            "whether the ranges are those that occur in use, and the reasons given are "
+            f"reasons for all of them{of}"
+        )
         least = sorted({each.threshold for each in ones})
         said = " or ".join(percent(each) for each in least)
         found.append(f"whether {said}, the threshold, is good enough for the use")
