@@ -17,20 +17,13 @@ from typing import Any
 
 import numpy as np
 from absl import app, flags
+from checks import of_comparisons
 from common import define, files, holm, startup
 from scipy import special
 
-from jaxrob._assessment.paired import (
-    Answers,
-    Question,
-    observed_means,
-    resampled_means,
-)
-from jaxrob.metrics._quality import any_measure
-from jaxrob.metrics._ranks import num_rank_resamples, rank_intervals, surely_better
+from jaxrob import reporting
 
 _CONFIDENCE = 0.95
-_LEVELS = np.linspace(0, 1, 9)
 # The accuracy at the middle of the range, for each of eight networks.
 _MEANS = {
     "clear": [0.95, 0.90, 0.84, 0.77, 0.69, 0.60, 0.50, 0.39],
@@ -121,20 +114,17 @@ def _true_ranks(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _intervals(
     means: Sequence[float], shared: float, num_images: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    labels = rng.integers(10, size=num_images)
     difficulty = rng.standard_normal(num_images)
-    answers = []
-    for mean in means:
+    networks = {}
+    for number, mean in enumerate(means):
         own = rng.standard_normal(num_images)
         strength = np.sqrt(shared) * difficulty + np.sqrt(1 - shared) * own
-        limits = special.ndtri(mean) - _SLOPE * (_LEVELS - 0.5)
-        is_right = strength < limits[:, None]
-        answers.append(Answers(_LEVELS, np.where(is_right, labels, (labels + 1) % 10)))
-    question = Question(labels, 10, any_measure("accuracy"), 0.8, 0.0, 1.0)
-    values = observed_means(question, answers)
-    replicates = resampled_means(question, answers, num_rank_resamples(_CONFIDENCE))
-    freedom = num_images + len(means) - 1
-    return rank_intervals(surely_better(values, replicates, _CONFIDENCE, freedom))
+        limits = special.ndtri(mean) - _SLOPE * (of_comparisons.LEVELS - 0.5)
+        wrong = strength >= limits[:, None]
+        networks[str(number)] = [of_comparisons.assessment(wrong, threshold=0.5)]
+    (found,) = reporting.ranks(networks, _CONFIDENCE)
+    order = np.argsort([int(name) for name in found.networks])
+    return found.low[order], found.high[order]
 
 
 if __name__ == "__main__":

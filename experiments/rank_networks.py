@@ -13,7 +13,6 @@ as well.
 """
 
 import functools
-import os
 import time
 from collections.abc import Sequence
 
@@ -23,7 +22,6 @@ from common import classifiers, datasets, define, files, startup
 
 import jaxrob
 from jaxrob import alterations, bayes, data, reporting, retraining, training
-from jaxrob._command.rank import draw
 
 _DATASET = define.dataset("mnist", "cifar10", "digits")
 _DATA_DIR = define.data_dir()
@@ -57,7 +55,8 @@ def main(argv: Sequence[str]) -> None:
         reporting.write_results(folder, results)
     ranks = reporting.ranks(found)
     print("\n\n".join(map(reporting.rank_table, ranks)))
-    draw(os.fspath(output / "ranks.png"), ranks)
+    reporting.rank_figure(ranks).savefig(output / "ranks.png", dpi=120)
+    print(f"wrote {output}/")
 
 
 def _load(part: str) -> jaxrob.Dataset:

@@ -22,7 +22,8 @@ import jaxrob
 from jaxrob import strategies
 from jaxrob.metrics import heaviside_robustness
 
-_LEVELS = np.linspace(0, 1, 11)
+#: The levels of all drawn answers.
+LEVELS = np.linspace(0, 1, 11)
 #: Of few images.
 SIZES = (1, 2, 5, 10, 20, 30)
 
@@ -187,14 +188,14 @@ def at_most(number: float, runs: int) -> float:
 def truth(shape: Shape) -> tuple[float, float, np.ndarray]:
     """The differences in robustness, mean and values, of all images."""
     curves = [
-        (1 - never) * np.clip(1 - _LEVELS / reach, 0, 1)
+        (1 - never) * np.clip(1 - LEVELS / reach, 0, 1)
         for reach, never in zip(shape.reach, shape.never)
     ]
     robustness = [
-        heaviside_robustness(_LEVELS, one, shape.threshold, "linear") for one in curves
+        heaviside_robustness(LEVELS, one, shape.threshold, "linear") for one in curves
     ]
     values = curves[0] - curves[1]
-    return robustness[0] - robustness[1], float(np.trapezoid(values, _LEVELS)), values
+    return robustness[0] - robustness[1], float(np.trapezoid(values, LEVELS)), values
 
 
 def drawn(
@@ -205,20 +206,20 @@ def drawn(
     hard = rng.multivariate_normal([0, 0], covariance, size=num_images)
     limits = stats.norm.cdf(hard).T * np.reshape(shape.reach, (2, 1))
     never = rng.random((2, num_images)) < np.reshape(shape.never, (2, 1))
-    wrong = np.where(never, -1, limits)[:, None] < _LEVELS[:, None]
+    wrong = np.where(never, -1, limits)[:, None] < LEVELS[:, None]
     return [assessment(one, shape.threshold) for one in wrong]
 
 
 def assessment(wrong: np.ndarray, threshold: float) -> jaxrob.Assessment:
     """An assessment of answers that are wrong where `[L, N]` says so."""
     labels = np.zeros(wrong.shape[1], np.int32)
-    curve = jaxrob.Curve(_LEVELS, wrong.astype(np.int16), None, None, labels, 2, None)
+    curve = jaxrob.Curve(LEVELS, wrong.astype(np.int16), None, None, labels, 2, None)
     return dataclasses.replace(_template(), curve=curve, threshold=threshold)
 
 
 def mcnemar(first: jaxrob.Assessment, second: jaxrob.Assessment) -> float:
     """The exact p-value at the middle level alone."""
-    middle = len(_LEVELS) // 2
+    middle = len(LEVELS) // 2
     wrong = [one.curve.predicted[middle] for one in (first, second)]
     better, worse = (wrong[0] < wrong[1]).sum(), (wrong[0] > wrong[1]).sum()
     return (

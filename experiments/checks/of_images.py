@@ -462,10 +462,36 @@ def _of_results(folder: pathlib.Path) -> list[Case]:
     )
     results = reporting.Results(None, None, (world.assessment(),))
     reporting.write_results(here, results)
+    page = folder / "page.html"
+    page.write_text(reporting.to_html([results]))
     return [
         case("reporting.read_plan", reporting.read_plan, path=plan),
         case("reporting.outcomes_of", reporting.outcomes_of, results=results),
         case("reporting.to_junit", reporting.to_junit, results=results),
+        case("reporting.to_frame", reporting.to_frame, results=results, rows="levels"),
+        case("reporting.to_csv", reporting.to_csv, results=results, rows="levels"),
+        case("reporting.to_latex", reporting.to_latex, results=results),
+        case("reporting.logged", reporting.logged, results=results, step=A(0, COUNT)),
+        case("reporting.read_report", reporting.read_report, path=page),
+        case(
+            "reporting.check_report",
+            reporting.check_report,
+            path=page,
+            results=A([results], EMPTY),
+            earlier=A([], EMPTY),
+        ),
+        case(
+            "reporting.write_failing",
+            reporting.write_failing,
+            folder=A(folder / "failing", PATH),
+            assessment=world.assessment(),
+            alteration=world.blur(),
+            dataset=world.dataset(),
+            # Nothing is random here.
+            key=A(None, ANYTHING),
+            most=A(4, COUNT),
+            class_names=A(None, NAMES_OR_NONE),
+        ),
         case("reporting.to_summary", reporting.to_summary, results=results),
         # `write_results` may have made what it was told to.
         case("reporting.read_results", reporting.read_results, folder=A(here, PATH)),
@@ -503,9 +529,14 @@ def _of_results(folder: pathlib.Path) -> list[Case]:
 def _of_plots() -> list[Case]:
     one, axes = world.assessment(), A(None, OR_NONE)
     image = np.zeros((8, 8, 1), np.uint8)
+    (ranked,) = reporting.ranks({"a": [one], "b": [one]})
     failed = reporting.Picture(image, "", 0.5, 0, 0, 1, "first failure")
     return [
         case("reporting.plot", reporting.plot, assessment=one, axes=axes),
+        case("reporting.ranks", reporting.ranks, networks={"a": [one], "b": [one]}),
+        case("reporting.rank_table", reporting.rank_table, found=ranked),
+        case("reporting.plot_ranks", reporting.plot_ranks, found=ranked, axes=axes),
+        case("reporting.rank_figure", reporting.rank_figure, found=[ranked]),
         case(
             "reporting.plot_measures",
             reporting.plot_measures,

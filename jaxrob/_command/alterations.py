@@ -42,7 +42,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         image = _image(values.image)
         size = image.shape[0], image.shape[1]
     written = [grammar.read(name) for name in catalogue.NAMES]
-    altered = catalogue.all_made(written, (*size, 3))
+    altered = [one for one, _ in catalogue.all_made(written, (*size, 3))]
     _print_table(altered, size)
     if path is not None:
         _draw(altered, image, path)

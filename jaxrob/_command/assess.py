@@ -53,7 +53,6 @@ class _Request(NamedTuple):
 
     Attributes:
       alterations: the alterations as written.
-      reasons: why each one's range is plausible, or None; empty without a plan.
       threshold: the lowest accepted value.
       measure: the name of the measure.
       requirements: the requirements.
@@ -62,7 +61,6 @@ class _Request(NamedTuple):
     """
 
     alterations: list[grammar.Written]
-    reasons: list[str | None]
     threshold: float
     measure: str
     requirements: tuple[Requirement, ...]
@@ -94,12 +92,14 @@ def run(values: Values, words: Sequence[str]) -> str:
     with warnings.catch_warnings():
         # The same warnings come again with the pictures' own size.
         warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
-        altered = catalogue.all_made(request.alterations, _ANY_SHAPE, values.frost)
-    names = [one.name for one in altered]
+        pairs = catalogue.all_made(request.alterations, _ANY_SHAPE, values.frost)
+    names = [one.name for one, _ in pairs]
     request = _with_names(request, names, values)
     found = subject.load(values)
     shape = found.dataset.images.shape[1:]
-    altered = catalogue.all_made(request.alterations, shape, values.frost)
+    pairs = catalogue.all_made(request.alterations, shape, values.frost)
+    altered = [one for one, _ in pairs]
+    reasons = [written.reason for _, written in pairs]
     replacing = results_folder.Replacing(
         QUANTITIES, request.requirements, names, bool(values.regressions)
     )
@@ -123,7 +123,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         kept = results_folder.earlier(output, found, replacing)
         runs = 1 if request.few else len(altered)
         with always_said(runs, _cheaper(request, found, values), printing.say):
-            results = _assessed(found, altered, request, values, kept)
+            results = _assessed(found, altered, reasons, request, values, kept)
         regressions = reporting.regressions(results.assessments, earlier)
         results = dataclasses.replace(
             results,
@@ -203,7 +203,6 @@ def _of_flags(values: Values) -> _Request:
     texts = values.alterations or catalogue.DEFAULT
     return _Request(
         [grammar.read(text) for text in texts],
-        [],
         values.threshold,
         values.measure,
         tuple(gate.required(values.require, QUANTITIES)),
@@ -229,12 +228,12 @@ def _of_plan(values: Values) -> _Request:
             (one.lower, one.upper),
             dict(one.settings),
             f"{values.plan}: {one.name}",
+            one.reason,
         )
         for one in plan.alterations
     ]
-    reasons = [one.reason for one in plan.alterations]
     return _Request(
-        written, reasons, plan.threshold, plan.measure, plan.requirements, plan, None
+        written, plan.threshold, plan.measure, plan.requirements, plan, None
     )
 
 
@@ -284,6 +283,7 @@ def _check_comparable(
 def _assessed(
     found: Subject,
     altered: Sequence[jaxrob.Alteration],
+    reasons: Sequence[str | None],
     request: _Request,
     values: Values,
     kept: Results,
@@ -303,7 +303,6 @@ def _assessed(
         attack=kept.attack,
         runs=record.with_others(kept.runs, record.run(values)),
     )
-    reasons = request.reasons or [None] * len(altered)
     # Alterations assessed on few images share them, and a budget, and so end together.
     together = [altered] if request.few else altered
     for some in together:

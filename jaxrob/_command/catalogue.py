@@ -118,8 +118,11 @@ def all_made(
     some: Sequence[Written],
     image_shape: Sequence[int],
     frost_folder: str | None = None,
-) -> list[Alteration]:
+) -> list[tuple[Alteration, Written]]:
     """Makes each alteration that was written, and all of a preset; see `made`.
+
+    Returns:
+      The alterations, each with what was written.
 
     Raises:
       Refused: as `made`, or if two have the same name in the results.
@@ -145,7 +148,7 @@ def all_made(
         seen[name] = written.text
     if frost_folder is not None and "frost" not in seen:
         raise Refused(f"--frost={frost_folder}: frost is not among the alterations")
-    return [one for one, _ in pairs]
+    return pairs
 
 
 def _of_benchmark(written: Written, frost_folder: str | None) -> Any:

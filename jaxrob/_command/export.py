@@ -8,7 +8,7 @@ from jaxrob import reporting
 from jaxrob._command.compare import read
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
-from jaxrob._command.writable import check_file
+from jaxrob._command.writable import check_distinct, check_file
 from jaxrob._files.writing import write_file
 
 _FORMS = {
@@ -31,8 +31,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         raise Refused(
             f"expected one of {', '.join(f'--{name}=...' for name in _FORMS)}"
         )
-    if len({*map(pathlib.Path, wanted.values())}) < len(wanted):
-        raise Refused("each of the flags must name another file")
+    check_distinct(list(wanted.items()))
     for name, path in wanted.items():
         check_file(name, path)
     results = [read(word) for word in words]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from jaxrob import reporting
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused, did_you_mean
-from jaxrob._command.writable import check_file
+from jaxrob._command.writable import check_distinct, check_file
 from jaxrob._devices.hosts import is_first
 from jaxrob._files.writing import not_written, write_file
 from jaxrob.metrics import ALEXNET
@@ -67,8 +67,11 @@ def check_files(values: Values) -> None:
     """Rejects files of the outcomes that cannot be written, before the work.
 
     Raises:
-      Refused: if one is a folder, or cannot be written.
+      Refused: if one is a folder, cannot be written, or is another's or a report.
     """
+    named = [("report", path) for path in dict.fromkeys(values.report)]
+    named += [(one, values[one].value) for one in ("junit", "summary")]
+    check_distinct([(flag, path) for flag, path in named if path is not None])
     for flag in ("junit", "summary"):
         path = values[flag].value
         if path is None:
@@ -98,7 +101,8 @@ def write(values: Values, results: Results) -> None:
 def _append(path: pathlib.Path, content: bytes) -> None:
     """Appends to a file, completely or not at all: other steps write there too."""
     with open(path, "ab", buffering=0) as file:
-        before = file.seek(0, os.SEEK_END)
+        # A pipe has no end.
+        before = file.seek(0, os.SEEK_END) if file.seekable() else 0
         # A heading begins after an empty line.
         left = memoryview(b"\n" * bool(before) + content)
         try:

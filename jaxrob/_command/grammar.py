@@ -35,12 +35,14 @@ class Written(NamedTuple):
       ends: the lower and the upper end of the range; None for the default.
       settings: the other settings, by name.
       text: the whole text.
+      reason: why the range is plausible; None where nobody says.
     """
 
     name: str
     ends: tuple[float, float] | None
     settings: dict[str, Value]
     text: str
+    reason: str | None = None
 
 
 def read(text: str) -> Written:

@@ -25,23 +25,18 @@ def run(values: Values, words: Sequence[str]) -> str:
     found = reporting.ranks(networks, values.confidence_level)
     print("\n\n".join(map(reporting.rank_table, found)))
     if values.figure:
-        draw(values.figure, found)
+        _draw(values.figure, found)
     return ""
 
 
-def draw(path: str, found: Sequence[reporting.Ranks]) -> None:
-    """Writes a figure of ranks, one below the other."""
+def _draw(path: str, found: Sequence[reporting.Ranks]) -> None:
     from jaxrob.reporting._axes import pyplot
 
-    plt = pyplot()
-    rows = 1.2 + 0.28 * len(found[0].networks)
-    figure = plt.figure(figsize=(6, rows * len(found)), layout="constrained")
-    for axes, one in zip(figure.subplots(len(found), squeeze=False)[:, 0], found):
-        reporting.plot_ranks(one, axes)
+    figure = reporting.rank_figure(found)
     place = pathlib.Path(path)
     place.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(place, dpi=120)
-    plt.close(figure)
+    pyplot().close(figure)
     print(f"wrote {place}")
 
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import tempfile
+from collections.abc import Sequence
 
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
@@ -33,6 +34,28 @@ def check_file(flag: str, path: str | os.PathLike[str]) -> None:
     """
     path = pathlib.Path(path)
     _check(f"--{flag}={path}", path.parent, path)
+
+
+def check_distinct(files: Sequence[tuple[str, str]]) -> None:
+    """Rejects two flags that name one file, because one would replace the other's.
+
+    Args:
+      files: pairs of a flag and the file that it names.
+
+    Raises:
+      Refused: if two name one; devices may be named twice.
+    """
+    named: dict[str, str] = {}
+    for flag, path in files:
+        place = os.path.realpath(path)
+        if os.path.exists(place) and not os.path.isfile(place):
+            continue
+        if place in named:
+            raise Refused(
+                f"--{named[place]} and --{flag} both name {path}; each must name "
+                "another file"
+            )
+        named[place] = flag
 
 
 def _check(what: str, folder: pathlib.Path, file: pathlib.Path | None) -> None:

@@ -22,7 +22,7 @@ from jaxrob.reporting._plot import examples, figure, plot
 from jaxrob.reporting._plot_classes import plot_categories, plot_confusion
 from jaxrob.reporting._plot_curves import plot_measures, plot_networks
 from jaxrob.reporting._plot_pictures import plot_first_failures
-from jaxrob.reporting._rank_table import plot_ranks, rank_table
+from jaxrob.reporting._rank_table import plot_ranks, rank_figure, rank_table
 from jaxrob.reporting._ranks import Ranks, ranks
 from jaxrob.reporting._report import (
     check_report,
@@ -67,6 +67,7 @@ __all__ = (
     "plot_networks",
     "plot_ranks",
     "quantities",
+    "rank_figure",
     "rank_table",
     "ranks",
     "read_plan",

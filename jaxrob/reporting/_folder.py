@@ -1,6 +1,5 @@
 """Writes and reads folders of one network's results."""
 
-import dataclasses
 import io
 import os
 import pathlib
@@ -18,7 +17,7 @@ from jaxrob._files.regular import check_regular, content_of
 from jaxrob._files.swap import read_together, write_together
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._index import Entry, Index, index_of
-from jaxrob.reporting._results import Picture, Results, check_picture
+from jaxrob.reporting._results import Picture, Results, check_picture, with_plan
 from jaxrob.reporting._run import Run, Runs
 from jaxrob.roma import RomaResult
 
@@ -76,10 +75,7 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
     index = to_json(index_of(results, names, roma, attack), indent=1)
     from_json(index, Index)  # Rejects a bad index before anything is replaced.
     contents: dict[str, bytes] = {}
-    for name, one in zip(names, results.assessments):
-        if results.plan is not None:
-            provenance = one.provenance | {"plan": results.plan.digest}
-            one = dataclasses.replace(one, provenance=provenance)
+    for name, one in zip(names, with_plan(results)):
         contents[name] = one.to_json().encode()
     if results.roma is not None:
         contents[_ROMA] = results.roma.to_json().encode()

@@ -1,13 +1,14 @@
 """Ranks as a text table and as a figure."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.checks import check_type, checked_sequence
 from jaxrob._arguments.readable import readable
 from jaxrob.metrics._quality import in_words
-from jaxrob.reporting._axes import checked_axes, literal
+from jaxrob.reporting._axes import checked_axes, literal, pyplot
 from jaxrob.reporting._ranks import Ranks
 from jaxrob.reporting._style import ACCEPTED, LINES
 
@@ -75,6 +76,27 @@ def plot_ranks(found: Ranks, axes: Any = None) -> Any:
     axes.grid(axis="x", color="0.9")
     axes.set_title(literal(_short(found.alteration or "over all")), fontsize=10)
     return axes
+
+
+def rank_figure(found: Sequence[Ranks]) -> Any:
+    """Plots several ranks, one below the other, see `plot_ranks`.
+
+    Args:
+      found: the ranks, at least one, such as those that `ranks` returns.
+
+    Returns:
+      A matplotlib figure.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if `found` is no sequence of ranks.
+    """
+    found = checked_sequence("found", found, Ranks, "jaxrob.reporting.Ranks")
+    rows = 1.2 + 0.28 * len(found[0].networks)
+    whole = pyplot().figure(figsize=(6, rows * len(found)), layout="constrained")
+    for axes, one in zip(whole.subplots(len(found), squeeze=False)[:, 0], found):
+        plot_ranks(one, axes)
+    return whole
 
 
 def _title(found: Ranks) -> str:

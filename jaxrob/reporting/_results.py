@@ -168,6 +168,18 @@ def check_digest(name: str, digest: Any) -> None:
         raise ValueError(f"{name} must be 32 hexadecimal digits; got {short(digest)}")
 
 
+def with_plan(results: Results) -> tuple[Assessment, ...]:
+    """Returns the assessments with the plan's digest, if any, in their provenance."""
+    if results.plan is None:
+        return results.assessments
+    return tuple(
+        dataclasses.replace(
+            one, provenance=one.provenance | {"plan": results.plan.digest}
+        )
+        for one in results.assessments
+    )
+
+
 def check_picture(name: str, image: Any) -> None:
     """Rejects values that are no uint8 picture `[H, W, C]`.
 

@@ -242,7 +242,7 @@ def test_reports_say_it_in_words():
     results = reporting.Results("net", None, (one,))
     for text in (
         reporting.to_markdown([results]),
-        reporting.to_html([results]),
+        reporting.to_html([results]).partition("<script")[0],
         reporting.table([one]),
         reporting.plot(one).get_ylabel(),
     ):

@@ -45,7 +45,8 @@ def made(text, shape=SHAPE):
 
 
 def all_made(*texts, frost=None):
-    return catalogue.all_made([grammar.read(text) for text in texts], SHAPE, frost)
+    written = [grammar.read(text) for text in texts]
+    return [one for one, _ in catalogue.all_made(written, SHAPE, frost)]
 
 
 def ends(text, shape):

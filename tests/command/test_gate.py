@@ -4,7 +4,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jaxrob import reporting
+from jaxrob import alterations, reporting
+from jaxrob._command import catalogue
 from jaxrob.reporting import Requirement
 
 from .outcomes import check, succeeded
@@ -149,3 +150,32 @@ def test_an_interrupted_run_leaves_no_file(assess, interrupted, tmp_path):
     assert status not in (0, 1)
     assert not junit.exists() and not (tmp_path / "s.md").exists()
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_each_reason_stays_with_its_alteration(monkeypatch, assess, tmp_path):
+    """Also if one name of the plan stands for several."""
+    several = [alterations.brightness(-0.5, 0.5), alterations.rotation(-5.0, 5.0)]
+    monkeypatch.setattr(catalogue, "PRESETS", ("several",))
+    monkeypatch.setattr(catalogue, "_of_benchmark", lambda *_: several)
+    plan = tmp_path / "plan.toml"
+    named = '[[alterations]]\nname = "{}"\nlower = {}\nupper = {}\nreason = "{}"\n'
+    plan.write_text(
+        PLAN.partition("[[")[0]
+        + named.format("several", 0, 5, "as published")
+        + named.format("zoom", 1, 2, "the lens")
+    )
+    assert assess(f"--plan={plan}")[0] == 0
+    found = reporting.read_results(tmp_path / "results")
+    names = [one.alteration for one in found.assessments]
+    assert dict(zip(names, found.reasons)) == {
+        "brightness": "as published",
+        "rotation": "as published",
+        "zoom": "the lens",
+    }
+
+
+def test_one_file_has_one_content(assess, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
+    same = f"--junit={tmp_path / 'a.xml'}", f"--summary={tmp_path / 'link' / 'a.xml'}"
+    check(assess(*BOTH, *same), 2, "--junit and --summary both name")
+    assert not (tmp_path / "a.xml").exists()

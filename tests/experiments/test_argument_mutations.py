@@ -13,12 +13,12 @@ NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
     "Comparison", "CorruptionError", "Counts", "Diagnostics", "Difference",
     "ESTIMATORS",
-    "ConfidenceInterval", "Evaluation", "FailingLevel", "Found",
-    "GlobalRobustness", "Interval", "Losses", "Move", "MovedBoxes", "NAMES",
+    "ConfidenceInterval", "Evaluation", "FailingLevel", "File", "Found",
+    "GlobalRobustness", "Interval", "Logged", "LoggedFile", "Losses", "Metric", "Move", "MovedBoxes", "NAMES",
     "OddsRatio", "Outcome", "Picture", "Plan",
-    "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
+    "PlannedAlteration", "Posterior", "Task", "RULES", "Ranks", "ReferenceErrors",
     "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
-    "RomaResult", "SampleSize", "SequentialComparison", "Step", "Strategy",
+    "RomaResult", "Run", "SampleSize", "SequentialComparison", "Step", "Strategy",
     "corruptions", "measures", "penalizations", "per_class", "presets", "tolerances",
 }  # fmt: skip
 

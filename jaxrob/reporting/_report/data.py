@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import checked_path
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import parsed
-from jaxrob.reporting._results import Results
+from jaxrob.reporting._results import Results, with_plan
 from jaxrob.reporting._run import Run
 from jaxrob.reporting._warned import by_cause
 
@@ -203,7 +203,7 @@ def _network(one: Results) -> dict[str, Any]:
             run._asdict() | {"files": [each._asdict() for each in run.files]}
             for run in one.runs
         ],
-        "assessments": [_assessment(each) for each in one.assessments],
+        "assessments": [_assessment(each) for each in with_plan(one)],
         "roma": one.roma
         and {
             "sha256": hashlib.sha256(one.roma.to_json().encode()).hexdigest(),
