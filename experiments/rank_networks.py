@@ -74,7 +74,7 @@ def _alterations() -> tuple[jaxrob.Alteration, ...]:
 
 
 def _networks(train: jaxrob.Dataset) -> dict[str, jaxrob.Classifier]:
-    """Trains the networks; the limited methods measure what is weak on a tenth."""
+    """Trains the networks; the limited methods measure what is weak on 500 of them."""
     module = classifiers.module(_NETWORK.value, len(datasets.class_names(train)))
     settings = {"images_seen": _IMAGES_SEEN.value, "batch_size": 128}
     plain = {}

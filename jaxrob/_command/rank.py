@@ -58,6 +58,13 @@ def _folders(words: Sequence[str]) -> list[pathlib.Path]:
     if len(words) > 1:
         return [pathlib.Path(word) for word in words]
     place = pathlib.Path(words[0])
+    if not place.is_dir():
+        raise Refused(f"{place}: expected a folder; got a file")
+    if (place / "results.json").exists():
+        raise Refused(
+            f"{place}: it holds the results of one network, which has no rank; name "
+            "the results folders of several, or the folder that they are in"
+        )
     inner = sorted(one.parent for one in place.glob("*/results.json"))
     if len(inner) < 2:
         raise Refused(

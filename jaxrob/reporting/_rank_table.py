@@ -61,13 +61,12 @@ def plot_ranks(found: Ranks, axes: Any = None) -> Any:
     number = len(found.networks)
     axes = checked_axes(axes, (5, 1.2 + 0.28 * number))
     rows = np.arange(number)
-    for row, low, high in zip(rows, found.low, found.high):
-        first = low == 1
-        colour, style = (ACCEPTED, "-") if first else (LINES[0].colour, "--")
+    seen = 1 + (found.values[:, None] < found.values - 1e-12).sum(axis=1)
+    for row, low, high, rank in zip(rows, found.low, found.high, seen):
+        colour, style = (ACCEPTED, "-") if low == 1 else (LINES[0].colour, "--")
         axes.plot([low, high], [row, row], style, color=colour, linewidth=2)
         axes.plot([low, high], [row, row], "|", color=colour, markersize=9)
-    seen = 1 + (found.values[:, None] < found.values - 1e-12).sum(axis=1)
-    axes.plot(seen, rows, "o", color="0.15", markersize=4)
+        axes.plot(rank, row, "o", color=colour, markersize=5)
     axes.set_yticks(rows, [literal(_short(name)) for name in found.networks])
     axes.invert_yaxis()
     axes.set_xlim(0.5, number + 0.5)

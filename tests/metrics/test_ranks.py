@@ -48,6 +48,14 @@ def test_countries_by_mathematics():
     assert found["Mexico"] == (9, 9) and found["Colombia"] == (10, 10)
 
 
+def test_the_published_example():
+    """Ends that the documentation of R's csranks (0.2.0) prints for ten populations."""
+    values = np.linspace(1, 3, 10)
+    low, high = rank_intervals(surely_better(values, _drawn([0.2] * 10), 0.95, np.inf))
+    np.testing.assert_array_equal(low, [7, 6, 5, 4, 3, 2, 1, 1, 1, 1])
+    np.testing.assert_array_equal(high, [10, 10, 10, 10, 9, 8, 7, 6, 5, 4])
+
+
 def test_later_steps_find_more():
     """Once those that are far off are found, a smaller difference suffices."""
     drawn, apart = _drawn([1.0] * 4), 2.5 * np.sqrt(2)

@@ -172,7 +172,8 @@ def test_the_command(tmp_path, capsys):
     assert run.main(["rank", *two, "--confidence_level=0.9"]) == 0
     assert "could be first: net 0.0" in capsys.readouterr().out
     for words, message in (
-        ([two[0]], "at least two"),
+        ([two[0]], "the results of one network, which has no rank"),
+        ([f"{two[0]}/results.json"], "got a file"),
         ([two[0], two[0]], "both hold results"),
         ([two[0], "nowhere"], "no such folder"),
         ([*two, "--figure=ranks.txt"], "must end with"),

@@ -8,7 +8,7 @@ import pytest
 import jaxrob
 from jaxrob import alterations, reporting
 from jaxrob._command.run import main
-from jaxrob.reporting import Requirement, Results
+from jaxrob.reporting import Requirement, Results, ranks
 
 from . import reports
 
@@ -143,3 +143,13 @@ def test_a_benchmark_of_errors_leaves_scores_out():
     fog = made(alteration="fog", unit="severity")
     assert "Common corruptions" not in reporting.to_markdown([results(fog)])
     assert "mean error" not in reporting.table([fog])
+
+
+def test_ranks_are_by_the_mean_score():
+    named = {"lower": [made(0.1)], "same": [made()], "again": [made()]}
+    (found,) = ranks(named)
+    assert found.measure == "mean IoU" and found.networks[2] == "lower"
+    assert found.could_be_first == ("same", "again") and found.low[2] == 3
+    # The same numbers whenever it is asked.
+    (again,) = ranks(named)
+    assert again.networks == found.networks and (again.high == found.high).all()
