@@ -118,7 +118,7 @@ def write_failing(
     most = checked_integer("most", most, at_least=1)
     pairs = failing_pictures(assessment, alteration, dataset, key, most)
     names = _class_names(assessment, dataset, class_names)
-    rows = [_row(assessment, dataset, names, *pair) for pair in pairs]
+    rows = [_row(assessment, names, *pair) for pair in pairs]
     contents: dict[str, bytes] = {}
     for row, pair in zip(rows, pairs):
         for name, picture in zip((row.unaltered, row.altered), pair):
@@ -147,7 +147,6 @@ def check_empty(path: pathlib.Path) -> None:
 
 def _row(
     one: Assessment,
-    dataset: Dataset | BatchedDataset,
     names: Sequence[str],
     before: Picture,
     after: Picture,
@@ -158,7 +157,7 @@ def _row(
     return FailingRow(
         f"{stem}_unaltered.png",
         f"{stem}_altered.png",
-        _source(dataset, after.index),
+        after.file,
         after.index,
         names[after.label],
         source.get("labels"),
@@ -171,11 +170,6 @@ def _row(
         one.unit,
         (one.provenance.get("network") or {}).get("name"),
     )
-
-
-def _source(dataset: Dataset | BatchedDataset, index: int) -> str | None:
-    names = getattr(dataset, "_file_names", None)
-    return None if names is None else names[index]
 
 
 def _confidence(one: Assessment, picture: Picture) -> float | None:

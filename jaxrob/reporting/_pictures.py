@@ -116,7 +116,7 @@ def _drawn(
         alteration=alteration,
     )
     return tuple(
-        _with_label(
+        _from_dataset(
             _picture(assessment, np.asarray(image), level, *one), assessment, dataset
         )
         for image, level, one in zip(altered, levels, shown)
@@ -230,13 +230,16 @@ def _picture(
     )
 
 
-def _with_label(
+def _from_dataset(
     picture: Picture, assessment: Assessment, dataset: Dataset | BatchedDataset
 ) -> Picture:
-    """Returns the picture with its label from the data set, if the curve has none.
+    """Returns the picture with its file, and its label if the curve has none.
 
     Labels of a score need not be classes.
     """
+    names = getattr(dataset, "_file_names", None)
+    if names is not None:
+        picture = picture._replace(file=str(names[picture.index]))
     if isinstance(assessment.curve, ScoreCurve):
         return picture
     if picture.label is None and isinstance(dataset, Dataset):

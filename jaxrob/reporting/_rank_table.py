@@ -35,7 +35,7 @@ def rank_table(found: Ranks) -> str:
     width = max(map(len, (*names, "network")))
     lines = [_title(found), f"  {'network'.ljust(width)}   mean  rank"]
     for name, value, low, high in zip(names, found.values, found.low, found.high):
-        lines.append(f"  {name.ljust(width)}  {value:.3f}  {_rank(low, high)}")
+        lines.append(f"  {name.ljust(width)}  {value:.3f}  {rank_text(low, high)}")
     first = ", ".join(_short(name) for name in found.could_be_first)
     lines.append(f"  could be first: {first}")
     return "\n".join(lines)
@@ -107,7 +107,8 @@ def _title(found: Ranks) -> str:
     )
 
 
-def _rank(low: int, high: int) -> str:
+def rank_text(low: int, high: int) -> str:
+    """Formats a rank, a range where it is not certain."""
     return f"{low}" if low == high else f"{low}-{high}"
 
 

@@ -55,6 +55,8 @@ class Picture(NamedTuple):
         failure": the level nearest to the identity at which the answer is wrong. Of a
         score, "lowest score": the level nearest to the identity at which the image's
         score is lowest.
+      file: the name of the file that the image was read from, below the folder that was
+        read; None if not known.
     """
 
     image: Annotated[np.ndarray | None, Layout(make=lambda axes: None)]
@@ -64,6 +66,7 @@ class Picture(NamedTuple):
     label: int | None
     predicted: int | None
     shown_as: Annotated[str, Text(allowed=SHOWN_AS)]
+    file: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -256,6 +259,7 @@ def _check_picture(
         if value is not None:
             checked_integer(f"{where}: {name}", value, at_least=0, at_most=most)
     check_choice(f"{where}: shown_as", picture.shown_as, SHOWN_AS)
+    check_type(f"{where}: file", picture.file, str | None, "a text or None")
     of_view = {
         "unaltered": assessment.identity,
         "lower end": lower,

@@ -103,6 +103,13 @@ def test_pictures_of_a_folder_keep_the_names_of_their_files(tmp_path):
             with Image.open(out / one["unaltered"]) as image:
                 np.testing.assert_array_equal(np.asarray(image), source)
             assert pathlib.PurePath(one["source"]).parts[-2] == one["right"]
+        # A report names them as well.
+        kept = reporting.pictures(result, BRIGHTER, dataset[::2])
+        page = reporting.to_html(
+            [reporting.Results("net", dataset.class_names, (result,), pictures=(kept,))]
+        )
+        assert f"image {kept[0].index} ({kept[0].file}) of" in page
+        assert (tmp_path / "in" / str(kept[0].file)).is_file()
 
 
 def test_nothing_that_is_there_is_touched(tmp_path, monkeypatch):

@@ -28,7 +28,7 @@ class Shown(NamedTuple):
       drawn: an `img` element; empty if the picture was not kept.
       level: the level with its unit.
       shown_as: why it is shown.
-      words: the image's number, its class and the network's answer.
+      words: the image's number and file, its class and the network's answer.
       wrong: whether the answer is wrong.
     """
 
@@ -72,11 +72,14 @@ def shown(
     undecided = picture.predicted == len(names)
     wrong = picture.label != picture.predicted and not undecided
     answer = "unknown" if undecided else answer
-    words = f"image {picture.index} of {label}"
+    image = f"image {picture.index}"
+    if picture.file is not None:
+        image += f" ({short(picture.file, 60)})"
+    words = f"{image} of {label}"
     if picture.predicted is not None:
         words += f", answered {answer}"
     if score is not None:
-        words = f"image {picture.index}, {score}"
+        words = f"{image}, {score}"
     level = with_unit(picture.level, unit)
     drawn = Markup("")
     if picture.image is not None:

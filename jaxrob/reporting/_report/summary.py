@@ -1,13 +1,18 @@
 """The first page: what was not tested, which network is best, what is left to judge."""
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxrob._arguments.counted import counted
+from jaxrob._arguments.warnings import RobustnessWarning
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.metrics._quality import in_words
+from jaxrob.reporting._rank_table import rank_text
+from jaxrob.reporting._ranks import ranks
 from jaxrob.reporting._report.curve import Alteration
 from jaxrob.reporting._report.text import percent, short
 from jaxrob.reporting._results import Results
@@ -107,35 +112,50 @@ def _said(texts: Iterable[str | None]) -> str:
 
 
 def _best(results: Sequence[Results], names: Sequence[str]) -> str:
-    """Says which network has the highest robustness, of alterations that all share."""
+    """Says which networks could be the best, and which have the highest robustness."""
+    return f"{_first(results, names)} {_highest(results, names)}".strip()
+
+
+def _first(results: Sequence[Results], names: Sequence[str]) -> str:
+    """Says which networks could be first by their ranks, or why there are no ranks."""
+    networks = dict(zip(names, (one.assessments for one in results)))
+    try:
+        with warnings.catch_warnings():
+            # The report has the results' own warnings.
+            warnings.simplefilter("ignore", RobustnessWarning)
+            found = ranks(networks)[-1]
+    except ValueError as error:
+        return f"There are no ranks: {error}."
+    said = ", ".join(
+        f"{short(name)} {rank_text(low, high)}"
+        for name, low, high in zip(found.networks, found.low, found.high)
+    )
+    of = found.alteration or "all alterations together"
+    return (
+        f"Could be first by the mean {in_words(found.measure)} over the range, of "
+        f"{short(of)}: {', '.join(map(short, found.could_be_first))}. Ranks, all at "
+        f"once with a confidence of {percent(found.confidence_level)}: {said}."
+    )
+
+
+def _highest(results: Sequence[Results], names: Sequence[str]) -> str:
+    """Says how often each has the highest robustness, of alterations that all share."""
     rows = [{_key(each): each for each in one.assessments} for one in results]
-    shared = [key for key in rows[0] if all(key in row for row in rows)]
-    found = {
-        key[0]: values
-        for key in shared
-        if not np.isnan(values := np.array([row[key].robustness for row in rows])).any()
-    }
-    if not found:
-        return "No alteration was assessed alike for all networks, so none is best."
-    wins = [
-        [name for name, values in found.items() if values[which] == values.max()]
-        for which in range(len(results))
+    shared = [
+        robustness
+        for key in rows[0]
+        if all(key in row for row in rows)
+        and not np.isnan(robustness := [row[key].robustness for row in rows]).any()
     ]
-    for which, won in enumerate(wins):
-        alone = all((values == values.max()).sum() == 1 for values in found.values())
-        if len(won) == len(found) and alone:
-            return (
-                f"{short(names[which])} has the highest robustness to "
-                f"each of {counted(len(found), 'alteration')} that all networks "
-                "share. Whether chance explains it is said where the networks are "
-                "compared."
-            )
-    said = "; ".join(
-        f"{short(names[which])} {len(won)}" for which, won in enumerate(wins)
+    if not shared:
+        return "No alteration was assessed alike for all networks."
+    said = ", ".join(
+        f"{short(name)} {sum(one[which] == max(one) for one in shared)}"
+        for which, name in enumerate(names)
     )
     return (
-        f"No network is best to all {len(found)} alterations that all share. How often "
-        f"each has the highest robustness, ties included: {said}."
+        f"Of {counted(len(shared), 'alteration')} that all share, each has the highest "
+        f"robustness, or the same as the highest, to so many: {said}."
     )
 
 
