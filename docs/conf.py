@@ -9,8 +9,8 @@ from typing import Any
 import jaxrob
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import notebooks  # noqa: E402
-import summaries  # noqa: E402
+import notebooks
+import summaries
 
 project = "jaxrob"
 author = "The jaxrob authors"

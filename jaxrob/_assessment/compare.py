@@ -369,6 +369,12 @@ def check_pair(first: Assessment, second: Assessment) -> None:
     sources = first.provenance, second.provenance
     _check_same("score", *(one.get("score") for one in sources))
     for name, source in zip(("first", "second"), sources):
+        for entry in ("alteration", "dataset"):
+            if entry not in source:
+                raise ValueError(
+                    f"{name} must have a provenance with {entry!r}, which tells if "
+                    f"both are alike; got {sorted(source)}"
+                )
         if source["alteration"] is None:
             raise ValueError(
                 f"{name} must be of an alteration that can be told from others; "

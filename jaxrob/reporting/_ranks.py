@@ -182,6 +182,7 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
                 "which say how stable it is and not which one is better; assess all "
                 "networks with true labels"
             )
+    for name, one in zip(names[1:], some[1:]):
         try:
             check_pair(first, one)
         except ValueError as error:

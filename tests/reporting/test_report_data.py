@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+import jaxrob
 from jaxrob.reporting import (
     File,
     Run,
@@ -154,3 +155,22 @@ def test_the_networks_that_could_be_best_are_named():
         assert "robust net 1, net 2. Of 1 alteration" in said
     alike = made.results((made.other(low),), network="twin")
     assert "of gaussian blur: net, twin. Ranks" in to_html([first, alike])
+
+
+def test_ranks_keep_their_warnings_and_say_why_there_are_none():
+    one, other = made.assessment(), made.other(made.assessment())
+    bare = [dataclasses.replace(each, provenance={}) for each in (one, other)]
+    pair = [made.results((each,), network=str(at)) for at, each in enumerate(bare)]
+    for form in made.both(pair):
+        assert "There are no ranks" in form and "provenance" in form
+    keys = [
+        dataclasses.replace(
+            each, provenance=each.provenance | {"stochastic": True, "key": [0, at]}
+        )
+        for at, each in enumerate((one, other))
+    ]
+    pair = [made.results((each,), network=str(at)) for at, each in enumerate(keys)]
+    with pytest.warns(jaxrob.RobustnessWarning, match="from other keys"):
+        forms = made.both(pair)
+    for form in forms:
+        assert "Warning: the two assessments of gaussian blur drew" in form

@@ -119,11 +119,11 @@ def _best(results: Sequence[Results], names: Sequence[str]) -> str:
 def _first(results: Sequence[Results], names: Sequence[str]) -> str:
     """Says which networks could be first by their ranks, or why there are no ranks."""
     networks = dict(zip(names, (one.assessments for one in results)))
+    levels = [each.confidence_level for one in results for each in one.assessments]
     try:
-        with warnings.catch_warnings():
-            # The report has the results' own warnings.
-            warnings.simplefilter("ignore", RobustnessWarning)
-            found = ranks(networks)[-1]
+        with warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("always", RobustnessWarning)
+            found = ranks(networks, min(levels, default=0.95))[-1]
     except ValueError as error:
         return f"There are no ranks: {error}."
     said = ", ".join(
@@ -135,7 +135,12 @@ def _first(results: Sequence[Results], names: Sequence[str]) -> str:
         f"Could be first by the mean {in_words(found.measure)} over the range, of "
         f"{short(of)}: {', '.join(map(short, found.could_be_first))}. Ranks, all at "
         f"once with a confidence of {percent(found.confidence_level)}: {said}."
+        + "".join(f" Warning: {one}" for one in dict.fromkeys(_texts(raised)))
     )
+
+
+def _texts(raised: Sequence[warnings.WarningMessage]) -> list[str]:
+    return [str(one.message) for one in raised]
 
 
 def _highest(results: Sequence[Results], names: Sequence[str]) -> str:
