@@ -186,7 +186,7 @@ def randomisation_p_values(
       second: the other's.
       confidence_level: the nearer to 1, the smaller the p-values that must be resolved.
     """
-    most = math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence_level)))
+    most = most_swaps(confidence_level)
     levels, places = shared_levels(first.levels, second.levels)
     mine, other = (one.answers[at] for one, at in zip((first, second), places))
     differ = np.flatnonzero((mine != other).any(0))
@@ -209,6 +209,11 @@ def randomisation_p_values(
         if all(tail.is_known for tail in tails):
             break
     return tails[0].p_value, tails[1].p_value
+
+
+def most_swaps(confidence_level: float) -> int:
+    """Returns the most swaps that `randomisation_p_values` draws."""
+    return math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence_level)))
 
 
 def _swap_of(measure: Measure | MeanScore) -> Callable[..., _Swapped]:

@@ -310,7 +310,9 @@ def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
     black = np.zeros((function.batch_size or 2, *image_shape), np.float32)
     if function.check is not None:
         function.check(black)
-    return function(black).shape[1]
+    # A program is being traced, of which what the function does with JAX is no part.
+    with jax.ensure_compile_time_eval():
+        return function(black).shape[1]
 
 
 def _batches(

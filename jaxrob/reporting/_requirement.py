@@ -36,9 +36,8 @@ class Quantity(NamedTuple):
 
 
 _LOWER_END = (
-    "the lower end of the interval of the robustness. Robustness is the share of the "
-    "range over which the network is good enough; the interval says where it lies for "
-    "all images of the kind tested"
+    "the lower end of the interval of the robustness, the share of the range over "
+    "which the network is good enough, on all images of the kind tested"
 )
 _DISTINCT = (
     "the probability that a random perturbation of an image leads to no distinct "

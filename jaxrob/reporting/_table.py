@@ -22,6 +22,7 @@ from jaxrob.reporting._few import (
     sampling_of,
 )
 from jaxrob.reporting._level import level_of
+from jaxrob.reporting._rounded import ROUNDED
 from jaxrob.reporting._warned import by_cause
 
 
@@ -97,6 +98,8 @@ def table(assessments: Sequence[Assessment]) -> str:
     below += _words_of_few(few) + _words_of_saved(assessments)
     if unseen := excursions(assessments):
         below.append(f"between levels: {unseen}")
+    if any(map(_looks_certain, assessments)):
+        below.append(f"rounded: {ROUNDED}")
     stable = [one.alteration for one in assessments if one.is_stability]
     if stable:
         of = "" if len(stable) == len(assessments) else f" of {', '.join(stable)}"
@@ -107,6 +110,13 @@ def table(assessments: Sequence[Assessment]) -> str:
         below += corruption_lines(found)
     below += [f"{one.of}: {one.text}" for one in by_cause(assessments)]
     return "\n".join([*lines, *map(readable, below)])
+
+
+def _looks_certain(assessment: Assessment) -> bool:
+    """Whether an error is shown as 0, or an interval as a single number."""
+    low, high = (f"{end:.1%}" for end in assessment.confidence_interval)
+    bound = assessment.error_bound
+    return low == high != "nan%" or (bound is not None and f"{bound:.1%}" == "0.0%")
 
 
 def robustness_text(assessment: Assessment, form: str) -> str:

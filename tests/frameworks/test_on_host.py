@@ -1,5 +1,7 @@
 """Networks that run on the host: what they are called with, and what they raise."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations
+from jaxrob._devices.host_function import HostFunction, host_callback
 
 RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.integers(0, 256, (50, 6, 5, 3), dtype=np.uint8)
@@ -49,6 +52,15 @@ def test_host_calls_are_full_and_few(counted, batch_size, sizes):
     for row, level in enumerate(levels):
         truth = predict(np.clip(IMAGES / np.float32(255) * (1 + level), 0, 1))
         np.testing.assert_array_equal(curve.predicted[row], truth.argmax(1))
+
+
+def test_classes_of_a_function_of_jax_are_found_while_a_program_is_traced():
+    def softmax(images):
+        return jax.nn.softmax(jnp.asarray(predict(images)))
+
+    call = jax.jit(functools.partial(host_callback, HostFunction(softmax, None)))
+    images = np.float32(IMAGES[:5]) / 255
+    np.testing.assert_allclose(call(images), softmax(images), rtol=1e-6)
 
 
 def test_blocks_of_the_engine_fill_the_batches(counted):

@@ -30,11 +30,14 @@ def test_a_requirement_within_the_interval_is_not_shown_either_way():
     low, high = made.assessment().confidence_interval
     for text in judged((low + high) / 2):
         assert "Not shown to be good enough: 1 of 1 check not shown" in text
-        assert "not shown either way: the interval" in text
+        assert (
+            f"not shown either way: {100 * low:.1f} to {100 * high:.1f} % contains"
+            in text
+        )
     # Beyond the interval it is shown to be missed.
     for text in judged(high + 0.1):
         assert "Not good enough: 1 of 1 check not met" in text
-        assert "shown to fall short" in text
+        assert f"sure: {100 * low:.1f} to {100 * high:.1f} %" in text
     # Of the tested images alone more is known.
     one = made.assessment()
     for text in judged((one.robustness + high) / 2, one, quantity="robustness"):
@@ -46,19 +49,19 @@ def test_a_requirement_that_is_met_may_not_outlast_the_errors():
     one = made.assessment()
     low = one.confidence_interval.low
     for text in judged(low - 0.02):
-        assert "is high enough, also with the levels' 1.2 points taken off" in text
+        assert "%, also with the levels' 1.2 points" in text
     for text in judged(low - 0.01):
-        assert "is high enough, but not with the levels' 1.2 points" in text
+        assert "%, but not with the levels' 1.2 points" in text
     for text in judged(low, dataclasses.replace(one, error_bound=None)):
         assert "not known with the error of the levels" in text
     two = one, made.assessment(name="zoom")
     for text in judged(low, *two):
-        assert "but not for all 2 intervals at once or with the levels'" in text
+        assert "but not for all 2 at once or with the levels'" in text
     joint = metrics.confidence_interval(
         one.levels, one.curve.confusion, "accuracy", 0.8, 0.975, bounds=(0.0, 4.0)
     )
     for text in judged(joint.low - 0.02, *two):
-        assert "also for all 2 intervals at once and with the levels'" in text
+        assert "also for all 2 at once and with the levels'" in text
 
 
 @pytest.mark.parametrize(("number", "shown"), [(24, 24), (257, None)])
@@ -131,3 +134,40 @@ def test_words_are_explained_where_they_occur():
         assert "chooses levels in rounds" not in text
         assert "percentage points: from 40 % to 45 % are 5 points" in text
         assert "no word of where the images come from" in text
+
+
+def test_what_networks_have_in_common_is_said_once():
+    one = made.results((made.assessment(),), plan=made.plan(), reasons=("lens",))
+    wider = dataclasses.replace(made.assessment(), upper=5.0)
+    same = dataclasses.replace(one, network="second")
+    other = dataclasses.replace(same, assessments=(wider,))
+    for form in (to_html, to_markdown):
+        alike, unlike = (form([one, each]) for each in (same, other))
+        # The operating domain has the plan's range and reason.
+        for sentence in ("unit of the level", "date written in the plan"):
+            assert alike.count(sentence) == 1 and unlike.count(sentence) == 2
+        assert alike.count("60 images, the same for every") == 1
+        assert "and its settings and reasons" in alike
+        assert "the plan says 0 to 4" in unlike
+
+
+@pytest.mark.parametrize(
+    ("reason", "settings"),
+    [("dirt", {"fill": "edge"}), ("lens", {"fill": "crop"}), ("lens", {"n": 2})],
+)
+def test_a_plan_is_shown_where_the_domain_says_something_else(reason, settings):
+    planned = dataclasses.replace(made.plan().alterations[0], settings=settings)
+    plan = made.plan(alterations=(planned,))
+    for text in texts(reasons=(reason,), plan=plan):
+        assert "and its settings and reasons" not in text and "planned" in text
+        assert all(f"{name}={value}" in text for name, value in settings.items())
+
+
+def test_methods_are_named():
+    for text in texts():
+        assert "Wilson's score interval" in text and "resamples" not in text
+    for text in texts(made.assessment(measure="f1")):
+        assert "Wilson" not in text and "1,000 resamples" in text
+    pair = [made.results(), made.results(network="second")]
+    for text in (to_html(pair), html.unescape(to_markdown(pair))):
+        assert "at most 4,000 times" in text and "Mogstad" in text

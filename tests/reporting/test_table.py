@@ -70,11 +70,21 @@ def test_levels_chosen_are_set_beside_even_grids():
     flat = assessment(error_bound=0.0, correct=(200, 200, 200))
     lines = table([chosen, flat]).split("\n")
     assert [cells(line)[6] for line in lines[2:4]] == ["± 2.0%", "± 0.0%"]
-    assert lines[-2] == (
+    assert lines[-3] == (
         "levels: 6 were chosen, 1,200 altered images; even grids that leave as little "
         "open have 104 levels, 20,800 images: 17.3 times as many"
     )
     assert "grids" not in table([flat]) and "grids" not in table([assessment()])
+
+
+@pytest.mark.parametrize(
+    ("bound", "correct", "is_explained"),
+    [(0.0, (160, 200, 120), True), (0.01, (200, 200, 200), True)]
+    + [(0.01, (160, 200, 120), False), (None, (160, 200, 120), False)],
+)
+def test_what_looks_certain_is_explained(bound, correct, is_explained):
+    text = table([assessment(correct, error_bound=bound)])
+    assert ("Neither means certainty." in text) == is_explained
 
 
 def test_columns_are_aligned():

@@ -126,6 +126,7 @@ def _environment(template: str) -> Any:
         raise ImportError(f"reports need Jinja2: {install('command')}") from error
     from jaxrob.reporting import _style
     from jaxrob.reporting._report import text
+    from jaxrob.reporting._rounded import ROUNDED
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("jaxrob.reporting._report", "templates"),
@@ -136,5 +137,6 @@ def _environment(template: str) -> Any:
         finalize=text.html if ".html" in template else text.markdown,
     )
     environment.globals["style"] = _style
+    environment.globals["rounded"] = ROUNDED
     environment.filters["css"] = text.css
     return environment

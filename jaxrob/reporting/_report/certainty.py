@@ -50,23 +50,19 @@ def _of_all(
     found, least = interval(low, high), requirement.bound
     if low >= least:
         margins = joint[0] - least, low - least
-        return f"shown: the whole interval, {found}, is high enough" + _adjustments(
-            one, margins, "taken off", number
-        )
+        return f"sure: {found}" + _adjustments(one, margins, number, is_met=True)
     if high < least:
         margins = least - joint[1], least - high
-        return (
-            f"shown to fall short: the whole interval, {found}, is too low"
-            + _adjustments(one, margins, "added", number)
-        )
-    words = f"not shown either way: the interval, {found}, contains {percent(least)}"
+        adjustments = _adjustments(one, margins, number, is_met=False)
+        return f"sure: {found}{adjustments}"
+    words = f"not shown either way: {found} contains {percent(least)}"
     if requirement.quantity == "robustness" and one.sampling is None:
         words = f"true of the tested images; for all images {words}"
     return words
 
 
 def _adjustments(
-    one: Assessment, margins: tuple[float, float], how: str, number: int
+    one: Assessment, margins: tuple[float, float], number: int, *, is_met: bool
 ) -> str:
     """Says whether a verdict survives adjusted intervals, and the levels' error.
 
@@ -74,26 +70,26 @@ def _adjustments(
       one: the assessment.
       margins: by how much the adjusted interval, and the plain one, clear the
         requirement.
-      how: whether the levels' error is "added" to the plain interval or "taken off".
       number: the number of intervals.
+      is_met: whether the requirement is met; otherwise it is missed.
     """
     holds, fails, unknown = [], [], []
     if number > 1:
-        words = f"for all {number} intervals at once"
+        words = f"for all {number} at once"
         if math.isnan(margins[0]):
             unknown.append(words)
         else:
             # An end equal to the requirement meets it.
-            kept = margins[0] >= 0 if how == "taken off" else margins[0] > 0
+            kept = margins[0] >= 0 if is_met else margins[0] > 0
             (holds if kept else fails).append(words)
     if one.sampling is not None:
         pass  # The interval covers the errors of levels and images.
     elif one.error_bound is None:
         unknown.append("with the error of the levels")
     elif one.error_bound > 0:
-        words = f"with the levels' {points(one.error_bound)} {how}"
+        words = f"with the levels' {points(one.error_bound)}"
         left = margins[1] - one.error_bound
-        kept = left >= 0 if how == "taken off" else left > 0
+        kept = left >= 0 if is_met else left > 0
         (holds if kept else fails).append(words)
     return (
         (f", also {' and '.join(holds)}" if holds else "")

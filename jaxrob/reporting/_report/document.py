@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from importlib import metadata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -20,6 +20,7 @@ from jaxrob.reporting._report.curve import Alteration, alteration
 from jaxrob.reporting._report.glossary import glossary
 from jaxrob.reporting._report.images import side_of
 from jaxrob.reporting._report.local import Attacked, Local, attacked, local
+from jaxrob.reporting._report.methods import methods
 from jaxrob.reporting._report.multiplicity import (
     Multiplicity,
     multiplicity,
@@ -93,6 +94,18 @@ class Network(NamedTuple):
     warned: tuple[Warned, ...]
 
 
+class Group(NamedTuple):
+    """What several networks have in common, which is said once.
+
+    Attributes:
+      of: the networks; empty if there is only one in the report.
+      content: what they have in common.
+    """
+
+    of: str
+    content: Any
+
+
 class Side(NamedTuple):
     """The curves of several networks for one alteration."""
 
@@ -109,11 +122,16 @@ class Document(NamedTuple):
       version: the version of jaxrob that made the report.
       passed: whether all is good enough; None where nothing was required.
       networks: the content about each network.
+      data: the images of each network's tests.
+      versions: the versions, devices and keys of each network's tests.
+      domains: each network's alterations, of which the ranges and reasons count.
+      plans: each network's plan, or None.
       overview: a figure of the robustness of all networks to all alterations.
       sides: figures of several networks' curves.
       earlier: comparisons with earlier results.
       between: comparisons of the networks with the first one.
       multiplicity: the number of intervals, and sentences about it.
+      methods: pairs of a kind of number and its statistical method.
       level: the confidence level of intervals of robustness.
       reduced: the side to which pictures are reduced, or None.
       num_warnings: the number of causes of warnings.
@@ -136,11 +154,16 @@ class Document(NamedTuple):
     version: str
     passed: bool | None
     networks: tuple[Network, ...]
+    data: tuple[Group, ...]
+    versions: tuple[Group, ...]
+    domains: tuple[Group, ...]
+    plans: tuple[Group, ...]
     overview: Markup
     sides: tuple[Side, ...]
     earlier: tuple[Comparison, ...]
     between: tuple[Comparison, ...]
     multiplicity: Multiplicity
+    methods: tuple[tuple[str, str], ...]
     level: str
     reduced: int | None
     num_warnings: int
@@ -165,7 +188,8 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
       results: the results of each network.
       earlier: earlier results: nothing, one for all networks, or one for each.
     """
-    names = _distinct([one.network or "network" for one in results])
+    # Long names are whole in the facts about each network.
+    names = _distinct([short(one.network or "network") for one in results])
     olds = list(earlier) * len(results) if len(earlier) == 1 else list(earlier)
     pairs = [
         Pair(new, old, name, _earlier_name(old, name))
@@ -194,11 +218,20 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
         version=metadata.version("jaxrob"),
         passed=overall([one.verdict for one in networks]),
         networks=networks,
+        data=_grouped(names, [one.tested.data for one in networks]),
+        versions=_grouped(names, [one.tested.versions for one in networks]),
+        domains=_grouped(
+            names,
+            [one.alterations for one in networks],
+            [tuple(map(_domain, one.alterations)) for one in networks],
+        ),
+        plans=_grouped(names, [one.plan for one in networks]),
         overview=_overview(results, names),
         sides=_sides(results, names) if len(results) > 1 else (),
         earlier=beside[: len(pairs)],
         between=beside[len(pairs) :],
         multiplicity=many,
+        methods=methods(results, compared(beside)),
         level=level_of(assessments or [one.roma for one in results if one.roma]),
         reduced=side,
         num_warnings=len(warned),
@@ -268,6 +301,26 @@ def _warned(results: Results) -> tuple[Warned, ...]:
 def _ends_alike(text: str, cause: str) -> bool:
     """Whether a warning that was printed is one of the results'."""
     return cause_of(text).endswith(cause[-60:])
+
+
+def _grouped(
+    names: Sequence[str], contents: Sequence[Any], keys: Sequence[Any] | None = None
+) -> tuple[Group, ...]:
+    """Joins the networks whose contents are equal, by their keys if there are any."""
+    found: dict[Any, tuple[list[str], Any]] = {}
+    for name, content, key in zip(names, contents, keys or contents):
+        found.setdefault(key, ([], content))[0].append(name)
+    if len(names) == 1:
+        return (Group("", contents[0]),)
+    return tuple(
+        Group("all networks" if len(of) == len(names) else ", ".join(of), content)
+        for of, content in found.values()
+    )
+
+
+def _domain(one: Alteration) -> tuple[str, ...]:
+    """Returns what the report says of an alteration before it was tested."""
+    return one.label, one.unit, one.span, one.identity, one.settings, one.reason
 
 
 def _chosen_by(one: Alteration) -> str:

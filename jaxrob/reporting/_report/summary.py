@@ -224,8 +224,6 @@ def _to_judge(
         "were not used in training"
     )
     if num_warnings:
-        found.append(
-            f"whether the {counted(num_warnings, 'warning')} change what the numbers "
-            "mean"
-        )
+        change = "warning changes" if num_warnings == 1 else "warnings change"
+        found.append(f"whether the {change} what the numbers mean")
     return found

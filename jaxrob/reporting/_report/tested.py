@@ -19,20 +19,32 @@ _MOST_CLASSES = 60
 _UNKNOWN = "not known"
 
 
+class Data(NamedTuple):
+    """The images of a network's tests.
+
+    Attributes:
+      facts: pairs of a name and a text.
+      classes: pairs of a class's name and its number of images.
+      words: a sentence about the number of images.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    classes: tuple[tuple[str, str], ...]
+    words: str
+
+
 class Tested(NamedTuple):
     """What was tested, and with what.
 
     Attributes:
-      facts: pairs of a name and a text.
-      images: pairs of a class's name and its number of images.
-      images_words: a sentence about the number of images.
+      facts: pairs of a name and a text about the network.
+      data: the images.
       versions: pairs of a package and its version; then the devices and the key.
       runs: for each run of the command pairs of a name and a text.
     """
 
     facts: tuple[tuple[str, str], ...]
-    images: tuple[tuple[str, str], ...]
-    images_words: str
+    data: Data
     versions: tuple[tuple[str, str], ...]
     runs: tuple[tuple[tuple[str, str], ...], ...]
 
@@ -42,7 +54,8 @@ class PlanFacts(NamedTuple):
 
     Attributes:
       facts: pairs of a name and a text.
-      rows: for each planned alteration its name, range, settings and reason.
+      rows: for each planned alteration its name, range, settings and reason; empty
+        where the operating domain says the same.
       differences: the differences, a sentence each.
     """
 
@@ -59,8 +72,6 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
         for one in results.assessments
         if one.sampling is None
     ]
-    classes = [("classes", f"{len(names):,}" if names else _UNKNOWN)]
-    classes = classes if has_classes(results) else []
     facts = [
         ("network", results.network or "without a name"),
         ("network's digest", _same(_entry_text(one, "classifier") for one in sources)),
@@ -69,27 +80,31 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
             * has_classes(results)
         ),
         *_scores(sources),
-        ("data", _same(_entry_text(one, "dataset", "name") for one in sources)),
-        (
-            "data's digest",
-            _same(_entry_text(one, "dataset", "fingerprint") for one in sources),
-        ),
-        ("right answers", _labels(results.assessments)),
     ]
-    if size := _size(results):
-        facts.insert(-1, ("size of the images", size))
-    facts += _reading(sources)
     versions = [_entry_text(one, "network", "version") for one in sources]
     if any(versions):
         facts.insert(2, ("network's file or weights", _same(versions)))
-    images, words = _images(counts, names) if counts else ((), "")
+    classes, words = _images(counts, names) if counts else ((), "")
     words = _few_images(results.assessments, words)
     return Tested(
         tuple(facts),
-        images,
-        words,
+        Data(_data(results, sources), classes, words),
         _versions(sources),
         tuple(map(_run, results.runs)),
+    )
+
+
+def _data(
+    results: Results, sources: Sequence[dict[str, Any]]
+) -> tuple[tuple[str, str], ...]:
+    digests = (_entry_text(one, "dataset", "fingerprint") for one in sources)
+    size = _size(results)
+    return (
+        ("data", _same(_entry_text(one, "dataset", "name") for one in sources)),
+        ("data's digest", _same(digests)),
+        *([("size of the images", size)] * bool(size)),
+        ("right answers", _labels(results.assessments)),
+        *_reading(sources),
     )
 
 
@@ -117,6 +132,7 @@ def plan_facts(results: Results) -> PlanFacts | None:
     least = percent(plan.threshold, 4).replace(".0000", "")
     required = planned_text(results)
     few = [("number of images", _planned_few(plan))] if plan.wants_few else []
+    differences = tuple(_differences(results, plan))
     return PlanFacts(
         (
             ("plan's digest (SHA-256)", plan.digest),
@@ -134,9 +150,26 @@ def plan_facts(results: Results) -> PlanFacts | None:
                 one.reason or "no reason was given",
             )
             for one in plan.alterations
+            if differences or not _is_domain(results, plan)
         ),
-        tuple(_differences(results, plan)),
+        differences,
     )
+
+
+def _is_domain(results: Results, plan: Plan) -> bool:
+    """Whether the alterations have the plan's settings and reasons."""
+    done = {
+        _normalised(one.alteration): (_entry(one.provenance, "settings"), reason)
+        for one, reason in zip(results.assessments, results.reasons)
+    }
+    for planned in plan.alterations:
+        settings, reason = done.get(_normalised(planned.name), (None, None))
+        if reason != planned.reason or any(
+            str(_entry(settings, name)) != str(value)
+            for name, value in planned.settings.items()
+        ):
+            return False
+    return True
 
 
 def has_classes(results: Results) -> bool:

@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
       network: the network's name.
       passed: whether all is good enough; None if nothing was required.
       words: the verdict in a sentence.
-      meanings: pairs of a required quantity, and its range and meaning.
+      meanings: pairs of a required quantity and its meaning.
       checks: each requirement of each alteration; those that are not met come first.
       regressions: the regressions, a sentence each.
     """
@@ -110,8 +110,10 @@ def verdict_of(
 
 
 def _meaning(quantity: str) -> str:
-    """Returns a quantity's range and meaning."""
+    """Returns a quantity's meaning, and its range if it is not that of a share."""
     about = QUANTITIES[quantity]
+    if (about.low, about.high) == (0, 1):
+        return f"is {about.meaning}"
     to = "upwards" if math.isinf(about.high) else f"to {about.high:g} (100 %)"
     low = f"{about.low:g} ({100 * about.low:g} %)"
     return f"from {low} {to}, is {about.meaning}"
