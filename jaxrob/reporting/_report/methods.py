@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.paired import most_swaps
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._bootstrap import num_resamples
-from jaxrob.metrics._measure import Measure
+from jaxrob.metrics._mean_score import MeanScore
 from jaxrob.metrics._quality import any_measure, in_words
 from jaxrob.metrics._ranks import num_rank_resamples
 from jaxrob.reporting._results import Results
@@ -75,7 +76,7 @@ def methods(
 
 def _band(one: Assessment) -> str:
     measure = any_measure(one.measure)
-    if not isinstance(measure, Measure):
+    if isinstance(measure, MeanScore) or isinstance(one.curve, ScoreCurve):
         return "Gaffke's interval for the mean of bounded scores (2005)"
     if measure.is_proportion and measure.single_ratio(one.curve.counts) is not None:
         return "Wilson's score interval (1927)"

@@ -211,8 +211,8 @@ def _to_judge(
     if ones:
         of = f"; no reason is given for {lacking} of {len(reasons)}" if lacking else ""
         found.append(
-            "whether the ranges are those that occur in use, and the reasons given are "
-            f"reasons for all of them{of}"
+            "whether each range is the one that occurs in use, and its reason, under "
+            f"“Operating domain”, is a reason for all of it{of}"
         )
         least = sorted({each.threshold for each in ones})
         said = " or ".join(percent(each) for each in least)
