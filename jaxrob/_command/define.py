@@ -398,7 +398,9 @@ def tester(to: Values) -> None:
     flags.DEFINE_string(
         "tester", None, "Who ran the tests, for the report.", flag_values=to
     )
-    flags.DEFINE_string("organisation", None, "For which organisation.", flag_values=to)
+    flags.DEFINE_string(
+        "organisation", None, "For which organisation they were run.", flag_values=to
+    )
 
 
 def check(to: Values) -> None:

@@ -8,6 +8,7 @@ import jax
 
 import jaxrob
 from jaxrob import reporting
+from jaxrob._arguments.counted import counted
 from jaxrob._arguments.extra import install
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
@@ -60,4 +61,5 @@ def write(
             jax.random.key(values.seed),
             class_names=found.class_names,
         )
-        print(f"wrote {folder}/: {number} pictures that fail first")
+        fails = "fails" if number == 1 else "fail"
+        print(f"wrote {folder}/: {counted(number, 'picture')} that {fails} first")

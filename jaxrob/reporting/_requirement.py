@@ -53,8 +53,8 @@ QUANTITIES = {
     "robustness.low": Quantity(OF_ALTERATION, _LOWER_END, of_tested=False),
     "accuracy": Quantity(
         OF_ALTERATION,
-        "the lowest accuracy at any level that was looked at; between the levels it "
-        "may be lower",
+        "the lowest share of right answers at any level that was looked at; between "
+        "the levels it may be lower",
     ),
     "worst_class": Quantity(
         OF_ALTERATION, "the robustness of the class for which it is lowest"

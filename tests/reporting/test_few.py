@@ -270,7 +270,7 @@ def test_a_paired_comparison_needs_all_images():
 def test_many_intervals_are_not_adjusted():
     asked = (Requirement("robustness.low", 0.2),)
     for text in both(few(), few("zoom"), requirements=asked):
-        assert "sure: 30.0 to 50.0 %; not known for all 2 at once" in text
+        assert "30.0 to 50.0 % suffices; not known for all 2 at once" in text
         assert "error of the levels" not in text.replace("no bound on the error", "")
 
 

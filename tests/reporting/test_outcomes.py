@@ -346,5 +346,6 @@ def test_results_of_one_name_are_not_confused():
         ("RoMA", "not shown"),
     ]
     page = reporting.to_markdown([results])
-    assert "2 of 4 checks not met (gaussian blur, RoMA); 1 not shown (RoMA)" in page
+    said = "2 of 4 checks not met (gaussian blur robustness, RoMA robustness); 1 not"
+    assert f"{said} shown (RoMA plr)" in page
     assert reporting.to_junit(results).count("<testcase ") == 4

@@ -37,7 +37,7 @@ def test_a_requirement_within_the_interval_is_not_shown_either_way():
     # Beyond the interval it is shown to be missed.
     for text in judged(high + 0.1):
         assert "Not good enough: 1 of 1 check not met" in text
-        assert f"sure: {100 * low:.1f} to {100 * high:.1f} %" in text
+        assert f"{100 * low:.1f} to {100 * high:.1f} % falls short" in text
     # Of the tested images alone more is known.
     one = made.assessment()
     for text in judged((one.robustness + high) / 2, one, quantity="robustness"):
@@ -49,9 +49,9 @@ def test_a_requirement_that_is_met_may_not_outlast_the_errors():
     one = made.assessment()
     low = one.confidence_interval.low
     for text in judged(low - 0.02):
-        assert "%, also with the levels' 1.2 points" in text
+        assert "% suffices, also with the levels' 1.2 points" in text
     for text in judged(low - 0.01):
-        assert "%, but not with the levels' 1.2 points" in text
+        assert "% suffices, but not with the levels' 1.2 points" in text
     for text in judged(low, dataclasses.replace(one, error_bound=None)):
         assert "not known with the error of the levels" in text
     two = one, made.assessment(name="zoom")
@@ -85,16 +85,28 @@ def test_paper_shows_what_a_screen_does():
     assert "<details" not in page and "display: none" not in page
 
 
-def test_a_share_and_the_levels_named_are_distinguished():
-    one = made.assessment(rule="right")
-    linear = metrics.heaviside_robustness(one.levels, one.values, 0.8, "linear")
-    assert abs(linear - one.robustness) > 0.01
-    for text in texts(one):
+@pytest.mark.parametrize("limits", [None, np.tile([0.2, 1.3, 2.7], 20)])
+def test_the_levels_named_add_up_to_the_share(limits):
+    for rule in ("right", "linear"):
+        levels = np.array([-2, -1.5, -0.25, 0, 0.5, 1, 1.75, 2.5, 4])
+        answers = made.curve(np.full(60, 9.0) if limits is None else limits, levels)
+        one = made.assessment(
+            rule=rule,
+            answers=answers,
+            lower=-2.0,
+            threshold=0.5 if limits is None else 0.3,
+        )
+        for text in texts(one):
+            named = re.search(r"where the level is ([^.]*(?:\.\d[^.]*)*) px\.", text)
+            parts = re.findall(r"(-?[\d.]+) to (-?[\d.]+)", named[1])
+            width = sum(float(high) - float(low) for low, high in parts)
+            assert f"over {100 * width / 6:.1f} % of" in text.replace("*", "")
+            assert "another estimate" not in text
+
+
+def test_a_share_that_names_no_levels_is_distinguished():
+    for text in texts(made.assessment(rule="count")):
         assert "The levels named are another estimate" in text
-        # One share has one number.
-        assert f"{100 * linear:.1f} %" not in text
-    for text in texts(made.assessment(rule="linear")):
-        assert "another estimate" not in text
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,6 @@ def certainty(
       joint: the interval with simultaneous coverage over the report.
       number: the number of the report's intervals.
     """
-    if requirement.quantity not in ("robustness", "robustness.low"):
-        return "" if one.sampling else "a value of the tested images alone"
     if one.sampling is not None and requirement.quantity == "robustness":
         on_data = _on_data(one, one.sampling, requirement.bound)
         return f"{on_data}. For all images: {_of_all(one, requirement, joint, number)}"
@@ -50,11 +48,12 @@ def _of_all(
     found, least = interval(low, high), requirement.bound
     if low >= least:
         margins = joint[0] - least, low - least
-        return f"sure: {found}" + _adjustments(one, margins, number, is_met=True)
+        adjustments = _adjustments(one, margins, number, is_met=True)
+        return f"{found} suffices{adjustments}"
     if high < least:
         margins = least - joint[1], least - high
         adjustments = _adjustments(one, margins, number, is_met=False)
-        return f"sure: {found}{adjustments}"
+        return f"{found} falls short{adjustments}"
     words = f"not shown either way: {found} contains {percent(least)}"
     if requirement.quantity == "robustness" and one.sampling is None:
         words = f"true of the tested images; for all images {words}"

@@ -25,6 +25,7 @@ class Difference(NamedTuple):
       mean_interval: its interval.
       mean_p_value: its p-values.
       words: the conclusion, or why nothing can be compared.
+      side: 1 if it is significantly more robust, -1 if less, 0 if neither.
       is_worse: whether it is significantly worse.
     """
 
@@ -38,6 +39,7 @@ class Difference(NamedTuple):
     mean_interval: str
     mean_p_value: str
     words: str
+    side: int
     is_worse: bool
 
 
@@ -80,7 +82,7 @@ def comparisons(pairs: Sequence[Pair]) -> tuple[Comparison, ...]:
             tuple(
                 _not_compared(row)
                 if row.found is None
-                else _difference(row, next(together))
+                else _difference(row, next(together), pair.first)
                 for row in some
             ),
         )
@@ -119,7 +121,7 @@ def _row(new: Assessment, old: Assessment) -> _Row:
         return _Row(new.alteration, why=f"no comparison: {error}")
 
 
-def _difference(row: _Row, one: Adjusted) -> Difference:
+def _difference(row: _Row, one: Adjusted, name: str) -> Difference:
     assert row.new is not None and row.old is not None
     found = one.found
     return Difference(
@@ -132,21 +134,22 @@ def _difference(row: _Row, one: Adjusted) -> Difference:
         f"{100 * found.mean_difference:+.1f} points",
         _points(found.mean_interval),
         p_value_text(found.mean_p_value, one.mean_p_value),
-        _words(one),
+        _words(one, name),
+        one.side,
         one.is_worse,
     )
 
 
-def _words(one: Adjusted) -> str:
+def _words(one: Adjusted, name: str) -> str:
     """States a comparison's conclusion, given all others of the report."""
     if one.side:
         how = "more" if one.side > 0 else "less"
-        return f"{how} robust, beyond what chance explains"
+        return f"{name} is {how} robust, beyond what chance explains"
     if one.mean_side:
         how = "better" if one.mean_side > 0 else "worse"
         return (
-            f"{how} on average over the range, beyond what chance explains, though the "
-            "robustness does not show it"
+            f"{name} is {how} on average over the range, beyond what chance explains, "
+            "though the robustness does not show it"
         )
     if min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence_level:
         return (
@@ -162,5 +165,5 @@ def _points(interval: tuple[float, float]) -> str:
 
 def _not_compared(row: _Row) -> Difference:
     return Difference(
-        row.name, "", "", "", "", "", "", "", "", readable(row.why), False
+        row.name, "", "", "", "", "", "", "", "", readable(row.why), 0, False
     )

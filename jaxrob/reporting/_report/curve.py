@@ -27,6 +27,7 @@ from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.images import Shown, shown
 from jaxrob.reporting._report.low_scores import low_scores, score_of
 from jaxrob.reporting._report.text import (
+    distinct_percent,
     interval,
     number,
     percent,
@@ -355,10 +356,20 @@ def _value(one: Assessment, index: int) -> str:
 
 
 def _accepted(one: Assessment) -> str:
-    parts = [range_with_unit(low, high, one.unit) for low, high in one.accepted]
-    if not parts:
-        return "nowhere"
-    return ", ".join(parts)
+    parts = [range_with_unit(*part, one.unit) for part in _accepted_parts(one)]
+    return ", ".join(parts) or "nowhere"
+
+
+def _accepted_parts(one: Assessment) -> Sequence[tuple[float, float]]:
+    """Returns the parts of the range that are accepted, by the rule if it names any."""
+    if one.rule != "right" or one.sampling is not None:
+        return one.accepted
+    # A step between two levels counts as the one at its upper end.
+    steps = (one.values >= one.threshold)[1:]
+    ends = np.flatnonzero(np.diff(np.concatenate(([False], steps, [False]))))
+    return [
+        (float(one.levels[a]), float(one.levels[b])) for a, b in ends.reshape(-1, 2)
+    ]
 
 
 def _counted_as(one: Assessment) -> str:
@@ -371,13 +382,11 @@ def _counted_as(one: Assessment) -> str:
             "named are where straight lines between levels cross the threshold, by the "
             "images looked at."
         )
-    named = math.fsum(high - low for low, high in one.accepted)
+    named = math.fsum(high - low for low, high in _accepted_parts(one))
     share = percent(named / (one.upper - one.lower))
     if share == percent(one.robustness):
         return ""
     ways = {
-        "right": "The share counts each step between two levels as the level at its "
-        "upper end is",
         "count": "The share is that of the levels looked at",
         "quadrature": "The share is the result of numerical integration",
     }
@@ -466,7 +475,7 @@ def _figure(one: Assessment) -> Markup:
         level=percent_of(one.confidence_level),
         threshold=one.threshold if one.scores is None else None,
         identity=one.identity,
-        accepted=one.accepted if one.scores is None else (),
+        accepted=_accepted_parts(one) if one.scores is None else (),
     )
 
 
@@ -658,13 +667,13 @@ def _failures(
 
 
 def _not_yet(one: Assessment, failing: float) -> str:
-    """Returns the level before the first failing one; empty if none is known."""
+    """Returns the level before the first failing one; empty if it alters nothing."""
     nearer = np.abs(one.levels - one.identity) < abs(failing - one.identity)
     same = (one.levels - one.identity) * (failing - one.identity) >= 0
     before = one.levels[nearer & same]
-    if not len(before):
-        return ""
-    return number(float(before[np.abs(before - failing).argmin()]))
+    last = before[np.abs(before - failing).argmin()] if len(before) else one.identity
+    # Unaltered it is right, which is said of all.
+    return "" if last == one.identity else number(float(last))
 
 
 def _rows(one: Assessment) -> tuple[Level, ...]:
@@ -683,7 +692,7 @@ def _rows(one: Assessment) -> tuple[Level, ...]:
     return tuple(
         Level(
             number(one.levels[index]),
-            percent(one.values[index]),
+            distinct_percent(one.values[index], one.threshold),
             interval(low[index], high[index]),
             percent(one.decided_ratio[index]),
             _is_accepted(one, index),

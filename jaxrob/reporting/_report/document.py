@@ -213,7 +213,11 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
     return Document(
         title=f"Robustness of {_listed([short(name) for name in names])}",
         summary=summary(
-            results, names, [one.alterations for one in networks], len(warned)
+            results,
+            names,
+            [one.alterations for one in networks],
+            beside[len(pairs) :],
+            len(warned),
         ),
         version=metadata.version("jaxrob"),
         passed=overall([one.verdict for one in networks]),

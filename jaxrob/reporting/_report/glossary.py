@@ -26,7 +26,7 @@ def glossary(results: Sequence[Results]) -> tuple[tuple[str, str], ...]:
     ones = [each for one in results for each in one.assessments]
     words: list[tuple[str, str]] = []
     if ones:
-        words += _of_curves(ones)
+        words += _of_curves(ones, len(results))
     if any(one.roma is not None for one in results):
         words.append(
             (
@@ -38,7 +38,7 @@ def glossary(results: Sequence[Results]) -> tuple[tuple[str, str], ...]:
     return tuple(words)
 
 
-def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
+def _of_curves(ones: Sequence[Assessment], networks: int) -> list[tuple[str, str]]:
     words = [
         ("level", "how strongly an image is altered, in the alteration's unit"),
         (
@@ -73,6 +73,11 @@ def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
             "that holds the value for all images of the kind",
         ),
         ("points", "percentage points: from 40 % to 45 % are 5 points"),
+        (
+            "digest",
+            "a short text computed from a file, a network or all images: with any "
+            "change of these it is another",
+        ),
     ]
     if any("ASAP(" in one.strategy for one in ones):
         words.append(
@@ -82,6 +87,13 @@ def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
                 "where the curve may cross the threshold; n is the number of steps "
                 "into which the range is divided at the finest, concavity how far the "
                 "curve may bend between levels (auto: estimated)",
+            )
+        )
+    if networks > 1:
+        words.append(
+            (
+                "p-value",
+                "how probable at least such a difference would be if both were alike",
             )
         )
     words += [

@@ -33,7 +33,7 @@ def methods(
                 "interval of a robustness",
                 "the shares of the range where the lower and the upper ends of the "
                 "bands are accepted; between two levels these may lie anywhere that "
-                "the levels around allow",
+                "the levels around allow, and jump at one of them",
             )
         )
     if len(every) < len(ones):

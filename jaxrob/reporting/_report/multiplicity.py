@@ -76,11 +76,11 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
     words.append(
         f"Verdicts compare with the intervals of {level} each, as the requirements are "
         "written; whether they hold with the adjusted ones too is said beside them. "
-        "That all lower ends reach what is required is one statement, and no less sure "
-        "than one interval: to be wrong, the interval of one that falls short has to "
-        "miss. "
-        "That one of several falls short is as many statements: it is sure for all at "
-        "once only where it holds adjusted, and the headline says so only then."
+        "That all lower ends reach what is required needs no adjustment: this is wrong "
+        "only if the interval of one that falls short misses. That a certain one of "
+        "several falls short does need it, because by chance the interval of one or "
+        "the other lies too low. So a lower end is not met only where the adjusted "
+        "interval lies too low as well; otherwise it is not shown."
     )
     return Multiplicity(number, tuple(words), number > 1)
 

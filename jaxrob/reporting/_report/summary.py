@@ -13,6 +13,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._rank_table import rank_text
 from jaxrob.reporting._ranks import ranks
+from jaxrob.reporting._report.comparison import Comparison
 from jaxrob.reporting._report.curve import Alteration
 from jaxrob.reporting._report.text import percent, short
 from jaxrob.reporting._results import Results
@@ -50,6 +51,7 @@ def summary(
     results: Sequence[Results],
     names: Sequence[str],
     alterations: Sequence[Sequence[Alteration]],
+    between: Sequence[Comparison],
     num_warnings: int,
 ) -> Summary:
     """Returns the sentences of the first page.
@@ -58,11 +60,12 @@ def summary(
       results: the results of each network.
       names: the networks' names in the report.
       alterations: what the report says of each network's alterations.
+      between: comparisons of the networks with the first one.
       num_warnings: the number of causes of warnings.
     """
     return Summary(
         _facts(results, names, alterations),
-        _best(results, names) if len(results) > 1 else "",
+        _best(results, names, between) if len(results) > 1 else "",
         tuple(_not_tested(results)),
         tuple(_to_judge(results, names, alterations, num_warnings)),
     )
@@ -81,7 +84,7 @@ def _facts(
         ("images", "; ".join(dict.fromkeys(map(_images, ones))) or "not recorded"),
         ("good enough", "; ".join(enough) or "not recorded"),
         ("tested by", _said(run.tester for run in runs)),
-        ("organisation", _said(run.organisation for run in runs)),
+        ("tested for", _said(run.organisation for run in runs)),
         (
             "date of the tests",
             _said((run.started or "")[:10] for run in runs),
@@ -111,9 +114,12 @@ def _said(texts: Iterable[str | None]) -> str:
     return "; ".join(found) or "not recorded"
 
 
-def _best(results: Sequence[Results], names: Sequence[str]) -> str:
-    """Says which networks could be the best, and which have the highest robustness."""
-    return f"{_first(results, names)} {_highest(results, names)}".strip()
+def _best(
+    results: Sequence[Results], names: Sequence[str], between: Sequence[Comparison]
+) -> str:
+    """Says which networks could be the best, and which are more robust to what."""
+    said = _first(results, names), _highest(results, names), _surely(between)
+    return " ".join(said)
 
 
 def _first(results: Sequence[Results], names: Sequence[str]) -> str:
@@ -127,8 +133,10 @@ def _first(results: Sequence[Results], names: Sequence[str]) -> str:
     except ValueError as error:
         return f"There are no ranks: {error}."
     said = ", ".join(
-        f"{short(name)} {rank_text(low, high)}"
-        for name, low, high in zip(found.networks, found.low, found.high)
+        f"{short(name)} {rank_text(low, high)} (mean {percent(value)})"
+        for name, low, high, value in zip(
+            found.networks, found.low, found.high, found.values
+        )
     )
     of = found.alteration or "all alterations together"
     return (
@@ -155,13 +163,27 @@ def _highest(results: Sequence[Results], names: Sequence[str]) -> str:
     if not shared:
         return "No alteration was assessed alike for all networks."
     said = ", ".join(
-        f"{short(name)} {sum(one[which] == max(one) for one in shared)}"
+        f"{short(name)} for {sum(one[which] == max(one) for one in shared)}"
         for which, name in enumerate(names)
     )
     return (
-        f"Of {counted(len(shared), 'alteration')} that all share, each has the highest "
-        f"robustness, or the same as the highest, to so many: {said}."
+        f"The highest robustness of {counted(len(shared), 'alteration')} that all "
+        f"share, where equal ones all count: {said}."
     )
+
+
+def _surely(between: Sequence[Comparison]) -> str:
+    """Says who is more robust to what than the first, beyond what chance explains."""
+    said = [
+        f"{pair.first} is {how} robust than {pair.second} to "
+        + ", ".join(short(row.alteration) for row in pair.rows if row.side == side)
+        for pair in between
+        for how, side in (("more", 1), ("less", -1))
+        if any(row.side == side for row in pair.rows)
+    ]
+    if not said:
+        return "No difference in robustness is beyond what chance explains."
+    return f"Beyond what chance explains, {'; '.join(said)}."
 
 
 def _key(one: Assessment) -> tuple:

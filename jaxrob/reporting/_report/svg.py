@@ -177,9 +177,9 @@ def estimates(
         ]
     opened = [one for row in rows for one in row.open]
     # RoMA's categories have no legend: the axis says it all.
-    samples = [
-        (True, str(_segment("line k0", 0, 6, 26, 6)), f"{level} interval (images)")
-    ]
+    kind = "any" if len(names) > 1 else "k0"
+    sample = str(_segment(f"line {kind}", 0, 6, 26, 6))
+    samples = [(True, sample, f"{level} interval (images)")]
     samples.append(
         (
             any(one is not None for one in opened),

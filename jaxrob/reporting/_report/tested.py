@@ -117,7 +117,9 @@ def _run(one: Run) -> tuple[tuple[str, str], ...]:
         *(
             (
                 f"{each.role}: {short(each.name, 120)}",
-                f"SHA-256 digest {each.digest}" if each.digest else "a folder",
+                f"SHA-256 digest {each.digest}"
+                if each.digest
+                else "a folder; the data's digest is of what was read",
             )
             for each in one.files
         ),

@@ -60,6 +60,15 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def distinct_percent(value: float, bound: float) -> str:
+    """Formats a share in as few digits as distinguish it from a bound."""
+    for digits in range(1, 14):
+        text = percent(value, digits)
+        if value == bound or text != percent(bound, digits):
+            return text
+    return repr(value)
+
+
 def number(value: float) -> str:
     """Formats a number in four digits; NaN is "not known"."""
     # Adding 0.0 removes the sign of -0.0.

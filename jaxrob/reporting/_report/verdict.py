@@ -11,7 +11,13 @@ from jaxrob.reporting._found import placed_of
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN, Outcome
 from jaxrob.reporting._plan import planned_requirements
 from jaxrob.reporting._report.certainty import certainty
-from jaxrob.reporting._report.text import interval, percent, points, short
+from jaxrob.reporting._report.text import (
+    distinct_percent,
+    interval,
+    percent,
+    points,
+    short,
+)
 from jaxrob.reporting._requirement import AT_LEAST, QUANTITIES
 from jaxrob.reporting._results import Results
 
@@ -132,19 +138,27 @@ def _said(
     for state in (NOT_MET, NOT_SHOWN):
         if some := [one for one in failed if one.state == state]:
             of = "" if said else f" of {counted(len(every), 'check')}"
-            said.append(f"{len(some)}{of} {state} ({_names(some)})")
+            said.append(f"{len(some)}{of} {state} ({_names(some, every)})")
     missed = [
         one
         for one in failed
         if one.state == NOT_MET and one.requirement.quantity == "robustness.low"
     ]
     if missed and number > 1:
-        said.append(f"sure for all {number} intervals at once: {_names(missed)}")
+        of = _names(missed, every)
+        said.append(f"sure for all {number} intervals at once: {of}")
     return said
 
 
-def _names(failed: Sequence[Outcome]) -> str:
-    names = list(dict.fromkeys(short(one.subject) for one in failed))
+def _names(failed: Sequence[Outcome], every: Sequence[Outcome]) -> str:
+    """Names alterations, with the quantity if not the same one is required of all."""
+    several = len({one.requirement.quantity for one in every}) > 1
+    names = list(
+        dict.fromkeys(
+            short(one.subject) + f" {one.requirement.quantity}" * several
+            for one in failed
+        )
+    )
     names[_MOST_NAMES:] = ["..."] * (len(names) > _MOST_NAMES)
     return ", ".join(names)
 
@@ -197,7 +211,7 @@ def _check(
             how_sure = certainty(one, asked, joint, number) or how_sure
         how_sure += _of_decided(one)
     low, high = outcome.value
-    shown = _distinct_percent(low, asked.bound) if low == high else interval(low, high)
+    shown = distinct_percent(low, asked.bound) if low == high else interval(low, high)
     if asked.quantity == "difference":
         shown = f"{points(low)} to {points(high)}" if not math.isnan(low) else shown
     return Check(
@@ -211,15 +225,6 @@ def _of_decided(one: Assessment) -> str:
         return ""
     least = percent(one.lowest_decided_ratio)
     return f". Of the decided images alone: where levels are accepted, {least} or more"
-
-
-def _distinct_percent(value: float, bound: float) -> str:
-    """Formats a share in as few digits as distinguish it from the requirement."""
-    for digits in range(1, 14):
-        text = percent(value, digits)
-        if value == bound or text != percent(bound, digits):
-            return text
-    return repr(value)
 
 
 def overall(verdicts: Sequence[Verdict]) -> bool | None:
