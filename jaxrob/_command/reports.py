@@ -8,6 +8,7 @@ from jaxrob import reporting
 from jaxrob._arguments.extra import install
 from jaxrob._command.refused import Refused
 from jaxrob._command.writable import check_file
+from jaxrob._files.writing import write_file
 from jaxrob.reporting import Results
 
 _FORMS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
@@ -41,5 +42,5 @@ def write(
         make = getattr(reporting, _FORMS[path.suffix.lower()])
         text = make(results, earlier)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_file(path, text.encode())
         print(f"wrote {path}")

@@ -8,11 +8,20 @@ import secrets
 def write_file(path: str | os.PathLike[str], content: bytes) -> None:
     """Replaces a file atomically; the old one stays until the new one is complete.
 
+    Of a link it replaces the file that is linked to. A device or a pipe, such as
+    /dev/stdout, is written to as it is.
+
     Raises:
       OSError: if it cannot be written, for instance on a full disk; the error names
         the file.
     """
-    path = os.fspath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        try:
+            _write(os.open(path, os.O_WRONLY), content)
+        except OSError as error:
+            raise not_written(path, error) from error
+        return
+    path = os.path.realpath(path)
     unfinished = f"{path}.{secrets.token_hex(4)}.part"
     try:
         write_new(unfinished, content)
@@ -33,7 +42,11 @@ def write_new(path: str | os.PathLike[str], content: bytes) -> None:
     Raises:
       OSError: if it exists or cannot be written; an incomplete file stays.
     """
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    _write(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), content)
+
+
+def _write(file: int, content: bytes) -> None:
+    """Writes all to an open file, and closes it."""
     try:
         left = memoryview(content)
         while left:

@@ -25,6 +25,7 @@ from jaxrob.reporting._results import (
     picture_digest,
     sizes,
 )
+from jaxrob.reporting._unaltered import is_at_once
 
 # An image's index, and what it is shown as, which gives the level.
 _Shown = tuple[int, str]
@@ -41,8 +42,9 @@ def pictures(
 
     About half show images of different classes, unaltered and at the ends of the range:
     is it plausible? The others show the images that fail first, unaltered and at the
-    level nearest to the identity at which they fail; images misclassified unaltered are
-    left out. Where single answers are not kept (reduced), only the first half is shown.
+    level nearest to the identity at which they fail; images misclassified unaltered (if
+    that was not looked at: at the level nearest to it) are left out. Where single
+    answers are not kept (reduced), only the first half is shown.
     Of a score, the first half are the first images, and the others those with the
     lowest score at any level looked at, unaltered and at that level; images whose score
     is lowest unaltered are left out.
@@ -172,22 +174,22 @@ def _failing(assessment: Assessment) -> list[int]:
 
 
 def first_to_fail(assessment: Assessment) -> list[int]:
-    """Returns the images that fail, the earliest failure first.
+    """Returns the images that fail, the earliest failure first; none at once.
 
     Raises:
       ValueError: if single answers are not kept.
     """
-    distance = np.abs(assessment.first_failing_level - assessment.identity)
-    # NaN, for images that never fail, is not above 0 either.
-    numbers = np.flatnonzero(distance > 0)
-    return numbers[np.argsort(distance[numbers], kind="stable")].tolist()
+    first = assessment.first_failing_level
+    numbers = np.flatnonzero(~np.isnan(first) & ~is_at_once(assessment, first))
+    distance = np.abs(first[numbers] - assessment.identity)
+    return numbers[np.argsort(distance, kind="stable")].tolist()
 
 
 def _lowest(assessment: Assessment) -> list[int]:
     """Returns the images with a lower score than unaltered, the lowest first."""
     assert isinstance(assessment.curve, ScoreCurve)
     scores, levels = assessment.curve.lowest(assessment.identity)
-    numbers = np.flatnonzero(~np.isnan(scores) & (levels != assessment.identity))
+    numbers = np.flatnonzero(~np.isnan(scores) & ~is_at_once(assessment, levels))
     return numbers[np.argsort(scores[numbers], kind="stable")].tolist()
 
 

@@ -405,3 +405,30 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
         except Killed:
             assert path.read_bytes() in (b"old", b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    write_file(pipe, b"new" * 100)
+    reader.join(60)
+    assert read == [b"new" * 100] and pipe.is_fifo()
+
+
+def test_of_a_link_the_file_is_replaced(tmp_path):
+    (tmp_path / "file").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "new").symlink_to("none")
+    for name, target in (("link", "file"), ("new", "none")):
+        write_file(tmp_path / name, b"new")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / target).read_bytes() == b"new"
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(IsADirectoryError, match="cannot be written"):
+        write_file(tmp_path, b"new")
+    assert list(tmp_path.iterdir()) == []

@@ -158,7 +158,7 @@ def test_the_networks_that_could_be_best_are_named():
     alike = made.results((made.other(low),), network="twin")
     page = to_html([first, alike])
     assert "of gaussian blur: net, twin. Ranks" in page
-    assert "No difference in robustness is beyond what chance explains." in page
+    assert "No difference is beyond what chance explains." in page
 
 
 def test_ranks_keep_their_warnings_and_say_why_there_are_none():

@@ -11,6 +11,7 @@ from jaxrob import metrics
 from jaxrob.alterations import rotation, zoom
 from jaxrob.alterations._said import words as said_words
 from jaxrob.reporting import Requirement, to_html, to_markdown
+from jaxrob.reporting._pictures import first_to_fail
 
 from . import reports as made
 
@@ -126,7 +127,7 @@ def test_a_level_is_explained_as_its_alteration_does(alteration, words):
 def test_classes_and_images_that_fail_are_counted():
     bad = np.where(np.arange(60) % 3 == 2, -1.0, 1.2)
     for text in texts(made.assessment(bad)):
-        assert "Not good enough even unaltered: “owl” (0.0 %)" in text
+        assert "not good enough even unaltered may be: “owl” (0.0 %)" in text
         assert "The first 10 of the 40 to fail though right unaltered" in text
         assert "image 0 of “cat”, seen at 1.5 px (not yet at 1)" in text
     # The class of the smallest share need not be the one that falls lowest.
@@ -183,3 +184,17 @@ def test_methods_are_named():
     pair = [made.results(), made.results(network="second")]
     for text in (to_html(pair), html.unescape(to_markdown(pair))):
         assert "at most 4,000 times" in text and "Mogstad" in text
+
+
+def test_what_was_not_looked_at_unaltered_is_not_said_of_it():
+    """Of 60 images 6 are wrong at -0.25 already, so perhaps unaltered too."""
+    levels = np.array([-1.0, -0.25, 0.5, 4.0])
+    limits = np.repeat([-1.0, 0.0, 9.0], [6, 14, 40])
+    one = made.assessment(answers=made.curve(limits, levels), lower=-1.0)
+    at = "at -0.25 px, the nearest to unaltered that was looked at"
+    for text in texts(one):
+        assert f"not measured; 90.0 % {at}" in text
+        assert f"6 are wrong {at}, 14 others fail at some level, and 40 at none" in text
+        assert "wrong unaltered" not in text and "right unaltered" not in text
+        assert f"The first 10 of the 14 to fail though right {at}: image 6 of" in text
+    assert first_to_fail(one) == list(range(6, 20))

@@ -26,6 +26,7 @@ class Difference(NamedTuple):
       mean_p_value: its p-values.
       words: the conclusion, or why nothing can be compared.
       side: 1 if it is significantly more robust, -1 if less, 0 if neither.
+      mean_side: the same of the mean over the range, if `side` is 0.
       is_worse: whether it is significantly worse.
     """
 
@@ -40,6 +41,7 @@ class Difference(NamedTuple):
     mean_p_value: str
     words: str
     side: int
+    mean_side: int
     is_worse: bool
 
 
@@ -136,6 +138,7 @@ def _difference(row: _Row, one: Adjusted, name: str) -> Difference:
         p_value_text(found.mean_p_value, one.mean_p_value),
         _words(one, name),
         one.side,
+        0 if one.side else one.mean_side,
         one.is_worse,
     )
 
@@ -165,5 +168,5 @@ def _points(interval: tuple[float, float]) -> str:
 
 def _not_compared(row: _Row) -> Difference:
     return Difference(
-        row.name, "", "", "", "", "", "", "", "", readable(row.why), 0, False
+        row.name, "", "", "", "", "", "", "", "", readable(row.why), 0, 0, False
     )

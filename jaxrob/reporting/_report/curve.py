@@ -34,10 +34,12 @@ from jaxrob.reporting._report.text import (
     points,
     range_with_unit,
     short,
+    unaltered_text,
     with_unit,
 )
 from jaxrob.reporting._results import Picture
 from jaxrob.reporting._style import axis_label, value_label
+from jaxrob.reporting._unaltered import is_at_once, nearest_level
 
 # Classes that fill a page's width; of more, the worst are shown.
 _MOST_CLASSES = 40
@@ -131,7 +133,8 @@ class Alteration(NamedTuple):
       bad_unaltered: the classes that are not good enough unaltered; empty without any.
       confusions: the most frequent confusions at the lowest level.
       failures: in a sentence, how many images fail.
-      first_failures: the images that fail first.
+      at_once: how near to unaltered images were looked at: "unaltered", or a level.
+      first_failures: the images that fail first, though right at once.
       num_failures: how many fail though they are right unaltered.
       rows: levels of the curve.
       num_levels: the number of levels.
@@ -176,6 +179,7 @@ class Alteration(NamedTuple):
     bad_unaltered: str
     confusions: tuple[Confusion, ...]
     failures: str
+    at_once: str
     first_failures: tuple[Failure, ...]
     num_failures: int
     rows: tuple[Level, ...]
@@ -236,7 +240,7 @@ def alteration(
         level_bound=_level_bound(one),
         few=_few(one),
         image_error=interval(*one.confidence_interval),
-        joint_error=_joint_error(one, joint),
+        joint_error=interval(*joint),
         unaltered=_unaltered(one),
         lowest=_value(one, worst),
         lowest_at=with_unit(one.levels[worst], one.unit),
@@ -256,6 +260,7 @@ def alteration(
         bad_unaltered=_bad_unaltered(one, names, inputs),
         confusions=_confusions(one, worst, names),
         failures=failures,
+        at_once=unaltered_text(one),
         first_failures=first,
         num_failures=num_failures,
         rows=_rows(one),
@@ -344,7 +349,10 @@ def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
 
 def _unaltered(one: Assessment) -> str:
     at = np.flatnonzero(one.levels == one.identity)
-    return _value(one, int(at[0])) if len(at) else "not measured"
+    if len(at):
+        return _value(one, int(at[0]))
+    index = int(np.flatnonzero(one.levels == nearest_level(one))[0])
+    return f"not measured; {_value(one, index)} {unaltered_text(one)}"
 
 
 def _value(one: Assessment, index: int) -> str:
@@ -382,7 +390,13 @@ def _counted_as(one: Assessment) -> str:
             "named are where straight lines between levels cross the threshold, by the "
             "images looked at."
         )
-    named = math.fsum(high - low for low, high in _accepted_parts(one))
+    parts = _accepted_parts(one)
+    if one.rule == "right" and any(_is_below(one, low) for low, _ in parts):
+        return (
+            "Each step between two levels counts as the level at its upper end does; "
+            "the level at its lower end need not be good enough itself."
+        )
+    named = math.fsum(high - low for low, high in parts)
     share = percent(named / (one.upper - one.lower))
     if share == percent(one.robustness):
         return ""
@@ -398,11 +412,9 @@ def _counted_as(one: Assessment) -> str:
     )
 
 
-def _joint_error(one: Assessment, joint: tuple[float, float]) -> str:
-    text = interval(*joint)
-    if not any(math.isclose(*ends) for ends in zip(joint, one.confidence_interval)):
-        return text
-    return f"{text} (an end that lies on a level may stay where it is)"
+def _is_below(one: Assessment, level: float) -> bool:
+    """Whether one of the levels looked at is not accepted."""
+    return not (one.values[one.levels == level] >= one.threshold).all()
 
 
 def _undecided(one: Assessment) -> str:
@@ -433,11 +445,11 @@ def _first_unknown(one: Assessment) -> str:
     first = one.first_unknown_level
     becomes = ~np.isnan(first)
     if len(first) > 1:
-        at_once = int((first == one.identity).sum())
+        at_once = int(is_at_once(one, first).sum())
         return (
-            f" Of {counted(len(first), 'image')}, {at_once:,} are unknown unaltered, "
-            f"{int(becomes.sum()) - at_once:,} others at some level, and "
-            f"{int((~becomes).sum()):,} at none that was looked at."
+            f" Of {counted(len(first), 'image')}, {at_once:,} are unknown "
+            f"{unaltered_text(one)}, {int(becomes.sum()) - at_once:,} others at some "
+            f"level, and {int((~becomes).sum()):,} at none that was looked at."
         )
     if not becomes[0]:
         return " The image is unknown at no level that was looked at."
@@ -483,7 +495,9 @@ def _sampling(one: Assessment) -> tuple[str, ...]:
     found = one.diagnostics
     return (
         one.strategy,
-        f"{found.points} in {counted(found.rounds, 'round')}",
+        f"{found.points} in {counted(found.rounds, 'round')}"
+        + f", {len(one.levels)} with those that do the same"
+        * (len(one.levels) > found.points),
         one.rule,
         percent(found.widest_interval),
         percent(found.half_met),
@@ -635,7 +649,7 @@ def _wrong_answers(
 def _failures(
     one: Assessment, names: Sequence[str]
 ) -> tuple[str, tuple[Failure, ...], int]:
-    """Counts the images that fail, and lists the first that were right unaltered."""
+    """Counts the images that fail, and lists the first that do not fail at once."""
     curve = one.curve
     if isinstance(curve, ScoreCurve):
         return low_scores(one, curve), (), 0
@@ -650,12 +664,12 @@ def _failures(
         return "Only counts were kept, so which images fail is not known.", (), 0
     first = one.first_failing_level
     fails = ~np.isnan(first)
-    at_once = fails & (first == one.identity)
+    at_once = is_at_once(one, first)
     later = np.flatnonzero(fails & ~at_once)
     text = (
-        f"Of {counted(len(first), 'image')}, {at_once.sum():,} are wrong unaltered, "
-        f"{len(later):,} others fail at some level, and {(~fails).sum():,} at none "
-        "that was looked at."
+        f"Of {counted(len(first), 'image')}, {at_once.sum():,} are wrong "
+        f"{unaltered_text(one)}, {len(later):,} others fail at some level, and "
+        f"{(~fails).sum():,} at none that was looked at."
     )
     order = np.argsort(np.abs(first[later] - one.identity), kind="stable")
     found = []
@@ -667,13 +681,13 @@ def _failures(
 
 
 def _not_yet(one: Assessment, failing: float) -> str:
-    """Returns the level before the first failing one; empty if it alters nothing."""
+    """Returns the level before the first failing one; empty if it is the nearest."""
     nearer = np.abs(one.levels - one.identity) < abs(failing - one.identity)
     same = (one.levels - one.identity) * (failing - one.identity) >= 0
     before = one.levels[nearer & same]
     last = before[np.abs(before - failing).argmin()] if len(before) else one.identity
-    # Unaltered it is right, which is said of all.
-    return "" if last == one.identity else number(float(last))
+    # That it is not so at once is said of all.
+    return "" if is_at_once(one, np.asarray(last)) else number(float(last))
 
 
 def _rows(one: Assessment) -> tuple[Level, ...]:

@@ -5,8 +5,9 @@ import numpy as np
 from jaxrob._arguments.counted import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._score_curve import ScoreCurve
-from jaxrob.reporting._report.text import percent, short, with_unit
+from jaxrob.reporting._report.text import percent, short, unaltered_text, with_unit
 from jaxrob.reporting._results import Picture
+from jaxrob.reporting._unaltered import is_at_once
 
 _MOST_IMAGES = 10
 
@@ -41,11 +42,12 @@ def _below(one: Assessment, curve: ScoreCurve) -> str:
             f"{least} is not known."
         )
     first = curve.first_level_below(one.threshold, one.identity)
-    below, at_once = ~np.isnan(first), first == one.identity
+    below, at_once = ~np.isnan(first), is_at_once(one, first)
     return (
         f"The threshold, of the mean, is {least}. Of {counted(len(first), 'image')}, "
-        f"{at_once.sum():,} are below it unaltered, {(below & ~at_once).sum():,} "
-        f"others at some level, and {(~below).sum():,} at none that was looked at."
+        f"{at_once.sum():,} are below it {unaltered_text(one)}, "
+        f"{(below & ~at_once).sum():,} others at some level, and "
+        f"{(~below).sum():,} at none that was looked at."
     )
 
 

@@ -139,9 +139,11 @@ def _first(results: Sequence[Results], names: Sequence[str]) -> str:
         )
     )
     of = found.alteration or "all alterations together"
+    first = found.could_be_first
+    which = "First" if len(first) == 1 else "Any of these could be first"
     return (
-        f"Could be first by the mean {in_words(found.measure)} over the range, of "
-        f"{short(of)}: {', '.join(map(short, found.could_be_first))}. Ranks, all at "
+        f"{which}, by the mean {in_words(found.measure)} over the range, of "
+        f"{short(of)}: {', '.join(map(short, first))}. Ranks, all at "
         f"once with a confidence of {percent(found.confidence_level)}: {said}."
         + "".join(f" Warning: {one}" for one in dict.fromkeys(_texts(raised)))
     )
@@ -174,15 +176,21 @@ def _highest(results: Sequence[Results], names: Sequence[str]) -> str:
 
 def _surely(between: Sequence[Comparison]) -> str:
     """Says who is more robust to what than the first, beyond what chance explains."""
-    said = [
-        f"{pair.first} is {how} robust than {pair.second} to "
-        + ", ".join(short(row.alteration) for row in pair.rows if row.side == side)
-        for pair in between
-        for how, side in (("more", 1), ("less", -1))
-        if any(row.side == side for row in pair.rows)
-    ]
+    ways = (
+        ("more robust", "side", 1),
+        ("less robust", "side", -1),
+        ("better on average over the range, though not in robustness,", "mean_side", 1),
+        ("worse on average over the range, though not in robustness,", "mean_side", -1),
+    )
+    said = []
+    for pair in between:
+        for how, of, side in ways:
+            which = [one.alteration for one in pair.rows if getattr(one, of) == side]
+            if which:
+                to = ", ".join(map(short, which))
+                said.append(f"{pair.first} is {how} than {pair.second} to {to}")
     if not said:
-        return "No difference in robustness is beyond what chance explains."
+        return "No difference is beyond what chance explains."
     return f"Beyond what chance explains, {'; '.join(said)}."
 
 

@@ -6,6 +6,8 @@ import re
 from markupsafe import Markup, escape
 
 from jaxrob._arguments.readable import readable
+from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._unaltered import nearest_level
 
 _UNKNOWN = "not known"
 # Characters with a meaning in Markdown. "<", ">" and "&" become entities instead.
@@ -98,6 +100,15 @@ def _joined(numbers: str, unit: str) -> str:
     if " " in unit:
         return f"{numbers} ({unit})"
     return f"{numbers} {unit}".rstrip()
+
+
+def unaltered_text(one: Assessment) -> str:
+    """Says "unaltered", or which level stands for it."""
+    level = nearest_level(one)
+    if level == one.identity:
+        return "unaltered"
+    at = with_unit(level, one.unit)
+    return f"at {at}, the nearest to unaltered that was looked at"
 
 
 def points(share: float) -> str:

@@ -106,7 +106,7 @@ def verdict_of(
         begins = "Not good enough: "
     elif failed:
         begins = "Not shown to be good enough: "
-    said = _said(every, failed, number)
+    said = _said(every, failed)
     if regressions:
         number_worse = counted(len(regressions), "respect")
         said.append(f"worse than an earlier result in {number_worse}")
@@ -125,10 +125,8 @@ def _meaning(quantity: str) -> str:
     return f"from {low} {to}, is {about.meaning}"
 
 
-def _said(
-    every: Sequence[Outcome], failed: Sequence[Outcome], number: int
-) -> list[str]:
-    """Returns what is said of the outcomes: how many failed, and which for sure."""
+def _said(every: Sequence[Outcome], failed: Sequence[Outcome]) -> list[str]:
+    """Returns what is said of the outcomes: how many failed, and which."""
     if not every:
         return []
     if not failed:
@@ -139,14 +137,6 @@ def _said(
         if some := [one for one in failed if one.state == state]:
             of = "" if said else f" of {counted(len(every), 'check')}"
             said.append(f"{len(some)}{of} {state} ({_names(some, every)})")
-    missed = [
-        one
-        for one in failed
-        if one.state == NOT_MET and one.requirement.quantity == "robustness.low"
-    ]
-    if missed and number > 1:
-        of = _names(missed, every)
-        said.append(f"sure for all {number} intervals at once: {of}")
     return said
 
 
