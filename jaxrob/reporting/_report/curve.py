@@ -134,6 +134,7 @@ class Alteration(NamedTuple):
       confusions: the most frequent confusions at the lowest level.
       failures: in a sentence, how many images fail.
       at_once: how near to unaltered images were looked at: "unaltered", or a level.
+      value_at_once: the measure there.
       first_failures: the images that fail first, though right at once.
       num_failures: how many fail though they are right unaltered.
       rows: levels of the curve.
@@ -180,6 +181,7 @@ class Alteration(NamedTuple):
     confusions: tuple[Confusion, ...]
     failures: str
     at_once: str
+    value_at_once: str
     first_failures: tuple[Failure, ...]
     num_failures: int
     rows: tuple[Level, ...]
@@ -261,6 +263,7 @@ def alteration(
         confusions=_confusions(one, worst, names),
         failures=failures,
         at_once=unaltered_text(one),
+        value_at_once=_value(one, one.levels.tolist().index(nearest_level(one))),
         first_failures=first,
         num_failures=num_failures,
         rows=_rows(one),
@@ -349,10 +352,7 @@ def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
 
 def _unaltered(one: Assessment) -> str:
     at = np.flatnonzero(one.levels == one.identity)
-    if len(at):
-        return _value(one, int(at[0]))
-    index = int(np.flatnonzero(one.levels == nearest_level(one))[0])
-    return f"not measured; {_value(one, index)} {unaltered_text(one)}"
+    return _value(one, int(at[0])) if len(at) else "not measured"
 
 
 def _value(one: Assessment, index: int) -> str:
