@@ -351,7 +351,7 @@ def _how_sure(quantity: str, state: str, is_unknown: bool, number: int) -> str:
         return (
             "not sure; more images may show it"
             if state == NOT_SHOWN
-            else "of the tested images alone, without an interval"
+            else "of the tested images alone; of others nothing is stated"
         )
     if state == MET:
         return "shown by its interval; that all are met needs no adjustment"

@@ -186,6 +186,15 @@ def test_methods_are_named():
         assert "at most 4,000 times" in text and "Mogstad" in text
 
 
+def test_a_worst_class_that_fails_unaltered_is_named():
+    bad = np.where(np.arange(60) % 3 == 2, -1.0, 1.2)
+    said = "“owl” is not good enough even unaltered"
+    for text in judged(0.5, made.assessment(bad), quantity="worst_class"):
+        assert f"stated. {said}" in text
+    for text in judged(0.5, quantity="worst_class"):
+        assert said not in text
+
+
 def test_what_was_not_looked_at_unaltered_is_not_said_of_it():
     """Of 60 images 6 are wrong at -0.25 already, so perhaps unaltered too."""
     levels = np.array([-1.0, -0.25, 0.5, 4.0])

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from jaxrob._arguments.readable import readable
 from jaxrob.reporting._joint import joint_interval
+from jaxrob.reporting._report.tested import class_names
 from jaxrob.reporting._report.text import interval, percent, short
 from jaxrob.reporting._report.verdict import Verdict, verdict_of
 from jaxrob.reporting._results import Results
@@ -40,7 +41,7 @@ def summary(results: Results, report: str | None) -> Summary:
     number = len(results.assessments)
     name = short(results.network or "network", _MOST_LETTERS)
     joints = [joint_interval(one, number) for one in results.assessments]
-    verdict = verdict_of(results, name, joints, number)
+    verdict = verdict_of(results, name, joints, number, class_names(results))
     subjects = [readable(one.alteration) for one in results.assessments]
     cut = {one: short(one, _MOST_LETTERS) for one in subjects}
     if len(set(cut.values())) < len(cut):

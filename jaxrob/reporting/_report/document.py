@@ -276,7 +276,7 @@ def _network(
     return Network(
         f"n{index + 1}",
         name,
-        verdict_of(results, name, joints, intervals),
+        verdict_of(results, name, joints, intervals, names),
         tested(results, names),
         plan_facts(results),
         alterations,

@@ -176,11 +176,12 @@ def _highest(results: Sequence[Results], names: Sequence[str]) -> str:
 
 def _surely(between: Sequence[Comparison]) -> str:
     """Says who is more robust to what than the first, beyond what chance explains."""
+    mean = "on average over the range, though the robustness does not show it,"
     ways = (
         ("more robust", "side", 1),
         ("less robust", "side", -1),
-        ("better on average over the range, though not in robustness,", "mean_side", 1),
-        ("worse on average over the range, though not in robustness,", "mean_side", -1),
+        (f"better {mean}", "mean_side", 1),
+        (f"worse {mean}", "mean_side", -1),
     )
     said = []
     for pair in between:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from jaxrob._arguments.counted import counted
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
@@ -73,6 +75,7 @@ def verdict_of(
     network: str,
     joints: Sequence[tuple[float, float]],
     number: int,
+    class_names: Sequence[str],
 ) -> Verdict:
     """Decides whether one network is good enough.
 
@@ -81,6 +84,7 @@ def verdict_of(
       network: its name in the report.
       joints: each assessment's interval with simultaneous coverage over the report.
       number: the number of the report's intervals.
+      class_names: the names of the classes.
     """
     order = (NOT_MET, NOT_SHOWN, MET)
     ordered = sorted(  # Stable.
@@ -90,7 +94,7 @@ def verdict_of(
     # RoMA comes after the assessments.
     pairs = dict(enumerate(zip(results.assessments, joints)))
     checks = tuple(
-        _check(one, None if place is None else pairs.get(place), number)
+        _check(one, None if place is None else pairs.get(place), number, class_names)
         for place, one in ordered
     )
     asked = dict.fromkeys(one.quantity for one in results.requirements)
@@ -190,6 +194,7 @@ def _check(
     outcome: Outcome,
     assessed: tuple[Assessment, tuple[float, float]] | None,
     number: int,
+    class_names: Sequence[str],
 ) -> Check:
     asked = outcome.requirement
     how_sure = outcome.how_sure
@@ -199,6 +204,8 @@ def _check(
             asked.sign == AT_LEAST
         ):
             how_sure = certainty(one, asked, joint, number) or how_sure
+        if asked.quantity == "worst_class":
+            how_sure += _of_worst(one, class_names)
         how_sure += _of_decided(one)
     low, high = outcome.value
     shown = distinct_percent(low, asked.bound) if low == high else interval(low, high)
@@ -207,6 +214,19 @@ def _check(
     return Check(
         asked.condition, readable(outcome.subject), shown, outcome.state, how_sure
     )
+
+
+def _of_worst(one: Assessment, class_names: Sequence[str]) -> str:
+    """Names a class that is not good enough unaltered, so that no alteration is."""
+    if one.sampling is not None or one.scores or not one.curve.num_classes:
+        return ""
+    values = one.robustness_per_class
+    worst = int(np.where(np.isnan(values), np.inf, values).argmin())
+    at = np.flatnonzero(one.levels == one.identity)
+    if not len(at) or one.values_per_class[at[0], worst] >= one.threshold:
+        return ""
+    name = short(class_names[worst], 40)
+    return f". “{name}” is not good enough even unaltered"
 
 
 def _of_decided(one: Assessment) -> str:
