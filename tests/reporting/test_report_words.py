@@ -184,6 +184,10 @@ def test_methods_are_named():
     pair = [made.results(), made.results(network="second")]
     for text in (to_html(pair), html.unescape(to_markdown(pair))):
         assert "at most 4,000 times" in text and "Mogstad" in text
+    # Wilson's interval has any confidence; a bootstrap has not.
+    sure = made.results((made.assessment(confidence_level=0.99999),))
+    page = to_html([sure, dataclasses.replace(sure, network="second")])
+    assert "There are no ranks" in page and "Mogstad" not in page
 
 
 def test_a_worst_class_that_fails_unaltered_is_named():

@@ -1,5 +1,6 @@
 """Names the statistical methods of a report."""
 
+import contextlib
 from collections.abc import Sequence
 
 from jaxrob._assessment.assessment import Assessment
@@ -64,13 +65,16 @@ def methods(
         ]
     if len(results) > 1 and ones:
         level = min(one.confidence_level for one in ones)
-        found.append(
-            (
-                "ranks",
-                "Mogstad, Romano, Shaikh and Wilhelm (2024), by a bootstrap over "
-                f"images, {num_rank_resamples(level):,} resamples",
+        # Beyond that there are no ranks, as the first page says.
+        with contextlib.suppress(ValueError):
+            number = num_rank_resamples(level)
+            found.append(
+                (
+                    "ranks",
+                    "Mogstad, Romano, Shaikh and Wilhelm (2024), by a bootstrap over "
+                    f"images, {number:,} resamples",
+                )
             )
-        )
     return tuple(found)
 
 
