@@ -5,9 +5,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxrob._adapters.extras import required
 from jaxrob._adapters.snapshot import snapshot
 from jaxrob._arguments.checks import check_hashable, check_type
+from jaxrob._arguments.extra import required
 from jaxrob._identity.hashable_partial import HashablePartial, hashable_partial
 
 _PURPOSE = "Classifier.from_equinox"

@@ -7,9 +7,8 @@ import re
 import zipfile
 from typing import Any
 
-from jaxrob._adapters.extras import required
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.extra import install
+from jaxrob._arguments.extra import install, required
 from jaxrob._files.regular import most_unpacked, open_file
 
 # The first version whose safe mode never executes a file's code.

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._adapters.code import class_parts
-from jaxrob._adapters.extras import required
 from jaxrob._adapters.keras_file import load_keras
 from jaxrob._adapters.preprocessing import Preprocessed
 from jaxrob._arguments.checks import check_type
@@ -20,6 +19,7 @@ from jaxrob._arguments.class_outputs import (
     class_outputs,
     with_arrays,
 )
+from jaxrob._arguments.extra import required
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"

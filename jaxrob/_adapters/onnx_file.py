@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._adapters.extras import required
 from jaxrob._adapters.onnx_tensors import external_files
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.class_outputs import IF_NO_CLASSES
+from jaxrob._arguments.extra import required
 from jaxrob._devices.host_function import MOST_IMAGES
 from jaxrob._files.regular import open_file
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from jaxrob._adapters.extras import required
 from jaxrob._adapters.preprocessing import Preprocessing, checked_preprocessing
+from jaxrob._arguments.extra import required
 from jaxrob._arguments.naming import wrong_type
 
 _PURPOSE = "Classifier.from_timm"

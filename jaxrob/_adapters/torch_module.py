@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._adapters.code import Parts, class_parts, value_parts
-from jaxrob._adapters.extras import required
 from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.class_outputs import class_outputs, with_arrays
+from jaxrob._arguments.extra import required
 from jaxrob._arguments.naming import named
 from jaxrob._identity.digest import digest
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._adapters.extras import required
 from jaxrob._adapters.preprocessing import Preprocessing, checked_preprocessing
 from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.extra import required
 from jaxrob._arguments.readable import error_text
 
 _PURPOSE = "Classifier.from_transformers"

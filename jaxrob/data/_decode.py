@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrob._arguments.extra import required
 from jaxrob._stored_images import Unreadable
 from jaxrob.data import _dicom, _nifti
 from jaxrob.data._npy import MAGIC, open_npy
 from jaxrob.data._oddities import Oddities
 from jaxrob.data._orientation import hide_exif, hide_orientation, orientation
 from jaxrob.data._png16 import has_16_bits, open_png16
-from jaxrob.data._require import require
 from jaxrob.data._samples import in_channels, laid_on, resized, turned
 from jaxrob.data._source import MAX_PIXELS, Source, Unsuited, has_8_bits
 from jaxrob.data._tiff import is_for_pillow, open_tiff
@@ -169,7 +169,7 @@ def _of_bytes(
     data: bytes, name: str, fit: Fit, grey: bool, expected: Expected | None
 ) -> tuple[np.ndarray, Oddities]:
     """Decodes a picture of 8 bits a channel by Pillow."""
-    pil = require("PIL.Image", "reading images")
+    pil = required("PIL.Image", "reading images", "experiments")
     with readable(name):
         tags = read_tags(data) if is_tiff(data) else None
         opened = _open(data if tags is None else hide_orientation(data, tags), name)
@@ -346,14 +346,14 @@ def _verify(data: bytes) -> None:
     # unusable afterwards.
     if _PNG_END not in data:
         raise ValueError("truncated: it has no end chunk")
-    pil = require("PIL.Image", "reading images")
+    pil = required("PIL.Image", "reading images", "experiments")
     with pil.open(io.BytesIO(data), formats=_FORMATS) as twin:
         twin.verify()
 
 
 def _open(data: bytes, name: str) -> Any:
     """Opens an image; only its header is read, and checked."""
-    pil = require("PIL.Image", "reading images")
+    pil = required("PIL.Image", "reading images", "experiments")
     with readable(name):
         data, exif = hide_exif(data)
         check_webp(data)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.special
 
-from jaxrob.data._require import require
+from jaxrob._arguments.extra import required
 from jaxrob.data._source import (
     Samples,
     Shown,
@@ -123,7 +123,7 @@ def _read(data: bytes) -> tuple[Any, tuple[int, int, int, int]]:
     Raises:
       ValueError: if they are damaged, or claim more than is read.
     """
-    pydicom = require("pydicom", "reading DICOM files", "medical")
+    pydicom = required("pydicom", "reading DICOM files", "medical")
     if _DEFLATED in data:
         # It would be unpacked whole, whatever its size.
         raise ValueError(
@@ -182,7 +182,7 @@ def _frame(frames: int, slice_at: tuple[int, int] | None) -> int:
 
 def _pixels(found: Any, index: int, shape: tuple[int, int, int]) -> np.ndarray:
     """Returns a frame's stored values, without the bits that are not used."""
-    pydicom = require("pydicom.pixels", "reading DICOM files", "medical")
+    pydicom = required("pydicom.pixels", "reading DICOM files", "medical")
     syntax = found.file_meta.TransferSyntaxUID
     plugin = ""
     if syntax not in _PLAIN:
@@ -199,7 +199,7 @@ def _pixels(found: Any, index: int, shape: tuple[int, int, int]) -> np.ndarray:
 
 def _check_frame(found: Any, index: int, shape: tuple[int, int, int]) -> None:
     """Rejects a compressed frame that would unpack to more than is read."""
-    encaps = require("pydicom.encaps", "reading DICOM files", "medical")
+    encaps = required("pydicom.encaps", "reading DICOM files", "medical")
     offsets = None
     if "ExtendedOffsetTable" in found:
         offsets = found.ExtendedOffsetTable, found.ExtendedOffsetTableLengths
@@ -216,7 +216,7 @@ def _check_frame(found: Any, index: int, shape: tuple[int, int, int]) -> None:
                 f"{_MOST_UNPACKED}: decompress it, such as by dcmdrle"
             )
         return
-    pil = require("PIL.Image", "reading images")
+    pil = required("PIL.Image", "reading images", "experiments")
     with pil.open(io.BytesIO(frame), formats=("JPEG", "JPEG2000")) as image:
         if image.size != shape[1::-1]:
             raise ValueError(
@@ -236,7 +236,7 @@ def _in_grey(found: Any, value_range: tuple[float, float] | None) -> _Reading:
 
     Source: DICOM PS3.3 C.11.1 (rescaling) and C.11.2 (windows).
     """
-    pixels = require("pydicom.pixels", "reading DICOM files", "medical")
+    pixels = required("pydicom.pixels", "reading DICOM files", "medical")
     rescale = _rescale(found)
     if value_range is None:
         window = _window(found, pixels)

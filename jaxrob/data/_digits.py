@@ -3,8 +3,8 @@
 import numpy as np
 
 from jaxrob._arguments.checks import checked_integer
+from jaxrob._arguments.extra import required
 from jaxrob._dataset import Dataset
-from jaxrob.data._require import require
 from jaxrob.data._split import check_split
 
 _TEST_IMAGES = 500
@@ -33,11 +33,13 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
     """
     check_split(split)
     size = checked_integer("size", size, at_least=1, at_most=1024)
-    bunch = require("sklearn.datasets", "the digits data set").load_digits()
+    bunch = required(
+        "sklearn.datasets", "the digits data set", "experiments"
+    ).load_digits()
     test = _stratified(bunch.target, _TEST_IMAGES)
     chosen = test if split == "test" else ~test
     pixels = np.round(bunch.images[chosen] * (255 / 16)).astype(np.uint8)
-    pil = require("PIL.Image", "the digits data set")
+    pil = required("PIL.Image", "the digits data set", "experiments")
     images = np.stack(
         [
             np.asarray(pil.fromarray(p).resize((size, size), pil.Resampling.BICUBIC))

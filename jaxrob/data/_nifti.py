@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrob._arguments.extra import required
 from jaxrob._files.regular import most_unpacked
-from jaxrob.data._require import require
 from jaxrob.data._source import (
     Samples,
     Shown,
@@ -87,7 +87,7 @@ def read_header(data: bytes) -> Volume:
     Raises:
       ValueError: if it is no NIfTI header, or describes no numbers in a volume.
     """
-    nibabel = require("nibabel", "reading NIfTI files", "medical")
+    nibabel = required("nibabel", "reading NIfTI files", "medical")
     number = next(
         (
             size

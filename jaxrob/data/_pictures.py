@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrob._arguments.extra import required
 from jaxrob._arguments.warnings import warn
 from jaxrob._dataset import Dataset
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
@@ -14,7 +15,6 @@ from jaxrob.data._kinds import mixture
 from jaxrob.data._oddities import Oddities, first_names, warn_of
 from jaxrob.data._preparation import Preparation
 from jaxrob.data._reading import as_found, as_prepared
-from jaxrob.data._require import require
 from jaxrob.data._source import Unsuited
 
 # The provenance names at most so many pictures left out, and files skipped.
@@ -116,7 +116,7 @@ def _store(
     expected: Expected,
 ) -> Store:
     """Returns the files as a store, whose images have one shape."""
-    pil = require("PIL.features", "reading images")
+    pil = required("PIL.features", "reading images", "experiments")
     fit, grey = preparation.fit, preparation.grey
 
     def decode(index: int, data: bytes) -> tuple[np.ndarray, Oddities | None]:

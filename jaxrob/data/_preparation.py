@@ -11,9 +11,9 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_number,
 )
+from jaxrob._arguments.extra import required
 from jaxrob._arguments.naming import named, wrong_type
 from jaxrob.data._decode import Fit
-from jaxrob.data._require import require
 
 # Decoded pictures up to this size are kept in memory: 7,000 of 224 x 224.
 MAX_BYTES = 1 << 30
@@ -103,7 +103,9 @@ def _checked_colour(background: Any) -> tuple[int, int, int] | None:
     if not isinstance(background, str):
         raise wrong_type("background", 'a colour such as "white" or None', background)
     try:
-        found = require("PIL.ImageColor", "a background").getrgb(background)
+        found = required("PIL.ImageColor", "a background", "experiments").getrgb(
+            background
+        )
     except ValueError:
         found = ()
     if len(found) != 3:

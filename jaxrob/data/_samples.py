@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from jaxrob.data._require import require
+from jaxrob._arguments.extra import required
 from jaxrob.data._source import Samples, Unsuited, scaled
 
 # Luma of ITU-R 601-2, as by Pillow.
@@ -76,7 +76,7 @@ def resized(
     """
     if size == values.shape[1::-1]:
         return values
-    pil = require("PIL.Image", "reading images")
+    pil = required("PIL.Image", "reading images", "experiments")
     method = getattr(pil.Resampling, interpolation.upper())
     planes = [
         np.asarray(

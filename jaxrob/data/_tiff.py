@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxrob._arguments.extra import required
 from jaxrob.data import _tiff_tags as tiff
-from jaxrob.data._require import require
 from jaxrob.data._source import (
     Samples,
     Source,
@@ -267,7 +267,7 @@ def _unpredicted(
 
 
 def _open(data: bytes) -> Any:
-    pil = require("PIL.Image", "reading images")
+    pil = required("PIL.Image", "reading images", "experiments")
     return pil.open(io.BytesIO(data), formats=("TIFF",))
 
 

@@ -57,8 +57,16 @@ def test_wrong_arguments():
         digits(size=0)
 
 
-@pytest.mark.parametrize("module", ["sklearn.datasets", "PIL.Image"])
-def test_missing_dependency(monkeypatch, module):
-    monkeypatch.setitem(sys.modules, module, None)
+@pytest.mark.parametrize("package", ["sklearn", "PIL"])
+def test_missing_dependency(monkeypatch, package):
+    for name in [one for one in sys.modules if one.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+
+    class NotInstalled:
+        def find_spec(self, name, path=None, target=None):
+            if name == package:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(sys, "meta_path", [NotInstalled(), *sys.meta_path])
     with pytest.raises(ImportError, match=r'pip install -e "\.\[experiments\]"'):
         digits()
