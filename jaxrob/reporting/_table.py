@@ -99,7 +99,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     if unseen := excursions(assessments):
         below.append(f"between levels: {unseen}")
     if any(map(_looks_certain, assessments)):
-        below.append(f"rounded: {ROUNDED}")
+        below.append(ROUNDED)
     stable = [one.alteration for one in assessments if one.is_stability]
     if stable:
         of = "" if len(stable) == len(assessments) else f" of {', '.join(stable)}"

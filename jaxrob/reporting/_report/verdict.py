@@ -223,7 +223,8 @@ def _of_worst(one: Assessment, class_names: Sequence[str]) -> str:
     values = one.robustness_per_class
     worst = int(np.where(np.isnan(values), np.inf, values).argmin())
     at = np.flatnonzero(one.levels == one.identity)
-    if not len(at) or one.values_per_class[at[0], worst] >= one.threshold:
+    # NaN, where it is not known, is not below either.
+    if not len(at) or not one.values_per_class[at[0], worst] < one.threshold:
         return ""
     name = short(class_names[worst], 40)
     return f". “{name}” is not good enough even unaltered"
