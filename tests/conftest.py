@@ -19,7 +19,7 @@ from importlib import metadata
 
 import pytest
 
-from . import deprecations, machine
+from . import cost, deprecations, machine
 
 # Minutes each, in processes of their own.
 LONGEST = ("test_scripts.py", "test_devices.py")
@@ -33,6 +33,11 @@ QUICK_TO_COMPILE = [
 ]
 # Four times the programs of a whole run.
 MOST_BYTES_OF_PROGRAMS = 2**30
+
+STARTED = pytest.StashKey[float]()
+# The CPU seconds of each test, and the programs of each process.
+took: dict[str, float] = {}
+compiled: list[int] = []
 
 
 def pytest_addoption(parser):
@@ -126,10 +131,53 @@ def pytest_configure(config):
     }
 
 
-def pytest_sessionfinish():
+def pytest_collection_finish():
+    cost.count_programs()
+    # What the modules hold stays; JAX's traces make many objects, few in circles.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    item.stash[STARTED] = cost.cpu_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "teardown":
+        seconds = cost.cpu_seconds() - item.stash[STARTED]
+        report.user_properties.append(("cpu_seconds", seconds))
+    return report
+
+
+def pytest_runtest_logreport(report):
+    seconds = dict(report.user_properties).get("cpu_seconds")
+    if seconds is not None:
+        took[report.nodeid] = seconds
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["programs"] = cost.programs()
     # pytest collects garbage five times, JAX's caches included.
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    compiled.append(getattr(node, "workeroutput", {}).get("programs", 0))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Of all rooms' tests alone, since the fixed piece of work takes seconds."""
+    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    number = cost.programs() + sum(compiled)
+    terminalreporter.write_line(cost.report(took, number))
 
 
 def pytest_collection_modifyitems(config, items):

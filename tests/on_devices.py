@@ -2,7 +2,8 @@
 
     python tests/on_devices.py FOLDER NUM_PROCESSES PROCESS PORT
 
-writes its results to `FOLDER/found-PROCESS.npz`.
+writes its results to `FOLDER/PROCESS.npz`; one process alone, those on its first device
+and on all to `FOLDER/one.npz` and `FOLDER/all.npz`.
 """
 
 import functools
@@ -25,7 +26,6 @@ from jaxrob.networks import MLP
 NUM_IMAGES = 97
 LEVELS = np.linspace(0, 0.2, 5)
 NOISE = alterations.gaussian_noise(0.0, 0.2)
-BLUR = alterations.gaussian_blur()
 COLLECTIVES = (
     "all-reduce",
     "all-gather",
@@ -74,18 +74,14 @@ class Batches:
             yield part.images, part.labels
 
 
-def measured(mesh, folder, journal):
+def measured(mesh, journal):
     """Results that must work across processes too: arrays by name."""
     data, classifier = make_data(), make_classifier()
     key = jax.random.key(7)
-    path = pathlib.Path(folder, f"images-{jax.process_index()}")
-    mapped = np.memmap(path, np.uint8, "w+", shape=data.images.shape)
-    mapped[:] = data.images
     evaluate = functools.partial(jaxrob.evaluate, key=key, mesh=mesh, batch_size=40)
     found = {}
     for name, given in (
         ("whole", data),
-        ("mapped", jaxrob.Dataset(mapped, data.labels)),
         ("batches", jaxrob.Dataset.from_batches(Batches(data))),
     ):
         curve = evaluate(classifier, given, NOISE, LEVELS)
@@ -95,12 +91,12 @@ def measured(mesh, folder, journal):
     found["reduced confusion"] = reduced.confusion
     for run in ("first", "resumed"):
         robust = jaxrob.assess(
-            classifier, data, (NOISE, BLUR), 0.25, key=key, mesh=mesh, journal=journal
+            classifier, data, (NOISE,), 0.25, key=key, mesh=mesh, journal=journal
         )
         found[f"levels {run}"] = np.concatenate([one.levels for one in robust])
         found[f"robustness {run}"] = np.array([one.robustness for one in robust])
     found |= measured_parts(mesh, data)
-    if mesh is not None:
+    if mesh.size > 1:
         found |= measured_split(mesh, data, journal)
     local = roma.assess(
         classifier,
@@ -187,21 +183,12 @@ def measured_alone(mesh, predicted):
     data, classifier = make_data(), make_classifier()
     few = data.images[:13], predicted[:13]
     attacked = adversarial.lbfgs(classifier, *few, target_confidence=0.6, mesh=mesh)
-    rare = roma.assess(
-        classifier, data.images[:9], epsilon=0.2, key=jax.random.key(7), mesh=mesh
-    )
     module = MLP(features=(8,), num_classes=4)
     posterior = bayes.svi(module, data, **training_on(mesh))
-    # Few draws, because chains diverge once rounding has grown.
-    few_draws = {"num_warmup": 3, "num_draws": 3}
-    chain = bayes.nuts(module, data, key=jax.random.key(7), mesh=mesh, **few_draws)
     return {
         "lbfgs success": attacked.success,
         "lbfgs distance": attacked.distance,
-        "rare status": rare.status,
-        "rare logarithm": rare.log_adversarial_probability,
         "variables posterior": flat((posterior.location, posterior.scale)),
-        "variables sampled": flat(chain.samples),
     }
 
 
@@ -252,7 +239,7 @@ def check_no_communication(mesh):
         "evaluation": evaluation.step,
         "attack": steps.attack(*given, num_images=16, mesh=mesh),
     }
-    for estimator in ("roma", "importance", "splitting"):
+    for estimator in ("roma", "importance"):
         looked_at[estimator] = steps.roma(
             *given, estimator=estimator, num_inputs=16, num_samples=40, mesh=mesh
         )
@@ -269,18 +256,20 @@ def main(folder, num_processes, process, port):
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(f"localhost:{port}", num_processes, process)
     devices = np.array(jax.devices())
-    mesh = Mesh(devices.reshape(2, -1), ("a", "b")) if len(devices) > 1 else None
-    # Only the first process touches the file: the others have a path that fails.
-    journal = pathlib.Path(folder, "journal" if process == 0 else "nowhere/journal")
-    found = measured(mesh, folder, journal)
+    mesh = Mesh(devices.reshape(2, -1), ("a", "b"))
     if several:
+        # Only the first process touches the file: the others have a path that fails.
+        name = "journal" if process == 0 else "nowhere/journal"
+        found = measured(mesh, pathlib.Path(folder, name))
         check_refusals(mesh, folder, process)
-    else:
-        if mesh is not None:
-            check_no_communication(mesh)
-        found |= measured_alone(mesh, found["curve whole predicted"][0])
-        found |= measured_scores(mesh)
-    np.savez(pathlib.Path(folder, f"found-{process}.npz"), **found)
+        np.savez(pathlib.Path(folder, f"{process}.npz"), **found)
+        return
+    check_no_communication(mesh)
+    for name, over in (("one", Mesh(devices[:1], ("images",))), ("all", mesh)):
+        found = measured(over, pathlib.Path(folder, f"{name}-journal"))
+        found |= measured_alone(over, found["curve whole predicted"][0])
+        found |= measured_scores(over)
+        np.savez(pathlib.Path(folder, f"{name}.npz"), **found)
 
 
 def check_refusals(mesh, folder, process):

@@ -26,7 +26,6 @@ from jaxrob import adversarial, alterations, roma, steps
 SHAPE = (8, 8, 1)
 WIDTH = 32
 NOISE = alterations.gaussian_noise(0.0, 0.2)
-ROTATION = alterations.rotation(-30.0, 30.0)
 LEVELS = np.linspace(0, 0.2, 5)
 KEY = jax.random.key(7)
 COLLECTIVES = re.compile(
@@ -139,26 +138,25 @@ def check_layout(mesh, axes, layers=TENSOR_PARALLEL):
     whole = sum(leaf.nbytes for leaf in leaves)
     assert own < (0.75 if mesh.shape["model"] == 2 else 0.5) * whole
     at = {"num_images": 16, "num_levels": 3}
-    for alteration in (NOISE, ROTATION):
-        found = steps.evaluation(classifier, SHAPE, alteration, **at)
-        assert found.step.mesh.shape == mesh.shape
-        preparation, step = found.preparation.lower(), found.step.lower().compile()
-        assert not collectives(preparation.compile())
-        _, prepared, *_ = found.step.args
-        images = sum(
-            4 * np.prod(leaf.sharding.shard_shape(leaf.shape))
-            for leaf in jax.tree.leaves(prepared)
-        )
-        size = step.memory_analysis().argument_size_in_bytes
-        assert own <= size <= own + images + 1024, (size, own, images)
+    found = steps.evaluation(classifier, SHAPE, NOISE, **at)
+    assert found.step.mesh.shape == mesh.shape
+    preparation, step = found.preparation.lower(), found.step.lower().compile()
+    assert not collectives(preparation.compile())
+    _, prepared, *_ = found.step.args
+    images = sum(
+        4 * np.prod(leaf.sharding.shard_shape(leaf.shape))
+        for leaf in jax.tree.leaves(prepared)
+    )
+    size = step.memory_analysis().argument_size_in_bytes
+    assert own <= size <= own + images + 1024, (size, own, images)
 
-        # The step communicates as the network's own forward pass does.
-        inputs = jax.ShapeDtypeStruct(
-            (16, *SHAPE), np.float32, sharding=NamedSharding(mesh, P(axes or None))
-        )
-        alone = jax.jit(MODULE.apply).lower(variables, inputs).compile()
-        assert collectives(step) == collectives(alone), (step, alone)
-        assert collectives(step)
+    # The step communicates as the network's own forward pass does.
+    inputs = jax.ShapeDtypeStruct(
+        (16, *SHAPE), np.float32, sharding=NamedSharding(mesh, P(axes or None))
+    )
+    alone = jax.jit(MODULE.apply).lower(variables, inputs).compile()
+    assert collectives(step) == collectives(alone), (step, alone)
+    assert collectives(step)
 
     # Nothing was moved.
     after = [
@@ -170,12 +168,10 @@ def check_layout(mesh, axes, layers=TENSOR_PARALLEL):
 
 
 def check_layouts():
-    for shape in ((4, 2), (2, 4)):
-        check_layout(make_mesh(shape), ("data",))
-        check_layout(make_mesh(shape), ("data",), FULLY_SHARDED)
+    check_layout(make_mesh(), ("data",))
+    check_layout(make_mesh((2, 4)), ("data",), FULLY_SHARDED)
     # No axis is left for the images: all devices work on all of them.
     check_layout(make_mesh((8,), ("model",)), (), FULLY_SHARDED)
-    check_layout(make_mesh((1, 8)), ("data",), FULLY_SHARDED)
 
 
 def check_programs(folder):
@@ -216,7 +212,7 @@ def check_pieces():
     values = np.arange(8 * 6 * 4, dtype=np.float32).reshape(8, 6, 4)
     for spec in (P("data"), P(None, None, "model"), P("model", None, "data"), P()):
         array = jax.device_put(values, NamedSharding(make_mesh(), spec))
-        for most in (4, 20, 4 * 24, 300, 2**20):
+        for most in (4, 300, 2**20):
             pieces = list(in_pieces(array, most))
             assert max(piece.nbytes for piece in pieces) <= most
             joined = np.concatenate([piece.ravel() for piece in pieces])

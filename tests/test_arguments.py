@@ -21,21 +21,30 @@ DATASET = jaxrob.Dataset(IMAGES, LABELS)
 # The channel axis is missing.
 FLAT = jaxrob.Dataset(IMAGES[..., 0], LABELS)
 BLUR = alterations.gaussian_blur(0.0, 1.0)
-
-
 MODULE = networks.MnistCNN(2)
-CLASSIFIER = jaxrob.Classifier.from_linen(MODULE, jax.jit(MODULE.init)(KEY, IMAGES))
-MLP = networks.MLP((4,), 2)
-FLAT_CLASSIFIER = jaxrob.Classifier.from_linen(MLP, jax.jit(MLP.init)(KEY, FLAT.images))
+WEIGHTS = np.random.default_rng(1).normal(size=(36, 2)).astype(np.float32)
+
+
+def of_images(weights, images):
+    """Only of images with an axis of channels."""
+    batch, height, width, channels = images.shape
+    return images.reshape(batch, -1) @ weights
+
+
+def of_anything(weights, images):
+    return images.reshape(len(images), -1) @ weights
+
+
+FEW = {"num_samples": 20, "estimator": "count", "key": KEY}
+CLASSIFIER = jaxrob.Classifier(of_images, WEIGHTS)
+FLAT_CLASSIFIER = jaxrob.Classifier(of_anything, WEIGHTS)
 
 
 @pytest.mark.parametrize(
     "call",
     [
         lambda: jaxrob.assess(CLASSIFIER, FLAT, BLUR),
-        lambda: jaxrob.evaluate(CLASSIFIER, FLAT, BLUR, [0.0, 1.0]),
         # The classifier accepts them, the alteration does not.
-        lambda: jaxrob.assess(FLAT_CLASSIFIER, FLAT, BLUR),
         lambda: jaxrob.evaluate(FLAT_CLASSIFIER, FLAT, BLUR, [0.0, 1.0]),
         lambda: roma.assess(CLASSIFIER, FLAT.images, key=KEY),
         lambda: adversarial.lbfgs(CLASSIFIER, FLAT.images, LABELS),
@@ -51,25 +60,28 @@ def test_images_without_an_axis_of_channels(call):
         call()
 
 
+def test_a_data_set_in_place_of_images():
+    of_data, of_arrays = (
+        roma.global_robustness(CLASSIFIER, *given, by="label", **FEW)
+        for given in ((DATASET,), (IMAGES, LABELS))
+    )
+    jax.tree.map(np.testing.assert_array_equal, vars(of_data), vars(of_arrays))
+
+
 @pytest.mark.parametrize(
     "call",
     [
-        lambda *given: vars(roma.assess(CLASSIFIER, *given, num_samples=20, key=KEY)),
-        lambda *given: vars(
-            roma.global_robustness(
-                CLASSIFIER, *given, by="label", num_samples=20, key=KEY
-            )
-        ),
+        lambda *given: roma.assess(CLASSIFIER, *given, **FEW),
+        lambda *given: roma.global_robustness(CLASSIFIER, *given, **FEW),
         lambda *given: adversarial.lbfgs(CLASSIFIER, *given),
         lambda *given: adversarial.fgsm(CLASSIFIER, *given, epsilon=0.1),
         lambda *given: adversarial.adversariability(CLASSIFIER, *given),
     ],
 )
-def test_a_data_set_in_place_of_images(call):
-    jax.tree.map(np.testing.assert_array_equal, call(DATASET), call(IMAGES, LABELS))
-    with pytest.raises(TypeError, match="labels must be left out where images is a"):
+def test_labels_beside_a_data_set_are_refused(call):
+    with pytest.raises(TypeError, match="labels must be left out"):
         call(DATASET, LABELS)
-    with pytest.raises(TypeError, match="labels must be an array, not a data set"):
+    with pytest.raises(TypeError, match="labels must be an array"):
         call(IMAGES, DATASET)
     batches = jaxrob.Dataset.from_batches([(IMAGES, LABELS)])
     with pytest.raises(TypeError, match="images must be an array or a jaxrob.Dataset"):
@@ -79,25 +91,21 @@ def test_a_data_set_in_place_of_images(call):
 def test_a_data_set_brings_its_class_names():
     names = tuple("abcdefghij"[: int(LABELS.max()) + 1])
     named = jaxrob.Dataset(IMAGES, LABELS, class_names=names)
-    given = {"num_samples": 20, "key": KEY}
-    found = roma.global_robustness(CLASSIFIER, named, **given)
+    found = roma.global_robustness(CLASSIFIER, named, **FEW)
     assert found.names == names
     other = dataclasses.replace(CLASSIFIER, class_names=names[::-1])
     for call in (roma.assess, roma.global_robustness, adversarial.lbfgs):
-        settings = {} if call is adversarial.lbfgs else given
+        settings = {} if call is adversarial.lbfgs else FEW
         with pytest.raises(ValueError, match="class_names of the classifier and of"):
             call(other, named, **settings)
 
 
 def test_a_data_set_without_labels_is_images():
     unlabelled = jaxrob.Dataset(IMAGES)
-    given = {"num_samples": 20, "key": KEY}
-    found = roma.assess(CLASSIFIER, unlabelled, **given)
+    found = roma.assess(CLASSIFIER, unlabelled, **FEW)
     assert found.labels is None
-    np.testing.assert_array_equal(
-        found.plr, roma.assess(CLASSIFIER, IMAGES, **given).plr
-    )
-    with pytest.raises(TypeError, match="must have labels here; dataset has none"):
+    np.testing.assert_array_equal(found.plr, roma.assess(CLASSIFIER, IMAGES, **FEW).plr)
+    with pytest.raises(TypeError, match="must have labels"):
         adversarial.fgsm(CLASSIFIER, unlabelled, epsilon=0.1)
 
 
@@ -134,12 +142,8 @@ class Loader:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (Items(), r"Dataset, not one of \w+: say jaxrob.Dataset.from_items\(items\)"),
-        (
-            Loader(),
-            r"Dataset.from_batches\(batches\), or from_items.* Loader",
-        ),
-        ({"test": []}, "a jaxrob.Dataset; got dict of length 1"),
+        (Items(), r"jaxrob.Dataset.from_items\(items\)"),
+        (Loader(), r"Dataset.from_batches\(batches\), or from_items.* Loader"),
         ("pictures", "a jaxrob.Dataset; got 'pictures'"),
     ],
 )
@@ -155,10 +159,7 @@ def test_data_of_another_library_in_place_of_a_data_set(given, message):
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        (
-            MODULE,
-            r"Classifier.from_linen\(module, variables\); got MnistCNN",
-        ),
+        (MODULE, r"Classifier.from_linen\(module, variables\); got MnistCNN"),
         (nnx.Linear(2, 2, rngs=nnx.Rngs(0)), r"from_nnx\(module\); got Linear"),
         ("net.onnx", "must be a jaxrob.Classifier; got 'net.onnx'"),
     ],
@@ -216,34 +217,30 @@ def test_a_wrong_setting_is_refused_before_the_original_is_trained():
     ("key", "error"),
     [
         (0, TypeError),
-        (np.uint32(0), TypeError),
         (np.zeros(3, np.uint32), TypeError),
         (np.zeros((2, 2), np.uint32), ValueError),
-        (jax.random.split(KEY), ValueError),
         ([KEY], TypeError),
-        ("key", TypeError),
     ],
 )
 def test_wrong_keys(key, error):
     noise = alterations.gaussian_noise()
-    with pytest.raises(error, match="key must be a (single )?random key"):
+    with pytest.raises(error, match="key must be"):
         jaxrob.evaluate(CLASSIFIER, DATASET, noise, [0.0], key=key)
-    with pytest.raises(error, match="key must be a (single )?random key"):
+    with pytest.raises(error, match="key must be"):
         roma.assess(CLASSIFIER, IMAGES, key=key)
 
 
 def test_keys_of_either_style_are_taken():
-    noise = alterations.gaussian_noise()
-    arguments = CLASSIFIER, DATASET, noise, [noise.upper]
-    curves = [
-        jaxrob.evaluate(*arguments, key=key)
-        for key in (KEY, jax.random.key_data(KEY), np.asarray(jax.random.key_data(KEY)))
-    ]
-    for other in curves[1:]:
-        np.testing.assert_array_equal(other.confidence, curves[0].confidence)
+    data = jax.random.key_data(KEY)
+    first, *others = (
+        roma.assess(CLASSIFIER, IMAGES, **FEW | {"key": key})
+        for key in (KEY, data, np.asarray(data))
+    )
+    for other in others:
+        np.testing.assert_array_equal(other.plr, first.plr)
 
 
-@pytest.mark.parametrize("path", [3, True, b"journal", "", ["journal"], "a\0b"])
+@pytest.mark.parametrize("path", [3, b"journal", ""])
 def test_wrong_paths(path):
     with pytest.raises((TypeError, ValueError), match="journal must be a path"):
         jaxrob.evaluate(CLASSIFIER, DATASET, BLUR, [0.0], journal=path)

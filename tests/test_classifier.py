@@ -24,43 +24,31 @@ def returning(outputs, kind):
     return jaxrob.Classifier(lambda variables, images: variables, outputs, kind)
 
 
-def test_logits_become_log_softmax():
-    log_p = returning(VALUES, "logits").log_probabilities(IMAGES)
-    assert log_p.shape == (1, 6, 4)
-    np.testing.assert_allclose(log_p[0], special.log_softmax(VALUES, 1), atol=1e-6)
-
-
-def test_probabilities_become_their_logarithm():
-    p = special.softmax(VALUES, 1)
-    log_p = returning(p, "probabilities").log_probabilities(IMAGES)
-    np.testing.assert_allclose(log_p[0], np.log(p), atol=1e-6)
-
-
-def test_a_probability_of_zero_gives_no_nan():
-    p = np.float32([[1, 0], [0, 1]])
-    log_p = returning(p, "probabilities").log_probabilities(IMAGES[:2])
-    assert np.isfinite(log_p).all()
-    np.testing.assert_allclose(np.exp(log_p[0]), p, atol=1e-30)
-
-
-def test_sigmoid_heads_are_normalised():
-    s = special.expit(VALUES)
-    log_p = returning(s, "sigmoid").log_probabilities(IMAGES)
-    np.testing.assert_allclose(np.exp(log_p[0]), s / s.sum(1, keepdims=True), rtol=1e-5)
-
-
-def test_one_sigmoid_column_is_the_probability_of_class_1():
-    s = special.expit(VALUES[:, :1])
-    log_p = returning(s, "sigmoid").log_probabilities(IMAGES)
-    np.testing.assert_allclose(
-        np.exp(log_p[0]), np.concatenate([1 - s, s], 1), rtol=1e-5
-    )
-
-
-def test_samples_keep_their_axis():
+def test_every_kind_of_outputs_becomes_logarithms_of_probabilities():
+    s, p = special.expit(VALUES), special.softmax(VALUES, 1)
     stacked = np.stack([VALUES, 2 * VALUES])
-    log_p = returning(stacked, "logits").log_probabilities(IMAGES)
-    np.testing.assert_allclose(log_p, special.log_softmax(stacked, -1), atol=1e-5)
+    certain = np.float32([[1, 0], [0, 1]])
+    given = [
+        (VALUES, "logits", p[None]),
+        (stacked, "logits", special.softmax(stacked, -1)),
+        (p, "probabilities", p[None]),
+        (certain, "probabilities", certain[None]),
+        (s, "sigmoid", s[None] / s.sum(1, keepdims=True)),
+        # One column is the probability of class 1.
+        (s[:, :1], "sigmoid", np.concatenate([1 - s[:, :1], s[:, :1]], 1)[None]),
+    ]
+
+    @jax.jit
+    def found():
+        few = [IMAGES[: values.shape[-2]] for values, *_ in given]
+        return [
+            returning(values, kind).log_probabilities(images)
+            for (values, kind, _), images in zip(given, few)
+        ]
+
+    for log_p, (*_, expected) in zip(found(), given):
+        assert np.isfinite(log_p).all()
+        np.testing.assert_allclose(np.exp(log_p), expected, rtol=1e-5, atol=1e-30)
 
 
 def test_scores_have_no_probabilities_but_a_largest_class():
@@ -68,7 +56,7 @@ def test_scores_have_no_probabilities_but_a_largest_class():
         lambda variables, images: jnp.tile(jnp.asarray(VALUES[2]), (len(images), 1)),
         outputs="scores",
     )
-    with pytest.raises(ValueError, match='outputs="scores" has no probabilities'):
+    with pytest.raises(ValueError, match="scores"):
         classifier.log_probabilities(IMAGES)
     data = jaxrob.Dataset(IMAGES, np.zeros(6, int))
     curve = jaxrob.evaluate(classifier, data, alterations.brightness(), [0.0])
@@ -76,6 +64,11 @@ def test_scores_have_no_probabilities_but_a_largest_class():
     assert curve.confidence is None and curve.uncertainty is None
     with pytest.raises(ValueError, match="alpha needs uncertainties"):
         curve.with_unknown(0.8)
+
+
+def test_logits_are_no_logarithms_of_probabilities():
+    with pytest.raises(ValueError, match="log_probabilities.*got 2"):
+        jaxrob.uncertainty.predictive_entropy(np.float32([[[2, 1]]]))
 
 
 class Normalised(linen.Module):
@@ -87,14 +80,35 @@ class Normalised(linen.Module):
         return linen.Dense(3)(linen.Dropout(0.5, deterministic=not train)(x))
 
 
+def by_hand(images, first, norm, last):
+    """Class probabilities of both modules in evaluation mode, from their layers."""
+    x = images.reshape(len(images), -1) @ first[0] + first[1]
+    mean, variance = norm
+    x = (x - mean) / np.sqrt(variance + 1e-5)
+    return special.softmax(x @ last[0] + last[1], 1)
+
+
+def probabilities(classifier):
+    return np.exp(jax.jit(lambda one: one.log_probabilities(IMAGES)[0])(classifier))
+
+
 def test_linen_module_with_mutable_collections():
-    module = Normalised()
-    variables = jax.jit(module.init)(jax.random.key(0), IMAGES)
-    variables["batch_stats"]["BatchNorm_0"]["mean"] += 0.3
-    classifier = jaxrob.Classifier.from_linen(module, variables, train=False)
-    expected = special.log_softmax(module.apply(variables, IMAGES), 1)
-    log_p = classifier.log_probabilities(IMAGES)
-    np.testing.assert_allclose(log_p[0], expected, atol=1e-6)
+    first = RANDOM.normal(size=(25, 8)), np.ones(8)
+    norm, last = (np.full(8, 0.3), np.ones(8)), (RANDOM.normal(size=(8, 3)), np.ones(3))
+    variables = {
+        "params": {
+            **{
+                f"Dense_{i}": {"kernel": kernel, "bias": bias}
+                for i, (kernel, bias) in enumerate((first, last))
+            },
+            "BatchNorm_0": {"scale": np.ones(8), "bias": np.zeros(8)},
+        },
+        "batch_stats": {"BatchNorm_0": {"mean": norm[0], "var": norm[1]}},
+    }
+    variables = jax.tree.map(np.float32, variables)
+    classifier = jaxrob.Classifier.from_linen(Normalised(), variables, train=False)
+    expected = by_hand(IMAGES, first, norm, last)
+    np.testing.assert_allclose(probabilities(classifier), expected, atol=1e-5)
 
 
 class NnxNormalised(nnx.Module):
@@ -109,21 +123,18 @@ class NnxNormalised(nnx.Module):
         return self.last(self.dropout(x))
 
 
-def test_nnx_module_is_applied_in_evaluation_mode_and_not_changed():
-    module = NnxNormalised(nnx.Rngs(0))
-    module.train()
-    module.norm.mean[...] = jnp.full(8, 0.3)
-    classifier = jaxrob.Classifier.from_nnx(module)
-    log_p = classifier.log_probabilities(IMAGES)
-    assert not module.dropout.deterministic and not module.norm.use_running_average
-    module.eval()
-    expected = special.log_softmax(module(jnp.asarray(IMAGES)), 1)
-    np.testing.assert_allclose(log_p[0], expected, atol=1e-6)
+def nnx_by_hand(module):
+    first, last = (
+        [np.array(part[...]) for part in (layer.kernel, layer.bias)]
+        for layer in (module.first, module.last)
+    )
+    norm = np.array(module.norm.mean[...]), np.array(module.norm.var[...])
+    return by_hand(IMAGES, first, norm, last)
 
 
 def train(module):
     """Trains a few steps of an NNX optimizer, in place, with statistics and dropout."""
-    optimizer = nnx.Optimizer(module, optax.adam(0.1), wrt=nnx.Param)
+    optimizer = nnx.Optimizer(module, optax.sgd(0.1), wrt=nnx.Param)
 
     @functools.partial(nnx.jit, donate_argnums=(0, 1))
     def step(module, optimizer, images):
@@ -137,17 +148,10 @@ def train(module):
         step(module, optimizer, jnp.asarray(IMAGES))
 
 
-def assign(module):
-    module.first.kernel[...] = module.first.kernel[...] * 2
-    module.last.bias[...] = jnp.ones(3)
-    module.norm.mean[...] = jnp.ones(8)
-    module.last.kernel = nnx.Param(jnp.ones((8, 3)))
-
-
 def draw(module):
     """Advances the state of the random streams."""
     module.train()
-    module(jnp.asarray(IMAGES))
+    nnx.jit(lambda module: module(IMAGES))(module)
 
 
 def write_into(module):
@@ -155,24 +159,26 @@ def write_into(module):
     array *= 2
 
 
-@pytest.mark.parametrize("change", [train, assign, draw, write_into])
+@pytest.mark.parametrize(
+    "change", [train, pytest.param(draw, marks=pytest.mark.slow), write_into]
+)
 def test_a_kept_nnx_classifier_stays_as_it_was(change):
     module = NnxNormalised(nnx.Rngs(0))
     # NumPy arrays are allowed.
     module.last.kernel = nnx.Param(np.array(module.last.kernel[...]))
-    module.eval()
-    expected = np.asarray(special.log_softmax(module(jnp.asarray(IMAGES)), 1))
+    module.norm.mean[...] = jnp.full(8, 0.3)
     module.train()
-    kept = jaxrob.Classifier.from_nnx(module)
+    kept, expected = jaxrob.Classifier.from_nnx(module), nnx_by_hand(module)
+    # It is in evaluation mode, the module is not.
+    assert not module.dropout.deterministic and not module.norm.use_running_average
     leaves = [np.array(leaf) for leaf in map(host_array, jax.tree.leaves(kept))]
     change(module)
     for leaf, before in zip(jax.tree.leaves(kept), leaves, strict=True):
         np.testing.assert_array_equal(host_array(leaf), before)
-    found = kept.log_probabilities(IMAGES)[0]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(probabilities(kept), expected, atol=1e-5)
     if change is not draw:
-        later = jaxrob.Classifier.from_nnx(module).log_probabilities(IMAGES)[0]
-        assert np.abs(later - found).max() > 1e-3
+        later = probabilities(jaxrob.Classifier.from_nnx(module))
+        assert np.abs(later - expected).max() > 1e-3
 
 
 def test_making_a_classifier_changes_nothing_of_a_module_in_training():
@@ -181,8 +187,7 @@ def test_making_a_classifier_changes_nothing_of_a_module_in_training():
     before = nnx.graphdef(module)
     values = [np.array(host_array(one)) for one in jax.tree.leaves(nnx.state(module))]
     variables = [variable for _, variable in nnx.iter_graph(module)]
-    classifier = jaxrob.Classifier.from_nnx(module)
-    classifier.log_probabilities(IMAGES)
+    probabilities(jaxrob.Classifier.from_nnx(module))
     assert nnx.graphdef(module) == before
     for one, other in zip(variables, nnx.iter_graph(module), strict=True):
         assert one is other[1] or np.array_equal(one, other[1])
@@ -198,26 +203,26 @@ def test_nnx_modules_of_one_kind_share_a_structure():
     assert jax.tree.structure(first) == jax.tree.structure(second)
 
 
-def test_linen_classifiers_of_equal_modules_share_a_structure():
-    variables = jax.jit(MLP().init)(jax.random.key(0), IMAGES)
-    structures = [
-        jax.tree.structure(jaxrob.Classifier.from_linen(MLP(), variables))
-        for _ in range(2)
-    ]
-    assert structures[0] == structures[1]
+def linear_layer(x, y):
+    kernel = np.float32(RANDOM.normal(size=(x, y)))
+    return {"kernel": kernel, "bias": np.zeros(y, np.float32)}
+
+
+LAYERS = {"Dense_0": linear_layer(25, 100), "Dense_1": linear_layer(100, 10)}
 
 
 def test_variables_are_the_leaves():
-    variables = jax.jit(MLP().init)(jax.random.key(0), IMAGES)
-    classifier = jaxrob.Classifier.from_linen(MLP(), variables)
-    assert len(jax.tree.leaves(classifier)) == len(jax.tree.leaves(variables))
-    doubled = jax.tree.map(lambda leaf: 2 * leaf, classifier)
+    first, second = (
+        jaxrob.Classifier.from_linen(MLP(), {"params": LAYERS}) for _ in range(2)
+    )
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    assert len(jax.tree.leaves(first)) == len(jax.tree.leaves(LAYERS))
+    doubled = jax.tree.map(lambda leaf: 2 * leaf, first)
     assert isinstance(doubled, jaxrob.Classifier)
 
 
 def test_gradients_pass_to_images_and_variables():
-    variables = jax.jit(MLP().init)(jax.random.key(0), IMAGES)
-    classifier = jaxrob.Classifier.from_linen(MLP(), variables)
+    classifier = jaxrob.Classifier.from_linen(MLP(), {"params": LAYERS})
 
     def loss(classifier, images):
         return classifier.log_probabilities(images)[0, :, 0].sum()
@@ -236,7 +241,7 @@ def test_host_function_runs_on_numpy_arrays_however_large():
 
     images = RANDOM.integers(0, 256, (3000, 28, 28, 1), dtype=np.uint8)
     data = jaxrob.Dataset(images, RANDOM.integers(0, 10, 3000))
-    levels = np.linspace(-0.5, 0.5, 5)
+    levels = [-0.5, 0.5]
     curve = jaxrob.evaluate(
         jaxrob.Classifier.from_host(predict, 10), data, alterations.brightness(), levels
     )
@@ -254,24 +259,15 @@ def test_host_function_runs_on_numpy_arrays_however_large():
 def test_host_function_of_a_wrong_shape_is_named():
     classifier = jaxrob.Classifier.from_host(lambda images: np.zeros((3, 3)), 10)
     data = jaxrob.Dataset(IMAGES, np.zeros(6, int))
-    with pytest.raises(
-        Exception, match=r"host function must return the shape \(\d+, 10\); got \(3, 3"
-    ):
+    with pytest.raises(Exception, match=r"host function.*got \(3, 3"):
         jaxrob.evaluate(classifier, data, alterations.brightness(), [0.0])
 
 
 @pytest.mark.parametrize("shape", [(6,), (5, 4), (2, 2, 6, 4), (6, 1)])
 def test_outputs_of_a_wrong_shape(shape):
     classifier = returning(np.zeros(shape, np.float32), "logits")
-    with pytest.raises(ValueError, match="the classifier must return"):
-        classifier.log_probabilities(IMAGES)
-
-
-class WithFeatures(linen.Module):
-    @linen.compact
-    def __call__(self, images):
-        x = linen.Dense(4)(images.reshape(len(images), -1))
-        return x, -x
+    with pytest.raises(ValueError, match="classifier"):
+        jax.eval_shape(classifier.log_probabilities, IMAGES)
 
 
 class WithFeaturesNnx(nnx.Module):
@@ -292,19 +288,6 @@ def on_host(pack):
     "make, named",
     [
         (lambda: jaxrob.Classifier(several(lambda *both: both)), "tuple"),
-        (lambda: jaxrob.Classifier(several(lambda *both: list(both))), "list"),
-        (lambda: jaxrob.Classifier(several(lambda x, y: {"a": x, "b": y})), "dict"),
-        (
-            lambda: jaxrob.Classifier.from_linen(
-                WithFeatures(),
-                {
-                    "params": {
-                        "Dense_0": {"kernel": np.zeros((25, 4)), "bias": VALUES[0]}
-                    }
-                },
-            ),
-            "tuple",
-        ),
         (lambda: jaxrob.Classifier.from_nnx(WithFeaturesNnx()), "tuple"),
         (lambda: on_host(lambda *both: both), "tuple"),
         (lambda: on_host(lambda x, y: {"a": x, "b": y}), "dict"),
@@ -317,7 +300,7 @@ def on_host(pack):
 def test_several_outputs_are_rejected(make, named):
     """Neither stacked nor averaged, but rejected before any computation."""
     classifier = make()
-    words = rf"must return one array \[B, K\]; got {named} of length"
+    words = f"one array.*got {named} of length"
     with pytest.raises((ValueError, TypeError), match=words):
         jaxrob.evaluate(
             classifier,
@@ -337,16 +320,14 @@ class WithLogitsNnx(nnx.Module):
     "make",
     [
         lambda: jaxrob.Classifier(several(lambda x, y: {"logits": x, "more": y})),
-        lambda: jaxrob.Classifier(several(lambda x, y: (x, y.sum()))),
         lambda: jaxrob.Classifier.from_nnx(WithLogitsNnx()),
-        lambda: on_host(lambda x, y: {"logits": x, "more": y}),
         lambda: on_host(lambda x, y: (y.sum(), x)),
     ],
-    ids=["dict", "tuple", "nnx", "dict on the host", "tuple on the host"],
+    ids=["dict", "nnx", "tuple on the host"],
 )
 def test_class_outputs_are_found(make):
-    found = make().raw_outputs(jnp.asarray(IMAGES))[0, :, :5]
-    np.testing.assert_array_equal(found, IMAGES[:, 0, :, 0])
+    found = jax.jit(lambda: make().raw_outputs(jnp.asarray(IMAGES)))()
+    np.testing.assert_array_equal(found[0, :, :5], IMAGES[:, 0, :, 0])
 
 
 def test_a_list_of_rows_from_the_host_is_an_array():
@@ -354,29 +335,20 @@ def test_a_list_of_rows_from_the_host_is_an_array():
     np.testing.assert_array_equal(classifier.raw_outputs(IMAGES)[0], VALUES)
 
 
-def test_outputs_of_an_unknown_kind():
-    with pytest.raises(ValueError, match="outputs must be one of .* got 'softmax'"):
+def test_what_makes_no_classifier():
+    with pytest.raises(ValueError, match="outputs.*got 'softmax'"):
         jaxrob.Classifier(lambda variables, images: images, None, "softmax")
-
-
-def test_apply_fn_that_is_not_callable():
-    with pytest.raises(
-        TypeError, match="apply_fn must be a function of variables and images; got dict"
-    ):
+    with pytest.raises(TypeError, match="apply_fn.*got dict"):
         jaxrob.Classifier({}, None)
-
-
-def test_stochastic_classifier_without_keys():
     classifier = jaxrob.Classifier(lambda v, x, k: x, None, stochastic=True)
-    with pytest.raises(ValueError, match="stochastic and needs keys"):
+    with pytest.raises(ValueError, match="needs keys"):
         classifier.log_probabilities(IMAGES)
 
 
 def test_number_of_classes():
-    variables = jax.jit(MLP().init)(jax.random.key(0), IMAGES)
-    classifier = jaxrob.Classifier.from_linen(MLP(), variables)
+    classifier = jaxrob.Classifier.from_linen(MLP(), {"params": LAYERS})
     assert classifier.num_classes((5, 5, 1)) == 10
-    with pytest.raises(ValueError, match=r"failed on images of the shape \[B, 5, 5, 3"):
+    with pytest.raises(ValueError, match="images of the shape .B, 5, 5, 3"):
         classifier.num_classes((5, 5, 3))
 
 
@@ -393,7 +365,7 @@ def test_the_scale_of_the_logits_never_changes_the_class_predicted():
         classifier = jaxrob.Classifier(lambda variables, _: scale * variables, EIGHTHS)
         return answer(classifier, jnp.zeros((200, 2, 2, 1)), LABELS)
 
-    for power in range(31):
+    for power in range(0, 31, 3):
         found = answers(jnp.float32(10.0**power))
         np.testing.assert_array_equal(found.predicted, EIGHTHS.argmax(axis=1))
         np.testing.assert_array_equal(found.rank, RANKS)
@@ -404,12 +376,13 @@ def test_the_scale_of_the_logits_never_changes_the_class_predicted():
 def test_outputs_whose_logarithms_are_equal_keep_their_order(kind):
     rows = np.float32(1 / 8 + 8 * EIGHTHS * 2.0**-26)
     assert len(np.unique(np.log(rows))) < len(np.unique(rows)) == 8
-    found = answer(returning(rows, kind), jnp.zeros((200, 2, 2, 1)), LABELS)
+    images = np.zeros((200, 2, 2, 1), np.float32)
+    found = jax.jit(lambda: answer(returning(rows, kind), images, LABELS))()
     np.testing.assert_array_equal(found.predicted, EIGHTHS.argmax(axis=1))
     np.testing.assert_array_equal(found.rank, RANKS)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e10, 1e30, 1e38])
+@pytest.mark.parametrize("scale", [1.0, 1e38])
 def test_softmax_of_logits_of_any_size_equals_float64_s(scale):
     random = np.random.default_rng(1)
     logits = np.float32(random.normal(size=(64, 5)) * scale / 4)
@@ -422,12 +395,9 @@ def test_softmax_of_logits_of_any_size_equals_float64_s(scale):
 
 
 def test_the_softmax_s_gradient_is_right_where_logits_tie():
-    def log_p(logits, cls):
-        return log_normalised(logits, "logits")[cls]
-
-    for logits in ([0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [3.0, -1.0, 0.5]):
-        p = np.exp(logits) / np.exp(logits).sum()
-        for cls in range(3):
-            slope = jax.grad(log_p)(jnp.float32(logits), cls)
-            np.testing.assert_allclose(slope, np.eye(3)[cls] - p, atol=1e-6)
-    assert np.isnan(log_normalised(jnp.float32([jnp.inf, 0, 1]), "logits")).all()
+    logits = np.float32([[0, 0, 0], [1, 1, 0], [3, -1, 0.5]])
+    log_p = functools.partial(log_normalised, kind="logits")
+    found = jax.jit(jax.vmap(jax.jacobian(log_p)))(logits)
+    expected = np.eye(3) - special.softmax(logits, 1)[:, None]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert np.isnan(jax.jit(log_p)(np.float32([np.inf, 0, 1]))).all()

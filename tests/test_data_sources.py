@@ -6,7 +6,7 @@ tests/frameworks/test_data_sources.py has the libraries themselves.
 import itertools
 import re
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -58,10 +58,9 @@ def first(images):
         (Indexed(pairs()), {}),
         (rows(), {}),
         (rows(image="img", label="fine"), {"image": "img", "label": "fine"}),
-        (pairs([Image.fromarray(one) for one in IMAGES]), {}),
         (rows([Image.fromarray(one) for one in IMAGES]), {"channels_first": True}),
         (pairs(first(IMAGES)), {"channels_first": True}),
-        (pairs(jnp.asarray(IMAGES)), {}),
+        (pairs(jax.device_put(IMAGES)), {}),
     ],
     ids=lambda given: getattr(type(given), "__name__", "") + str(len(given)),
 )
@@ -86,7 +85,7 @@ def test_items_are_as_arrays(items, given, max_bytes):
         ({"x": IMAGES, "y": LABELS}, {"image": "x", "label": "y"}),
         ((first(IMAGES), LABELS), {"channels_first": True}),
         ((list(first(IMAGES)), LABELS), {"channels_first": True}),
-        ((jnp.asarray(first(IMAGES)), LABELS), {"channels_first": True}),
+        ((jax.device_put(first(IMAGES)), LABELS), {"channels_first": True}),
         (([Image.fromarray(one) for one in IMAGES], LABELS.tolist()), {}),
     ],
 )
@@ -126,12 +125,11 @@ def wholes(items, **given):
     [
         MASKS,
         [Tensor(one) for one in np.int64(MASKS)],
-        [Image.fromarray(255 * np.uint8(one)) for one in MASKS],
         [Image.fromarray(np.uint8(one)).convert("P") for one in MASKS],
-        [jnp.asarray(one[..., None]) for one in MASKS],
+        [jax.device_put(one[..., None]) for one in MASKS],
         [one[None] for one in MASKS],
     ],
-    ids=["bool", "tensor", "L", "P", "channel last", "channel first"],
+    ids=["bool", "tensor", "P", "channel last", "channel first"],
 )
 def test_masks_are_one_array(masks):
     for parts in wholes(masked(masks)):
@@ -230,7 +228,6 @@ class Augmented(Indexed):
         ({"test": pairs()}, TypeError, "with the keys 'test' (take one, such as a s"),
         (IMAGES, TypeError, "items must be a sequence or an iterable of (image, label"),
         (None, TypeError, "items must be"),
-        (Indexed, TypeError, "items must be"),
         ([], ValueError, "items is empty; some needs at least one"),
         (pairs(first(IMAGES)), ValueError, "item 0 of some: images of the shape (3, 8"),
         (rows(image="img"), ValueError, "has no 'image'; it has 'img', 'label': pass "),
@@ -240,18 +237,13 @@ class Augmented(Indexed):
         ([(IMAGES, LABELS)], ValueError, "Dataset.from_batches"),
         ([*pairs(), (IMAGES[0], [0, 1])], ValueError, "item 7 of some: the labels mus"),
         (pairs()[:1] + masked()[:1], ValueError, "(8, 9) and type bool after a numb"),
-        ([(IMAGES, MASKS)], ValueError, "Dataset.from_batches"),
         ([(IMAGES[0], 1.0)], TypeError, "the label of an item must be an integer; got"),
         ([(IMAGES[0], "cat")], TypeError, "or the name of a class where"),
-        ([(IMAGES[0], True)], TypeError, "must be an integer"),
-        ([(IMAGES[0], None)], TypeError, "must be an integer; got None"),
         ([(IMAGES[0], -1)], ValueError, "labels must be at least 0"),
         ([*pairs(), (IMAGES[0, :4], 0)], ValueError, "item 7 of some: an image of the"),
         ([*pairs(), (IMAGES[0] / 255, 0)], ValueError, "resize and convert them"),
         ([(IMAGES[0] / 100.0, 0)], ValueError, "must lie in [0, 1]"),
         ([(picture("RGBA"), 0)], ValueError, 'mode RGBA: convert them in the source, '),
-        ([(picture("P"), 0)], ValueError, "mode P"),
-        ([(picture("I"), 0)], ValueError, "mode I"),
         (Shuffled(), ValueError, "items of some must be the same whenever they are re"),
         (Augmented(pairs()), ValueError, "Leave out shuffling and random augmentation"),
     ],
@@ -266,11 +258,10 @@ def test_items_that_are_refused(items, error, message):
     [
         ((first(IMAGES), LABELS), ValueError, "pass channels_first=True, or False if"),
         (pairs()[0], ValueError, "of single items make a data set by Dataset.from_ite"),
-        ((picture("L"), LABELS), ValueError, "Dataset.from_items"),
+        ((IMAGES[0], "cat"), ValueError, "of single items make a data set by Dataset."),
         (([IMAGES[0], IMAGES[1, :4]], [0, 1]), ValueError, "image 1 has (4, 9, 3), th"),
         ({"img": IMAGES, "label": LABELS}, ValueError, "pass image="),
         (((IMAGES / 255 - 0.5) / 0.2, LABELS), ValueError, "leave normalisation out"),
-        (([picture("CMYK")], [0]), ValueError, "mode CMYK"),
         ((IMAGES, LABELS, LABELS), ValueError, "got 3 values"),
         (([[1.0], [1.0, 2.0]], [0, 1]), TypeError, "images must be an array"),
     ],
@@ -316,21 +307,14 @@ def test_items_beyond_memory_are_not_read_to_the_end():
             return super().__getitem__(index)
 
     half = IMAGES.nbytes // 2
+
+    class Iterable:
+        def __iter__(self):
+            return iter(pairs())
+
     dataset = Dataset.from_items(Counted(pairs()), max_bytes=half)
     assert read == [0] and not isinstance(dataset, Dataset)
     # Without a length it shows on the way.
-    streamed = Dataset.from_items(_Iterable(), max_bytes=half)
+    streamed = Dataset.from_items(Iterable(), max_bytes=half)
     assert not isinstance(streamed, Dataset)
     np.testing.assert_array_equal(next(streamed.batches()).images, IMAGES)
-
-
-class _Iterable:
-    def __iter__(self):
-        return iter(pairs())
-
-
-def test_augmented_items_beyond_memory_are_refused_in_the_second_pass():
-    dataset = Dataset.from_items(Augmented(pairs()), max_bytes=0)
-    list(dataset.batches())
-    with pytest.raises(ValueError, match="batch 0 is not what it was before"):
-        list(dataset.batches())

@@ -34,18 +34,12 @@ def limits(tmp_path, monkeypatch):
         ("0::/a/b\n", {"a/memory.max": f"{8 * GIB}\n", "a/b/memory.max": "max"}, 2),
         ("0::/a\n", {"a/cpu.max": "250000 100000\n"}, 3),
         ("0::/a\n", {"a/cpu.max": "max 100000\n", "a/memory.max": "max"}, 64),
-        ("0::/a\n", {"a/memory.max": f"{GIB}"}, 1),
         # Version 1.
         ("9:memory:/a\n", {"memory/a/memory.limit_in_bytes": str(13 * GIB)}, 4),
         (
             "2:cpu,cpuacct:/\n",
             {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"},
             1,
-        ),
-        (
-            "2:cpu:/\n",
-            {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
-            64,
         ),
     ],
 )

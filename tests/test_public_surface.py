@@ -3,8 +3,6 @@
 import importlib
 import inspect
 import json
-import resource
-import statistics
 import subprocess
 import sys
 
@@ -62,30 +60,19 @@ def public_names(module):
 
 
 @pytest.mark.slow
-def test_every_room_opens_from_the_package():
-    # One after another, each as the first one used.
-    opened = in_a_fresh_process(
+def test_import_alone_loads_nothing_that_only_a_room_needs():
+    bare, loaded, listed, rooms = in_a_fresh_process(
         f"""
-import json, jaxrob
-listed = dir(jaxrob)
+import sys, json, jaxrob
+bare = sorted(sys.modules)
+jaxrob.assess
+loaded, listed = sorted(sys.modules), dir(jaxrob)
+# One after another, each as the first one used.
 rooms = {{name: getattr(jaxrob, name).__name__ for name in {ROOMS}}}
 assert callable(jaxrob.reporting.table) and callable(jaxrob.training.fit)
-assert callable(jaxrob.data.digits) and callable(jaxrob.bayes.fit)
 assert jaxrob.networks.MLP().features
-print(json.dumps([listed, rooms]))
+print(json.dumps([bare, loaded, listed, rooms]))
 """
-    )
-    listed, rooms = opened
-    assert rooms == {name: f"jaxrob.{name}" for name in ROOMS}
-    assert set(listed) == {*jaxrob.__all__, "__version__"} and listed == sorted(listed)
-    assert set(ROOMS) < set(listed)
-
-
-@pytest.mark.slow
-def test_import_alone_loads_nothing_that_only_a_room_needs():
-    bare, loaded = in_a_fresh_process(
-        "import sys, json, jaxrob; bare = sorted(sys.modules); jaxrob.assess; "
-        "print(json.dumps([bare, sorted(sys.modules)]))"
     )
     # For example, the command's help needs neither.
     assert not {"jax", "numpy", "scipy"} & set(bare)
@@ -93,6 +80,9 @@ def test_import_alone_loads_nothing_that_only_a_room_needs():
     assert not set(NOT_AT_ONCE) & set(loaded)
     # `from jaxrob import *` and completions would load these.
     assert "jaxrob.bayes" not in loaded and "jaxrob.training" not in loaded
+    assert rooms == {name: f"jaxrob.{name}" for name in ROOMS}
+    assert set(listed) == {*jaxrob.__all__, "__version__"} and listed == sorted(listed)
+    assert set(ROOMS) < set(listed)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
@@ -118,27 +108,3 @@ def test_every_public_name_resolves_and_says_what_it_is(room):
         if not doc.strip() or doc.startswith(f"{name}("):
             undocumented.append(name)
     assert not undocumented
-
-
-@pytest.mark.slow
-def test_import_takes_little_longer_than_what_it_stands_on():
-    programs = {
-        "jaxrob": "import jaxrob; jaxrob.assess",
-        "others": "import jax, flax.linen, optax",
-    }
-
-    def seconds(program):
-        # Of the processor, so that other processes do not count.
-        start = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-c", program], check=True)
-        end = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
-
-    for program in programs.values():
-        seconds(program)  # from the disk, once
-    taken = {name: [] for name in programs}
-    for _ in range(3):
-        for name, program in programs.items():
-            taken[name].append(seconds(program))
-    ours, others = (statistics.median(taken[name]) for name in programs)
-    assert ours <= 1.25 * others, (ours, others)

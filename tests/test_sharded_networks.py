@@ -35,7 +35,7 @@ def test_on_eight_devices(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 5), (2, 3, 5), (1, 40)])
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (2, 3, 5)])
 @pytest.mark.parametrize("most", [1, 4, 11, 1000])
 def test_pieces_are_in_order(shape, most):
     values = np.arange(math.prod(shape)).reshape(shape)
@@ -55,13 +55,12 @@ def test_an_axis_of_size_one_may_be_named():
     images = np.random.default_rng(1).random((6, 4, 4, 1), np.float32)
     data = jaxrob.Dataset(images, np.arange(6) % 3)
     placed = jax.device_put(weights, NamedSharding(mesh, P("model")))
-    blur = alterations.gaussian_blur()
-    found = [
-        jaxrob.evaluate(jaxrob.Classifier(apply, given), data, blur, [0.5], mesh=over)
-        for given, over in ((weights, None), (placed, None), (placed, mesh))
-    ]
-    for curve in found[1:]:
-        np.testing.assert_array_equal(curve.predicted, found[0].predicted)
+    bright = alterations.brightness()
+    right = apply(weights, np.clip(images * 1.5, 0, 1)).argmax(1)
+    for over in (None, mesh):
+        classifier = jaxrob.Classifier(apply, placed)
+        found = jaxrob.evaluate(classifier, data, bright, [0.5], mesh=over)
+        np.testing.assert_array_equal(found.predicted[0], right)
 
 
 def test_variables_that_are_not_split_leave_all_axes_to_the_images():

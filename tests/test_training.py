@@ -1,5 +1,4 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -50,7 +49,7 @@ class Sigmoid(nn.Module):
         return nn.sigmoid(nn.Dense(1)(x.reshape(len(x), -1)))
 
 
-def train(module=SMALL, dataset=None, epochs=25, **changes):
+def train(module=SMALL, dataset=None, epochs=12, **changes):
     settings = {"key": KEY, "batch_size": 16, "optimizer": optax.adam(0.03)} | changes
     return fit(module, dataset or dark_and_light(), epochs=epochs, **settings)
 
@@ -62,29 +61,26 @@ def test_it_learns_and_repeats_itself():
     assert not same(classifier, train(key=jax.random.key(1)))
 
 
+@pytest.mark.slow
 def test_bytes_and_floats_are_the_same_images():
-    one, other = (
-        train(epochs=2),
-        train(epochs=2, dataset=dark_and_light(64, np.float32)),
-    )
-    for a, b in zip(jax.tree.leaves(one.variables), jax.tree.leaves(other.variables)):
+    data = [dark_and_light(64, dtype) for dtype in (np.uint8, np.float32)]
+    found = [train(epochs=2, dataset=one).variables for one in data]
+    for a, b in zip(*map(jax.tree.leaves, found)):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 @pytest.mark.slow
 def test_dropout_and_batch_normalisation():
-    classifier = train(Normalised())
+    classifier = train(Normalised(), epochs=25)
     (statistics,) = classifier.variables["batch_stats"].values()
     assert (statistics["mean"] != 0).any() and (statistics["var"] != 1).any()
     dataset = dark_and_light()
     assert accuracy(classifier, dataset) == 1
     # In evaluation mode an image's answer depends on no other image and no key.
-    images = jnp.asarray(dataset.images / np.float32(255))
-    whole = classifier.log_probabilities(images)
-    np.testing.assert_allclose(
-        classifier.log_probabilities(images[:1])[:, 0], whole[:, 0], atol=1e-5
-    )
-    assert same(classifier, train(Normalised()))
+    answers = jax.jit(classifier.log_probabilities)
+    images = dataset.images / np.float32(255)
+    whole = answers(images)
+    np.testing.assert_allclose(answers(images[:1])[:, 0], whole[:, 0], atol=1e-5)
 
 
 @pytest.mark.slow
@@ -96,36 +92,30 @@ def test_one_sigmoid_column():
 @pytest.mark.slow
 def test_the_default_optimizer_and_what_is_left_over():
     dataset = dark_and_light(21)
-    assert isinstance(
-        fit(SMALL, dataset, key=KEY, epochs=1, batch_size=20).variables, dict
-    )
-    whole = fit(SMALL, dataset, key=KEY, epochs=1, batch_size=21)
-    assert whole.outputs == "logits"
+    assert fit(SMALL, dataset, key=KEY, epochs=1, batch_size=20).outputs == "logits"
 
 
-@pytest.mark.parametrize("epochs", [0, -1])
-def test_no_epochs(epochs):
-    with pytest.raises(ValueError, match=f"epochs must be at least 1; got {epochs}"):
-        train(epochs=epochs)
-
-
-@pytest.mark.parametrize("batch_size", [0, 65])
-def test_batches_of_nothing_or_too_much(batch_size):
-    with pytest.raises(ValueError, match=r"batch_size must lie in \[1, 64\]"):
-        train(batch_size=batch_size)
+@pytest.mark.parametrize(
+    "wrong, name",
+    [
+        ({"epochs": 0}, "epochs.*got 0"),
+        ({"epochs": -1}, "epochs.*got -1"),
+        ({"batch_size": 0}, "batch_size.*64"),
+        ({"batch_size": 65}, "batch_size.*64"),
+        ({"epochs": 1, "images_seen": 64}, "epochs and images_seen"),
+        ({"epochs": None, "images_seen": 15}, "batch_size, 16; got 15"),
+        ({"checkpoint": "b", "checkpoint_every": 0}, "checkpoint_every.*got 0"),
+    ],
+)
+def test_what_is_refused(wrong, name):
+    with pytest.raises(ValueError, match=name):
+        train(**wrong)
 
 
 def test_a_label_without_an_output():
     dataset = Dataset(dark_and_light().images, np.arange(64) % 3, name="three")
-    with pytest.raises(
-        ValueError, match="labels of three must be below .* 2 .*; got 2"
-    ):
+    with pytest.raises(ValueError, match="labels of three.* 2 .*; got 2"):
         train(dataset=dataset)
-
-
-def test_a_loss_that_is_no_longer_finite():
-    with pytest.raises(FloatingPointError, match="after epoch 1"):
-        train(optimizer=optax.sgd(1e38), epochs=3)
 
 
 def test_a_number_of_images_in_place_of_epochs():
@@ -138,10 +128,6 @@ def test_a_number_of_images_in_place_of_epochs():
     # The second epoch ends early.
     assert [epoch for epoch, _ in seen] == [1, 2]
     assert same(seen[1][1], half) and not same(seen[0][1], half)
-    with pytest.raises(ValueError, match="epochs and images_seen exclude each other"):
-        train(epochs=1, images_seen=64)
-    with pytest.raises(ValueError, match="at least batch_size, 16; got 15"):
-        train(epochs=None, images_seen=15)
 
 
 @pytest.mark.slow
@@ -160,16 +146,12 @@ def test_a_checkpoint_is_of_one_training(tmp_path):
         train(
             Normalised(), epochs=2, checkpoint=tmp_path / "a", optimizer=optax.sgd(0.1)
         )
-    with pytest.raises(ValueError, match="checkpoint_every must be at least 1; got 0"):
-        train(checkpoint=tmp_path / "b", checkpoint_every=0)
 
 
 def test_nothing_is_kept_of_a_loss_that_is_no_longer_finite(tmp_path):
+    diverging = {"optimizer": optax.sgd(1e38), "epochs": 3}
+    with pytest.raises(FloatingPointError, match="after epoch 1"):
+        train(**diverging)
     with pytest.raises(FloatingPointError, match="after step 2"):
-        train(
-            optimizer=optax.sgd(1e38),
-            epochs=3,
-            checkpoint=tmp_path,
-            checkpoint_every=2,
-        )
+        train(checkpoint=tmp_path, checkpoint_every=2, **diverging)
     assert not [path for path in tmp_path.glob("*") if path.name.isdigit()]

@@ -42,36 +42,42 @@ class Net(nnx.Module):
 
 
 def outputs(classifier):
-    return np.asarray(classifier.raw_outputs(jnp.asarray(IMAGES))[0])
+    return np.asarray(jax.jit(lambda one: one.raw_outputs(IMAGES)[0])(classifier))
 
 
 def test_training_is_that_of_the_same_linen_module():
     """The same initial weights and the same images give the same classifier."""
-    net, settings = Net(), {"key": KEY, "epochs": 3, "batch_size": 30}
-    begun = jax.jit(Linen().init)(KEY, IMAGES[:1])
-    begun["params"]["first"]["kernel"] = net.first.kernel[...]
-    begun["params"]["last"]["kernel"] = net.last.kernel[...]
+    net, settings = Net(), {"key": KEY, "epochs": 2, "batch_size": 30}
+    layers = ("first", net.first), ("last", net.last)
+    begun = {
+        "params": {
+            **{
+                name: {"kernel": layer.kernel[...], "bias": layer.bias[...]}
+                for name, layer in layers
+            },
+            "norm": {"scale": np.ones(8, "f"), "bias": np.zeros(8, "f")},
+        },
+        "batch_stats": {"norm": {"mean": np.zeros(8, "f"), "var": np.ones(8, "f")}},
+    }
 
     class Begun(Linen):
         def init(self, *args, **kwargs):
             return begun
 
+    before = jax.tree.map(np.asarray, jax.tree.leaves(nnx.state(net, nnx.Param)))
+    graph = nnx.graphdef(net)
     ours = training.fit(net, DATA, optimizer=optax.sgd(0.1), **settings)
     theirs = training.fit(Begun(), DATA, optimizer=optax.sgd(0.1), **settings)
     np.testing.assert_allclose(outputs(ours), outputs(theirs), atol=1e-4)
-
-
-def test_the_module_is_not_changed_and_is_where_training_begins():
-    net = Net(0.5)
-    before = jax.tree.map(np.asarray, jax.tree.leaves(nnx.state(net, nnx.Param)))
-    graph = nnx.graphdef(net)
-    trained = training.fit(net, DATA, key=KEY, epochs=1, batch_size=30)
+    # The module is where training begins, and not changed.
     after = jax.tree.leaves(nnx.state(net, nnx.Param))
     assert all(np.array_equal(x, y) for x, y in zip(before, after, strict=True))
     assert nnx.graphdef(net) == graph
-    assert (outputs(trained) != outputs(jaxrob.Classifier.from_nnx(net))).any()
+    untrained = jaxrob.Classifier.from_nnx(net)
+    assert np.abs(outputs(ours) - outputs(untrained)).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_dropout_is_drawn_anew_from_the_key():
     def trained(key):
         rate = optax.sgd(0.1)
@@ -79,8 +85,9 @@ def test_dropout_is_drawn_anew_from_the_key():
             training.fit(Net(0.5), DATA, key=key, optimizer=rate, batch_size=120)
         )
 
-    np.testing.assert_array_equal(trained(KEY), trained(KEY))
-    assert (trained(KEY) != trained(jax.random.key(1))).any()
+    first = trained(KEY)
+    np.testing.assert_array_equal(first, trained(KEY))
+    assert (first != trained(jax.random.key(1))).any()
 
 
 @pytest.mark.slow
@@ -110,8 +117,6 @@ def test_a_training_goes_on_from_its_checkpoint(tmp_path):
     "method, settings",
     [
         (retraining.data_augmentation, {}),
-        (retraining.limited_data_augmentation, {"robustness": [0.5]}),
-        (retraining.network_parallelization, {}),
         (retraining.limited_network_parallelization, {"robustness": [0.5]}),
         (retraining.worst_level, {"candidates": 2}),
     ],

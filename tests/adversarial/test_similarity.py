@@ -7,7 +7,7 @@ from skimage import metrics
 
 from jaxrob import adversarial
 
-quick = settings(deadline=None, max_examples=30)
+quick = settings(deadline=None, max_examples=10)
 pixels = st.floats(0, 1, width=32)
 
 
@@ -44,9 +44,8 @@ def test_whole_image_is_skimages_single_window():
     np.testing.assert_allclose(similarity, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("shape", [(4, 28, 28, 1), (3, 11, 20, 3)])
-def test_windowed_is_skimages(shape):
-    a, b = pairs(1, shape)
+def test_windowed_is_skimages():
+    a, b = pairs(1, (3, 11, 20, 3))
     expected = [
         metrics.structural_similarity(
             p,
@@ -86,30 +85,29 @@ def test_tells_images_apart_that_float32_cannot():
     assert np.float32(similarity[0]) == 1 and similarity[0] < 1
 
 
-def test_refusals():
-    image = np.zeros((2, 12, 12, 1), np.float32)
+IMAGE = np.full((2, 12, 12, 1), 0.5, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "error", "name"),
+    [
+        (IMAGE, IMAGE[:1], ValueError, "b must have the shape"),
+        (IMAGE[0], IMAGE[0], ValueError, "a must have the shape"),
+        (IMAGE, IMAGE.astype(np.uint8), TypeError, "floating"),
+        (IMAGE, IMAGE + 300, ValueError, "b must"),
+        (IMAGE, IMAGE - 0.6, ValueError, "b must"),
+        (IMAGE, IMAGE * np.nan, ValueError, "b must"),
+    ],
+)
+def test_refusals(a, b, error, name):
     for function in (
         adversarial.structural_similarity,
         adversarial.windowed_similarity,
     ):
-        with pytest.raises(
-            ValueError, match=r"b must have the shape \[N, H, W, C\] with N = 2"
-        ):
-            function(image, image[:1])
-        with pytest.raises(ValueError, match=r"a must have the shape \[N, H, W, C\]"):
-            function(image[0], image[0])
-        with pytest.raises(TypeError, match="floating"):
-            function(image, image.astype(np.uint8))
+        with pytest.raises(error, match=name):
+            function(a, b)
+
+
+def test_a_window_must_fit():
     with pytest.raises(ValueError, match="at least 11 x 11"):
-        adversarial.windowed_similarity(image[:, :10], image[:, :10])
-
-
-@pytest.mark.parametrize("value", [300.0, -0.1, np.nan])
-def test_pixels_that_are_none(value):
-    image = np.full((1, 12, 12, 1), 0.5, np.float32)
-    for function in (
-        adversarial.structural_similarity,
-        adversarial.windowed_similarity,
-    ):
-        with pytest.raises(ValueError, match="b must (lie in|be finite).*; got"):
-            function(image, np.full_like(image, value))
+        adversarial.windowed_similarity(IMAGE[:, :10], IMAGE[:, :10])

@@ -1,4 +1,4 @@
-"""Random images, one compiled program per alteration, and absolute tolerances."""
+"""Random images and keys, one compiled program per alteration, absolute tolerances."""
 
 import functools
 
@@ -9,6 +9,8 @@ from jaxrob.alterations import Alteration
 
 apply = jax.jit(Alteration.__call__, static_argnums=0)
 assert_near = functools.partial(np.testing.assert_allclose, rtol=0)
+# Made by the first test that needs it, since it starts a device.
+random_key = functools.cache(jax.random.key)
 
 
 def random_image(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:

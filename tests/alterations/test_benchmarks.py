@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxrob import RobustnessWarning, alterations, metrics
+from jaxrob import RobustnessWarning, metrics
 from jaxrob.alterations import corruptions, presets
 from jaxrob.alterations.corruptions import _frost_pictures
 
@@ -52,33 +52,25 @@ def test_sizes_are_those_asked_for(with_frost):
 
 
 def test_frost_is_left_out_by_name(without_frost):
-    with pytest.warns(RobustnessWarning, match="frost is left out.*are missing"):
+    with pytest.warns(RobustnessWarning, match="frost"):
         found = presets.cifar_c()
     assert names(found) == [name for name in FIFTEEN if name != "frost"]
 
 
 def test_a_folder_that_is_given_must_hold_frost(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no frost1.png"):
+    with pytest.raises(FileNotFoundError, match="frost1.png"):
         presets.imagenet_c(frost_folder=tmp_path)
 
 
 @pytest.mark.parametrize(
-    "arguments, error, says",
+    "arguments, error",
     [
-        ({"size": 100}, ValueError, r"size must be one of \(32, 64, 224, 299\)"),
-        ({"size": "224"}, TypeError, "size must be an integer"),
-        ({"published": 1}, TypeError, "published must be True or False"),
-        ({"validation": None}, TypeError, "validation must be True or False"),
+        ({"size": 100}, ValueError),
+        ({"size": "224"}, TypeError),
+        ({"published": 1}, TypeError),
+        ({"validation": None}, TypeError),
     ],
 )
-def test_wrong_arguments(with_frost, arguments, error, says):
-    with pytest.raises(error, match=says):
+def test_wrong_arguments(with_frost, arguments, error):
+    with pytest.raises(error, match=f"{next(iter(arguments))} must"):
         presets.imagenet_c(**arguments)
-
-
-def test_severities_are_levels_of_all(with_frost):
-    for one in presets.imagenet_c(224):
-        np.testing.assert_array_equal(
-            one.canonical(presets.SEVERITIES), [0, 1, 2, 3, 4, 5]
-        )
-    assert isinstance(presets.imagenet_c()[0], alterations.Alteration)

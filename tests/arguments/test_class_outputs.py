@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -46,27 +45,25 @@ def test_what_is_taken(returned):
 
 
 def test_samples_called_logits_are_taken():
-    samples = jnp.zeros((3, 6, 4))
+    samples = np.zeros((3, 6, 4))
     assert class_outputs("it", {"logits": samples}, 6) is samples
 
 
 @pytest.mark.parametrize(
     "returned, message",
     [
-        ((RIGHT, RIGHT[:, :3]),
-         r"tuple of length 2: \[0\] of the shape \(6, 4\), \[1\] "
-         r"of the shape \(6, 3\). 2 of its arrays .* for instance outputs\[0\];"),
-        ({"a": MAP}, r"dict of length 1: \['a'\] of the shape \(6, 2, 2, 4\). None of"
-         r'.*logits. Return the class outputs alone; samples.* needs outputs="any"'),
+        (
+            (RIGHT, RIGHT[:, :3]),
+            r"\[0\] of the shape \(6, 4\), \[1\] of the shape .* for instance outputs",
+        ),
+        ({"a": MAP}, r"\['a'\] of the shape \(6, 2, 2, 4\).* needs outputs=\"any\""),
         (Pair(RIGHT, RIGHT), "Pair of length 2: .features .* instance outputs.feat"),
-        (Plain(a=RIGHT, b=RIGHT), r"got Plain: .a of the shape \(6, 4\), .b of"),
-        ([[0.0, 1.0]] * 6, r"got list of length 6. None of its arrays"),
-        (None, "got None. None of its arrays"),
-        ("text", r"got 'text', of type str. None"),
+        (Plain(a=RIGHT, b=RIGHT), "got Plain: .a of the shape"),
+        ([[0.0, 1.0]] * 6, "got list of length 6. None of its arrays"),
+        (None, "got None"),
+        ("text", "got 'text', of type str"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_decided(returned, message):
-    with pytest.raises(TypeError, match=r"^it must return one array \[B, K\]; got .*"):
-        class_outputs("it", returned, 6)
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=f"^it must return one array .*{message}"):
         class_outputs("it", returned, 6)

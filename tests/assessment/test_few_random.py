@@ -5,14 +5,13 @@ import math
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy
 
 import jaxrob
 
-from .test_few import DIM
+from .test_few import CLASSIFIER, DIM, dataset_of
 
 THRESHOLDS = (0.2, 0.5, 0.8, 1.0)
 WAYS = list(itertools.product((False, True), repeat=4))
@@ -26,21 +25,23 @@ class Case(NamedTuple):
     truth: float
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unaltered, the accuracy")
 def test_random_data_sets_and_settings(cases):
     """No run fails, and none misses the truth more often than it says."""
     rng = np.random.default_rng(36)
-    classifiers = {k: jaxrob.Classifier(answer_of(k), None) for k in range(2, 6)}
-    # Each pair of sizes is a program.
-    sizes = [(1 + int(299 * rng.random() ** 1.5), 2 + k % 4) for k in range(cases // 8)]
+    cases = min(cases, 80)
+    # Each is a program.
+    sizes = [1, 100, 290]
     allowed, missed, seen = 0.0, 0, 0
     for run in range(cases):
-        number, num_classes = sizes[run % len(sizes)]
-        case = random_case(rng, number, num_classes, WAYS[run % len(WAYS)])
-        key = jax.random.key(int(rng.integers(2**31)))
-        arguments = (classifiers[num_classes], case.dataset, DIM)
+        number = sizes[run % len(sizes)]
+        case = random_case(rng, number, WAYS[run % len(WAYS)])
+        key = jax.random.key(run)
         try:
-            result = jaxrob.assess(*arguments, key=key, **case.settings)
+            result = jaxrob.assess(
+                CLASSIFIER, case.dataset, DIM, key=key, **case.settings
+            )
         except ValueError as error:
             assert "budget must be at least" in str(error), case.settings
             continue
@@ -67,7 +68,7 @@ def check_what_it_says(result, case):
         assert high - low <= 2 * asked["half_width"] + 1e-9
 
 
-def random_case(rng, number, num_classes, way):
+def random_case(rng, number, way):
     """Images that are right up to a limit each: of many shapes, with ties."""
     limits = rng.choice(
         [rng.random(number), rng.beta(0.3, 0.3, number), rng.normal(0.5, 0.05, number)]
@@ -81,9 +82,7 @@ def random_case(rng, number, num_classes, way):
     # The level up to which as many as must be are right.
     must = math.ceil(threshold * number - 1e-9)
     truth = min(np.sort(limits)[::-1][must - 1], 1.0)
-    labels = rng.integers(0, num_classes, number)
-    pixels = np.stack([limits / 2, np.zeros(number), labels / num_classes], axis=-1)
-    dataset = jaxrob.Dataset(np.float32(pixels)[:, None, None], labels)
+    dataset = dataset_of(limits, rng.integers(0, 2, number))
     half_width, budget, curtail, required = way
     settings: dict = {"threshold": threshold, "curtail": curtail}
     if half_width:
@@ -95,13 +94,3 @@ def random_case(rng, number, num_classes, way):
     if not any(way):
         settings["half_width"] = 0.02
     return Case(dataset, settings, float(truth))
-
-
-def answer_of(num_classes):
-    def answer(_, images):
-        limit, level, label = (images[:, 0, 0, i] for i in range(3))
-        right = jnp.round(label * num_classes).astype(int)
-        found = jnp.where(2 * limit > level, right, (right + 1) % num_classes)
-        return 8 * jax.nn.one_hot(found, num_classes)
-
-    return answer

@@ -21,63 +21,19 @@ from jaxrob.alterations import (
     rotation,
     zoom,
 )
-from jaxrob.alterations._said import settings
+from jaxrob.alterations._said import doubts, settings, words
 from jaxrob.alterations.corruptions import contrast
 
-from .documents import assert_refused, put
 from .test_serialization import assessment
 
 CROP = rotation(-5, 5, fill="crop")
 EDGE = horizontal_translation(-1, 1)
 BOTH = {"rotation: fill": "crop", "horizontal translation: fill": "edge"}
-
-
-def left_pixels(variables, images):
-    return images[:, 0, :2, 0]
-
-
-def assessed(alteration):
-    network = {"name": "net", "class_names": ("a", "b")}
-    classifier = jaxrob.Classifier(left_pixels, {}, **network)
-    dataset = jaxrob.Dataset(np.full((4, 6, 6, 1), 0.5, np.float32), [0, 0, 0, 0])
-    return jaxrob.assess(
-        classifier,
-        dataset,
-        alteration,
-        threshold=0.0,
-        key=jax.random.key(0),
-        strategy=jaxrob.strategies.Uniform(2),
-    )
+SHAPE = (6, 6, 1)
 
 
 def same(image):
     return image
-
-
-def test_the_size_is_that_of_the_images_if_none_is_said():
-    for side, size in ((28, 32), (200, 224), (300, 299)):
-        assert settings(contrast(), (side, 2 * side, 3)) == {"size": size}
-
-
-@pytest.mark.parametrize(
-    "alteration, expected",
-    [
-        (CROP, {"fill": "crop"}),
-        (gaussian_noise(0, 0.1, clip=False), {"clip": False}),
-        (zoom(), {}),
-        (rescale(rescale(EDGE, 0, 1), 0, 9), {"fill": "edge"}),
-        (compose([CROP, EDGE]), BOTH),
-        (followed_by(contrast(224), same), {"size": 224, "followed by": "same"}),
-        (jaxrob.Alteration("own", lambda image, level: image, 0.0, 1.0), {}),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
-def test_settings_and_names(alteration, expected):
-    found = assessed(alteration)
-    document = json.loads(found.to_json())["provenance"]
-    assert document["settings"] == expected
-    assert document["network"] == {"name": "net", "class_names": ["a", "b"]}
-    assert Assessment.from_json(found.to_json()).provenance == document
 
 
 def fade(image, level):
@@ -96,10 +52,54 @@ FADING = jaxrob.Alteration(
         {"hue": "what the light turns into"},
     ),
 )
-MAGNIFIED = "above 1 the image is magnified"
+OWN = jaxrob.Alteration("own", fade, 0.0, 1.0, unit="share")
+
+
+def test_the_size_is_that_of_the_images_if_none_is_said():
+    for side, size in ((28, 32), (200, 224), (300, 299)):
+        assert settings(contrast(), (side, 2 * side, 3)) == {"size": size}
+    (doubt,) = doubts(contrast(224), SHAPE)
+    assert "6 x 6 px" in doubt and not doubts(contrast(224), (200, 200, 3))
+
+
+@pytest.mark.parametrize(
+    "alteration, expected",
+    [
+        (CROP, {"fill": "crop"}),
+        (gaussian_noise(0, 0.1, clip=False), {"clip": False}),
+        (zoom(), {}),
+        (rescale(rescale(EDGE, 0, 1), 0, 9), {"fill": "edge"}),
+        (compose([CROP, EDGE]), BOTH),
+        (followed_by(contrast(224), same), {"size": 224, "followed by": "same"}),
+        (OWN, {}),
+    ],
+)
+def test_settings_by_name(alteration, expected):
+    assert settings(alteration, SHAPE) == expected
 
 
 @pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
+def test_an_assessment_has_settings_words_and_names():
+    def left_pixels(variables, images):
+        return images[:, 0, :2, 0]
+
+    classifier = jaxrob.Classifier(left_pixels, {}, name="net", class_names=("a", "b"))
+    dataset = jaxrob.Dataset(np.full((4, *SHAPE), 0.5, np.float32), [0, 0, 0, 0])
+    both = compose([FADING, OWN])
+    two = jaxrob.strategies.Uniform(2)
+    found = jaxrob.assess(
+        classifier, dataset, both, 0.0, key=jax.random.key(0), strategy=two
+    )
+    document = json.loads(found.to_json())["provenance"]
+    assert document["settings"] == {"fading: hue": "grey", "fading: shape": 6}
+    assert document["words"] == words(both)
+    assert document["network"] == {"name": "net", "class_names": ["a", "b"]}
+    assert Assessment.from_json(found.to_json()).provenance == document
+
+
+MAGNIFIED = "above 1 the image is magnified"
+
+
 @pytest.mark.parametrize(
     "alteration, expected",
     [
@@ -118,37 +118,27 @@ MAGNIFIED = "above 1 the image is magnified"
             followed_by(FADING, same),
             "share (of the light that is lost, then same, at every level but 0)",
         ),
-        (FADING, "share (of the light that is lost)"),
         (FADING, "hue grey (what the light turns into), shape 6"),
-        (jaxrob.Alteration("own", fade, 0.0, 1.0, unit="share"), "share |"),
+        (OWN, "share |"),
         (gaussian_blur(), "what it does depends on the images' size)"),
     ],
 )
-def test_a_report_says_what_a_level_is_and_no_private_name(alteration, expected):
-    found = Assessment.from_json(assessed(alteration).to_json())
-    results = [reporting.Results("net", ("a", "b"), (found,))]
+def test_a_report_says_what_a_level_is(alteration, expected):
+    assert expected in re.sub(
+        r"\\(?=\W)", "", reporting.to_markdown(results(alteration))
+    )
+
+
+def test_a_page_says_what_a_level_is_and_no_private_name():
     # What is read: the data beside it hold the stored provenance.
-    page = html.unescape(reporting.to_html(results).partition("<script")[0])
-    text = reporting.to_markdown(results)
-    assert expected in re.sub(r"\\(?=\W)", "", text), text
-    assert expected.removesuffix(" |") in page
-    assert "jaxrob.alterations._" not in page + text
+    page = html.unescape(reporting.to_html(results(FADING)).partition("<script")[0])
+    assert "share (of the light that is lost)" in page
+    assert "jaxrob.alterations._" not in page
 
 
-@pytest.mark.parametrize(
-    "name, value, message",
-    [
-        ("network", None, "network must be an object"),
-        ("network", {"name": 3}, "network.name"),
-        ("network", {"class_names": "abc"}, "class_names must be a list"),
-        ("network", {"class_names": [1]}, r"class_names\[0\] must be a text"),
-        ("settings", [], "settings must be an object"),
-        ("settings", {"fill": {}}, "settings.fill must be a text"),
-        ("words", [], "words must be an object"),
-        ("words", {"level": 3}, "words"),
-        ("plan", None, "plan must be 64"),
-        ("plan", "x" * 64, "plan must be 64"),
-    ],
-)
-def test_what_is_none_is_refused(name, value, message):
-    assert_refused(assessment().to_json(), put("provenance", name, value), message)
+def results(alteration):
+    facts = {"settings": settings(alteration, SHAPE), "words": words(alteration)}
+    one = assessment()
+    about = {"alteration": alteration.name, "unit": alteration.unit}
+    found = assessment(**about, provenance=one.provenance | facts)
+    return [reporting.Results("net", ("a", "b", "c"), (found,))]

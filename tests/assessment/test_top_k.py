@@ -4,11 +4,9 @@ import dataclasses
 import json
 import zlib
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from sklearn.metrics import top_k_accuracy_score
+import scipy
 
 import jaxrob
 from jaxrob import alterations, metrics, reporting, strategies
@@ -33,7 +31,7 @@ LABELS = np.where(
     logits(KERNEL, IMAGES).argmax(1),
     RNG.integers(NUM_CLASSES, size=NUM_IMAGES),
 ).astype(np.int32)
-CLASSIFIER = jaxrob.Classifier(logits, jnp.asarray(KERNEL))
+CLASSIFIER = jaxrob.Classifier(logits, KERNEL)
 DATA = jaxrob.Dataset(IMAGES, LABELS)
 
 
@@ -64,8 +62,10 @@ def test_ranks_are_places_in_the_stable_order(curve):
     np.testing.assert_array_equal(curve.rank == 0, curve.predicted == LABELS)
 
 
-@pytest.mark.parametrize("k", [2, 5, 10, 11])
+@pytest.mark.parametrize("k", [2, 11])
 def test_values_are_scikit_learns(curve, k):
+    from sklearn.metrics import top_k_accuracy_score
+
     name = f"top{k}_accuracy"
     found = metrics.top_k_accuracy(curve.counts_for(name), k)
     # Places, since ties are broken otherwise there.
@@ -84,33 +84,33 @@ def test_values_are_scikit_learns(curve, k):
 
 
 def test_samples_are_ranked_by_their_mean_probabilities():
-    kernels = jnp.asarray(RNG.standard_normal((3, 16, NUM_CLASSES)), jnp.float32)
+    kernels = np.float32(RNG.standard_normal((3, 16, NUM_CLASSES)))
 
     def sampled(kernels, images):
-        return jnp.einsum("bp,spk->sbk", images.reshape(len(images), -1), kernels)
+        return images.reshape(len(images), -1) @ kernels
 
-    classifier = jaxrob.Classifier(sampled, kernels)
-    (ranks,) = jaxrob.evaluate(classifier, DATA, DARKER, [0.0]).rank
-    mean = np.asarray(jax.nn.softmax(sampled(kernels, IMAGES), -1)).mean(0)
+    (ranks,) = jaxrob.evaluate(
+        jaxrob.Classifier(sampled, kernels), DATA, DARKER, [0.0]
+    ).rank
+    mean = scipy.special.softmax(sampled(kernels, IMAGES), axis=-1).mean(0)
     np.testing.assert_array_equal(ranks, ranks_of(mean, LABELS))
 
 
-@pytest.mark.parametrize("num_classes", [2, 5, 100])
-def test_no_class_is_before_itself(num_classes):
+def test_no_class_is_before_itself():
     """XLA computes such logits twice, with other roundings of the right class's."""
 
     def standardised(kernel, images):
         z = images.reshape(len(images), -1) @ kernel
-        return (z - z.mean(-1, keepdims=True)) / jnp.sqrt(z.var(-1, keepdims=True))
+        return (z - z.mean(-1, keepdims=True)) / z.var(-1, keepdims=True) ** 0.5
 
     rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (1000, 6, 6, 1), np.uint8)
-    kernel = rng.normal(size=(36, num_classes)).astype(np.float32)
-    labels = rng.integers(0, num_classes, len(images))
-    scores = np.asarray(jax.jit(standardised)(kernel, images / np.float32(255)))
+    images = rng.integers(0, 256, (300, 6, 6, 1), np.uint8)
+    kernel = rng.normal(size=(36, 100)).astype(np.float32)
+    labels = rng.integers(0, 100, len(images))
+    scores = standardised(kernel, images / np.float32(255))
     classifier = jaxrob.Classifier(standardised, kernel)
     data = jaxrob.Dataset(images, labels)
-    found = jaxrob.evaluate(classifier, data, alterations.brightness(), [0.0])
+    found = jaxrob.evaluate(classifier, data, DARKER, [0.0])
     own = np.take_along_axis(scores, labels[:, None], 1)
     # Other classes whose scores are as near as rounding may lie on either side.
     is_near = (np.abs(scores - own) < 1e-4).sum(1) > 1
@@ -124,7 +124,7 @@ def test_a_network_on_the_host_has_the_same_ranks(curve):
     host = jaxrob.Classifier.from_host(
         lambda images: logits(KERNEL, np.asarray(images)), NUM_CLASSES
     )
-    found = jaxrob.evaluate(host, DATA, DARKER, LEVELS, batch_size=32)
+    found = jaxrob.evaluate(host, DATA, DARKER, LEVELS)
     np.testing.assert_array_equal(found.rank, curve.rank)
 
 
@@ -143,28 +143,22 @@ def test_unknown_answers_count_as_for_accuracy(curve):
     np.testing.assert_array_equal(metrics.top_k_accuracy(none.counts, 3), 1)
 
 
-@pytest.mark.parametrize("k", [3, 11])
-def test_every_search_finds_the_same(k):
-    name = f"top{k}_accuracy"
-    whole = assess(name)
+def test_every_search_finds_the_same():
+    whole = assess()
     expected = [
-        np.mean(ranks_of(scores_at(level), LABELS) < k) for level in whole.levels
+        np.mean(ranks_of(scores_at(level), LABELS) < 5) for level in whole.levels
     ]
     np.testing.assert_array_equal(whole.values, expected)
-    few = assess(name, half_width=0.0)
+    few, certain = assess(half_width=0.0), assess(curtail=True)
     assert few.robustness == whole.robustness
-    certain = assess(name, curtail=True)
     np.testing.assert_array_equal(certain.sampling.sides, few.sampling.sides)
-    for strategy in (strategies.ASAP(), strategies.Quadrature()):
-        one = assess(name, strategy=strategy)
-        assert 0 <= one.robustness <= 1 and one.measure == name
     for one in (whole, few, certain):
         text = one.to_json()
         assert jaxrob.Assessment.from_json(text).to_json() == text
 
 
 def test_reduced_curves_and_documents_keep_ten_ranks():
-    whole, reduced = assess(), assess(reduced=True, batch_size=32)
+    whole, reduced = assess(), assess(reduced=True)
     np.testing.assert_array_equal(reduced.values, whole.values)
     assert reduced.confidence_interval == whole.confidence_interval
     np.testing.assert_array_equal(
@@ -193,25 +187,14 @@ def test_a_journal_keeps_the_ranks(tmp_path, curve):
     text = first.split(b" ", 1)[1].rstrip(b"\n")
     path.write_bytes(b"%08x %s\n" % (zlib.crc32(text), text) + b"".join(rest))
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="format 'jaxrob journal 1', .*another path"):
+    with pytest.raises(ValueError, match="jaxrob journal 1"):
         jaxrob.evaluate(CLASSIFIER, DATA, DARKER, LEVELS, journal=path)
     assert path.read_bytes() == before
 
 
-def test_pseudo_labels_are_ranked_by_the_networks_own_answers():
-    bare = jaxrob.Dataset(IMAGES)
-    found = jaxrob.assess(
-        CLASSIFIER, bare, DARKER, 0.5, "top3_accuracy", strategy=strategies.Uniform(3)
-    )
-    assert found.is_stability and found.values[-1] == 1
-    own = scores_at(0.0).argmax(1)
-    expected = np.mean(ranks_of(scores_at(-0.9), own) < 3)
-    assert found.values[0] == expected
-
-
 def test_a_paired_comparison_is_of_the_images_within_k():
     noise = np.random.default_rng(1).standard_normal(KERNEL.shape)
-    other = jaxrob.Classifier(logits, jnp.asarray(KERNEL + 0.3 * np.float32(noise)))
+    other = jaxrob.Classifier(logits, KERNEL + 0.3 * np.float32(noise))
     ones = [assess(), assess(classifier=other)]
     found = jaxrob.compare(*ones)
     np.testing.assert_allclose(found.level_difference, ones[0].values - ones[1].values)
@@ -250,28 +233,26 @@ def test_reports_say_it_in_words():
 
 
 def scores_only():
-    return jaxrob.Classifier(logits, jnp.asarray(KERNEL), outputs="scores")
+    return jaxrob.Classifier(logits, KERNEL, outputs="scores")
 
 
-WRONG = {
-    "as many as classes": ({"measure": "top12_accuracy"}, "fewer ranks .* 12"),
-    "more": ({"measure": "top999999999_accuracy"}, "fewer ranks"),
-    "few images": ({"measure": "top12_accuracy", "half_width": 0.1}, "fewer ranks"),
-    "one": ({"measure": "top1_accuracy"}, "measure must be one of"),
-    "none": ({"measure": "top0_accuracy"}, "measure must be one of"),
-    "negative": ({"measure": "top-5_accuracy"}, "measure must be one of"),
-    "a zero before": ({"measure": "top05_accuracy"}, "measure must be one of"),
-    "other digits": ({"measure": "top٥_accuracy"}, "measure must be one of"),
-    "its end": ({"measure": "top5_accuracy\n"}, "measure must be one of"),
-    "a number": ({"measure": 5}, "measure must be one of"),
-    "scores": ({"classifier": scores_only()}, 'outputs="scores" only the largest'),
-    "reduced": ({"measure": "top11_accuracy", "reduced": True}, "go with reduced"),
-}
+WRONG = [
+    ({"measure": "top12_accuracy"}, "fewer ranks .* 12"),
+    ({"measure": "top12_accuracy", "half_width": 0.1}, "fewer ranks"),
+    ({"measure": "top1_accuracy"}, "measure"),
+    ({"measure": "top05_accuracy"}, "measure"),
+    # Other digits; a line's end.
+    ({"measure": "top٥_accuracy"}, "measure"),
+    ({"measure": "top5_accuracy\n"}, "measure"),
+    ({"measure": 5}, "measure"),
+    ({"classifier": scores_only()}, "outputs"),
+    ({"measure": "top11_accuracy", "reduced": True}, "reduced"),
+]
 
 
-@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG)
-def test_wrong_requests(given, message):
-    with pytest.raises((TypeError, ValueError), match=message):
+@pytest.mark.parametrize(("given", "named"), WRONG)
+def test_wrong_requests(given, named):
+    with pytest.raises((TypeError, ValueError), match=named):
         assess(**given)
 
 
@@ -280,15 +261,13 @@ def test_scores_have_no_ranks():
     assert curve.rank is None and curve.counts.ranks is None
     with pytest.raises(ValueError, match="these have none"):
         metrics.top_k_accuracy(curve.counts, 2)
-    reduced = jaxrob.evaluate(scores_only(), DATA, DARKER, LEVELS, reduced=True)
-    assert reduced.counts.ranks is None
 
 
 def test_wrong_ranks(curve):
     fields = [getattr(curve, name) for name in curve.__dataclass_fields__]
     for rank, message in (
-        (curve.rank * 0, "rank must be 0 where predicted"),
-        (curve.rank % 11 + 1, "rank must be 0 where"),
+        (curve.rank * 0, "rank must be 0"),
+        (curve.rank % 11 + 1, "rank must be 0"),
         (np.where(curve.rank == 11, 12, curve.rank), r"rank must lie in \[0, 11\]"),
         (curve.rank[:2], "rank must have the shape"),
         (curve.rank / 1, "rank must be an array"),

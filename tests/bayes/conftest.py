@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -10,6 +11,9 @@ from flax import nnx
 
 import jaxrob
 from jaxrob import bayes
+from jaxrob.bayes._head import Head
+from jaxrob.bayes._model import Likelihood
+from jaxrob.bayes._network import params_apply_fn
 from jaxrob.networks import MLP
 
 # One object, for another is compiled anew.
@@ -60,9 +64,17 @@ def train(data, modules, settings):
 
 
 @pytest.fixture(scope="session")
-def posteriors(train, modules):
-    """By head, trained well enough."""
-    return {head: train(head=head, epochs=80) for head in modules}
+def posteriors(train, modules, images):
+    """By head: the heteroscedastic one trained well enough, the plain one made up."""
+    module = modules["plain"]
+    location = jax.jit(module.init)(jax.random.key(0), images)["params"]
+    scale = jax.tree.map(lambda leaf: np.full_like(leaf, 0.1), location)
+    likelihood = Likelihood(params_apply_fn(module), Head("plain", 1))
+    elbo = np.float32([-3, -2])
+    return {
+        "plain": bayes.Posterior(likelihood, location, scale, elbo=elbo),
+        "heteroscedastic": train(head="heteroscedastic", epochs=80),
+    }
 
 
 class NnxMLP(nnx.Module):
@@ -93,8 +105,9 @@ def nnx_posterior(train, nnx_module):
 @pytest.fixture(scope="session")
 def sampled_posterior(posteriors):
     """As NUTS returns it."""
-    location = posteriors["plain"].location
+    steps = np.arange(20, dtype=np.float32)
     samples = jax.tree.map(
-        lambda leaf: leaf + np.arange(20.0).reshape(-1, *(1,) * leaf.ndim), location
+        lambda leaf: jnp.asarray(leaf + steps.reshape(-1, *(1,) * leaf.ndim)),
+        jax.device_get(posteriors["plain"].location),
     )
     return dataclasses.replace(posteriors["plain"], samples=samples, elbo=None)

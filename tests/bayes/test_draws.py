@@ -1,7 +1,6 @@
 """A posterior's classifier in the engine: levels and batches do not matter."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special
@@ -14,7 +13,6 @@ KEY = jax.random.key(0)
 SAME = jaxrob.Alteration(
     name="nothing", fn=lambda image, level: image, lower=0, upper=1, identity=0
 )
-HEADS = ["plain", "heteroscedastic"]
 
 
 @pytest.fixture(scope="module")
@@ -29,55 +27,56 @@ def draw(classifier, number):
     return jax.tree.map(lambda leaf: leaf[number], classifier.variables["params"])
 
 
-@pytest.mark.slow
 def test_plain_outputs_are_those_of_each_draw(classifiers, modules, images):
     classifier = classifiers["plain"]
-    log_p = classifier.log_probabilities(images)
+    log_p = jax.jit(type(classifier).log_probabilities)(classifier, images)
     assert log_p.shape == (4, 64, 3) and not classifier.stochastic
     for number in range(4):
-        logits = modules["plain"].apply({"params": draw(classifier, number)}, images)
+        params = draw(classifier, number)
+        logits = jax.jit(modules["plain"].apply)({"params": params}, images)
         expected = special.log_softmax(logits, axis=1)
         np.testing.assert_allclose(log_p[number], expected, atol=1e-4)
 
 
-@pytest.mark.slow
 def test_heteroscedastic_outputs_average_the_noise_at_each_draw(
     classifiers, modules, images
 ):
     classifier, few = classifiers["heteroscedastic"], images[:6]
     keys = jax.random.split(jax.random.key(1), (500, 6))
-    p = jnp.exp(jax.jit(jax.vmap(classifier.log_probabilities, (None, 0)))(few, keys))
+    p = np.exp(jax.jit(jax.vmap(classifier.log_probabilities, (None, 0)))(few, keys))
     assert p.shape == (500, 4, 6, 3)
     noise = np.random.default_rng(0).normal(size=(20_000, 1, 3))
     for number in range(4):
         params = draw(classifier, number)
-        outputs = modules["heteroscedastic"].apply({"params": params}, few)
+        outputs = jax.jit(modules["heteroscedastic"].apply)({"params": params}, few)
         mean, raw = np.split(np.asarray(outputs), 2, axis=1)
         slow = special.softmax(mean + np.log1p(np.exp(raw)) * noise, axis=-1)
         np.testing.assert_allclose(p[:, number].mean(0), slow.mean(0), atol=0.015)
 
 
-@pytest.mark.slow
 def test_the_key_decides(posteriors):
     one, two, other = (
         bayes.classifier(posteriors["plain"], 4, key=jax.random.key(seed))
         for seed in (0, 0, 1)
     )
-    kernels = [c.variables["params"]["Dense_0"]["kernel"] for c in (one, two, other)]
+    kernels = [
+        np.asarray(c.variables["params"]["Dense_0"]["kernel"])
+        for c in (one, two, other)
+    ]
     assert (kernels[0] == kernels[1]).all() and (kernels[0] != kernels[2]).any()
     assert one.apply_fn == two.apply_fn and hash(one.apply_fn) == hash(two.apply_fn)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("head", HEADS)
-def test_answers_do_not_depend_on_batches_or_the_order_of_levels(
-    classifiers, data, head
-):
-    noise = alterations.gaussian_noise(0.0, 0.2)
+def test_answers_do_not_depend_on_batches_or_the_order_of_levels(classifiers, data):
+    noise, classifier = (
+        alterations.gaussian_noise(0.0, 0.2),
+        classifiers["heteroscedastic"],
+    )
     levels, order = np.linspace(0, 0.2, 5), [3, 0, 4, 2, 1]
-    curve = jaxrob.evaluate(classifiers[head], data, noise, levels, key=KEY)
+    curve = jaxrob.evaluate(classifier, data, noise, levels, key=KEY)
     other = jaxrob.evaluate(
-        classifiers[head], data, noise, levels[order], key=KEY, batch_size=5
+        classifier, data, noise, levels[order], key=KEY, batch_size=5
     )
     np.testing.assert_array_equal(other.predicted, curve.predicted[order])
     np.testing.assert_allclose(other.confidence, curve.confidence[order], atol=1e-4)
@@ -94,12 +93,8 @@ def test_the_noise_of_the_head_is_the_same_at_every_level(classifiers, data):
         classifier, data, SAME, np.linspace(0, 1, 7), key=jax.random.key(5)
     )
     assert (other.uncertainty != curve.uncertainty).any()
-
-
-@pytest.mark.slow
-def test_a_stochastic_classifier_needs_a_key(classifiers, data):
-    with pytest.raises(ValueError, match="is stochastic and needs a key"):
-        jaxrob.evaluate(classifiers["heteroscedastic"], data, SAME, [0.0])
+    with pytest.raises(ValueError, match="key"):
+        jaxrob.evaluate(classifier, data, SAME, [0.0])
 
 
 @pytest.mark.slow
@@ -111,13 +106,13 @@ def test_draws_of_samples_are_each_of_them_once(sampled_posterior):
     )
     np.testing.assert_array_equal(draws, samples)
     assert sampled_posterior.num_parameters == 9 * 8 + 8 + 8 * 3 + 3
-    with pytest.raises(ValueError, match="num_samples must be at most 20.*; got 21"):
+    with pytest.raises(ValueError, match="num_samples"):
         bayes.classifier(sampled_posterior, 21, key=KEY)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("head", HEADS)
-def test_fit_composes_inference_and_draws(data, modules, settings, head):
+def test_fit_composes_inference_and_draws(data, modules, settings):
+    head = "heteroscedastic"
     one, two, other = (
         bayes.fit(modules[head], data, num_samples=4, head=head, **settings | changes)
         for changes in ({}, {}, {"key": jax.random.key(1)})
@@ -133,18 +128,12 @@ def test_fit_composes_inference_and_draws(data, modules, settings, head):
     assert (p != another).all(axis=(1, 2)).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("num_samples", [0, -1])
-def test_bad_num_samples(posteriors, data, num_samples):
-    message = f"num_samples must be at least 1; got {num_samples}"
-    with pytest.raises(ValueError, match=message):
-        bayes.classifier(posteriors["plain"], num_samples, key=KEY)
-    with pytest.raises(ValueError, match=message):
-        bayes.fit(MLP(), data, key=KEY, num_samples=num_samples)
-
-
-def test_fit_refuses_what_inference_does_not_know(data):
-    with pytest.raises(ValueError, match="inference must be one of .*; got 'laplace'"):
+def test_bad_arguments(posteriors, data):
+    with pytest.raises(ValueError, match="num_samples"):
+        bayes.classifier(posteriors["plain"], 0, key=KEY)
+    with pytest.raises(ValueError, match="num_samples"):
+        bayes.fit(MLP(), data, key=KEY, num_samples=0)
+    with pytest.raises(ValueError, match="inference"):
         bayes.fit(MLP(), data, key=KEY, inference="laplace")
     with pytest.raises(TypeError, match="epochs"):
         bayes.fit(MLP(), data, key=KEY, inference="nuts", epochs=3)

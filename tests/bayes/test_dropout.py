@@ -51,9 +51,14 @@ def nnx_classifier(num_samples):
     return bayes.mc_dropout(NnxLinear(nnx.Rngs(0)), num_samples=num_samples)
 
 
+@jax.jit
+def raw_outputs(classifier, keys):
+    return classifier.raw_outputs(jnp.asarray(IMAGES), keys)
+
+
 def outputs(classifier, seed=0):
     keys = jax.random.split(jax.random.key(seed), len(IMAGES))
-    return np.asarray(classifier.raw_outputs(IMAGES, keys))
+    return np.asarray(raw_outputs(classifier, keys))
 
 
 @pytest.mark.parametrize("make", [linen_classifier, nnx_classifier])
@@ -99,7 +104,7 @@ def test_all_else_is_in_evaluation_mode():
     variables = jax.jit(module.init)(jax.random.key(0), IMAGES)
     variables["batch_stats"]["BatchNorm_0"]["mean"] += 0.5
     classifier = bayes.mc_dropout(module, variables, 20_000)
-    expected = module.apply(variables, IMAGES)
+    expected = jax.jit(module.apply)(variables, IMAGES)
     np.testing.assert_allclose(outputs(classifier).mean(0), expected, atol=0.05)
 
 
@@ -117,15 +122,15 @@ class NnxDense(nnx.Module):
 
 
 def test_modules_without_dropout():
-    with pytest.raises(ValueError, match="dropout layers; NnxDense has none"):
+    with pytest.raises(ValueError, match="NnxDense"):
         bayes.mc_dropout(NnxDense(nnx.Rngs(0)))
     classifier = linen_classifier(3, MLP(num_classes=3))
-    with pytest.raises(ValueError, match="dropout layers; MLP has none"):
+    with pytest.raises(ValueError, match="MLP"):
         classifier.num_classes(IMAGES.shape[1:])
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="num_samples must be at least 1; got 0"):
+    with pytest.raises(ValueError, match="num_samples"):
         linen_classifier(0)
-    with pytest.raises(TypeError, match="module must be a Flax module.*; got function"):
+    with pytest.raises(TypeError, match="module"):
         bayes.mc_dropout(lambda variables, images: jnp.zeros(3), {})

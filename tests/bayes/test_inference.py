@@ -138,5 +138,5 @@ def test_draws_have_the_moments_of_the_posterior():
 
 @pytest.mark.parametrize("name", ["num_warmup", "num_draws"])
 def test_nuts_refuses_bad_values(name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1; got 0"):
+    with pytest.raises(ValueError, match=name):
         bayes.nuts(Logistic(), correlated(), key=jax.random.key(0), **{name: 0})

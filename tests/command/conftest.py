@@ -112,7 +112,7 @@ def roma(jaxrob_command, tmp_path):
     def run(*arguments):
         return jaxrob_command(
             "roma", "--classifier=net.py:net", "--images=pictures", "--channels=grey",
-            "--num_images=10", "--num_samples=50", "--estimator=count", "--delta=0.2",
+            "--num_samples=50", "--estimator=count", "--delta=0.2",
             "--epsilon=0.3", "--noprogress", f"--output={tmp_path / 'results'}",
             *arguments,
         )  # fmt: skip
@@ -122,11 +122,11 @@ def roma(jaxrob_command, tmp_path):
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    """Interrupts each run when it reaches the alteration zoom."""
+    """Interrupts each run when it reaches the alteration contrast."""
     known = jaxrob.assess
 
     def assess(classifier, dataset, alteration, *arguments, **named):
-        if alteration.name == "zoom":
+        if alteration.name == "contrast":
             raise KeyboardInterrupt
         return known(classifier, dataset, alteration, *arguments, **named)
 
@@ -161,6 +161,7 @@ def assess(jaxrob_command, tmp_path):
             *([] if asked else ["--alterations=brightness"]),
             "--levels=3",
             "--noprogress",
+            "--pictures=0",
             f"--output={tmp_path / 'results'}",
             *arguments,
         )

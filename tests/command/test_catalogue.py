@@ -68,23 +68,18 @@ def test_default_ranges_scale_with_the_pictures():
     assert ends("gaussian_blur", (400, 100, 3)) == (0, 4)
     assert ends("vertical_translation(unit=relative)", SHAPE) == (-0.1, 0.1)
     # The others are the library's own.
-    for name in ("rotation", "brightness", "zoom", "gaussian_noise"):
+    for name in ("rotation", "gaussian_noise"):
         default = getattr(alterations, name)()
-        for shape in (SHAPE, (224, 224, 3)):
-            assert ends(name, shape) == (default.lower, default.upper)
-
-
-def test_relative_lengths_have_ranges_of_their_own():
+        assert ends(name, (224, 224, 3)) == (default.lower, default.upper)
+    # Relative lengths have ranges of their own.
     uppers = {"motion_blur": 0.05, "defocus_blur": 0.05, "elastic_deformation": 0.02}
     for name, upper in uppers.items():
-        for shape in (SHAPE, (50, 200, 3)):
-            assert ends(f"{name}(unit=relative)", shape) == (0, upper)
+        assert ends(f"{name}(unit=relative)", (50, 200, 3)) == (0, upper)
 
 
 def test_a_rotation_without_a_range_is_said_to_be_of_any_angle():
-    for text in ("rotation", "rotation(fill=crop)"):
-        (found,) = doubts(made(text), SHAPE)
-        assert re.search(r"\[-180, 180\].*rotation\(-15, 15\)", found)
+    (found,) = doubts(made("rotation"), SHAPE)
+    assert re.search(r"\[-180, 180\].*rotation\(-15, 15\)", found)
     assert not doubts(made("rotation(-180,180)"), SHAPE)
 
 
@@ -111,16 +106,14 @@ def test_all_that_the_library_has_are_there():
     ("text", "says"),
     [
         ("gausian_blur", "Did you mean gaussian_blur?"),
-        ("gaussian-blur", "Did you mean gaussian_blur?"),
+        ("blurr", "Did you mean gaussian_blur?"),
         ("GaussianBlur(0,1)", "Did you mean gaussian_blur?"),
         ("xyzzy", "There are: horizontal_translation, "),
-        ("rotation(0,1,fil=edge)", "no setting fil; it has fill. Did you mean fill?"),
-        ("zoom(1,2,fill=edge)", "it has no settings, only a range"),
-        ("rotation(5,30)", "rotation: lower must be at most 0; got 5"),
-        ("zoom(0,2)", "lower must"),
-        ("rotation(-1,1,fill=mirror)", "fill must be one of"),
-        ("gaussian_noise(0,1,clip=edge)", "clip must be True or False"),
-        ("jpeg_compression(0,200)", "upper must"),
+        ("rotation(0,1,fil=edge)", "Did you mean fill?"),
+        ("zoom(1,2,fill=edge)", "no settings"),
+        ("rotation(5,30)", "lower"),
+        ("rotation(-1,1,fill=mirror)", "fill"),
+        ("jpeg_compression(0,200)", "upper"),
     ],
 )
 def test_what_is_no_alteration_is_refused(text, says):
@@ -142,13 +135,14 @@ def test_a_users_own(own):
 @pytest.mark.parametrize(
     ("rest", "says"),
     [
-        (":fade", "a function needs a range, such as"),
-        (":fade(0,1,fill=edge)", "no setting fill; it has identity, unit"),
-        (":fade(0,1,identity=7)", "identity must"),
-        (":made(0,1)", "which has its own range"),
-        (":no_maker", "must return a jaxrob.Alteration; got int"),
+        (":fade", "a function needs a range"),
+        (":fade(0,1,fill=edge)", "no setting fill"),
+        (":fade(0,1,identity=7)", "identity"),
+        (":made(0,1)", "its own range"),
+        (":no_maker", "must return a jaxrob.Alteration"),
         (":one(0,1)", "a function of an image and a level"),
-        (":fadee(0,1)", "there is no fadee in it. Did you mean fade?"),
+        (":fadee(0,1)", "Did you mean fade?"),
+        ("/fade.py:fade(0,1)", "no such file"),
     ],
 )
 def test_what_a_file_does_not_hold_is_refused(own, rest, says):
@@ -156,14 +150,10 @@ def test_what_a_file_does_not_hold_is_refused(own, rest, says):
         made(own + rest)
 
 
-def test_a_file_that_is_not_there():
-    with pytest.raises(Refused, match="there is no such file"):
-        made("nowhere.py:fade(0,1)")
-
-
-def test_two_of_one_name_are_refused():
-    with pytest.raises(Refused, match=r"'zoom\(1,2\)' and 'zoom\(1,3\)' are both"):
-        all_made("zoom(1,2)", "zoom(1,3)")
+@pytest.mark.parametrize("other", ["contrast(0,3)", "corruptions.contrast"])
+def test_two_of_one_name_are_refused(other):
+    with pytest.raises(Refused, match="are both called contrast"):
+        all_made("contrast", other)
 
 
 @pytest.fixture
@@ -199,11 +189,10 @@ def test_a_preset_is_all_of_the_benchmarks_corruptions(without_frost):
     [
         ("imagenet-c", "Did you mean imagenet_c?"),
         ("corruptions.frog", "Did you mean corruptions.f"),
-        ("imagenet_c(size=100)", "size must be one of (32, 64, 224, 299)"),
+        ("imagenet_c(size=100)", "size must be one of"),
         ("imagenet_c(size=64.5)", "size must be an integer"),
-        ("imagenet_c(0,3)", "severities from 0 to 5; leave out the range"),
-        ("corruptions.fog(1,5)", "severities from 0 to 5"),
-        ("cifar_c(size=32)", "no setting size; it has published, validation"),
+        ("imagenet_c(0,3)", "severities from 0 to 5"),
+        ("cifar_c(size=32)", "no setting size; it has published"),
         ("cifar_c(published=yes)", "published must be True or False"),
         ("corruptions.frost", "the pictures of frost are missing"),
     ],
@@ -211,11 +200,6 @@ def test_a_preset_is_all_of_the_benchmarks_corruptions(without_frost):
 def test_what_is_no_benchmark_is_refused(without_frost, text, says):
     with pytest.raises(Refused, match=re.escape(says)):
         all_made(text)
-
-
-def test_a_corruption_and_a_physical_alteration_of_one_name_are_refused():
-    with pytest.raises(Refused, match="are both called contrast"):
-        all_made("contrast", "corruptions.contrast")
 
 
 @pytest.fixture
@@ -231,19 +215,13 @@ def frost_folder(tmp_path, monkeypatch):
     _frost_pictures._read.cache_clear()
 
 
-@pytest.mark.parametrize(
-    "text", ["corruptions.frost", "cifar_c", "imagenet_c(size=64)"]
-)
+@pytest.mark.parametrize("text", ["corruptions.frost", "cifar_c"])
 def test_the_pictures_of_frost_come_from_a_folder(without_frost, frost_folder, text):
     found = all_made(text, frost=frost_folder)
     assert "frost" in [one.name for one in found]
     assert len(found) == (1 if text == "corruptions.frost" else 15)
-
-
-@pytest.mark.parametrize("text", ["corruptions.frost", "cifar_c"])
-def test_a_folder_that_lacks_a_picture_of_frost_is_refused(frost_folder, text):
     pathlib.Path(frost_folder, "frost3.png").unlink()
-    with pytest.raises(Refused, match="there is no frost3.png in the folder"):
+    with pytest.raises(Refused, match="frost3.png"):
         all_made(text, frost=frost_folder)
 
 

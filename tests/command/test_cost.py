@@ -14,16 +14,15 @@ def every_run_is_long(monkeypatch):
 def test_assess_says_it_once_for_all_alterations(assess, every_run_is_long):
     # Blocks of 20 of the 40 pictures: the second tells the pace.
     status, out, said = assess(
-        "--alterations=brightness", "--alterations=zoom", "--batch_size=20"
+        "--alterations=brightness", "--alterations=contrast", "--batch_size=20"
     )
     assert status == 0, said
     lines = [one for one in said.split("\n") if "passes" in one or "cheaper" in one]
-    assert status == 0 and len(lines) == 2 and "passes" not in out
+    assert len(lines) == 2 and "passes" not in out
     assert "jaxrob: this takes" in lines[0] and " 240 passes" in lines[0]
     # Of 40 pictures and 3 levels, fewer are no advice.
     assert lines[1] == "jaxrob: cheaper: fewer --alterations"
 
 
-def test_nothing_of_quick_runs_and_dry_runs(assess, roma):
-    for said in (assess()[2], assess("--dry_run")[2], roma()[2]):
-        assert "this takes" not in said
+def test_nothing_of_quick_runs(assess, roma):
+    assert "this takes" not in assess()[2] + roma()[2]

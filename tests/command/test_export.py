@@ -22,21 +22,19 @@ def test_tables_of_a_folder(assess, jaxrob_command, tmp_path):
     assert said.count("wrote ") == 3
     for name, text in files.items():
         assert (tmp_path / "new" / name).read_text() == text
-    check(jaxrob_command("export", folder), 2, "expected one of --csv=...")
+    check(jaxrob_command("export", folder), 2, "--csv=...")
     same = [f"--{name}={tmp_path / 'x'}" for name in ("csv", "latex")]
-    check(jaxrob_command("export", folder, *same), 2, "must name another file")
+    check(jaxrob_command("export", folder, *same), 2, "another file")
     none = f"--roma_csv={tmp_path / 'x'}"
-    check(
-        jaxrob_command("export", folder, none), 2, "must hold one with rows of 'roma'"
-    )
-    check(jaxrob_command("export", f"{tmp_path / 'y'}", none), 2, "there is no such")
-    check(jaxrob_command("export", folder, "--csv=/proc/x"), 2, "cannot be written")
+    check(jaxrob_command("export", folder, none), 2, "'roma'")
+    check(jaxrob_command("export", f"{tmp_path / 'y'}", none), 2, "no such")
+    check(jaxrob_command("export", folder, "--csv=/proc/x"), 2, "/proc/x")
     assert not (tmp_path / "x").exists()
 
 
 def test_pictures_that_fail_first(assess, tmp_path):
     folder = tmp_path / "failing"
-    said = succeeded(assess(f"--failing={folder}", "--alterations=brightness(-1,1)"))
+    said = succeeded(assess(f"--failing={folder}", "--alterations=brightness"))
     assert f"wrote {folder / 'brightness'}/: " in said
     with open(folder / "brightness" / "failing.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -45,6 +43,6 @@ def test_pictures_that_fail_first(assess, tmp_path):
     assert all(one["source"].endswith(".png") for one in rows)
     tasks = json.loads((folder / "brightness" / "tasks.json").read_text())
     assert len(tasks) == len(rows)
-    check(assess(f"--failing={folder}"), 2, "it must be empty, or not there yet")
+    check(assess(f"--failing={folder}"), 2, "it must be empty")
     few = f"--failing={tmp_path / 'x'}", "--half_width=0.1"
-    check(assess(*few), 2, "--failing needs the answer on every picture")
+    check(assess(*few), 2, "--failing needs")

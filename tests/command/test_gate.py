@@ -10,7 +10,7 @@ from jaxrob.reporting import Requirement
 
 from .outcomes import check, succeeded
 
-BOTH = "--alterations=brightness(-0.5,0.5)", "--alterations=zoom(1,2)"
+BOTH = "--alterations=brightness", "--alterations=contrast"
 PLAN = """
 name = "cameras"
 date = 2026-03-02
@@ -23,9 +23,9 @@ lower = -0.5
 upper = 0.5
 
 [[alterations]]
-name = "zoom"
-lower = 1
-upper = 2
+name = "contrast"
+lower = 0.05
+upper = 1
 requirements = ["robustness>=1", "accuracy<=1"]
 """
 
@@ -33,28 +33,25 @@ requirements = ["robustness>=1", "accuracy<=1"]
 def test_one_alteration_has_a_bound_of_its_own(assess, tmp_path):
     assert assess(*BOTH, "--require=brightness: robustness>=0.01")[0] == 0
     folder = tmp_path / "results"
-    status, _, err = assess(*BOTH, "--require=zoom: robustness>=1")
-    assert status == 1 and "not good enough: zoom: robustness is 0" in err
+    status, _, err = assess(*BOTH, "--require=contrast: robustness>=1")
+    assert status == 1 and "not good enough: contrast: robustness is 0" in err
     assert "brightness" not in err
     assert reporting.read_results(folder).requirements == (
-        Requirement("robustness", 1.0, ">=", "zoom"),
+        Requirement("robustness", 1.0, ">=", "contrast"),
     )
     # The folder does not lose that it failed.
-    check(assess(*BOTH), 2, "would drop the requirement zoom: robustness >= 1, which")
+    check(assess(*BOTH), 2, "would drop the requirement contrast: robustness >= 1")
     brightness = "--require=brightness: robustness>=0"
-    check(assess(*BOTH, brightness), 2, "would drop the requirement zoom: robustness")
+    check(assess(*BOTH, brightness), 2, "the requirement contrast: robustness")
     assert assess(*BOTH, "--require=robustness>=0")[0] == 0
 
 
 @pytest.mark.parametrize(
     ("required", "says"),
     [
-        (
-            "brightnes: robustness>=1",
-            "'brightnes' is not assessed. Did you mean bright",
-        ),
+        ("brightnes: robustness>=1", "Did you mean bright"),
         ("mce<=0.7", "not assessed: contrast, defocus"),
-        ("difference>=-0.02", "name its folder with --earlier"),
+        ("difference>=-0.02", "--earlier"),
         ("zoom: mce<=0.7", "mce is a value of all alterations"),
         ("plr>=0.7", "the quantity must be one of"),
         ("robustness.low<=0.7", "is a lower end"),
@@ -74,27 +71,27 @@ def test_few_images_know_robustness_alone(assess):
 def test_a_plan_has_requirements_of_one_alteration(assess, tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN)
     status, _, err = assess(f"--plan={tmp_path / 'plan.toml'}")
-    assert status == 1 and "zoom: robustness is 0" in err and "brightness" not in err
+    assert status == 1 and "contrast: robustness is 0" in err
+    assert "brightness" not in err
     found = reporting.read_results(tmp_path / "results")
     assert found.requirements == (
         Requirement("robustness", 0.0),
-        Requirement("robustness", 1.0, ">=", "zoom"),
-        Requirement("accuracy", 1.0, "<=", "zoom"),
+        Requirement("robustness", 1.0, ">=", "contrast"),
+        Requirement("accuracy", 1.0, "<=", "contrast"),
     )
     assert "the plan requires something else" not in reporting.to_markdown([found])
 
 
 def test_a_loss_that_is_allowed(assess, tmp_path):
-    levels = "--levels=9"
-    assert assess(levels)[0] == 0
+    assert assess("--levels=9")[0] == 0
     earlier = f"--earlier={tmp_path / 'results'}"
-    again = levels, earlier, f"--output={tmp_path / 'new'}"
+    again = "--levels=9", earlier, f"--output={tmp_path / 'new'}"
     status, _, err = assess(*again, "--require=difference>=-0.6")
     assert status == 0, err
     # The same network, but of 40 images: more is not sure.
     status, _, err = assess(*again, "--require=difference>=0.01")
     assert status == 1 and "not shown to be good enough" in err
-    worse = levels, earlier, "--classifier=net.py:worse", f"--output={tmp_path / 'bad'}"
+    worse = *again, "--classifier=net.py:worse", f"--output={tmp_path / 'bad'}"
     status, _, err = assess(*worse, "--require=difference>=-0.02")
     assert status == 1 and "brightness: difference is not sure, between -" in err
     found = reporting.read_results(tmp_path / "bad")
@@ -104,9 +101,10 @@ def test_a_loss_that_is_allowed(assess, tmp_path):
     assert one.state == "not shown" and one.value == difference.interval
     assert assess(*worse, "--require=difference>=-1")[0] == 0
     # A difference to nothing, and an earlier result for nothing.
-    check(assess(levels, earlier), 2, "no difference is required")
-    other = *BOTH, earlier, "--require=zoom: difference>=-1"
-    check(assess(*other, f"--output={tmp_path / 'other'}"), 2, "no assessment of zoom")
+    check(assess(earlier), 2, "no difference is required")
+    other = *BOTH, earlier, "--require=contrast: difference>=-1"
+    ran = assess(*other, f"--output={tmp_path / 'other'}")
+    check(ran, 2, "no assessment of contrast")
 
 
 def test_the_files_are_written_if_the_gate_fails(assess, tmp_path):
@@ -154,7 +152,7 @@ def test_an_interrupted_run_leaves_no_file(assess, interrupted, tmp_path):
 
 def test_each_reason_stays_with_its_alteration(monkeypatch, assess, tmp_path):
     """Also if one name of the plan stands for several."""
-    several = [alterations.brightness(-0.5, 0.5), alterations.rotation(-5.0, 5.0)]
+    several = [alterations.brightness(), alterations.contrast()]
     monkeypatch.setattr(catalogue, "PRESETS", ("several",))
     monkeypatch.setattr(catalogue, "_of_benchmark", lambda *_: several)
     plan = tmp_path / "plan.toml"
@@ -162,15 +160,16 @@ def test_each_reason_stays_with_its_alteration(monkeypatch, assess, tmp_path):
     plan.write_text(
         PLAN.partition("[[")[0]
         + named.format("several", 0, 5, "as published")
-        + named.format("zoom", 1, 2, "the lens")
+        + named.format("gaussian_noise", 0, 0.2, "the lens")
+        + "settings = { clip = false }\n"
     )
     assert assess(f"--plan={plan}")[0] == 0
     found = reporting.read_results(tmp_path / "results")
     names = [one.alteration for one in found.assessments]
     assert dict(zip(names, found.reasons)) == {
         "brightness": "as published",
-        "rotation": "as published",
-        "zoom": "the lens",
+        "contrast": "as published",
+        "gaussian noise": "the lens",
     }
 
 

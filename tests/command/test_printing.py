@@ -13,7 +13,7 @@ from .outcomes import process, succeeded
 
 SMALL = (
     "assess --classifier=net.py:net --images=pictures --channels=grey "
-    "'--alterations=brightness(-0.5,0)' --levels=2 "
+    "--alterations=brightness --levels=2"
 )
 
 
@@ -25,10 +25,9 @@ def shell(place, command):
 
 
 def test_help_and_lists_that_nobody_reads(place):
-    for command in ("jaxrob --help", "jaxrob assess --help"):
-        assert shell(place, f"{command} >&-") == (0, "", "")
-        status, _, err = shell(place, f"set -o pipefail; {command} | true")
-        assert (status, err) == (0, "")
+    assert shell(place, "jaxrob --help >&-") == (0, "", "")
+    piped = shell(place, "set -o pipefail; jaxrob assess --help | true")
+    assert piped == (0, "", "")
     assert shell(place, "jaxrob assess --bogus 2>&-")[:2] == (2, "")
     if os.path.exists("/dev/full"):
         assert shell(place, "jaxrob assess --bogus 2>/dev/full")[0] == 2
@@ -38,14 +37,11 @@ def test_help_and_lists_that_nobody_reads(place):
 
 @pytest.mark.slow
 def test_the_status_is_that_of_the_work_wherever_it_is_printed(place, tmp_path):
-    work = f"jaxrob {SMALL} --output={tmp_path}"
-    for gate, status in (("0", 0), ("1", 1)):
-        asked = f"{work} '--require=robustness>={gate}' --threshold=1"
-        assert shell(place, f"{asked} >&-")[0] == status
-        assert shell(place, f"{asked} 2>&-")[0] == status
-        assert shell(place, f"set -o pipefail; {asked} | true")[0] == status
-    status, _, err = shell(place, "set -o pipefail; jaxrob alterations | head -1")
-    assert (status, err) == (0, "")
+    asked = (
+        f"jaxrob {SMALL} --output={tmp_path} --require='robustness>=1' --threshold=1"
+    )
+    assert shell(place, f"{asked} >&-")[0] == 1
+    assert shell(place, f"set -o pipefail; {asked} | true")[0] == 1
 
 
 @pytest.mark.parametrize("name", ["TERM", "HUP"])

@@ -1,7 +1,5 @@
 """0 good; 1 not good enough, and nothing else; 2 wrong use; 3 everything else."""
 
-import pathlib
-import shutil
 import socket
 import subprocess
 import sys
@@ -9,14 +7,12 @@ import sys
 import pytest
 
 import jaxrob
-from jaxrob import reporting
+from jaxrob import alterations, reporting
 from jaxrob._arguments.computing import computing
 from jaxrob._command import statuses
 from jaxrob.strategies import _drive
 
 from .outcomes import check, only, process, succeeded
-
-FEW = "--alterations=brightness(-0.5,0)"
 
 
 def last_line(text):
@@ -24,7 +20,8 @@ def last_line(text):
 
 
 def test_an_assessment_that_is_good_enough(assess, tmp_path):
-    out = succeeded(assess("--require=robustness>=0", "--require=decided_ratio>=1"))
+    required = "--require=robustness>=0", "--require=decided_ratio>=1"
+    out = succeeded(assess(*required, "--pictures=16"))
     assert "net.py:net on pictures: 40 images of 28 x 28 x 1" in out
     results = reporting.read_results(tmp_path / "results")
     (one,) = results.assessments
@@ -49,17 +46,22 @@ def test_not_good_enough_is_1_and_one_line(assess):
 
 def test_a_regression_is_found_and_no_change_is_good(assess, tmp_path):
     folder = f"{tmp_path / 'results'}"
-    assert assess(FEW, "--levels=21")[0] == 0
-    again = (FEW, "--levels=21", f"--regressions={folder}")
+    assert assess("--levels=9")[0] == 0
+    again = ("--levels=9", f"--regressions={folder}")
     status, _, err = assess(*again, f"--output={tmp_path / 'new'}")
     assert (status, err) == (0, "")
     planted = ("--classifier=net.py:worse", f"--output={tmp_path / 'planted'}")
     status, _, err = assess(*again, *planted)
-    assert status == 1
+    assert status == 1 and "it was" in err
     assert "not good enough: brightness: robustness is" in last_line(err)
-    assert "it was" in err
     kept = reporting.read_results(tmp_path / "planted").regressions
     assert len(kept) == 1 and kept[0] in err
+
+
+@pytest.fixture
+def earlier(assess, tmp_path):
+    assert assess()[0] == 0
+    return f"--regressions={tmp_path / 'results'}"
 
 
 @pytest.mark.parametrize(
@@ -72,58 +74,48 @@ def test_a_regression_is_found_and_no_change_is_good(assess, tmp_path):
     ],
 )
 def test_other_earlier_results_are_refused_before_anything_is_computed(
-    assess, tmp_path, changed, says
+    assess, earlier, tmp_path, changed, says
 ):
-    assert assess("--alterations=brightness(-0.5,0.5)", "--levels=2")[0] == 0
-    old = f"--regressions={tmp_path / 'results'}"
-    given = ["--alterations=brightness(-0.5,0.5)", "--levels=2", old, changed]
-    if changed.startswith("--alt"):
-        given = given[1:]
-    check(assess(*given, f"--output={tmp_path / 'new'}"), 2, says)
+    check(assess(earlier, changed, f"--output={tmp_path / 'new'}"), 2, says)
     assert not (tmp_path / "new").exists()
 
 
 WRONG = [
-    (["--threshhold=1"], "Unknown command line flag 'threshhold'. Did you mean"),
+    (["--threshhold=1"], "'threshhold'. Did you mean"),
     (["--threshold=2"], "threshold"),
     (["--threshold=much"], "threshold"),
     (["--measure=speed"], "measure"),
     (["--levels=1"], "levels"),
     (["rotation"], "unknown arguments: rotation"),
     (["--alterations=rotatoin"], "Did you mean rotation?"),
-    (["--alterations=blurr"], "Did you mean gaussian_blur?"),
     (["--alterations=rotation(0;1)"], "at character"),
     (["--alterations=zoom", "--alterations=zoom(1,3)"], "are both called zoom"),
-    (["--require=robustnes>=1"], "the quantity must be one of"),
-    (["--require=robustness>1"], 'a requirement is written "robustness>=0.9"'),
+    (["--require=robustnes>=1"], "quantity"),
+    (["--require=robustness>1"], '"robustness>=0.9"'),
     (["--classifier=net.onnx"], "onnx"),
     (["--classifier=net.pt"], "torch.onnx.export"),
-    (["--classifier=net.h5"], "save it as .keras"),
     (["--classifier=net.py"], "--classifier=file.py:function"),
     (["--classifier=net"], "it must be .onnx, .keras or file.py:function"),
     (["--classifier=net.py:nett"], "there is no nett in it. Did you mean net?"),
     (["--classifier=net.py:two"], "must be a function of images"),
     (["--classifier=net.py:MEANS"], "must be a function of images"),
-    (["--classifier=net.py:made", "--scale=255"], "which says that itself"),
+    (["--classifier=net.py:made", "--scale=255"], "--scale"),
     (["--classifier=nowhere.py:net"], "there is no such file"),
     (["--images=nowhere"], "nowhere: expected a folder or a tar archive there"),
     (["--images=mnist", "--channels=rgb"], "--channels has no meaning for a data set"),
     (["--images=test.npz"], "--channels has no meaning for an .npz file"),
-    (["--images=test.npz", "--orientation=exif"], "--orientation has no meaning for"),
     (["--orientation=upright"], "should be one of <exif|stored>"),
     (["--images_array=x"], "--images_array has no meaning for pictures"),
     (["--labels=nowhere.csv"], "nowhere.csv"),
     (["--class_names=one"], "there is no such file; names have commas"),
     (["--class_names=0,1"], "class"),
-    (["--size=28,28,1"], "--size must be a height and a width"),
-    (["--size=big"], "--size must be a height and a width"),
-    (["--resize=28"], "say --crop too, such as --crop=28"),
+    (["--size=28,28,1"], "--size must"),
+    (["--size=big"], "--size must"),
+    (["--resize=28"], "--crop"),
     (["--resize=28", "--crop=28", "--size=28"], "say the same"),
-    (["--scale=a"], "--scale must be a number, or one for each channel"),
-    (["--std=0"], "std must be positive"),
-    (["--mean=1,2"], "mean has 2 numbers, but the images have 1 channel"),
+    (["--scale=a"], "--scale must be a number"),
+    (["--mean=1,2"], "mean has 2 numbers"),
     (["--report=report.pdf"], "it must end with .html or .md"),
-    (["--report=pictures"], "it must end with .html or .md"),
     (["--output=net.py"], "there is a file of that name"),
     (["--pictures=2"], "--pictures must be 0, or 3 to 16"),
     (["--plan=nowhere.toml"], "nowhere.toml"),
@@ -131,7 +123,6 @@ WRONG = [
     (["--regressions=pictures"], "it holds neither results.json nor a file"),
     (["--regressions=nowhere.json"], "nowhere.json: No such file"),
     (["--num_processes=2"], "go together"),
-    (["--channels=rgb", "--size=8"], "failed on images of the shape"),
 ]
 
 
@@ -139,36 +130,15 @@ WRONG = [
     ("arguments", "says"), WRONG, ids=[" ".join(one) for one, _ in WRONG]
 )
 def test_wrong_use_is_2_and_one_line(assess, tmp_path, arguments, says):
-    status, _, err = assess(*arguments)
-    own = "--channels=rgb" in arguments and "--size=8" in arguments
-    # A function of the user's that fails on what it is given is no wrong use.
-    assert status == (3 if own else 2), err
-    assert says in err
-    if not own:
-        assert len(err.strip().splitlines()) == 1
+    ran = assess(*arguments)
+    check(ran, 2, says)
+    assert len(ran[2].strip().splitlines()) == 1
     assert not (tmp_path / "results").exists()
-
-
-def test_a_damaged_picture_is_2(assess, place, tmp_path):
-    shutil.copytree(place / "pictures", tmp_path / "damaged")
-    (tmp_path / "damaged" / "3" / "bad.png").write_bytes(
-        b"\x89PNG\r\n\x1a\n" + b"x" * 99
-    )
-    status, _, err = assess(f"--images={tmp_path / 'damaged'}")
-    assert status == 2 and "bad.png" in err and len(err.splitlines()) == 1
-
-
-def test_a_label_that_is_no_class_is_2(assess, place, tmp_path):
-    pictures = sorted((place / "pictures").rglob("*.png"))
-    names = [str(one.relative_to(place / "pictures")) for one in pictures]
-    (tmp_path / "labels.csv").write_text("".join(f"{one},10\n" for one in names))
-    check(assess(f"--labels={tmp_path / 'labels.csv'}"), 2, "10")
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("raises", "a mistake of my own"),
         ("raises_later", "a mistake of my own"),
         ("ends", "SystemExit: 1"),
         ("starved", "MemoryError"),
@@ -177,19 +147,17 @@ def test_a_label_that_is_no_class_is_2(assess, place, tmp_path):
     ],
 )
 def test_a_network_that_fails_is_3(assess, name, says):
-    status, _, err = assess(f"--classifier=net.py:{name}")
-    assert status == 3
-    assert says in last_line(err) or says in err
+    check(assess(f"--classifier=net.py:{name}"), 3, says)
+
+
+def test_a_network_that_fails_on_what_it_is_given_is_3(assess):
+    check(assess("--channels=rgb", "--size=8"), 3, "failed on images of the shape")
 
 
 def test_a_file_that_fails_when_it_is_run(assess, tmp_path):
-    (tmp_path / "bad.py").write_text("raise ValueError('not today')\n")
-    status, _, err = assess(f"--classifier={tmp_path / 'bad.py'}:net")
-    assert status == 3 and "not today" in last_line(err)
-    (tmp_path / "worse.py").write_text("def net(:\n")
-    check(assess(f"--classifier={tmp_path / 'worse.py'}:net"), 2, "worse.py")
-    (tmp_path / "exits.py").write_text("import sys\nsys.exit(1)\n")
-    assert assess(f"--classifier={tmp_path / 'exits.py'}:net")[0] == 3
+    for name, code in (("bad", "raise ValueError('no')"), ("exits", "exit(1)")):
+        (tmp_path / f"{name}.py").write_text(code)
+        assert assess(f"--classifier={tmp_path / name}.py:net")[0] == 3
 
 
 def test_a_file_that_may_not_be_read_is_3(assess, tmp_path, monkeypatch):
@@ -200,12 +168,6 @@ def test_a_file_that_may_not_be_read_is_3(assess, tmp_path, monkeypatch):
 
     monkeypatch.setattr(jaxrob.data, "image_folder", refuse)
     check(assess(), 3, "Permission denied")
-
-
-def test_an_interruption_keeps_what_is_finished(assess, tmp_path, interrupted):
-    ran = assess("--alterations=brightness", "--alterations=zoom(1,2)")
-    check(ran, 3, "interrupted")
-    assert only(tmp_path / "results").alteration == "brightness"
 
 
 def test_an_error_after_the_answers_is_3(assess, monkeypatch):
@@ -244,55 +206,38 @@ def test_two_hosts_share_the_work(place, tmp_path):
     assert only(tmp_path / "0").provenance["devices"]["count"] == 2
 
 
-@pytest.mark.slow
-def test_statuses_of_a_process(place, tmp_path):
-    """As a shell sees them."""
-    for classifier, more, status in (
-        ("net", "--require=robustness>=0", 0),
-        ("net", "--threshold=1", 0),
-        ("worse", "--require=robustness>=1", 1),
-        ("ends", "--require=robustness>=0", 3),
-        ("nett", "--require=robustness>=0", 2),
-    ):
-        own = f"--classifier=net.py:{classifier}", f"--output={tmp_path / classifier}"
-        ran = process((*COMMAND, *SMALL, *own, more), cwd=place)
-        assert ran.returncode == status, ran
-
-
 def test_help_is_quick_and_loads_nothing_heavy(place):
     program = (
         "import sys; from jaxrob._command.run import main; "
         "main(['--help']); main(['assess', '--help']); "
         "assert not {'jax', 'numpy', 'scipy', 'flax'} & set(sys.modules)"
     )
-    done = process([sys.executable, "-X", "importtime", "-c", program])
+    done = process([sys.executable, "-c", program])
     assert done.returncode == 0, done.stderr[-2000:]
     assert "--classifier" in done.stdout and "Status:" in done.stdout
 
 
-def test_a_plan_says_it_all(assess, jaxrob_command, tmp_path):
+def test_a_plan_says_it_all(assess, tmp_path):
     plan = tmp_path / "plan.toml"
-    plan.write_text(
+    text = (
         'name = "test"\ndate = 2026-03-02\nthreshold = 0.7\n'
-        'requirements = ["robustness>=0"]\n[[alterations]]\nname = "rotation"\n'
-        'lower = -15\nupper = 15\nsettings = { fill = "edge" }\nreason = "the mount"\n'
+        'requirements = ["robustness>=0"]\n[[alterations]]\nname = "gaussian_noise"\n'
+        'lower = 0\nupper = 0.2\nsettings = { clip = false }\nreason = "the mount"\n'
     )
+    plan.write_text(text)
     ran = assess(f"--plan={plan}", "--alterations=zoom")
     check(ran, 2, "--alterations: the plan says it")
-    arguments = (
-        "assess", "--classifier=net.py:net", "--images=test.npz", f"--plan={plan}",
-        "--levels=3", "--noprogress", f"--output={tmp_path / 'planned'}",
-    )  # fmt: skip
-    succeeded(jaxrob_command(*arguments))
-    results = reporting.read_results(tmp_path / "planned")
+    succeeded(assess(f"--plan={plan}"))
+    results = reporting.read_results(tmp_path / "results")
     assert results.plan.name == "test" and results.reasons == ("the mount",)
     (one,) = results.assessments
-    assert (one.lower, one.upper, one.threshold) == (-15, 15, 0.7)
-    plan.write_text(plan.read_text().replace("robustness>=0", "plr>=0.5"))
-    check(jaxrob_command(*arguments), 2, "jaxrob roma --require=plr>=0.5")
-    plan.write_text(plan.read_text().replace('"rotation"', '"rotatoin"'))
-    plan.write_text(plan.read_text().replace("plr>=0.5", "robustness>=0"))
-    check(jaxrob_command(*arguments), 2, "Did you mean rotation?", str(plan))
+    assert (one.lower, one.upper, one.threshold) == (0, 0.2, 0.7)
+    plain = alterations.gaussian_noise(0, 0.2, clip=False)
+    assert one.provenance["alteration"] == plain.description
+    plan.write_text(text.replace("robustness>=0", "plr>=0.5"))
+    check(assess(f"--plan={plan}"), 2, "jaxrob roma --require=plr>=0.5")
+    plan.write_text(text.replace("gaussian_noise", "gausian_noise"))
+    check(assess(f"--plan={plan}"), 2, "Did you mean gaussian_noise?", str(plan))
 
 
 def test_commands_and_flags_that_there_are_not(jaxrob_command):
@@ -306,12 +251,6 @@ def test_commands_and_flags_that_there_are_not(jaxrob_command):
         assert status == 0 and err == "" and "--" in out
         assert max(map(len, out.splitlines())) <= 100
         check(jaxrob_command(name, "--no_such_flag=1"), 2, "no_such_flag")
-
-
-def test_the_statuses_are_those_of_the_page():
-    page = pathlib.Path(__file__).parents[2] / "docs" / "how-to" / "command.md"
-    for status in range(4):
-        assert f"| {status} |" in page.read_text()
 
 
 def test_what_is_raised_while_computing_is_no_wrong_use():

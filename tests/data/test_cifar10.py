@@ -38,6 +38,8 @@ def write_train(folder):
 def test_one_record_by_hand(tmp_path):
     data = bytes([6]) + bytes([255] * 1024) + bytes([10] * 1024) + bytes(range(256)) * 4
     (tmp_path / "test_batch.bin").write_bytes(data)
+    # Is not read where there are batches.
+    (tmp_path / "data_batch_1").write_bytes(b"\x80\x02.")
     dataset = cifar10(tmp_path, "test")
     assert list(dataset.labels) == [6]
     assert dataset.class_names == tuple(CLASSES)
@@ -70,7 +72,7 @@ def test_archive_of_batches(tmp_path):
         cifar10(tmp_path, "train")
 
 
-@pytest.mark.parametrize("length", [0, 1, RECORD - 1, RECORD + 1, 2 * RECORD - 1])
+@pytest.mark.parametrize("length", [0, RECORD - 1, 2 * RECORD + 1])
 def test_length_is_not_a_multiple_of_a_record(tmp_path, length):
     (tmp_path / "test_batch.bin").write_bytes(bytes(length))
     with pytest.raises(ValueError, match=f"test_batch.bin: {length} bytes"):
@@ -83,7 +85,11 @@ def test_label_out_of_range(tmp_path):
         cifar10(tmp_path)
 
 
-def test_missing_batch(tmp_path):
+def test_what_is_missing_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="cifar-10-binary.tar.gz"):
+        cifar10(tmp_path)
+    with pytest.raises(ValueError, match="split"):
+        cifar10(tmp_path, "all")
     write_train(tmp_path)
     (tmp_path / "data_batch_4.bin").unlink()
     with pytest.raises(FileNotFoundError, match="data_batch_4.bin"):
@@ -102,12 +108,7 @@ class Trap:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "data_batch_1",
-        "cifar-10-python.tar.gz",
-        "cifar-10-batches-py/test_batch",
-        "test_batch.bin",
-    ],
+    ["cifar-10-python.tar.gz", "cifar-10-batches-py/test_batch", "test_batch.bin"],
 )
 def test_pickles_are_refused(tmp_path, name):
     trace = tmp_path / "trace"
@@ -119,12 +120,6 @@ def test_pickles_are_refused(tmp_path, name):
     assert not trace.exists()
     pickle.loads(path.read_bytes())
     assert trace.exists()  # the trap does work
-
-
-def test_batches_are_preferred_to_pickles(tmp_path):
-    (tmp_path / "test_batch.bin").write_bytes(batch([1])[0])
-    (tmp_path / "data_batch_1").write_bytes(b"\x80\x02.")
-    assert len(cifar10(tmp_path).labels) == 1
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -151,22 +146,3 @@ def test_folders_of_other_classes_or_sizes(tmp_path):
     write_tar(tmp_path / "test.tar.gz", {f"{name}/1.png": small for name in CLASSES})
     with pytest.raises(ValueError, match=r"\(16, 32, 3\)"):
         cifar10(tmp_path)
-
-
-def test_nothing_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match="cifar-10-binary.tar.gz"):
-        cifar10(tmp_path)
-    with pytest.raises(ValueError, match="split must be one of"):
-        cifar10(tmp_path, "all")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("split", "per_class"), [("test", 1000), ("train", 5000)])
-def test_real_images(real_folder, split, per_class):
-    dataset = cifar10(real_folder("cifar10"), split)
-    assert dataset.images.shape == (10 * per_class, 32, 32, 3)
-    np.testing.assert_array_equal(np.bincount(dataset.labels), [per_class] * 10)
-    # The published mean colour of CIFAR-10, which JPEG changes little.
-    np.testing.assert_allclose(
-        dataset.images.mean((0, 1, 2)), [125.3, 123.0, 113.9], atol=1.5
-    )

@@ -1,7 +1,6 @@
 """TIFF, WebP, BMP and arrays, of 16 bits and floating, of any number of channels."""
 
 import io
-import itertools
 import struct
 
 import cv2
@@ -10,11 +9,10 @@ import pytest
 import tifffile
 from PIL import Image, ImageOps
 
-import jaxrob
-from jaxrob import Classifier, RobustnessWarning
+from jaxrob import RobustnessWarning
 from jaxrob.data import image_folder
 
-from .files import deep_png, encoded, write_folder
+from .files import bare_tiff, deep_png, encoded, npy, tiff, write_folder
 
 RNG = np.random.default_rng(0)
 BYTES = RNG.integers(0, 256, (20, 33, 3), dtype=np.uint8)
@@ -24,21 +22,6 @@ DEEP = RNG.integers(0, 65_536, (20, 33, 3), dtype=np.uint16)
 def one(path, data, name="x.tif", **options):
     write_folder(path, {f"class/{name}": data})
     return np.asarray(image_folder(path, **options).images)[0]
-
-
-def tiff(values, **options):
-    buffer = io.BytesIO()
-    options = {"photometric": "minisblack", **options}
-    if options["photometric"] == "minisblack" and values.ndim == 3:
-        options.setdefault("planarconfig", "contig")
-    tifffile.imwrite(buffer, values, metadata=None, **options)
-    return buffer.getvalue()
-
-
-def npy(values):
-    buffer = io.BytesIO()
-    np.save(buffer, values)
-    return buffer.getvalue()
 
 
 @pytest.mark.parametrize("kind", ["BMP", "WEBP", "TIFF"])
@@ -54,7 +37,7 @@ def test_bytes_are_those_that_pillow_decodes(tmp_path, kind):
         np.testing.assert_array_equal(grey[..., 0], np.asarray(resized))
 
 
-@pytest.mark.parametrize("compression", ["raw", "tiff_lzw", "jpeg", "packbits"])
+@pytest.mark.parametrize("compression", ["tiff_lzw", "jpeg"])
 def test_tiffs_of_bytes_in_any_compression(tmp_path, compression):
     data = encoded(Image.fromarray(BYTES), "TIFF", compression=compression)
     expected = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
@@ -133,12 +116,11 @@ LAYOUTS = (
 )
 
 
-@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 8, 16])
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_samples_are_those_of_tifffile(tmp_path, channels, order):
-    pairs = itertools.product(TYPES, LAYOUTS)
-    # Every pair at some number of channels.
-    for dtype, layout in itertools.islice(pairs, channels % 3, None, 3):
+@pytest.mark.parametrize("dtype", TYPES)
+def test_samples_are_those_of_tifffile(tmp_path, dtype):
+    for number, layout in enumerate(LAYOUTS, TYPES.index(dtype)):
+        # Each layout at every number of channels and in both orders.
+        channels, order = (1, 2, 3, 5, 16)[number % 5], "<>"[number % 2]
         values = RNG.random((20, 33, channels))
         if dtype[0] == "u":
             values = values * np.iinfo(dtype).max
@@ -183,8 +165,9 @@ def test_deep_greys_that_pillow_writes(tmp_path, compression):
             np.testing.assert_array_equal(found[..., 0], np.asarray(floats))
 
 
-@pytest.mark.parametrize("channels", [1, 2, 3, 5, 16])
-@pytest.mark.parametrize("dtype", ["u1", "u2", "f4"])
+@pytest.mark.parametrize(
+    ("channels", "dtype"), [(1, "u1"), (2, "f4"), (3, "u2"), (16, "u1")]
+)
 def test_arrays_in_files(tmp_path, channels, dtype):
     values = RNG.random((6, 5, channels))
     values = (values * (np.iinfo(dtype).max if dtype[0] == "u" else 1)).astype(dtype)
@@ -229,18 +212,6 @@ def test_packed_12_bits(tmp_path):
     np.testing.assert_array_equal(found[..., 0], np.float32(values / 4095))
 
 
-def bare_tiff(tags, pixels, following=0):
-    """Returns a TIFF of these tags, each one number, and a strip of pixels."""
-    tags = dict(tags)
-    start = 8 + len(pixels) + len(pixels) % 2
-    tags = {273: 8, 279: len(pixels)} | tags
-    entries = b"".join(
-        struct.pack("<HHLL", tag, 4, 1, number) for tag, number in sorted(tags.items())
-    )
-    head = struct.pack("<2sHL", b"II", 42, start) + pixels.ljust(start - 8, b"\0")
-    return head + struct.pack("<H", len(tags)) + entries + struct.pack("<L", following)
-
-
 def test_floats_have_a_range(tmp_path):
     values = RNG.random((5, 6, 3)).astype(np.float32) * 200
     values[0, 0] = 0, 100, 200
@@ -264,7 +235,7 @@ def test_floats_have_a_range(tmp_path):
             one(tmp_path, tiff(values, photometric="rgb"), value_range=(0, 200))
 
 
-@pytest.mark.parametrize("wrong", [1, (1,), (1, 1), (2, 1), (0, np.inf), ("a", 2)])
+@pytest.mark.parametrize("wrong", [1, (1,), (1, 1), (0, np.inf), ("a", 2)])
 def test_a_wrong_range_is_named(tmp_path, wrong):
     with pytest.raises((TypeError, ValueError), match="value_range"):
         one(tmp_path, encoded(DEEP[..., 0]), "x.png", value_range=wrong)
@@ -303,9 +274,15 @@ def test_pictures_must_be_of_one_kind(tmp_path):
         image_folder(tmp_path, grey=True)
 
 
-@pytest.mark.parametrize("odd", ["a.png", "z.png"])
-@pytest.mark.parametrize("unreadable", ["error", "leave_out"])
-@pytest.mark.parametrize("value_range", [None, (0, 65535), (0, 10)])
+@pytest.mark.parametrize(
+    ("odd", "unreadable", "value_range"),
+    [
+        ("a.png", "error", None),
+        ("z.png", "leave_out", None),
+        ("z.png", "error", (0, 65535)),
+        ("a.png", "leave_out", (0, 10)),
+    ],
+)
 def test_the_odd_picture_is_named_and_not_left_out(
     tmp_path, odd, unreadable, value_range
 ):
@@ -356,30 +333,16 @@ def test_only_the_first_page_is_read_with_a_warning(tmp_path):
     )
 
 
-def test_deep_pictures_read_when_needed_give_the_same_answers(tmp_path):
-    files = {
-        f"{number % 2}/{number}.tif": tiff(
-            RNG.integers(0, 65_536, (6, 6, 5), dtype=np.uint16)
-        )
-        for number in range(40)
-    }
-    write_folder(tmp_path, files)
-    weights = RNG.normal(size=(180, 2)).astype(np.float32)
-    network = Classifier(
-        lambda weights, images: (images - 0.5).reshape(len(images), -1) @ weights,
-        weights,
-    )
-    noise = jaxrob.alterations.gaussian_blur(0, 2)
+def test_deep_pictures_are_the_same_when_they_are_read_later(tmp_path):
+    values = RNG.integers(0, 65_536, (9, 6, 6, 5), dtype=np.uint16)
+    write_folder(tmp_path, {f"0/{i}.tif": tiff(one) for i, one in enumerate(values)})
     held = image_folder(tmp_path)
     stored = image_folder(tmp_path, max_bytes=held.images.nbytes - 1)
     assert not isinstance(stored.images, np.ndarray)
     assert stored.images.dtype == np.float32 == held.images.dtype
     assert stored.images.nbytes == held.images.nbytes
-    results = [
-        jaxrob.evaluate(network, one, noise, [0.0, 1.0]) for one in (held, stored)
-    ]
-    np.testing.assert_array_equal(results[0].predicted, results[1].predicted)
-    np.testing.assert_array_equal(results[0].confidence, results[1].confidence)
+    np.testing.assert_array_equal(np.asarray(stored.images), held.images)
+    np.testing.assert_array_equal(held.images, np.float32(values / 65_535))
 
 
 def files_of(kind):
@@ -410,23 +373,10 @@ def test_truncated_files_are_named(tmp_path, kind):
                 assert length > 0.9 * len(data)
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["BMP", "TIFF", "WEBP"])
-def test_damaged_files_raise_nothing_else(tmp_path, kind):
-    for data in files_of(kind):
-        for _ in range(100):
-            damaged = bytearray(data)
-            for at in RNG.integers(0, len(data), 2):
-                damaged[at] = RNG.integers(256)
-            try:
-                found = one(tmp_path, bytes(damaged))
-            except ValueError as error:
-                assert "class/x.tif: " in str(error)
-            else:
-                assert 0 <= found.min() <= found.max() <= 255
+TAGS = [256, 257, 258, 259, 262, 273, 277, 278, 279, 284, 338, 339]
 
 
-@pytest.mark.parametrize("tag", [256, 257, 258, 259, 262, 273, 277, 278, 279, 284, 339])
+@pytest.mark.parametrize("tag", TAGS)
 def test_tiffs_whose_tags_lie_are_named(tmp_path, tag):
     values = DEEP[:4, :6, 0].copy()
     right = {256: 6, 257: 4, 258: 16, 259: 1, 262: 1, 277: 1, 278: 4}
@@ -443,3 +393,6 @@ def test_tiffs_whose_tags_lie_are_named(tmp_path, tag):
         else:
             # Fewer pixels, or other numbers, but all from the file.
             assert found.size <= 3 * 8 * values.size
+    no_type = data.replace(struct.pack("<HH", tag, 4), struct.pack("<HH", tag, 0))
+    with pytest.raises(ValueError, match=f"tag {tag} has no numbers"):
+        one(tmp_path, no_type)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import jaxrob
 from jaxrob import data
 
 RANDOM = np.random.default_rng(0)
@@ -32,14 +31,14 @@ def load(folder, **settings):
     return data.image_folder(folder, resize=32, crop=24, **settings)
 
 
-@pytest.mark.parametrize("interpolation", ["bicubic", "bilinear"])
-def test_pictures_are_resized_and_cropped_as_by_hand(folder, interpolation):
-    found = load(folder, interpolation=interpolation)
-    assert found.images.shape == (4, 24, 24, 3)
+def test_pictures_are_resized_and_cropped_as_by_hand(folder):
     # dog/1: 70 x 45 becomes 49 x 32, whose central 24 x 24 are kept.
     image = Image.open(folder / "dog" / "1.png")
-    image = image.resize((32, 49), getattr(Image.Resampling, interpolation.upper()))
-    np.testing.assert_array_equal(found.images[3], np.asarray(image)[12:36, 4:28])
+    for interpolation in ("bicubic", "bilinear"):
+        found = load(folder, interpolation=interpolation)
+        assert found.images.shape == (4, 24, 24, 3)
+        resized = image.resize((32, 49), Image.Resampling[interpolation.upper()])
+        np.testing.assert_array_equal(found.images[3], np.asarray(resized)[12:36, 4:28])
 
 
 def in_file(folder, name, text):
@@ -69,20 +68,16 @@ def test_classes_are_numbered_as_the_network_does(folder, given):
     assert found.labels.tolist() == [3, 1, 1, 0]
 
 
-def test_labels_from_a_file(folder):
+def test_other_labels_than_folders(folder):
     csv = in_file(folder, "labels.csv", "file,label\ndog/1.png,B\ncat/2.png,A\n")
     found = load(folder, labels=csv)
     assert found.class_names == ("A", "B") and found.labels.tolist() == [1, 0]
     np.testing.assert_array_equal(found.images, load(folder).images[[3, 2]])
 
-
-def test_indices_from_a_file(folder):
     csv = in_file(folder, "labels.csv", "cat/1.png,12\n./cat/2.png,7\n")
     found = load(folder, labels=csv)
     assert found.class_names is None and found.labels.tolist() == [12, 7]
 
-
-def test_pictures_without_labels(folder):
     found = load(folder, labels=None)
     assert found.labels is None and len(found) == 4
 
@@ -121,18 +116,10 @@ def test_files_of_names_that_are_wrong(folder, text, message):
 
 
 def test_files_that_are_not_there(folder):
-    with pytest.raises(
-        FileNotFoundError, match="no.csv: expected a CSV file of labels"
-    ):
+    with pytest.raises(FileNotFoundError, match="no.csv: expected a CSV"):
         load(folder, labels="no.csv")
-    with pytest.raises(FileNotFoundError, match="no.txt: expected a file of class nam"):
+    with pytest.raises(FileNotFoundError, match="no.txt: expected a file of class"):
         load(folder, class_names="no.txt")
-
-
-def test_a_file_that_is_not_a_picture(folder):
-    (folder / "dog" / "2.png").write_bytes(b"no picture")
-    with pytest.raises(ValueError, match="dog/2.png: not a readable picture"):
-        load(folder)
 
 
 @pytest.mark.parametrize(
@@ -149,33 +136,18 @@ def test_sizes_that_cannot_be(folder, settings, message):
         data.image_folder(folder, **settings)
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_npz_files(tmp_path, save):
+def test_npz_files(tmp_path):
     images = RANDOM.integers(0, 256, (5, 4, 3), dtype=np.uint8)
     path = tmp_path / "digits.npz"
-    save(path, x_test=images, y_test=np.arange(5)[:, None], images=images)
+    np.savez_compressed(
+        path, x_test=images, y_test=np.arange(5)[:, None], images=images
+    )
     found = data.npz(path, "x_test", "y_test", class_names=list("abcde"))
     np.testing.assert_array_equal(found.images, images[..., None])
     assert found.labels.tolist() == [0, 1, 2, 3, 4] and found.name == "digits"
     assert data.npz(path, labels=None).labels is None
     with pytest.raises(ValueError, match="no array 'labels'; it has images, x_test, y"):
         data.npz(path)
-
-
-def test_npz_files_of_strangers(tmp_path):
-    path = tmp_path / "bomb.npz"
-    np.savez_compressed(path, images=np.zeros((300, 1024, 1024, 1), np.uint8))
-    with pytest.raises(ValueError, match="bomb.npz: .*may unpack to"):
-        data.npz(path, labels=None)
     np.savez(path, images=np.array([print], object))
-    with pytest.raises(ValueError, match="bomb.npz: not a readable npz"):
+    with pytest.raises(ValueError, match="digits.npz: not a readable npz"):
         data.npz(path, labels=None)
-
-
-def test_photographs_are_assessed_without_labels(folder):
-    weights = RANDOM.normal(size=(24 * 24 * 3, 3)).astype(np.float32)
-    network = jaxrob.Classifier(lambda w, x: x.reshape(len(x), -1) @ w, weights)
-    found = jaxrob.assess(
-        network, load(folder, labels=None), jaxrob.alterations.brightness()
-    )
-    assert found.is_stability

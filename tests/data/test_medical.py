@@ -2,17 +2,15 @@
 
 import gzip
 import io
-import warnings
 
 import numpy as np
 import pytest
 from PIL import Image
 
-import jaxrob
 from jaxrob import RobustnessWarning
 from jaxrob.data import image_folder, slices
 
-from .files import encoded, write_folder, write_tar
+from .files import dicom, encoded, nifti, saved, write_folder, write_tar
 
 # A window of soft tissue shows little of random values of 12 bits.
 pytestmark = pytest.mark.filterwarnings("ignore:.*the pictures are nearly")
@@ -20,48 +18,6 @@ RNG = np.random.default_rng(0)
 CT = RNG.integers(0, 4096, (6, 9), dtype=np.uint16)
 WINDOW = {"WindowCenter": 40, "WindowWidth": 400}
 RESCALED = {"RescaleSlope": 1.5, "RescaleIntercept": -1024, **WINDOW}
-
-
-def dicom(values, syntax=None, bits=12, **elements):
-    """Returns a file of `[H, W]`, `[N, H, W]` or RGB `[H, W, 3]` values."""
-    pydicom = pytest.importorskip("pydicom", reason="needs jaxrob[medical]")
-    found = pydicom.Dataset()
-    found.file_meta = pydicom.dataset.FileMetaDataset()
-    syntax = syntax or pydicom.uid.ExplicitVRLittleEndian
-    found.file_meta.TransferSyntaxUID = syntax
-    found.SOPClassUID = pydicom.uid.SecondaryCaptureImageStorage
-    found.SOPInstanceUID = "1.2.3"
-    is_colour = values.ndim == 3 and values.shape[-1] == 3
-    if values.ndim == 3 and not is_colour:
-        found.NumberOfFrames = len(values)
-    found.Rows, found.Columns = values.shape[:2] if is_colour else values.shape[-2:]
-    found.SamplesPerPixel = 3 if is_colour else 1
-    if is_colour:
-        found.PlanarConfiguration = 0
-    found.PhotometricInterpretation = "RGB" if is_colour else "MONOCHROME2"
-    found.BitsAllocated = 8 * values.dtype.itemsize
-    found.BitsStored, found.HighBit = bits, bits - 1
-    found.PixelRepresentation = int(values.dtype.kind == "i")
-    found.PixelData = values.tobytes()
-    for name, value in elements.items():
-        if value is None:
-            delattr(found, name)
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Of invalid values.
-                setattr(found, name, value)
-    buffer = io.BytesIO()
-    found.save_as(buffer, enforce_file_format=True)
-    return buffer.getvalue()
-
-
-def nifti(values, kind="Nifti1Image", display=(0, 1000), slope=None, **header):
-    nibabel = pytest.importorskip("nibabel", reason="needs jaxrob[medical]")
-    image = getattr(nibabel, kind)(values, np.eye(4))
-    image.header["cal_min"], image.header["cal_max"] = display
-    if slope is not None:
-        image.header.set_slope_inter(*slope)
-    return image.to_bytes()
 
 
 def one(path, data, name="x.dcm", grey=True, **options):
@@ -125,10 +81,8 @@ def test_a_table_of_values_is_followed(tmp_path):
     table.add_new("LUTDescriptor", "US", [4096, 0, 10])
     table.add_new("LUTData", "US", np.sort(RNG.integers(0, 1024, 4096)).tolist())
     found.VOILUTSequence = [table]
-    buffer = io.BytesIO()
-    found.save_as(buffer)
-    expected = by_pydicom(buffer.getvalue())
-    np.testing.assert_allclose(one(tmp_path, buffer.getvalue()), expected, atol=1e-6)
+    data = saved(found)
+    np.testing.assert_allclose(one(tmp_path, data), by_pydicom(data), atol=1e-6)
 
 
 def test_a_range_takes_the_place_of_the_window(tmp_path):
@@ -147,51 +101,53 @@ def test_unused_bits_are_ignored(tmp_path):
     )
 
 
-@pytest.mark.parametrize("syntax", ["ImplicitVRLittleEndian", "RLELossless"])
-def test_transfer_syntaxes(tmp_path, syntax):
-    expected = one(tmp_path, dicom(CT, **RESCALED))
+def test_transfer_syntaxes(tmp_path):
+    data = dicom(CT, **RESCALED)
+    expected = one(tmp_path, data)
     pydicom = pytest.importorskip("pydicom", reason="needs jaxrob[medical]")
-    if syntax == "RLELossless":
-        found = pydicom.dcmread(io.BytesIO(dicom(CT, **RESCALED)))
-        found.compress(pydicom.uid.RLELossless)
-        buffer = io.BytesIO()
-        found.save_as(buffer)
-        data = buffer.getvalue()
-    else:
-        data = dicom(CT, getattr(pydicom.uid, syntax), **RESCALED)
-    np.testing.assert_array_equal(one(tmp_path, data), expected)
+    runs = pydicom.dcmread(io.BytesIO(data))
+    runs.compress(pydicom.uid.RLELossless)
+    implicit = dicom(CT, pydicom.uid.ImplicitVRLittleEndian, **RESCALED)
+    for data in (saved(runs), implicit):
+        np.testing.assert_array_equal(one(tmp_path, data), expected)
 
 
-def encapsulated(frame, values, **elements):
+def encapsulated(frame, values):
     """Returns a file whose pixels are a JPEG."""
     pydicom = pytest.importorskip("pydicom", reason="needs jaxrob[medical]")
-    pixels = pydicom.encaps.encapsulate([frame])
-    syntax = pydicom.uid.JPEGBaseline8Bit
-    data = dicom(values, bits=8, **elements)
-    found = pydicom.dcmread(io.BytesIO(data))
-    found.file_meta.TransferSyntaxUID = syntax
-    found.PixelData = pixels
+    found = pydicom.dcmread(io.BytesIO(dicom(values, bits=8)))
+    found.file_meta.TransferSyntaxUID = pydicom.uid.JPEGBaseline8Bit
+    found.PixelData = pydicom.encaps.encapsulate([frame])
     found["PixelData"].VR = "OB"
-    buffer = io.BytesIO()
-    found.save_as(buffer, enforce_file_format=True)
-    return buffer.getvalue()
+    return saved(found)
 
 
 def test_jpeg_in_dicom(tmp_path):
     grey = np.uint8(CT >> 4)
-    buffer = io.BytesIO()
-    Image.fromarray(grey).save(buffer, "JPEG", quality=95)
-    expected = np.asarray(Image.open(buffer), np.float32) / 255
-    data = encapsulated(buffer.getvalue(), grey)
-    found = one(tmp_path, data, value_range=(0, 255))
+    frame = encoded(grey, "JPEG", quality=95)
+    expected = np.asarray(Image.open(io.BytesIO(frame)), np.float32) / 255
+    found = one(tmp_path, encapsulated(frame, grey), value_range=(0, 255))
     np.testing.assert_allclose(found, expected, atol=1e-6)
     # The frame has another size than the header.
-    big = io.BytesIO()
-    Image.new("L", (5000, 5000)).save(big, "JPEG")
+    big = encoded(Image.new("L", (5000, 5000)), "JPEG")
     with pytest.raises(ValueError, match="x.dcm: .*6x9 pixels, its frame 5000x5000"):
-        one(tmp_path, encapsulated(big.getvalue(), grey), value_range=(0, 255))
+        one(tmp_path, encapsulated(big, grey), value_range=(0, 255))
     with pytest.raises(ValueError, match="x.dcm: not a readable"):
         one(tmp_path, encapsulated(b"garbage", grey), value_range=(0, 255))
+
+
+def test_what_is_packed_is_refused(tmp_path):
+    pydicom = pytest.importorskip("pydicom", reason="needs jaxrob[medical]")
+    runs = pydicom.encaps.encapsulate([bytes((4 << 20) + 2)])
+    data = dicom(CT, pydicom.uid.RLELossless, **RESCALED, PixelData=runs)
+    with pytest.raises(ValueError, match="class/x.dcm: .*may unpack to more than"):
+        one(tmp_path, data)
+    data = dicom(CT, pydicom.uid.JPEGLSLossless, **RESCALED, PixelData=runs)
+    with pytest.raises(ValueError, match="class/x.dcm: .*transfer syntax is JPEG-LS"):
+        one(tmp_path, data)
+    data = dicom(CT, pydicom.uid.DeflatedExplicitVRLittleEndian, **RESCALED)
+    with pytest.raises(ValueError, match="class/x.dcm: .*deflated.*dcmconv"):
+        one(tmp_path, data)
 
 
 def test_colours(tmp_path):
@@ -204,18 +160,18 @@ def test_colours(tmp_path):
 BAD = {
     "has no WindowCenter": {},
     "has no WindowWidth": {"WindowCenter": 4},
-    "WindowWidth is 0": RESCALED | {"WindowWidth": 0},
     "WindowWidth is 0.5": RESCALED | {"WindowWidth": 0.5},
     "WindowWidth is -4": RESCALED
     | {"WindowWidth": -4, "VOILUTFunction": "LINEAR_EXACT"},
     "WindowCenter is .*nan": RESCALED | {"WindowCenter": float("nan")},
     "VOILUTFunction is CUBIC": RESCALED | {"VOILUTFunction": "CUBIC"},
     "has 2 WindowCenter and 1 WindowWidth": RESCALED | {"WindowCenter": [40, 300]},
-    "has 1 WindowCenter and 2 WindowWidth": RESCALED | {"WindowWidth": [400, 9]},
     "has RescaleSlope alone": WINDOW | {"RescaleSlope": 1.5},
     "RescaleSlope is 0": RESCALED | {"RescaleSlope": 0},
     "RescaleIntercept alone": WINDOW | {"RescaleIntercept": -1024},
     "RescaleIntercept is .*inf": RESCALED | {"RescaleIntercept": float("inf")},
+    "Rows is None": RESCALED | {"Rows": None},
+    "RescaleSlope is None": RESCALED | {"RescaleSlope": ""},
     "no pixel data": RESCALED | {"PixelData": None},
     "HighBit": RESCALED | {"HighBit": 15},
     "13 of 12 bits|use 17 of 16": RESCALED | {"BitsStored": 17},
@@ -232,36 +188,6 @@ BAD = {
 def test_bad_dicom_files_are_named(tmp_path, message):
     with pytest.raises(ValueError, match=f"class/x.dcm: .*({message})"):
         one(tmp_path, dicom(CT, **BAD[message]))
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_truncated_dicom_files_are_named(tmp_path):
-    data = dicom(CT, **RESCALED)
-    for length in range(0, len(data), 7):
-        with pytest.raises(ValueError, match="class/x.dcm: "):
-            one(tmp_path, data[:length])
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_damaged_dicom_files_raise_nothing_else(tmp_path):
-    data = dicom(CT, **RESCALED)
-    for _ in range(300):
-        damaged = bytearray(data)
-        for at in RNG.integers(128, len(data), 3):
-            damaged[at] = RNG.integers(256)
-        try:
-            found = one(tmp_path, bytes(damaged))
-        except ValueError as error:
-            assert "class/x.dcm: " in str(error)
-        else:
-            assert np.isfinite(found).all() and 0 <= found.min() <= found.max() <= 1
-
-
-def test_deflated_files_are_refused(tmp_path):
-    pydicom = pytest.importorskip("pydicom", reason="needs jaxrob[medical]")
-    data = dicom(CT, pydicom.uid.DeflatedExplicitVRLittleEndian, **RESCALED)
-    with pytest.raises(ValueError, match="class/x.dcm: .*deflated.*dcmconv"):
-        one(tmp_path, data)
 
 
 def test_frames(tmp_path):
@@ -281,9 +207,15 @@ def test_frames(tmp_path):
     assert some.labels.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("kind", ["Nifti1Image", "Nifti2Image"])
-@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", ">i2"])
-@pytest.mark.parametrize("name", ["x.nii", "x.nii.gz"])
+@pytest.mark.parametrize(
+    ("kind", "dtype", "name"),
+    [
+        ("Nifti1Image", "u1", "x.nii"),
+        ("Nifti1Image", ">i2", "x.nii.gz"),
+        ("Nifti2Image", "f4", "x.nii.gz"),
+        ("Nifti2Image", ">i2", "x.nii"),
+    ],
+)
 def test_slices_are_those_of_nibabel(tmp_path, kind, dtype, name):
     nibabel = pytest.importorskip("nibabel", reason="needs jaxrob[medical]")
     values = RNG.integers(0, 200, (4, 5, 6)).astype(dtype)
@@ -305,37 +237,22 @@ def test_slices_are_those_of_nibabel(tmp_path, kind, dtype, name):
 
 def test_bad_nifti_files_are_named(tmp_path):
     values = np.arange(120, dtype=np.int16).reshape(4, 5, 6)
-    with pytest.raises(ValueError, match="x.nii: .*cal_min.*value_range"):
-        one(tmp_path, nifti(values, display=(0, 0)), "x.nii", slice_at=(2, 0))
-    with pytest.raises(ValueError, match=r"slice_at=\(2, 6\).* has 6 slices"):
-        one(tmp_path, nifti(values), "x.nii", slice_at=(2, 6))
-    four = np.zeros((2, 2, 2, 2), np.float32)
-    with pytest.raises(ValueError, match=r"its shape is \(2, 2, 2, 2\)"):
-        one(tmp_path, nifti(four), "x.nii", slice_at=(2, 0))
-    with pytest.raises(ValueError, match="x.nii: .* NaN"):
-        one(tmp_path, nifti(values * np.float32(np.nan)), "x.nii", slice_at=(2, 0))
-    with pytest.raises(ValueError, match="are complex64"):
-        one(tmp_path, nifti(np.ones((2, 2, 2), "c8")), "x.nii", slice_at=(2, 0))
     whole = nifti(values)
+    early = whole[:108] + np.float32(8).tobytes() + whole[112:]
+    for data, at, message in (
+        (early, 0, "begin at byte 8, inside its header"),
+        (nifti(values, display=(0, 0)), 0, "cal_min.*value_range"),
+        (whole, 6, r"slice_at=\(2, 6\).* has 6 slices"),
+        (nifti(np.zeros((2, 2, 2, 2), "f4")), 0, r"its shape is \(2, 2, 2, 2\)"),
+        (nifti(values * np.float32(np.nan)), 0, "NaN"),
+        (nifti(np.ones((2, 2, 2), "c8")), 0, "are complex64"),
+    ):
+        with pytest.raises(ValueError, match=f"x.nii: .*{message}"):
+            one(tmp_path, data, "x.nii", slice_at=(2, at))
     for name, data in (("x.nii", whole), ("x.nii.gz", gzip.compress(whole))):
-        for length in range(0, len(data), 5):
+        for length in range(0, len(data), 11):
             with pytest.raises(ValueError, match=f"class/{name}: "):
                 one(tmp_path / name, data[:length], name, slice_at=(2, 0))
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_damaged_nifti_files_raise_nothing_else(tmp_path):
-    data = nifti(np.arange(60, dtype=np.int16).reshape(3, 4, 5))
-    for _ in range(300):
-        damaged = bytearray(data)
-        for at in RNG.integers(0, 352, 3):
-            damaged[at] = RNG.integers(256)
-        try:
-            found = one(tmp_path, bytes(damaged), "x.nii", slice_at=(2, 0))
-        except ValueError as error:
-            assert "class/x.nii: " in str(error)
-        else:
-            assert np.isfinite(found).all() and 0 <= found.min() <= found.max() <= 1
 
 
 def test_arguments_of_slices(tmp_path):
@@ -360,7 +277,6 @@ BODY = np.uint16(1024 + np.repeat([-1000, -1000, -1000, 20, 60, 700], 9).reshape
 
 
 def reading(path, **options):
-    """Returns what the provenance says, after a way through JSON."""
     dataset = image_folder(path, **options)
     return dataset, dataset._reading
 
@@ -377,7 +293,7 @@ def test_different_windows_are_said_and_kept(tmp_path, limit):
     if limit == 100:
         # What is read when it is needed is known then.
         dataset, kept = reading(tmp_path, max_bytes=limit)
-        assert kept["window"].startswith("WindowCenter 40, WindowWidth 400; of the fir")
+        assert kept["window"].startswith("WindowCenter 40, WindowWidth 400; of")
         np.asarray(dataset.images)
         with pytest.warns(RobustnessWarning, match=said):
             dataset.images.warn_of_odd()
@@ -430,24 +346,6 @@ def test_a_range_that_shows_nothing_is_said(tmp_path, value_range, elements, sai
         image_folder(tmp_path, value_range=value_range)
 
 
-def test_reading_reaches_reports_and_json(tmp_path):
-    write_folder(tmp_path, {f"{i}/x.dcm": dicom(BODY, **RESCALED) for i in range(2)})
-    dataset = image_folder(tmp_path, grey=True)
-    classifier = jaxrob.Classifier(lambda _, x: x.mean((1, 2)) * np.array([1, -1]))
-    found = jaxrob.assess(
-        classifier, dataset, jaxrob.alterations.brightness(), threshold=0.5
-    )
-    again = jaxrob.Assessment.from_json(found.to_json())
-    window = "WindowCenter 40, WindowWidth 400"
-    kept = again.provenance["dataset"]["reading"]
-    assert kept["window"] == window and kept["preparation"] == {"grey": True}
-    reporting = pytest.importorskip("jaxrob.reporting", reason="needs matplotlib")
-    results = reporting.Results("network", None, (again,))
-    text = reporting.to_markdown([results])
-    for line in (window, "RescaleSlope 1.5, RescaleIntercept -1024", "grey=True"):
-        assert line in text
-
-
 def test_slices_say_how_they_were_read(tmp_path):
     path = tmp_path / "x.nii"
     path.write_bytes(nifti(np.arange(120, dtype=np.int16).reshape(4, 5, 6)))
@@ -476,31 +374,15 @@ def test_dicom_of_any_name_is_found_on_disk(tmp_path):
         image_folder(archive)
 
 
-def test_a_picture_of_bytes_beside_dicom_is_said(tmp_path):
-    write_folder(tmp_path, {"a/0.dcm": dicom(BODY, **RESCALED)})
-    write_folder(tmp_path, {"a/1.png": encoded(np.uint8(BODY >> 4))})
-    for options in ({}, {"size": (6, 9)}):
-        with pytest.raises(ValueError, match="must be of one kind") as error:
-            image_folder(tmp_path, grey=True, **options)
-        assert "1 of more than 8 bits a value (a/0.dcm)" in str(error.value)
-        assert "1 of 8 bits a value (a/1.png)" in str(error.value)
-        assert "pass size=" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "said"),
-    [
+def test_damage_is_said_in_our_words(tmp_path):
+    truncated = gzip.compress(nifti(np.zeros((9, 9, 9), np.float32)))[:-9]
+    for name, data, said in (
         ("x.dcm", b"", "it is empty"),
         ("x.dcm", b"x" * 999, "no DICM at byte 128"),
-        ("x.nii.gz", -1, "truncated: its header says"),
-    ],
-)
-def test_damage_is_said_in_our_words(tmp_path, name, data, said):
-    if data == -1:
-        data = gzip.compress(nifti(np.zeros((9, 9, 9), np.float32)))[:-9]
-    with pytest.raises(ValueError, match=f"{name}: .*{said}") as error:
-        one(tmp_path, data, name, slice_at=(2, 0))
-    assert "force=True" not in str(error.value)
+        ("x.nii.gz", truncated, "truncated: its header says"),
+    ):
+        with pytest.raises(ValueError, match=f"{name}: .*{said}"):
+            one(tmp_path / str(len(data)), data, name, slice_at=(2, 0))
 
 
 def test_rescaling_by_functional_groups_is_refused(tmp_path):

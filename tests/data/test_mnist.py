@@ -53,24 +53,14 @@ def test_missing_file_is_named(tmp_path):
         mnist(tmp_path, "test")
     with pytest.raises(FileNotFoundError, match="train-images-idx3-ubyte"):
         mnist(tmp_path, "train")
-
-
-def test_unknown_split(tmp_path):
-    with pytest.raises(ValueError, match="split must be one of"):
+    with pytest.raises(ValueError, match="split"):
         mnist(tmp_path, "valid")
 
 
-@pytest.mark.parametrize(
-    ("split", "number", "begin"),
-    [
-        ("test", 10_000, [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]),
-        ("train", 60_000, [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]),
-    ],
-)
-def test_official_files(real_folder, split, number, begin):
-    dataset = mnist(real_folder("mnist"), split)
-    assert dataset.images.shape == (number, 28, 28, 1)
-    assert list(dataset.labels[:10]) == begin
+def test_official_files(real_folder):
+    dataset = mnist(real_folder("mnist"))
+    assert dataset.images.shape == (10_000, 28, 28, 1)
+    assert list(dataset.labels[:10]) == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
     assert dataset.images.max() == 255
     # Digits are bright on a dark ground, and do not touch the border.
     assert 30 < dataset.images.mean() < 36

@@ -13,6 +13,7 @@ from PIL import Image
 
 import jaxrob
 from jaxrob import Classifier, Dataset, RobustnessWarning, alterations
+from jaxrob._dataset import given_images
 from jaxrob._stored_images import StoredImages
 from jaxrob.data import image_folder, tar_shards
 
@@ -44,32 +45,31 @@ def answers(dataset, **options):
     return found.predicted
 
 
+def pixels_of(dataset):
+    images = dataset.images
+    return images if isinstance(images, np.ndarray) else next(images.read([slice(60)]))
+
+
 @pytest.fixture(scope="module")
 def expected():
     return answers(Dataset(PIXELS, np.repeat([0, 1, 2], 20)))
 
 
-@pytest.mark.parametrize("kind", ["folder", "tar", "tar.gz"])
-@pytest.mark.parametrize("batch_size", [None, 7])
+@pytest.mark.parametrize(("kind", "batch_size"), [("folder", 7), ("tar", None)])
 def test_answers_are_those_of_pictures_in_memory(
     folder, tmp_path, kind, batch_size, expected
 ):
-    if kind != "folder":
-        mode = "w" if kind == "tar" else "w:gz"
-        folder = write_tar(tmp_path / "pictures.tar", FILES, mode)
-    limit = FEW if kind != "tar.gz" else sum(map(len, FILES.values()))
-    if kind == "tar.gz":
-        limit = min(limit, PIXELS.size - 1)
-        if sum(map(len, FILES.values())) > limit:
-            with pytest.raises(ValueError, match="uncompress it to a .tar"):
-                image_folder(folder, max_bytes=limit)
-            return
-    dataset = image_folder(folder, max_bytes=limit)
+    if kind == "tar":
+        folder = write_tar(tmp_path / "pictures.tar", FILES, "w")
+    dataset = image_folder(folder, max_bytes=FEW)
     assert isinstance(dataset.images, StoredImages)
     np.testing.assert_array_equal(answers(dataset, batch_size=batch_size), expected)
+    packed = write_tar(tmp_path / "pictures.tar.gz", FILES)
+    with pytest.raises(ValueError, match="uncompress it to a .tar"):
+        image_folder(packed, max_bytes=PIXELS.size - 1)
 
 
-def test_parts_and_single_pictures(folder, expected):
+def test_parts_and_single_pictures(folder):
     dataset = image_folder(folder, max_bytes=FEW)
     chosen = np.array([40, 3, 3, 11])
     np.testing.assert_array_equal(dataset[::7].images[2], PIXELS[14])
@@ -77,7 +77,6 @@ def test_parts_and_single_pictures(folder, expected):
     np.testing.assert_array_equal(dataset[chosen].labels, chosen // 20)
     is_first = np.arange(60) < 5
     np.testing.assert_array_equal(dataset.images[is_first], PIXELS[:5])
-    np.testing.assert_array_equal(answers(dataset[::7]), expected[:, ::7])
     with pytest.raises(ValueError, match="larger max_bytes"):
         np.asarray(dataset.images)
     with pytest.raises(IndexError, match="a slice, an integer, or one array"):
@@ -94,7 +93,7 @@ def test_few_images_read_few_files(folder, monkeypatch):
         _image_folder, "read_file", lambda path: (opened.append(path), read(path))[1]
     )
     dataset = image_folder(folder, max_bytes=FEW)
-    answers(dataset[::20])
+    np.asarray(dataset[::20].images)
     # Beside the first, whose size all must have.
     assert {path.name for path in opened} == {"00.png", "20.png", "40.png"}
     # A provenance reads the others once, and decodes none.
@@ -103,13 +102,11 @@ def test_few_images_read_few_files(folder, monkeypatch):
     assert len(opened) <= 60
 
 
-@pytest.mark.parametrize("half_width", [None, 0.1])
-def test_assessments_are_those_of_pictures_in_memory(folder, half_width, tmp_path):
+def test_assessments_are_those_of_pictures_in_memory(folder, tmp_path):
     def result(limit, **options):
         dataset = image_folder(folder, max_bytes=limit)
-        how = {"threshold": 0.3, "half_width": half_width, **options}
-        key = jax.random.key(0)
-        return jaxrob.assess(CLASSIFIER, dataset, BRIGHTNESS, key=key, **how)
+        how = {"threshold": 0.3, "half_width": 0.1, "key": jax.random.key(0)}
+        return jaxrob.assess(CLASSIFIER, dataset, BRIGHTNESS, **how, **options)
 
     own, stored = result(2**20), result(FEW)
     assert own.robustness == stored.robustness
@@ -119,20 +116,12 @@ def test_assessments_are_those_of_pictures_in_memory(folder, half_width, tmp_pat
     assert first.robustness == again.robustness == own.robustness
 
 
-def test_pictures_without_labels_and_networks_that_need_arrays(folder):
+def test_calls_that_need_arrays(folder):
     dataset = image_folder(folder, max_bytes=FEW, labels=None)
-    inside = image_folder(folder, labels=None)
-    results = [
-        jaxrob.assess(CLASSIFIER, some, BRIGHTNESS) for some in (dataset, inside)
-    ]
-    assert results[0].robustness == results[1].robustness
-    options = {"epsilon": 0.1, "num_samples": 100, "key": jax.random.key(0)}
-    few = jaxrob.roma.assess(CLASSIFIER, dataset[::30], **options)
-    np.testing.assert_array_equal(
-        few.plr, jaxrob.roma.assess(CLASSIFIER, inside[::30], **options).plr
-    )
+    few = given_images(dataset[::30], None, may_lack_labels=True)
+    np.testing.assert_array_equal(few.images, PIXELS[::30])
     with pytest.raises(ValueError, match="larger max_bytes"):
-        jaxrob.roma.assess(CLASSIFIER, dataset, **options)
+        jaxrob.roma.assess(CLASSIFIER, dataset, epsilon=0.1, key=jax.random.key(0))
 
 
 def test_the_fingerprint_follows_names_bytes_and_preparation(folder, tmp_path):
@@ -163,14 +152,13 @@ def test_a_file_that_changes_between_rounds_is_named(folder):
         with pytest.raises(ValueError, match="1/33.png: the file has changed"):
             use(dataset)
     (folder / "1/33.png").unlink()
-    with pytest.raises(ValueError, match="1/33.png: not a regular file, nothing is"):
+    with pytest.raises(ValueError, match="1/33.png: not a regular file"):
         answers(dataset)
 
 
-@pytest.mark.parametrize("place", [0, 31, 59])
-def test_an_error_in_a_thread_names_the_file_and_ends_the_threads(folder, place):
+def test_an_error_in_a_thread_names_the_file_and_ends_the_threads(folder):
     dataset = image_folder(folder, max_bytes=FEW)
-    name = list(FILES)[place]
+    name = list(FILES)[31]
     (folder / name).write_bytes(FILES[name][:50])
     with pytest.raises(ValueError, match=f"{name}: not a readable"):
         answers(dataset, batch_size=7)
@@ -195,12 +183,9 @@ def test_an_early_end_stops_reading(folder):
     assert not [one for one in threading.enumerate() if "jaxrob" in one.name]
 
 
-@pytest.mark.parametrize("threads", [1, 5])
-def test_the_order_does_not_depend_on_the_threads(folder, monkeypatch, threads):
-    from jaxrob import _stored_images
-
-    monkeypatch.setattr(_stored_images, "_num_threads", lambda: threads)
-    monkeypatch.setattr(_stored_images, "_BYTES_AT_ONCE", 300)
+def test_the_order_does_not_depend_on_the_threads(folder, monkeypatch):
+    monkeypatch.setattr("jaxrob._stored_images._num_threads", lambda: 5)
+    monkeypatch.setattr("jaxrob._stored_images._BYTES_AT_ONCE", 300)
     images = image_folder(folder, max_bytes=FEW).images
     decode = images.store.decode
 
@@ -227,23 +212,21 @@ def test_odd_pictures_are_counted_when_the_run_ends(tmp_path):
 
 
 @pytest.mark.parametrize("limit", [FEW, 2**20])
-def test_unreadable_pictures_are_left_out_as_asked(tmp_path, limit, expected):
+def test_unreadable_pictures_are_left_out_as_asked(tmp_path, limit):
     bad = {
         "0/03.png": b"",
         "1/20.png": b"hello",
-        "1/25.jpg": FILES["1/25.png"],
+        "1/25.jpg": FILES["1/25.png"],  # A PNG by its contents.
         "2/59.png": FILES["2/59.png"][:-20],
     }
     folder = write_folder(tmp_path, FILES | bad | {"0/.DS_Store": b"x"})
-    for name in bad:
-        if name != "1/25.jpg":  # A PNG by its contents.
-            with pytest.raises(ValueError, match="not a readable"):
-                answers(image_folder(folder, max_bytes=limit))
+    with pytest.raises(ValueError, match="0/03.png: not a readable"):
+        pixels_of(image_folder(folder, max_bytes=limit))
     with pytest.warns(RobustnessWarning, match="3 of 61 .* 0/03.png, 1/20.png, 2/59"):
         dataset = image_folder(folder, max_bytes=limit, unreadable="leave_out")
     kept = [*range(3), *range(4, 20), *range(21, 26), 25, *range(26, 59)]
     np.testing.assert_array_equal(dataset.labels, np.array(kept) // 20)
-    np.testing.assert_array_equal(answers(dataset), expected[:, kept])
+    np.testing.assert_array_equal(pixels_of(dataset), PIXELS[kept])
     reading = jaxrob.provenance(CLASSIFIER, dataset[::2])["dataset"]["reading"]
     names = ["0/03.png", "1/20.png", "2/59.png"]
     assert reading == {
@@ -262,12 +245,11 @@ def test_a_class_without_a_readable_picture_is_named(tmp_path):
     write_folder(folder, {"a/1.png": b""})
     with pytest.raises(ValueError, match="a/1.png: not a readable|none of its 3"):
         image_folder(folder, unreadable="leave_out", size=(3, 3))
-
-
-def test_a_wrong_size_is_a_mistake_and_not_left_out(tmp_path):
-    other = {"2/99.png": encoded(PIXELS[0, :5])}
-    folder = write_folder(tmp_path, FILES | other)
-    with pytest.raises(ValueError, match="2/99.png: 5x6 pixels, but"):
+    # A mistake of the call, and not left out.
+    write_folder(
+        folder, {"a/1.png": FILES["0/00.png"], "b/1.png": encoded(PIXELS[0, 1:])}
+    )
+    with pytest.raises(ValueError, match="b/1.png: 5x6 pixels, but"):
         image_folder(folder, unreadable="leave_out")
 
 
@@ -301,9 +283,15 @@ def photograph(height, width, mode="RGB"):
     return Image.fromarray(np.uint8(np.dstack(waves))).convert(mode)
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
-@pytest.mark.parametrize("orientation", [1, 6, 3])
-@pytest.mark.parametrize("size", [(403, 301), (160, 641), (20, 31)])
+@pytest.mark.parametrize(
+    ("mode", "orientation", "size"),
+    [
+        ("RGB", 1, (403, 301)),
+        ("L", 6, (160, 641)),
+        ("CMYK", 3, (160, 641)),
+        ("RGB", 6, (20, 31)),
+    ],
+)
 def test_dct_scaling_shows_the_same_picture(tmp_path, mode, orientation, size):
     exif = Image.Exif()
     exif[0x112] = orientation
@@ -355,23 +343,20 @@ def shards(tmp_path):
     return tmp_path / "shards"
 
 
-@pytest.mark.parametrize("how", ["folder", "braces", "list"])
-def test_shards(shards, how, expected):
-    given = {
-        "folder": shards,
-        "braces": os.fspath(shards / "s-{00..03}.tar"),
-        "list": [shards / f"s-{number:02}.tar" for number in range(4)],
-    }[how]
-    for limit in (FEW, 2**20):
+def test_shards(shards, expected):
+    for given, limit in (
+        (shards, FEW),
+        (os.fspath(shards / "s-{00..03}.tar"), 2**20),
+        ([shards / f"s-{number:02}.tar" for number in range(4)], FEW),
+    ):
         dataset = tar_shards(given, max_bytes=limit)
         assert isinstance(dataset.images, StoredImages) == (limit == FEW)
-        np.testing.assert_array_equal(answers(dataset), expected)
+        np.testing.assert_array_equal(pixels_of(dataset), PIXELS)
         np.testing.assert_array_equal(dataset.labels, np.arange(60) // 20)
         assert dataset._reading["skipped_files"] == 8
-        assert dataset._reading["skipped_names"][:2] == [
-            "s-00.tar/._x",
-            "s-00.tar/Thumbs.db",
-        ]
+        names = ["s-00.tar/._x", "s-00.tar/Thumbs.db"]
+        assert dataset._reading["skipped_names"][:2] == names
+    np.testing.assert_array_equal(answers(dataset), expected)
 
 
 def test_labels_of_shards(shards):
@@ -449,14 +434,3 @@ def test_a_shard_that_changes_is_named(shards):
     path.write_bytes(whole)
     with pytest.raises(ValueError, match=r"s-02.tar/x/30.png: the file has changed"):
         answers(dataset)
-
-
-def test_batches_of_grain(expected):
-    grain = pytest.importorskip("grain")
-    pairs = [(image, i // 20) for i, image in enumerate(PIXELS)]
-    source = grain.MapDataset.source(pairs).map(lambda pair: pair)
-    batches = source.to_iter_dataset(grain.ReadOptions(num_threads=2)).batch(16)
-    dataset = Dataset.from_batches(batches, name="grain")
-    np.testing.assert_array_equal(answers(dataset), expected)
-    shuffled = source.shuffle(seed=0).to_iter_dataset().batch(16)
-    assert not np.array_equal(answers(Dataset.from_batches(shuffled)), expected)

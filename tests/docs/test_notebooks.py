@@ -39,16 +39,3 @@ def test_it_has_the_text_without_outputs_and_links_to_nowhere(page):
     assert "## Where to go from here" in text
     assert "```text" not in text and "```python" not in text
     assert ".md)" not in text and "](figures/" not in text
-
-
-@pytest.mark.slow
-def test_it_runs_from_top_to_bottom(page, tmp_path):
-    """In a kernel; every picture that it shows is one that it saved."""
-    client = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
-    pytest.importorskip("ipykernel", reason="needs nbclient and ipykernel")
-    made = notebooks.notebook(page)
-    resources = {"metadata": {"path": str(tmp_path)}}
-    client.NotebookClient(made, timeout=300, resources=resources).execute()
-    for cell in made.cells:
-        for found in pages._PICTURE.finditer(cell.source):
-            assert (tmp_path / found["path"]).exists()

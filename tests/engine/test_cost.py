@@ -131,26 +131,18 @@ def slow(seconds, clock):
     return jaxrob.Classifier.from_host(network, 3)
 
 
-@pytest.mark.parametrize("estimator", ["count", "auto"])
-def test_roma_says_within_the_first_block_what_a_slow_network_takes(
-    clock, capsys, estimator
-):
+def test_roma_says_within_the_first_block_what_a_slow_network_takes(clock, capsys):
     """The clock moves in the network alone, so the seconds are the passes' own."""
-    how = {"estimator": estimator, "budget": 400 if estimator == "auto" else None}
     start = clock.now
     roma.assess(
-        slow(0.1, clock), IMAGES[:2], num_samples=200, epsilon=0.1,
-        key=jax.random.key(0), progress=True, **how,
+        slow(0.1, clock), IMAGES[:2], num_samples=200, epsilon=0.1, budget=400,
+        key=jax.random.key(0), progress=True,
     )  # fmt: skip
     first, second, *more = said(capsys)
     assert clock.now - start >= 40
-    if estimator == "count":
-        assert NUMBERS.search(first).groups() == ("40", "400", "100")
-        assert not more and "image" not in second
-    else:
-        assert "takes 40 s to 100 s: 400 to 800 passes" in first
-        assert "no gradients" in more[0] and '"undecided"' in more[0]
-        assert 'estimator="count" (400 passes)' in second
+    assert "takes 40 s to 100 s: 400 to 800 passes" in first
+    assert "no gradients" in more[0] and '"undecided"' in more[0]
+    assert 'estimator="count" (400 passes)' in second
 
 
 def test_assess_and_evaluate_say_what_a_slow_network_takes(clock, capsys):
@@ -164,9 +156,6 @@ def test_assess_and_evaluate_say_what_a_slow_network_takes(clock, capsys):
     assert "takes about 64 s (36 s to 2 min): about 640 (360" in said(capsys)[0]
     assert 360 <= result.evaluations <= 1200
     assert clock.now - start >= result.evaluations * 0.1
-    how = {"budget": 400, "key": jax.random.key(0), "progress": True}
-    assert jaxrob.assess(classifier, data, bright, **how).evaluations <= 400
-    assert "at most 50 s: at most 400 passes" in said(capsys)[0]
 
 
 def test_the_bar_has_the_usual_number_for_its_total_and_ends_full():
@@ -184,30 +173,3 @@ def test_the_bar_has_the_usual_number_for_its_total_and_ends_full():
     with pytest.raises(KeyboardInterrupt), progress_bar("run", True, total=9) as bar:
         raise KeyboardInterrupt
     assert bar.total == 9
-
-
-def test_romas_bar_goes_on_with_each_call_up_to_the_most_that_is_expected(
-    monkeypatch,
-):
-    bars, shown = [], []
-
-    def network(images):
-        shown.extend((bar.n, bar.total) for bar in bars)
-        return images.reshape(len(images), -1)[:, :3]
-
-    def noted(*arguments, **named):
-        bars.append(progress_bar(*arguments, **named))
-        return bars[-1]
-
-    monkeypatch.setattr("jaxrob.roma._assess.progress_bar", noted)
-    # Of this size a call has at most 128 images on a CPU.
-    images = np.full((2, 48, 48, 3), 0.5, np.float32)
-    roma.assess(
-        jaxrob.Classifier.from_host(network, 3), images, num_samples=300, budget=1000,
-        epsilon=0.01, key=jax.random.key(0), progress=True,
-    )  # fmt: skip
-    before, totals = zip(*shown)
-    assert set(totals) == {2000}
-    # No call is without progress, though each input takes several.
-    assert len(before) > 8 and (np.diff(before) > 0).all()
-    assert bars[0].n == bars[0].total >= 2000

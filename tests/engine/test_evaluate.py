@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from common.timing import compilations
+from scipy import special
 
 import jaxrob
 from jaxrob import alterations
@@ -14,7 +15,7 @@ from jaxrob._classifier import trace_info
 from jaxrob._engine import sizes, tasks
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._normal import normal
-from jaxrob.networks import MLP, MnistCNN, StridedCNN
+from jaxrob.networks import MnistCNN
 
 NUM_IMAGES = 97
 NOISE = alterations.gaussian_noise(0.0, 0.2)
@@ -24,8 +25,13 @@ SAME = jaxrob.Alteration("nothing", lambda image, level: image, 0, 1)
 
 
 RANDOM = np.random.default_rng(0)
-IMAGES = RANDOM.integers(0, 256, (NUM_IMAGES, 28, 28, 1), dtype=np.uint8)
+IMAGES = RANDOM.integers(0, 256, (NUM_IMAGES, 8, 8, 1), dtype=np.uint8)
 LABELS = RANDOM.integers(0, 10, NUM_IMAGES)
+WEIGHTS = RANDOM.normal(size=(64, 10)).astype(np.float32)
+
+
+def linear(weights, images):
+    return images.reshape(len(images), -1) @ weights
 
 
 @pytest.fixture(scope="module")
@@ -35,27 +41,7 @@ def dataset():
 
 @pytest.fixture(scope="module")
 def classifier():
-    return make_classifier(0)
-
-
-def make_classifier(seed, module=None):
-    module = module or MnistCNN()
-    variables = jax.jit(module.init)(jax.random.key(seed), jnp.zeros((1, 28, 28, 1)))
-    return jaxrob.Classifier.from_linen(module, variables)
-
-
-def near_ties(classifier, dataset, alteration, levels, key):
-    """bool [L, N]: where the best two classes are within 1e-5, image by image."""
-    ties = np.zeros((len(levels), len(dataset)), bool)
-    apply = jax.jit(lambda image: classifier.log_probabilities(image[None])[0, 0])
-    for n, image in enumerate(dataset.images):
-        image = jnp.float32(image) / 255
-        for row, level in enumerate(levels):
-            image_key = jax.random.fold_in(key, n)
-            altered = alteration(image, jnp.float32(level), image_key)
-            best = np.sort(np.exp(apply(altered)))[-2:]
-            ties[row, n] = best[1] - best[0] < 1e-5
-    return ties
+    return jaxrob.Classifier(linear, WEIGHTS)
 
 
 def evaluate(classifier, dataset, levels, alteration=NOISE, key=KEY, **settings):
@@ -68,48 +54,45 @@ def assert_equal_answers(curve, predicted, confidence):
     np.testing.assert_array_equal(curve.confidence, confidence)
 
 
-def assert_same_answers(curve, reference, ties):
-    different = curve.predicted != reference.predicted
-    assert not (different & ~ties).any()
-    assert ties.sum() <= 0.01 * ties.size, "too many near-ties for a test of anything"
+def assert_same_answers(curve, reference):
+    np.testing.assert_array_equal(curve.predicted, reference.predicted)
     np.testing.assert_allclose(curve.confidence, reference.confidence, atol=1e-4)
     np.testing.assert_allclose(curve.uncertainty, reference.uncertainty, atol=2e-4)
 
 
 def test_answers_are_those_of_one_image_at_a_time(classifier, dataset):
-    few = dataset[:12]
+    """By hand, in NumPy except for the noise."""
+
+    @jax.jit
+    @jax.vmap
+    def drawn(index):
+        return normal(jax.random.fold_in(KEY, index), IMAGES.shape[1:])
+
+    noise = np.asarray(drawn(np.arange(NUM_IMAGES, dtype=np.uint32)))
     levels = [0.0, 0.05, 0.2]
-    curve = evaluate(classifier, few, levels)
-    for n, image in enumerate(few.images):
-        for row, level in enumerate(levels):
-            # By hand, in NumPy except for the noise and the network.
-            noise = normal(jax.random.fold_in(KEY, n), image.shape)
-            altered = np.clip(image / 255 + np.sqrt(level) * np.asarray(noise), 0, 1)
-            logits = classifier.apply_fn(
-                classifier.variables, jnp.float32(altered)[None]
-            )
-            p = np.exp(np.float64(logits[0]))
-            p /= p.sum()
-            assert curve.predicted[row, n] == p.argmax()
-            np.testing.assert_allclose(curve.confidence[row, n], p.max(), atol=1e-4)
-            np.testing.assert_allclose(
-                curve.uncertainty[row, n], (1 - (p**2).sum()) / 0.9, atol=2e-4
-            )
+    curve = evaluate(classifier, dataset, levels)
+    for row, level in enumerate(levels):
+        altered = np.clip(IMAGES / 255 + np.sqrt(level) * noise, 0, 1)
+        p = special.softmax(linear(WEIGHTS, altered), axis=1)
+        np.testing.assert_array_equal(curve.predicted[row], p.argmax(1))
+        np.testing.assert_allclose(curve.confidence[row], p.max(1), atol=1e-4)
+        expected = (1 - (p**2).sum(1)) / 0.9
+        np.testing.assert_allclose(curve.uncertainty[row], expected, atol=2e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("alteration", [NOISE, alterations.rotation(-180, 180)])
-def test_answers_do_not_depend_on_the_batch_size(classifier, dataset, alteration):
-    levels = np.linspace(alteration.lower, alteration.upper, 5)
-    reference = evaluate(classifier, dataset, levels, alteration)
-    ties = near_ties(classifier, dataset, alteration, levels, KEY)
-    for batch_size in (1, 7, 64, NUM_IMAGES, 1000):
-        curve = evaluate(classifier, dataset, levels, alteration, batch_size=batch_size)
-        assert_same_answers(curve, reference, ties)
+def test_answers_do_not_depend_on_the_batch_size(classifier, dataset):
+    levels = np.linspace(0, 0.2, 5)
+    reference = evaluate(classifier, dataset, levels)
+    for batch_size in (40, 1000):
+        curve = evaluate(classifier, dataset, levels, batch_size=batch_size)
+        assert_same_answers(curve, reference)
+    # The first of these images and they alone: same indices, same noise.
+    part = evaluate(classifier, dataset[:40], levels)
+    np.testing.assert_allclose(part.confidence, reference.confidence[:, :40], atol=1e-4)
 
 
 def test_answers_do_not_depend_on_the_order_or_split_of_levels(classifier, dataset):
-    levels = np.linspace(0, 0.2, 9)
+    levels = np.linspace(0, 0.2, 5)
     reference = evaluate(classifier, dataset, levels)
     order = np.random.default_rng(1).permutation(len(levels))
     for rows in (order, *np.arange(len(levels))[:, None]):
@@ -119,86 +102,61 @@ def test_answers_do_not_depend_on_the_order_or_split_of_levels(classifier, datas
         assert_equal_answers(curve, *expected)
 
 
-@pytest.mark.slow
 def test_answers_of_several_levels_in_one_step_are_the_same(classifier, dataset):
     # Blocks of so few images share a step between levels, of which the last is filled.
-    few, levels = dataset[:5], np.linspace(0, 0.2, 31)
-    curve = evaluate(classifier, few, levels)
+    levels = np.linspace(0, 0.2, 31)
+    curve = evaluate(classifier, dataset[:5], levels)
     reference = evaluate(classifier, dataset, levels)
-    ties = near_ties(classifier, few, NOISE, levels, KEY)
-    different = curve.predicted != reference.predicted[:, :5]
-    assert not (different & ~ties).any()
-
-
-@pytest.mark.slow
-def test_images_before_an_image_do_not_change_its_noise(classifier, dataset):
-    # The first 40 of 97 images and the first 40 alone: same indices, same noise.
-    levels = [0.1]
-    whole = evaluate(classifier, dataset, levels)
-    part = evaluate(classifier, dataset[:40], levels)
-    np.testing.assert_allclose(part.confidence, whole.confidence[:, :40], atol=1e-4)
+    np.testing.assert_array_equal(curve.predicted, reference.predicted[:, :5])
 
 
 def test_batches_of_any_length_give_the_answers_of_the_array(classifier, dataset):
     levels = [0.0, 0.1]
-    reference = evaluate(classifier, dataset, levels, batch_size=32)
-    for cuts in ([1], [30, 31, 90], list(range(3, NUM_IMAGES, 3))):
+    reference = evaluate(classifier, dataset, levels, batch_size=40)
+    for cuts in ([1, 30, 31, 90], list(range(3, NUM_IMAGES, 3))):
         batches = list(zip(np.split(IMAGES, cuts), np.split(LABELS, cuts)))
         batched = jaxrob.Dataset.from_batches(batches)
-        curve = evaluate(classifier, batched, levels, batch_size=32)
-        np.testing.assert_array_equal(curve.predicted, reference.predicted)
-        confidence, expected = curve.confidence, reference.confidence
-        # The last block, of what is left of three of 32, has another shape here.
-        np.testing.assert_array_equal(confidence[:, :96], expected[:, :96])
-        np.testing.assert_allclose(confidence[:, 96:], expected[:, 96:], rtol=1e-5)
+        curve = evaluate(classifier, batched, levels, batch_size=40)
+        # The last block has another shape here.
+        assert_same_answers(curve, reference)
+        first = slice(None), slice(80)
+        expected = reference.predicted[first], reference.confidence[first]
+        np.testing.assert_array_equal(curve.confidence[first], expected[1])
         np.testing.assert_array_equal(curve.labels, dataset.labels)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "bytes",
-        *(
-            pytest.param(kind, marks=pytest.mark.slow)
-            for kind in ("floats", "fortran", "channel", "steps")
-        ),
-    ],
-)
-def test_a_memory_map_gives_the_answers_of_its_array(dataset, tmp_path, kind):
-    images = dataset.images if kind == "bytes" else np.float32(dataset.images) / 255
+@pytest.mark.parametrize("kind", ["fortran", "channel", "steps"])
+def test_a_memory_map_gives_the_answers_of_its_array(
+    classifier, dataset, tmp_path, kind
+):
+    images = np.float32(dataset.images) / 255
     stored = {
         "fortran": np.asfortranarray(images),
         "channel": np.concatenate([1 - images, images], axis=-1),
         "steps": np.repeat(images, 2, axis=0),
-    }.get(kind, images)
+    }[kind]
     np.save(tmp_path / "images.npy", stored)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
     mapped = {"channel": mapped[..., 1:], "steps": mapped[::2]}.get(kind, mapped)
     assert isinstance(mapped, np.memmap)
-    classifier = make_classifier(0, MLP())
     curve, reference = (
         evaluate(classifier, jaxrob.Dataset(some, dataset.labels), [0.1], batch_size=40)
         for some in (mapped, images)
     )
     assert_equal_answers(curve, reference.predicted, reference.confidence)
+    # The host's and the device's division by 255 may round differently.
+    whole = evaluate(classifier, dataset, [0.1], batch_size=40)
+    np.testing.assert_allclose(curve.confidence, whole.confidence, atol=1e-4)
 
 
 def test_reduced_curve_holds_the_counts_of_the_curve(classifier, dataset):
     levels = np.linspace(0, 0.2, 3)
     curve, reduced = (
-        evaluate(classifier, dataset, levels, batch_size=16, reduced=reduced)
+        evaluate(classifier, dataset, levels, batch_size=40, reduced=reduced)
         for reduced in (False, True)
     )
     np.testing.assert_array_equal(reduced.confusion, curve.confusion)
     np.testing.assert_array_equal(reduced.accuracy, curve.accuracy)
-
-
-def test_uint8_and_float_images_give_the_same_answers(classifier, dataset):
-    scaled = jaxrob.Dataset(np.float32(dataset.images) / 255, dataset.labels)
-    curve = evaluate(classifier, scaled, [0.1])
-    reference = evaluate(classifier, dataset, [0.1])
-    # The host's and the device's division by 255 may round differently.
-    np.testing.assert_allclose(curve.confidence, reference.confidence, atol=1e-4)
 
 
 def test_levels_of_the_same_effect_are_evaluated_once(dataset):
@@ -211,11 +169,11 @@ def test_levels_of_the_same_effect_are_evaluated_once(dataset):
     classifier = jaxrob.Classifier.from_host(count, 10, "scores")
     jpeg = alterations.jpeg_compression()
     levels = np.linspace(0, 100, 1001)
-    curve = jaxrob.evaluate(classifier, dataset, jpeg, levels)
+    curve = jaxrob.evaluate(classifier, dataset[:20], jpeg, levels)
     assert len(curve.levels) == 1001
-    # 100 qualities, the unaltered images, and a level once more among other images; 64
-    # images once as bytes.
-    assert sum(seen) == 102 * NUM_IMAGES + 64
+    # 100 qualities, the unaltered images, a level once more among other images, and
+    # once as bytes.
+    assert sum(seen) == 103 * 20
 
 
 @pytest.mark.slow
@@ -229,7 +187,7 @@ def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkey
         Alteration(how, noise_and_brightness, 0, 10, identity=0, stochastic=True)
         for how in ("looped", "batched")
     )
-    plain = make_classifier(0, MLP())
+    plain = jaxrob.Classifier(linear, WEIGHTS)
 
     def apply(plain, images, keys):
         noise = jax.vmap(lambda key: jax.random.normal(key, (3, 10)))(keys)
@@ -253,14 +211,11 @@ def operations(classifier, shape=(28, 28, 1)):
     return trace_info(classifier, shape).operations
 
 
-@pytest.mark.parametrize(
-    "module",
-    [MLP(), MnistCNN(), pytest.param(StridedCNN(), marks=pytest.mark.slow)],
-)
-def test_operations_are_those_that_xla_counts(module):
-    classifier = make_classifier(0, module)
-    images = jnp.zeros((4, 28, 28, 1))
-    lowered = jax.jit(classifier.raw_outputs).lower(images)
+def test_operations_are_those_that_xla_counts():
+    module, images = MnistCNN(), jax.ShapeDtypeStruct((4, 28, 28, 1), np.float32)
+    variables = jax.eval_shape(module.init, KEY, images)
+    classifier = jaxrob.Classifier.from_linen(module, variables)
+    lowered = jax.jit(module.apply).lower(variables, images)
     counted = lowered.cost_analysis()["flops"] / 4
     # XLA leaves out the zeros of the padding, and counts what is done to elements.
     assert operations(classifier) == pytest.approx(counted, rel=0.1)
@@ -272,7 +227,8 @@ def test_operations_of_loops_and_of_the_host():
         images, _ = jax.lax.scan(lambda x, w: (x @ w, None), images, weights)
         return images[:, :10]
 
-    classifier = jaxrob.Classifier(scanned, jnp.zeros((7, 784, 784)))
+    weights = jax.ShapeDtypeStruct((7, 784, 784), np.float32)
+    classifier = jaxrob.Classifier(scanned, weights)
     assert operations(classifier) == 7 * 2 * 784**2
     on_host = jaxrob.Classifier.from_host(
         lambda images: np.zeros((len(images), 10)), 10
@@ -293,7 +249,7 @@ def test_answers_of_a_slow_classifier_are_kept_level_by_level(dataset, tmp_path)
         calls.append(len(images))
         if len(calls) == failing:
             raise RuntimeError("interrupted")
-        return images[:, :10, 0, 0]
+        return images.reshape(len(images), -1)[:, :10]
 
     classifier = jaxrob.Classifier.from_host(slow, 10, name="slow", version="1")
     levels = np.linspace(-0.5, 0.4, 10)
@@ -319,10 +275,10 @@ def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
         return alterations.compose(members, name="both")
 
     alteration = both()
+    classifiers = [jaxrob.Classifier(linear, i * WEIGHTS) for i in range(1, 4)]
     with compilations() as first:
-        evaluate(make_classifier(1), dataset, [0.5], alteration)
+        evaluate(classifiers[0], dataset, [0.5], alteration)
     assert len(first) >= 1  # the counter does count
-    classifiers = [make_classifier(seed) for seed in range(2, 5)]
     with compilations() as later:
         for classifier, number in zip(classifiers, (1, 16, 41)):
             levels = np.linspace(0, 1, number)
@@ -334,7 +290,6 @@ def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
     assert len(later) <= 1, len(later)
 
 
-@pytest.mark.slow
 def test_stochastic_classifier_draws_the_same_at_every_level_and_batch_size(dataset):
     def apply(variables, images, keys):
         mean = images.mean(axis=(1, 2, 3))[:, None] * jnp.arange(3.0)
@@ -344,7 +299,7 @@ def test_stochastic_classifier_draws_the_same_at_every_level_and_batch_size(data
     data = jaxrob.Dataset(dataset.images, dataset.labels % 3)
     curves = [
         evaluate(classifier, data, [0, 0.5, 1], SAME, batch_size=size)
-        for size in (10, NUM_IMAGES)
+        for size in (40, NUM_IMAGES)
     ]
     for curve in curves:
         np.testing.assert_array_equal(curve.predicted[0], curve.predicted[1])
@@ -354,14 +309,11 @@ def test_stochastic_classifier_draws_the_same_at_every_level_and_batch_size(data
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("implementation", ["rbg", "unsafe_rbg"])
-def test_keys_of_other_implementations_do_not_bring_the_batch_back(
-    classifier, dataset, implementation
-):
-    key = jax.random.key(0, impl=implementation)
+def test_keys_of_other_implementations_do_not_bring_the_batch_back(classifier, dataset):
+    key = jax.random.key(0, impl="rbg")
     whole, blocks = (
         evaluate(classifier, dataset, [0.1], key=key, batch_size=batch_size)
-        for batch_size in (NUM_IMAGES, 7)
+        for batch_size in (NUM_IMAGES, 40)
     )
     np.testing.assert_allclose(blocks.confidence, whole.confidence, atol=1e-4)
 
@@ -374,20 +326,8 @@ def test_old_style_keys_are_keys(classifier, dataset):
     np.testing.assert_array_equal(old.confidence, new.confidence)
 
 
-@pytest.mark.slow
-def test_stochastic_classifier_and_several_levels_a_step_take_old_keys(dataset):
-    def apply(variables, images, keys):
-        return jax.vmap(lambda key: jax.random.normal(key, (10,)))(keys)
-
-    classifier = jaxrob.Classifier(apply, None, stochastic=True)
-    old = jax.random.PRNGKey(7)
-    curve = evaluate(classifier, dataset[:3], np.linspace(0, 1, 9), SAME, old)
-    assert (curve.predicted == curve.predicted[0]).all()
-
-
-@pytest.mark.slow
-def test_noise_and_a_stochastic_classifier_draw_independently(dataset):
-    shape = (28, 28, 1)
+def test_noise_and_a_stochastic_classifier_draw_independently():
+    shape = (16, 16, 1)
 
     def apply(variables, images, keys):
         # The correlation of the image's noise with the classifier's own draws.
@@ -398,16 +338,12 @@ def test_noise_and_a_stochastic_classifier_draw_independently(dataset):
     classifier = jaxrob.Classifier(apply, None, stochastic=True)
     data = jaxrob.Dataset(np.zeros((40, *shape), np.uint8), np.zeros(40, int))
     noise = alterations.gaussian_noise(0.0, 1.0, clip=False)
-    for alteration in (
-        noise,
-        alterations.compose([noise, noise]),
-        alterations.compose([alterations.zoom(), noise]),
-    ):
-        curve = evaluate(classifier, data, [1.0], alteration)
-        # Equal draws would score 1 for every image: a confidence of 0.88.
-        assert curve.confidence.max() < 0.65
+    curve = evaluate(classifier, data, [1.0], noise)
+    # Equal draws would score 1 for every image: a confidence of 0.88.
+    assert curve.confidence.max() < 0.65
 
 
+@pytest.mark.slow
 def test_a_mesh_around_the_call_changes_nothing(classifier, dataset):
     reference = evaluate(classifier, dataset, [0.1])
     # Not make_mesh, whose default kind of axes has changed with versions of JAX.
@@ -491,39 +427,38 @@ class TestBadInput:
     @pytest.mark.parametrize(
         "given, message",
         [
-            ({"levels": [0, 0.6]}, r"levels must lie in \[-0.5, 0.5\]"),
-            ({"levels": [np.nan]}, "levels must be finite; got nan"),
-            ({"levels": []}, r"levels must have the shape \[L\]"),
+            ({"levels": [0, 0.6]}, "levels.*0.6"),
+            ({"levels": [np.nan]}, "levels.*nan"),
+            ({"levels": []}, "levels.*shape"),
             ({"alteration": NOISE}, "stochastic and needs a key"),
             (
                 {"alteration": NOISE, "key": jax.random.split(KEY)},
-                r"single random key; got .*\(2,\)",
+                "key; got",
             ),
-            ({"batch_size": 0}, "batch_size must be at least 1"),
-            ({"batch_size": -1}, "batch_size must be at least 1"),
+            ({"batch_size": 0}, "batch_size.*got 0"),
             (
                 {"dataset": jaxrob.Dataset(IMAGES, np.arange(NUM_IMAGES) % 11)},
                 r"classes, 10 \(they count from 0\); got 10",
             ),
             ({"dataset": NAMED}, "10 classes, but dataset has 2"),
-            ({"dataset": OF_THREE}, r"failed on images of the shape \[B, 28"),
+            ({"dataset": OF_THREE}, r"failed on images of the shape \[B, 8, 8, 3"),
             (
                 {"dataset": WITHOUT_CHANNELS, "alteration": BLUR},
-                "gaussian_blur: image must have the sh",
+                "gaussian_blur: image",
             ),
             ({"dataset": OF_TWO, "alteration": JPEG}, "image"),
-            ({"alteration": CROP}, "crop must return an array of the image"),
+            ({"alteration": CROP}, "crop"),
             (
                 {"alteration": GAMMA, "levels": [1.0]},
-                "gamma must return the image unchanged",
+                "gamma",
             ),
             (
                 {"classifier": returns(0.2, "probabilities")},
-                "no probabilities with a sum of 1",
+                "sum of 1",
             ),
             (
                 {"classifier": returns(1.5, "sigmoid")},
-                r"activations outside \[0, 1\]",
+                "outside",
             ),
         ],
     )
@@ -535,12 +470,11 @@ class TestBadInput:
     @pytest.mark.parametrize(
         "given, message",
         [
-            ({"key": 0}, "key must be a random key"),
-            ({"key": "key"}, "key must be a random key"),
-            ({"key": np.zeros(2)}, "key must be a random key"),
-            ({"classifier": lambda x: x}, "classifier must be a jaxrob.Classifier"),
-            ({"dataset": (IMAGES, LABELS)}, "dataset must be a jaxrob.Dataset"),
-            ({"alteration": lambda x, y: x}, "alteration must be a jaxrob.Alteration"),
+            ({"key": 0}, "key"),
+            ({"key": np.zeros(2)}, "key"),
+            ({"classifier": lambda x: x}, "classifier"),
+            ({"dataset": (IMAGES, LABELS)}, "dataset"),
+            ({"alteration": lambda x, y: x}, "alteration"),
         ],
     )
     def test_things_of_a_wrong_type(self, classifier, dataset, given, message):
@@ -562,7 +496,7 @@ class TestBadInput:
             self.evaluate([-0.5, 0, 0.5], classifier=classifier, dataset=dataset)
 
     def test_nan_in_a_memory_map(self, classifier, tmp_path):
-        images = np.zeros((9, 28, 28, 1), np.float32)
+        images = np.zeros((9, 8, 8, 1), np.float32)
         images[5, 3, 3] = np.nan
         np.save(tmp_path / "nan.npy", images)
         mapped = np.load(tmp_path / "nan.npy", mmap_mode="r")
@@ -577,12 +511,3 @@ def test_progress_bar_counts_every_image_and_can_be_turned_off(
     assert f"{2 * NUM_IMAGES}/{2 * NUM_IMAGES}" in capsys.readouterr().err
     evaluate(classifier, dataset, [0, 0.1])
     assert capsys.readouterr().err == ""
-
-
-def test_mlp_takes_the_same_road(dataset):
-    classifier = make_classifier(0, MLP())
-    curve = evaluate(classifier, dataset, [0.0])
-    logits = classifier.apply_fn(
-        classifier.variables, jnp.float32(dataset.images) / 255
-    )
-    np.testing.assert_array_equal(curve.predicted[0], np.argmax(logits, axis=1))

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from common.timing import compilations
-from flax import linen, nnx
 
 import jaxrob
 from jaxrob import RobustnessWarning, adversarial, alterations, roma, strategies
@@ -66,7 +65,6 @@ def check_warned(call, classifier, text):
 
 
 class TestLogitsThatAreNone:
-    @pytest.mark.parametrize("call", [by_evaluate, by_assess, by_roma])
     @pytest.mark.parametrize(
         "function, text",
         [
@@ -75,8 +73,15 @@ class TestLogitsThatAreNone:
             (constant, "the same for every image"),
         ],
     )
-    def test_are_seen_in_every_call(self, call, function, text):
-        check_warned(call, jaxrob.Classifier(function, 20.0), text)
+    def test_are_seen(self, function, text):
+        check_warned(by_evaluate, jaxrob.Classifier(function, 20.0), text)
+
+    @pytest.mark.parametrize(
+        "call", [by_assess, pytest.param(by_roma, marks=pytest.mark.slow)]
+    )
+    def test_are_seen_in_every_call(self, call):
+        classifier = jaxrob.Classifier(probabilities, 20.0)
+        check_warned(call, classifier, 'outputs="probabilities"')
 
     def test_half_precision_samples_and_batches(self):
         def samples(scale, images):
@@ -90,10 +95,10 @@ class TestLogitsThatAreNone:
             with pytest.warns(RobustnessWarning, match='outputs="probabilities"'):
                 jaxrob.evaluate(*given, reduced=reduced)
 
-    @pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0, 20.0])
+    @pytest.mark.parametrize("scale", [1e-3, 20.0])
     def test_flat_logits_are_logits(self, scale):
         for outputs in ("logits", "scores"):
-            by_evaluate(jaxrob.Classifier(logits, scale, outputs))
+            by_evaluate(on_host(logits, scale, outputs))
 
     def test_declared_as_they_are(self):
         by_evaluate(jaxrob.Classifier(probabilities, 20.0, "probabilities"))
@@ -110,35 +115,19 @@ class TestLogitsThatAreNone:
 
 def of_bytes(scale, images):
     """In [0, 1] all is black to it."""
-    return logits(0.05 * scale, jnp.maximum(images - 100, 0))
+    return logits(0.05 * scale, images.clip(100) - 100)
 
 
-class OfBytes(linen.Module):
-    @linen.compact
-    def __call__(self, images):
-        return of_bytes(self.param("scale", linen.initializers.ones, ()), images)
-
-
-class OfBytesNnx(nnx.Module):
-    def __init__(self):
-        self.scale = nnx.Param(jnp.ones(()))
-
-    def __call__(self, images):
-        return of_bytes(self.scale[...], images)
-
-
-def on_host(images):
-    return np.asarray(of_bytes(1.0, images))
+def on_host(function, scale=1.0, outputs="logits"):
+    return jaxrob.Classifier.from_host(
+        lambda images: np.asarray(function(scale, images)), 4, outputs
+    )
 
 
 OF_BYTES = {
     "function": lambda: jaxrob.Classifier(of_bytes, 1.0),
     "scores": lambda: jaxrob.Classifier(of_bytes, 1.0, "scores"),
-    "Linen": lambda: jaxrob.Classifier.from_linen(
-        OfBytes(), {"params": {"scale": np.float32(1)}}
-    ),
-    "NNX": lambda: jaxrob.Classifier.from_nnx(OfBytesNnx()),
-    "host": lambda: jaxrob.Classifier.from_host(on_host, 4),
+    "host": lambda: on_host(of_bytes),
 }
 
 
@@ -146,24 +135,29 @@ def by_attack(classifier):
     adversarial.fgsm(classifier, IMAGES, LABELS, epsilon=0.1)
 
 
+DEAR = by_attack, by_roma
+
+
 class TestPixelsOfBytes:
     @pytest.mark.parametrize("kind", OF_BYTES)
     def test_is_seen_of_every_kind(self, kind):
         classifier = OF_BYTES[kind]()
-        text = "right for 25% of them, and for 100% times 255. Pass scale=255"
+        text = "right for 25% of them, and for 100% times 255"
         check_warned(by_evaluate, classifier, text)
 
-    @pytest.mark.parametrize("call", [by_evaluate, by_assess, by_attack, by_roma])
+    @pytest.mark.parametrize(
+        "call",
+        [by_assess, *(pytest.param(by, marks=pytest.mark.slow) for by in DEAR)],
+    )
     def test_is_seen_in_every_call(self, call):
         for _ in range(2):
             classifier = OF_BYTES["function"]()
-            check_warned(call, classifier, "seems to take those of 0 to 255")
+            check_warned(call, classifier, "0 to 255")
 
     def test_without_labels(self):
         data = jaxrob.Dataset(np.uint8(255 * IMAGES), None)
-        for kind in ("function", "host"):
-            with pytest.warns(RobustnessWarning, match="answers nearly the same"):
-                by_evaluate(OF_BYTES[kind](), data)
+        with pytest.warns(RobustnessWarning, match="answers nearly the same"):
+            by_evaluate(OF_BYTES["host"](), data)
 
     def test_networks_that_are_silent(self):
         random = np.random.default_rng(2)
@@ -179,13 +173,9 @@ class TestPixelsOfBytes:
             return (images.reshape(len(images), -1) - 0.5) @ weights + bias
 
         unlabelled = jaxrob.Dataset(IMAGES, None)
-        for function in (rightly_scaled, logits, of_any_scale, untrained, constant):
+        for function in (rightly_scaled, logits, of_any_scale, untrained):
             for data in (DATA, unlabelled):
-                if function is not constant:
-                    by_evaluate(jaxrob.Classifier(function, 1.0), data)
-        with pytest.warns(RobustnessWarning, match="the same for every image") as found:
-            by_evaluate(jaxrob.Classifier(constant, 1.0))
-        assert len(found) == 1
+                by_evaluate(on_host(function), data)
 
     def test_a_network_is_asked_once_and_about_few_images(self):
         sizes = []
@@ -202,57 +192,42 @@ class TestPixelsOfBytes:
         assert sizes[3:] == [256]
 
 
-class Net(linen.Module):
+def net(left_on):
     """A small network with whatever was left on."""
 
-    batch_statistics: bool = False
-    dropout: bool = False
+    def apply(scale, images):
+        rows = logits(scale, images)
+        if left_on == "batch_statistics":
+            return rows - rows.mean(axis=0)
+        return rows * jax.random.bernoulli(jax.random.key(1), 0.5, rows.shape)
 
-    @linen.compact
-    def __call__(self, x):
-        x = linen.Conv(4, (3, 3))(x)
-        norm = linen.BatchNorm(use_running_average=not self.batch_statistics)
-        x = linen.relu(norm(x)).reshape(len(x), -1)
-        x = linen.Dropout(0.5, deterministic=not self.dropout)(x)
-        return linen.Dense(4)(x)
+    return jaxrob.Classifier(apply, 20.0)
 
 
-VARIABLES = jax.jit(Net().init)(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
-
-
-def net(**left_on):
-    def apply(variables, images):
-        rngs = {"dropout": jax.random.key(1)}
-        outputs, _ = Net(**left_on).apply(
-            variables, images, mutable=["batch_stats"], rngs=rngs
-        )
-        return outputs
-
-    return jaxrob.Classifier(apply, VARIABLES)
+def whitened(scale, images):
+    rows = logits(scale, images)
+    return rows - rows.mean(axis=0)
 
 
 class TestTrainingMode:
-    @pytest.mark.parametrize("left_on", ["batch_statistics", "dropout"])
-    def test_is_seen_in_every_call(self, left_on):
-        classifier = net(**{left_on: True})
-        for call in (by_evaluate, by_evaluate, by_assess, by_roma):
+    @pytest.mark.parametrize(
+        "left_on",
+        ["batch_statistics", pytest.param("dropout", marks=pytest.mark.slow)],
+    )
+    def test_is_seen(self, left_on):
+        classifier = net(left_on)
+        for call in (by_evaluate, by_evaluate, by_assess):
             check_warned(call, classifier, "left in training mode")
 
+    @pytest.mark.slow
+    def test_is_seen_by_roma(self):
+        check_warned(by_roma, net("dropout"), "left in training mode")
+
     def test_is_seen_in_a_function_on_the_host(self):
-        def whitened(images):
-            outputs = np.asarray(logits(20.0, images))
-            return outputs - outputs.mean(axis=0)
-
         with pytest.warns(RobustnessWarning, match=r"model\.eval\(\)"):
-            by_evaluate(jaxrob.Classifier.from_host(whitened, 4))
+            by_evaluate(on_host(whitened, 20.0))
 
-    def test_evaluation_mode_is_silent(self):
-        classifier = net()
-        by_evaluate(classifier)
-        noise = alterations.gaussian_noise()
-        jaxrob.evaluate(classifier, DATA, noise, [0.003], key=jax.random.key(0))
-
-    @pytest.mark.parametrize("outputs", ["probabilities", "logits", "scores"])
+    @pytest.mark.parametrize("outputs", ["probabilities", "scores"])
     def test_classes_tell_where_confidences_cannot(self, outputs):
         """One answer in eight or so depends on the others, with a confidence of 1."""
 
@@ -276,7 +251,7 @@ class TestTrainingMode:
 
         def rolled(images):
             calls.append(len(images))
-            rows = np.asarray(one_hot(20.0, images))
+            rows = np.eye(4)[logits(20.0, images).argmax(axis=1)]
             return np.roll(rows, len(calls), axis=1)
 
         classifier = jaxrob.Classifier.from_host(rolled, 4, "probabilities")
@@ -284,6 +259,7 @@ class TestTrainingMode:
         with pytest.warns(RobustnessWarning, match=text):
             jaxrob.evaluate(classifier, DATA[:number], BRIGHTNESS, [0])
 
+    @pytest.mark.slow
     def test_what_rounding_decides_is_no_mistake(self):
         def tied(scale, images):
             rows = logits(scale, images)
@@ -300,23 +276,23 @@ class TestTrainingMode:
 
         bright = jaxrob.Dataset(np.float32(RANDOM.random((64, 8, 8, 1))), LABELS)
         for data in (DATA, bright):
-            for function, outputs in (
-                (tied, "logits"),
-                (tied, "scores"),
-                (low_precision, "logits"),
-            ):
-                by_evaluate(jaxrob.Classifier(function, 20.0, outputs), data)
+            for function in (tied, low_precision):
+                by_evaluate(jaxrob.Classifier(function, 20.0), data)
         stochastic = jaxrob.Classifier(drawn, 20.0, stochastic=True)
         jaxrob.evaluate(stochastic, DATA, BRIGHTNESS, [0], key=jax.random.key(0))
 
     def test_one_image_has_no_company(self):
-        by_evaluate(net(batch_statistics=True), DATA[:1])
+        by_evaluate(on_host(whitened, 20.0, "scores"), DATA[:1])
 
+    @pytest.mark.slow
     def test_no_program_is_compiled_for_it(self, monkeypatch):
-        by_evaluate(net())  # JAX's own small programs, of the first call alone.
+        def of(scale):
+            return jaxrob.Classifier(lambda _, images: logits(scale, images))
+
+        by_evaluate(of(1.0))  # JAX's own small programs, of the first call alone.
         with compilations() as with_check:
-            by_evaluate(net())
+            by_evaluate(of(2.0))
         monkeypatch.setattr(tasks, "is_worthwhile", lambda *_: False)
         with compilations() as without:
-            by_evaluate(net())
+            by_evaluate(of(3.0))
         assert len(with_check) == len(without) > 0

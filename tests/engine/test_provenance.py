@@ -1,8 +1,5 @@
 import functools
 import json
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +25,7 @@ def linear(weights, images, scale=1.0):
 
 
 def classifier(apply_fn=linear, value=1.0):
-    return Classifier(apply_fn, jnp.full((9, 2), value))
+    return Classifier(apply_fn, np.full((9, 2), value, np.float32))
 
 
 def fingerprint(classifier, image_shape=(3, 3, 1)):
@@ -52,7 +49,7 @@ def test_other_variables_are_another_classifier():
     one = fingerprint(classifier())
     assert fingerprint(classifier()) == one
     assert fingerprint(classifier(value=2.0)) != one
-    sigmoid = Classifier(linear, jnp.full((9, 2), 1.0), "sigmoid")
+    sigmoid = Classifier(linear, classifier().variables, "sigmoid")
     assert fingerprint(sigmoid) != one
 
 
@@ -81,56 +78,15 @@ def test_it_is_json_and_holds_the_key():
     assert provenance(classifier(), dataset)["key"] is None
 
 
-_PROGRAM = """
-import jax, jax.numpy as jnp, jaxrob
-from jaxrob import bayes, networks
-from jaxrob._engine.provenance import classifier_fingerprint
-from jaxrob._fingerprint import fingerprinted_classifier
-
-module = networks.IdcCNN()
-variables = jax.eval_shape(module.init, jax.random.key(0), jnp.zeros((1, 50, 50, 3)))
-variables = jax.tree.map(lambda leaf: jnp.ones(leaf.shape), variables)
-table = jnp.arange(2000.0).reshape(1000, 2)
-
-def own(variables, images):
-    flat = jnp.tile(images.reshape(len(images), -1), (1, 1))[:, :1000]
-    return jnp.where(flat.sum() > 3, jax.nn.gelu(flat @ table), 0.5)
-
-for one in (
-    jaxrob.Classifier.from_linen(module, variables, train=False),
-    bayes.mc_dropout(module, variables, 2, "sigmoid"),
-    jaxrob.Classifier(own),
-):
-    print(classifier_fingerprint(fingerprinted_classifier(one, (50, 50, 3))))
-"""
-
-
-@pytest.mark.slow
-def test_a_fingerprint_is_the_same_in_another_process():
-    """Whatever the seed of hashes, on which the order of sets depends."""
-    runs = [
-        subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _PROGRAM],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | {"PYTHONHASHSEED": seed},
-        )
-        for seed in ("1", "2")
-    ]
-    assert runs[0].stdout == runs[1].stdout
-    assert len(set(runs[0].stdout.split())) == 3
-
-
 def test_modules_are_distinguished_by_their_fields():
-    image = jnp.zeros((1, 28, 28, 1))
-    modules = MLP((100,)), MLP((100, 100)), MLP((100,), num_classes=3)
-    variables = [jax.jit(module.init)(jax.random.key(0), image) for module in modules]
-    assert len({*map(fingerprint_of_linen, modules, variables)}) == 3
-
-
-def fingerprint_of_linen(module, variables):
-    return fingerprint(Classifier.from_linen(module, variables), (28, 28, 1))
+    image = jax.ShapeDtypeStruct((1, 4, 4, 1), np.float32)
+    modules = MLP((8,)), MLP((8, 8)), MLP((8,), num_classes=3)
+    found = set()
+    for module in modules:
+        shapes = jax.eval_shape(module.init, jax.random.key(0), image)
+        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+        found.add(fingerprint(Classifier.from_linen(module, zeros), (4, 4, 1)))
+    assert len(found) == 3
 
 
 def test_functions_without_variables_are_distinguished_by_code_and_constants():
@@ -174,3 +130,4 @@ def test_an_alteration_is_described_by_all_its_parameters():
     own = Alteration("own", lambda image, level: image, 0.0, 1.0)
     assert " at 0x" in repr(own) and " at 0x" not in own.description
     assert one.description.startswith(f"jaxrob {jaxrob.__version__}: ")
+    assert "largest=1.0" in one.description

@@ -48,9 +48,12 @@ def test_what_it_must_not_return(where, returned, error, text):
         values(lambda outputs, masks: returned(share(where(outputs), where(masks))))
 
 
-@pytest.mark.parametrize("kind", [bool, np.float16, jnp.bfloat16, list])
-@pytest.mark.parametrize("where", [jnp.asarray, np.asarray])
-def test_what_it_may_return(kind, where):
+@pytest.mark.parametrize(
+    "where, kind",
+    [(jnp.asarray, bool), (jnp.asarray, jnp.bfloat16)]
+    + [(np.asarray, np.float16), (np.asarray, list)],
+)
+def test_what_it_may_return(where, kind):
     """Numbers of any type, or a list of them; of unaltered images all are 1."""
 
     def score(outputs, masks):
@@ -168,18 +171,9 @@ BOXES = [[], *[[[6.0, 8.0, 14.0, 16.0]]] * 5]
 DETECTOR = jaxrob.Classifier.from_host(detect, outputs="any")
 
 
-@pytest.mark.parametrize(
-    "alteration",
-    [
-        alterations.gaussian_blur(0.0, 1.0),
-        alterations.horizontal_translation(-10.0, 10.0, fill="constant"),
-        alterations.vertical_translation(-3.3, 3.3),
-        alterations.zoom(1.0, 1.7),
-        alterations.rotation(-90.0, 90.0, fill="constant"),
-    ],
-)
-def test_boxes_and_masks_follow_the_pixels(alteration):
+def test_boxes_and_masks_follow_the_pixels():
     """A detector and a network that make no mistake are right at the ends as well."""
+    alteration = alterations.rotation(-90.0, 90.0, fill="constant")
     levels = [alteration.lower, alteration.identity, alteration.upper]
     boxes = jaxrob.Dataset(BARS, BOXES), jaxrob.Score(as_close, labels="boxes")
     masks = (BARS > 0.5)[..., 0]

@@ -15,10 +15,8 @@ def brightest(variables, images):
 @pytest.mark.parametrize(
     ("alteration", "is_apart"),
     [
-        (alterations.zoom(), True),
         (alterations.gaussian_blur(), True),
         (alterations.brightness(), False),
-        (alterations.gaussian_noise(), False),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

@@ -91,7 +91,7 @@ def test_a_long_run_takes_the_fastest_size_and_remembers_it(tried, monkeypatch):
 
 
 def test_a_given_batch_size_and_a_short_run_need_no_trial(tried, monkeypatch):
-    evaluate(batch_size=10)
+    evaluate(batch_size=14)
     monkeypatch.setattr(trial, "_FEWEST_OPERATIONS", 1e12)
     evaluate()
     assert not tried

@@ -2,13 +2,15 @@
 
 import jax
 import numpy as np
+import pytest
 from checks import rare_regions
 from common.known_modes import EPSILON, LOGIT
 from scipy import stats
 
-DRAWS = 200_000
+DRAWS = 60_000
 
 
+@pytest.mark.slow
 def test_regions_are_as_probable_as_they_are_said_to_be():
     rng = np.random.default_rng(0)
     u = rng.uniform(-1, 1, (DRAWS, 10)).astype(np.float32)

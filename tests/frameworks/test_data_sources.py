@@ -58,16 +58,6 @@ def torch():
 
 
 @pytest.fixture
-def grain():
-    return pytest.importorskip("grain", reason="needs grain")
-
-
-@pytest.fixture
-def tensorflow():
-    return pytest.importorskip("tensorflow", reason="needs tensorflow")
-
-
-@pytest.fixture
 def datasets():
     return pytest.importorskip("datasets", reason="needs datasets")
 
@@ -119,11 +109,6 @@ def test_torch_loaders(torch):
     tensors = torch.utils.data.TensorDataset(first, torch.tensor(LABELS))
     batches = loader(tensors, batch_size=16)
     check(Dataset.from_batches(batches, NAMES, channels_first=True))
-    check(Dataset.from_items(tensors, NAMES, channels_first=True))
-    half = torch.utils.data.TensorDataset(first.bfloat16() / 256, torch.tensor(LABELS))
-    found = Dataset.from_items(half, channels_first=True).images
-    rounded = (jnp.asarray(IMAGES).astype(jnp.bfloat16) / 256).astype(np.float32)
-    np.testing.assert_array_equal(found, rounded)
     shuffled = loader(tensors, batch_size=16, shuffle=True)
     shuffled = Dataset.from_batches(shuffled, channels_first=True)
     list(shuffled.batches())
@@ -133,7 +118,8 @@ def test_torch_loaders(torch):
         Dataset.from_batches(iter(batches))
 
 
-def test_grain_sources(grain):
+def test_grain_sources():
+    grain = pytest.importorskip("grain", reason="needs grain")
     items = grain.MapDataset.source(rows())
     for source in (items, items.to_iter_dataset()):
         check(Dataset.from_items(source, NAMES))
@@ -147,11 +133,10 @@ def test_grain_sources(grain):
     check(Dataset.from_batches(loader, NAMES))
     with pytest.raises(ValueError, match="must end; got RepeatMapDataset"):
         Dataset.from_items(items.repeat())
-    with pytest.raises(TypeError, match="iterable more than once"):
-        Dataset.from_batches(iter(loader))
 
 
-def test_tensorflow_sources(tensorflow):
+def test_tensorflow_sources():
+    tensorflow = pytest.importorskip("tensorflow", reason="needs tensorflow")
     source = tensorflow.data.Dataset.from_tensor_slices((IMAGES, LABELS))
     check(Dataset.from_items(source, NAMES))
     check(Dataset.from_batches(source.batch(16), NAMES))
@@ -164,28 +149,26 @@ def test_tensorflow_sources(tensorflow):
     check_names_are_compared(Dataset.from_batches(mapped))
     with pytest.raises(ValueError, match="batches must end"):
         Dataset.from_batches(source.batch(16).repeat())
-    shuffled = Dataset.from_batches(source.shuffle(40).batch(16))
-    list(shuffled.batches())
-    with pytest.raises(ValueError, match="Leave out shuffling"):
-        list(shuffled.batches())
 
 
-def test_hugging_face_sources(datasets):
+def hugging_face(datasets):
     features = datasets.Features(
         {"image": datasets.Image(), "label": datasets.ClassLabel(names=list(NAMES))}
     )
     pictures = {"image": [Image.fromarray(one) for one in IMAGES], "label": LABELS}
-    source = datasets.Dataset.from_dict(pictures, features=features)
+    return datasets.Dataset.from_dict(pictures, features=features)
+
+
+def test_hugging_face_sources(datasets):
+    source = hugging_face(datasets)
     check(Dataset.from_items(source))
     check_names_are_compared(Dataset.from_items(source))
     check(Dataset.from_items(source, max_bytes=10_000))
     check(Dataset.from_items(source.to_iterable_dataset()))
-    check(Dataset.from_items(source.with_format("numpy")))
-    check(Dataset.from_batches(source.batch(16)))
     check(Dataset.from_batches(source.with_format("numpy").batch(16)))
     renamed = source.rename_columns({"image": "img", "label": "fine_label"})
     check(Dataset.from_items(renamed, image="img", label="fine_label"))
-    with pytest.raises(ValueError, match="has no 'image'.*'img', 'fine_label'.*image="):
+    with pytest.raises(ValueError, match="has no 'image'.*image="):
         Dataset.from_items(renamed)
     with pytest.raises(TypeError, match="with the keys 'test' .*such as a split"):
         Dataset.from_items(datasets.DatasetDict({"test": source}))
@@ -193,12 +176,7 @@ def test_hugging_face_sources(datasets):
 
 def test_hugging_face_tensors(datasets, torch):
     """Its torch format has channels first."""
-    features = datasets.Features(
-        {"image": datasets.Image(), "label": datasets.ClassLabel(names=list(NAMES))}
-    )
-    pictures = {"image": [Image.fromarray(one) for one in IMAGES], "label": LABELS}
-    source = datasets.Dataset.from_dict(pictures, features=features)
-    source = source.with_format("torch")
+    source = hugging_face(datasets).with_format("torch")
     check(Dataset.from_items(source, channels_first=True))
     loader = torch.utils.data.DataLoader(source, batch_size=9)
     check(Dataset.from_batches(loader, channels_first=True))

@@ -1,6 +1,5 @@
 """Keras models: inside the step on JAX, on the host elsewhere; files of strangers."""
 
-import importlib.util
 import io
 import os
 import subprocess
@@ -55,17 +54,13 @@ def evaluated(classifier, data=DATA, level=0.0):
     return jaxrob.evaluate(classifier, data, BRIGHTNESS, [level])
 
 
-@pytest.mark.parametrize("from_file", [False, True])
-def test_answers_are_those_of_the_model(tmp_path, from_file):
+def test_answers_are_those_of_the_model(tmp_path):
     net = model("softmax")
-    if from_file:
-        net.save(tmp_path / "net.keras")
-    given = tmp_path / "net.keras" if from_file else net
-    classifier = jaxrob.Classifier.from_keras(given)
-    assert classifier.outputs == "probabilities"
-    curve = evaluated(classifier)
-    np.testing.assert_array_equal(curve.predicted[0], answers(net).argmax(1))
-    np.testing.assert_allclose(curve.confidence[0], answers(net).max(1), atol=1e-5)
+    net.save(tmp_path / "net.keras")
+    for given in (net, tmp_path / "net.keras"):
+        curve = evaluated(jaxrob.Classifier.from_keras(given))
+        np.testing.assert_array_equal(curve.predicted[0], answers(net).argmax(1))
+        np.testing.assert_allclose(curve.confidence[0], answers(net).max(1), atol=1e-5)
 
 
 def test_the_classifier_is_a_snapshot_and_compiles_once():
@@ -84,19 +79,16 @@ def test_the_classifier_is_a_snapshot_and_compiles_once():
     assert step.answer_at_levels._cache_size() == compiled
 
 
-@pytest.mark.parametrize("activation", [None, "softmax"])
-def test_gradients_are_finite_differences(activation):
+def test_gradients_are_finite_differences():
     finite_differences.check_gradients(
-        jaxrob.Classifier.from_keras(model(activation)), IMAGES[:3]
+        jaxrob.Classifier.from_keras(model("softmax")), IMAGES[:3]
     )
 
 
-@pytest.mark.parametrize(
-    "activation, outputs",
-    [("softmax", "probabilities"), ("sigmoid", "sigmoid"), (None, "logits")],
-)
-def test_outputs_are_read_from_the_last_layer(activation, outputs):
-    assert jaxrob.Classifier.from_keras(model(activation)).outputs == outputs
+def test_outputs_are_read_from_the_last_layer():
+    kinds = {"softmax": "probabilities", "sigmoid": "sigmoid", None: "logits"}
+    for activation, outputs in kinds.items():
+        assert jaxrob.Classifier.from_keras(model(activation)).outputs == outputs
 
 
 class Own(keras.Model):
@@ -127,9 +119,6 @@ def test_the_last_layer_only_says_the_default():
     assert default.outputs == "probabilities"
     with pytest.raises(ValueError, match='returns logits, say outputs="logits"'):
         evaluated(default)
-    contradicting = jaxrob.Classifier.from_keras(model("softmax"), "logits")
-    with pytest.warns(jaxrob.RobustnessWarning, match='pass outputs="probabilities"'):
-        evaluated(contradicting)
 
 
 def set_otherwise(net):
@@ -138,12 +127,8 @@ def set_otherwise(net):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda net: net.pop(),
-        lambda net: net.add(layers.Activation("relu")),
-        lambda net: (net.pop(), net.add(layers.Dense(4))),
-        set_otherwise,
-    ],
+    [lambda net: net.add(layers.Activation("relu")), set_otherwise],
+    ids=["another layer", "another activation"],
 )
 def test_a_model_whose_layers_change_is_refused(change):
     net = model()
@@ -151,51 +136,27 @@ def test_a_model_whose_layers_change_is_refused(change):
     net.compile("sgd", "sparse_categorical_crossentropy")
     net.fit(IMAGES / 255, DATA.labels, verbose=0)
     net.trainable = False
-    assert classifier.num_classes((8, 8, 3)) == 4
+    evaluated(classifier)
     change(net)
     with pytest.raises(ValueError, match="model sequential.* was changed after it was"):
         evaluated(classifier)
     jaxrob.Classifier.from_keras(net).num_classes((8, 8, 3))
 
 
-def test_a_model_that_was_evaluated_and_then_changed_is_refused():
-    net = model()
-    for more in ({}, {"scale": 255}):
-        classifier = jaxrob.Classifier.from_keras(net, **more)
-        evaluated(classifier)
-        activation = net.layers[-1].activation
-        net.layers[-1].activation = keras.activations.relu
-        with pytest.raises(ValueError, match="was changed after it was given"):
-            evaluated(classifier)
-        net.layers[-1].activation = activation
-
-
-def test_layers_that_preprocess():
-    first = [layers.Rescaling(1 / 255), layers.RandomFlip(), layers.CenterCrop(6, 6)]
-    keras.utils.set_random_seed(0)
-    net = keras.Sequential(
-        [keras.Input((8, 8, 3)), *first, layers.Flatten(), layers.Dense(4)]
-    )
-    curve = evaluated(jaxrob.Classifier.from_keras(net, scale=255))
-    truth = np.asarray(net.predict(IMAGES, verbose=0))
-    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
-
-
-def bright(scale):
-    """Two classes: dark images and bright ones, of pixels up to the scale."""
+def bright():
+    """Two classes: dark images and bright ones."""
     labels = np.arange(40) % 2
     images = RANDOM.random((40, 8, 8, 3)) * 0.3 + 0.6 * labels[:, None, None, None]
-    return np.float32(scale * images), labels
+    return np.float32(images), labels
 
 
 @pytest.mark.parametrize(
     "first",
     [
-        [layers.RandomFlip(), layers.RandomContrast(0.1), layers.Rescaling(1 / 255)],
+        [layers.RandomFlip(), layers.Rescaling(1 / 255)],
         [layers.Normalization(mean=127.0, variance=3600.0)],
-        [layers.Lambda(lambda x: x / 255)],
     ],
-    ids=["augmentation", "normalization", "lambda"],
+    ids=["augmentation", "normalization"],
 )
 def test_a_model_of_bytes_is_seen_wherever_it_divides(first):
     keras.utils.set_random_seed(0)
@@ -204,7 +165,7 @@ def test_a_model_of_bytes_is_seen_wherever_it_divides(first):
     weights = np.ones((192, 1), np.float32) * [[-1, 1]] / 20
     middle = 0.6 if net.layers[0].name.startswith("norm") else 8.6 * 0.5
     last.set_weights([weights, np.float32([middle, -middle])])
-    images, labels = bright(1)
+    images, labels = bright()
     data = jaxrob.Dataset(images, labels)
     right = jaxrob.Classifier.from_keras(net, scale=255)
     assert evaluated(right, data).accuracy[0] > 0.9
@@ -212,9 +173,8 @@ def test_a_model_of_bytes_is_seen_wherever_it_divides(first):
         evaluated(net, data)
 
 
-@pytest.mark.parametrize("policy", ["float16", "mixed_bfloat16"])
-def test_models_of_other_floating_types(policy):
-    keras.config.set_dtype_policy(policy)
+def test_models_of_other_floating_types():
+    keras.config.set_dtype_policy("mixed_bfloat16")
     try:
         net = model()
     finally:
@@ -224,12 +184,6 @@ def test_models_of_other_floating_types(policy):
     np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.02)
 
 
-def test_classes_of_the_users_own():
-    net = Own()
-    net(np.zeros((1, 8, 8, 3), np.float32))
-    np.testing.assert_array_equal(evaluated(net).predicted[0], answers(net).argmax(1))
-
-
 def test_models_that_are_refused():
     with pytest.raises(ValueError, match="model must be built"):
         jaxrob.Classifier.from_keras(Own())
@@ -237,13 +191,9 @@ def test_models_that_are_refused():
         jaxrob.Classifier.from_keras(print)
     with pytest.raises(ValueError, match="class_names must be 4"):
         jaxrob.Classifier.from_keras(model(), class_names=["a"])
-    source = keras.Input((8, 8, 3))
-    heads = [layers.Dense(4)(layers.Flatten()(source)) for _ in range(2)]
-    with pytest.raises(ValueError, match="model must have one of outputs; got 2"):
-        jaxrob.Classifier.from_keras(keras.Model(source, heads))
 
 
-@pytest.mark.parametrize("name", ["net.h5", "net.pt", "net.pkl", "net.hdf5"])
+@pytest.mark.parametrize("name", ["net.h5", "net.pkl"])
 def test_other_files_are_refused_before_they_are_opened(name):
     with pytest.raises(ValueError, match="only .keras files are read"):
         jaxrob.Classifier.from_keras(name)
@@ -284,17 +234,6 @@ def without_weights(parts):
     del parts["model.weights.h5"]
 
 
-def units(parts):
-    """A layer of another size than its weights."""
-    config = parts["config.json"]
-    parts["config.json"] = config.replace(b'"units": 4', b'"units": 40000000000000')
-    assert parts["config.json"] != config
-
-
-def nested(parts):
-    parts["config.json"] = b"[" * 100_000
-
-
 def huge(parts):
     """Weights that claim 4 TiB."""
     data = io.BytesIO(parts["model.weights.h5"])
@@ -317,8 +256,6 @@ def linked(parts):
         (without_weights, "not a .keras file"),
         (linked, "its weights hold a link"),
         (huge, "its weights claim to have 4398"),
-        (nested, "Keras cannot read it safely"),
-        (units, "Keras cannot read it safely"),
     ],
 )
 def test_files_of_strangers(tmp_path, change, message):
@@ -333,34 +270,33 @@ def test_a_file_cut_short_is_refused_in_words(tmp_path):
     whole, path = tmp_path / "whole.keras", tmp_path / "net.keras"
     model().save(whole)
     content = whole.read_bytes()
-    for length in range(0, len(content), len(content) // 12):
+    for length in range(0, len(content), len(content) // 5):
         path.write_bytes(content[:length])
         with pytest.raises(ValueError, match="net.keras"):
             jaxrob.Classifier.from_keras(path)
 
 
 ON_THE_HOST = """
-import warnings, numpy as np, jaxrob, keras
+import warnings, numpy as np, jaxrob
 warnings.simplefilter("ignore")
 classifier = jaxrob.Classifier.from_keras({path!r})
 images = np.load({images!r})
 data = jaxrob.Dataset(images, np.zeros(len(images), int))
 curve = jaxrob.evaluate(classifier, data, jaxrob.alterations.brightness(), [0.0])
+import keras
 print(keras.backend.backend(), *curve.predicted[0])
 """
 
 
-@pytest.mark.parametrize("backend", ["torch", "tensorflow", ""])
+@pytest.mark.parametrize("backend", ["torch", ""])
 def test_another_backend_gives_the_same_answers(tmp_path, backend):
     """Without a backend in the environment it is JAX."""
-    if backend and importlib.util.find_spec(backend) is None:
-        pytest.skip(f"needs {backend}")
+    if backend:
+        pytest.importorskip(backend)
     net, path = model("softmax"), tmp_path / "net.keras"
     net.save(path)
     np.save(tmp_path / "images.npy", IMAGES)
     code = ON_THE_HOST.format(path=str(path), images=str(tmp_path / "images.npy"))
-    code = code.replace("jaxrob, keras", "jaxrob")
-    code = code.replace("print(", "import keras\nprint(")
     environment = {**os.environ, "KERAS_BACKEND": backend}
     if not backend:
         del environment["KERAS_BACKEND"]

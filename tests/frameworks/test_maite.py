@@ -1,4 +1,4 @@
-"""MAITE's own evaluation, checks and types, and NRTK's augmentations beside ours.
+"""MAITE's own evaluation, checks and types.
 
 tests/maite has what needs neither.
 """
@@ -121,7 +121,7 @@ def test_objects_are_of_the_protocols():
 
 def test_maites_spotcheck_finds_nothing(weights):
     pytest.importorskip("beartype", reason="needs maite[experimental]")
-    from maite.spotcheck import SpotcheckError, spotcheck_component
+    from maite.spotcheck import spotcheck_component
 
     augmentation = maite.Augmentation(BLUR, [0.0, 4.0, 8.0])
     found, _, _ = tasks.evaluate(
@@ -132,17 +132,6 @@ def test_maites_spotcheck_finds_nothing(weights):
         metric=spotcheck_component(ic.Metric)(maite.Robustness(BLUR)),
     )
     assert 0 < found["robustness"] < 1
-
-    class Flat(maite.Augmentation):
-        """Its images lack the channels: the check finds that."""
-
-        def __call__(self, batch):
-            images, *others = super().__call__(batch)
-            return [image[0] for image in images], *others
-
-    flat = spotcheck_component(ic.Augmentation)(Flat(BLUR, [0.0]))
-    with pytest.raises(SpotcheckError):
-        flat(tuple([part] for part in Digits(UNIT)[0]))
 
 
 TYPES = """
@@ -184,40 +173,3 @@ def test_types_are_those_of_the_protocols(program, errors, tmp_path):
     assert found["summary"]["filesAnalyzed"] == 1
     messages = [one["message"] for one in found["generalDiagnostics"]]
     assert len(messages) == errors, messages
-
-
-def test_beside_nrtks_augmentations(weights):
-    """In the loop over augmentations of NRTK's example on image classification."""
-    interop = pytest.importorskip("nrtk.interop", reason="needs nrtk[maite]")
-    pytest.importorskip("cv2", reason="needs nrtk[headless]")
-    from nrtk.impls.perturb_image.photometric.blur import GaussianBlurPerturber
-
-    # Its perturbers take colours.
-    source = Digits(np.repeat(DIGITS.images, 3, axis=-1))
-    kernel = np.tile(weights["kernel"] / 3, (3, 1))
-    model = Nearest({"kernel": kernel, "bias": weights["bias"]}, 255)
-    metric = maite.Robustness(BLUR)
-    theirs = interop.MAITEImageClassificationAugmentation(
-        augment=GaussianBlurPerturber(ksize=1), augment_id="identity"
-    )
-    ours = maite.Augmentation(BLUR, np.linspace(0.0, 8.0, 9))
-
-    def both(batch):
-        """Theirs, which keeps the level, after ours."""
-        return theirs(ours(batch))
-
-    arguments = {"model": model, "dataset": source, "metric": metric, "batch_size": 60}
-    alone, _, _ = tasks.evaluate(augmentation=ours, **arguments)
-    found, _, _ = tasks.evaluate(augmentation=both, **arguments)
-    np.testing.assert_array_equal(found["values"], alone["values"])
-    # Without a level there is no robustness.
-    with pytest.raises(ValueError, match="as jaxrob.maite.Augmentation adds it"):
-        tasks.evaluate(augmentation=theirs, **arguments)
-    result = jaxrob.assess(
-        maite.classifier(model, "logits", "bytes"),
-        maite.dataset(source),
-        BLUR,
-        strategy=jaxrob.strategies.Uniform(9),
-        rule="linear",
-    )
-    assert result.robustness == alone["robustness"]

@@ -66,9 +66,7 @@ def test_the_module_is_left_in_its_mode_and_the_classifier_is_a_snapshot():
     classifier = jaxrob.Classifier.from_torch(net)
     before = evaluated(classifier)
     assert net.training and all(p.requires_grad for p in net.parameters())
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.mul_(-3)
+    torch.nn.init.zeros_(net[-1].weight)
     after = evaluated(classifier)
     np.testing.assert_array_equal(before.confidence, after.confidence)
 
@@ -91,28 +89,10 @@ def test_gradients_under_vmap_go_to_torch_together():
     np.testing.assert_allclose(each, whole, atol=1e-6)
 
 
-def test_attacks_and_importance_sampling_work():
-    classifier = jaxrob.Classifier.from_torch(module(seed=3))
-    labels = evaluated(classifier, [0.0]).predicted[0]
-    attack = jaxrob.adversarial.pgd(classifier, IMAGES, labels, epsilon=0.3)
-    assert attack.success.any()
-    found = jaxrob.roma.assess(
-        classifier, IMAGES[:3], epsilon=0.1, estimator="importance", key=KEY
-    )
-    assert set(found.status) <= {"importance", "bounded", "counted"}
-
-
-@pytest.mark.parametrize(
-    "last, outputs",
-    [
-        (nn.Softmax(-1), "probabilities"),
-        (nn.Sigmoid(), "sigmoid"),
-        (nn.LogSoftmax(-1), "logits"),
-        (nn.Identity(), "logits"),
-    ],
-)
-def test_outputs_are_read_from_the_last_layer(last, outputs):
-    assert jaxrob.Classifier.from_torch(module(last)).outputs == outputs
+def test_outputs_are_read_from_the_last_layer():
+    layers = nn.Softmax(-1), nn.Sigmoid(), nn.LogSoftmax(-1)
+    found = [jaxrob.Classifier.from_torch(module(last)).outputs for last in layers]
+    assert found == ["probabilities", "sigmoid", "logits"]
 
 
 class Hidden(nn.Module):
@@ -126,26 +106,18 @@ class Hidden(nn.Module):
         return self.net(images).softmax(-1)
 
 
-class WithSpare(Hidden):
-    """Its softmax is for predictions, and comes last among its layers."""
-
-    def __init__(self):
-        super().__init__()
-        self.softmax = nn.Softmax(-1)
-
-    def forward(self, images):
-        return self.net(images)
-
-
 def test_the_last_layer_only_says_the_default():
-    net = WithSpare()
-    found = evaluated(jaxrob.Classifier.from_torch(net, "logits"), [0.0])
-    plain = evaluated(net.net, [0.0])
-    np.testing.assert_array_equal(found.confidence, plain.confidence)
+    """A softmax for predictions may come last among the layers, and not be called."""
+    net = module()
+    net.register_forward_hook(lambda net, given, outputs: outputs.log())
+    net.append(nn.Softmax(-1))
     default = jaxrob.Classifier.from_torch(net)
     assert default.outputs == "probabilities"
-    with pytest.raises(ValueError, match='returns logits, say outputs="logits"'):
+    with pytest.raises(ValueError, match='say outputs="logits"'):
         evaluated(default, [0.0])
+    found = evaluated(jaxrob.Classifier.from_torch(net, "logits"), [0.0])
+    plain = evaluated(module(), [0.0])
+    np.testing.assert_allclose(found.confidence, plain.confidence, atol=1e-6)
 
 
 def test_outputs_that_contradict_the_last_operation():
@@ -185,14 +157,15 @@ def test_modules_that_write_to_their_images():
             (torch.zeros(2, 3, 8, 8),),
             dynamic_shapes=({0: torch.export.Dim("batch")},),
         ).module(),
-        lambda net: net.half(),
+        lambda net: net.bfloat16(),
+        lambda net: net.double(),
     ],
-    ids=["traced", "fx", "exported", "float16"],
+    ids=["traced", "fx", "exported", "bfloat16", "float64"],
 )
 def test_modules_of_every_kind(wrap):
     plain = evaluated(module())
     found = evaluated(jaxrob.Classifier.from_torch(wrap(module().eval())))
-    np.testing.assert_allclose(found.confidence, plain.confidence, atol=2e-3)
+    np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.02)
 
 
 class Cut(Hidden):
@@ -208,34 +181,16 @@ def test_a_gradient_that_the_module_cuts_off():
         jaxrob.adversarial.pgd(classifier, IMAGES, labels, epsilon=0.1)
 
 
-class Complex(Hidden):
-    def forward(self, images):
-        return torch.fft.fft(self.net(images))
-
-
 class Two(Hidden):
     def forward(self, images):
         return {"first": self.net(images), "second": images.flatten(1)}
-
-
-class WithMap(Hidden):
-    def forward(self, images):
-        return images, self.net(images)
-
-
-class Labels(Hidden):
-    def forward(self, images):
-        return self.net(images).argmax(-1)
 
 
 @pytest.mark.parametrize(
     "net, settings, message",
     [
         (Two(), {}, r"\['first'\] of the shape \(2, 4\), \['second'\] of the shape"),
-        (Complex(), {}, "must return numbers; got torch.complex64"),
-        (Labels(), {}, r"must return the shape \(2, K\); got \(2,\)"),
         (module(), {"channels_first": False}, r"failed on images.*3 channels"),
-        (module(), {"size": 32}, r"takes images of size=\(32, 32\); got 8x8"),
     ],
 )
 def test_modules_that_do_not_fit(net, settings, message):
@@ -244,57 +199,19 @@ def test_modules_that_do_not_fit(net, settings, message):
         jaxrob.assess(classifier, DATA, BLUR)
 
 
-def test_the_class_outputs_of_several_tensors():
-    net = WithMap()
-    curve, plain = evaluated(net), evaluated(net.net)
-    np.testing.assert_array_equal(curve.confidence, plain.confidence)
-    gradient = jax.grad(
-        lambda x: jaxrob.Classifier.from_torch(net).raw_outputs(x)[0, :, 1].sum()
-    )(jnp.float32(IMAGES[:2]) / 255)
-    assert gradient.any()
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_modules_of_other_floating_types(dtype):
-    curve, plain = evaluated(module().eval().to(dtype)), evaluated(module())
-    np.testing.assert_allclose(curve.confidence, plain.confidence, atol=0.02)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_outputs_of_few_bits_are_the_float32_numbers_that_they_are(dtype):
+def test_outputs_of_few_bits_are_the_float32_numbers_that_they_are():
     """The module computes in float32, and its last operation alone rounds."""
 
     class Rounded(Hidden):
         def forward(self, images):
-            return self.net(images).to(dtype)
+            return self.net(images).to(torch.bfloat16)
 
-    own, net = jaxrob.Classifier.from_torch(Rounded()), module().eval()
     x = jnp.float32(IMAGES) / 255
+    outputs = jaxrob.Classifier.from_torch(Rounded()).raw_outputs(x)[0]
     with torch.no_grad():
-        truth = net(torch.from_numpy(np.moveaxis(np.asarray(x), -1, 1).copy()))
-    outputs = own.raw_outputs(x)[0]
+        truth = module().eval()(torch.from_numpy(altered(0.0).copy()))
     assert outputs.dtype == jnp.float32
-    np.testing.assert_array_equal(outputs, truth.to(dtype).float())
-    plain = jaxrob.Classifier.from_torch(net)
-    ours, theirs = (
-        jax.grad(lambda x, one=one: one.raw_outputs(x)[0, :, 1].sum())(x)
-        for one in (own, plain)
-    )
-    np.testing.assert_allclose(ours, theirs, atol=1e-6)
-
-
-def test_another_network_never_finds_the_answers_in_a_journal(tmp_path):
-    journal = tmp_path / "journal"
-
-    def run(net):
-        classifier = jaxrob.Classifier.from_torch(net, name="net")
-        return jaxrob.evaluate(classifier, DATA, BLUR, [0.5], journal=journal)
-
-    run(module())
-    run(module())  # The same weights.
-    for other in (module(seed=1), module(nn.Tanh()), Hidden().net.append(nn.Sigmoid())):
-        with pytest.raises(ValueError, match="journal of another run"):
-            run(other)
+    np.testing.assert_array_equal(outputs, truth.to(torch.bfloat16).float())
 
 
 class Held(nn.Module):
@@ -308,6 +225,11 @@ class Held(nn.Module):
 
     def forward(self, images):
         return self.activation(self.net(images - self.mean)) * self.settings["kinds"][1]
+
+
+class Scaled(Hidden):
+    def forward(self, images):
+        return 2 * self.net(images).softmax(-1)
 
 
 def hooked():
@@ -326,12 +248,13 @@ def test_whatever_a_module_holds_tells_it_apart():
     kinds = [
         Held,
         lambda: Held(torch.relu),
-        lambda: Held(nn.functional.gelu),
         lambda: Held(lambda x: 2 * x),
         lambda: Held(lambda x: 3 * x),
         lambda: Held(mean=0.2),
         lambda: Held(settings=(1, 3)),
         hooked,
+        Hidden,
+        Scaled,
         lambda: torch.fx.symbolic_trace(module()),
         lambda: torch.fx.symbolic_trace(module(nn.Tanh())),
         lambda: torch.jit.trace(module().eval(), torch.zeros(2, 3, 8, 8)),
@@ -353,41 +276,24 @@ def test_a_module_has_its_version_in_every_process():
     code = VERSION.format(folder=os.path.dirname(__file__))
     # Modules are found where they are here.
     path = os.pathsep.join(filter(None, sys.path))
-    for seed in ("1", "2"):
-        found = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert found.stdout.split()[-1] == version(Held())
-
-
-def test_code_tells_modules_apart():
-    class Scaled(Hidden):
-        def forward(self, images):
-            return 2 * self.net(images)
-
-    class Tripled(Hidden):
-        def forward(self, images):
-            return 3 * self.net(images)
-
-    assert len({version(net) for net in (Scaled(), Tripled(), Scaled())}) == 2
-
-
-def test_what_is_no_module():
-    with pytest.raises(TypeError, match="module must be a torch.nn.Module"):
-        jaxrob.Classifier.from_torch(print)
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.split()[-1] == version(Held())
 
 
 @pytest.mark.parametrize(
-    "net, name",
+    "net, error, message",
     [
-        (nn.Sequential(nn.Flatten(), nn.LazyLinear(4)), "1.weight"),
-        (nn.Linear(4, 4, device="meta"), "weight"),
+        (print, TypeError, "module must be a torch.nn.Module"),
+        (nn.Sequential(nn.LazyLinear(4)), ValueError, "'0.weight' has no values"),
+        (nn.Linear(4, 4, device="meta"), ValueError, "'weight' has no values"),
     ],
 )
-def test_modules_without_weights(net, name):
-    with pytest.raises(ValueError, match=f"'{name}' has no values yet"):
+def test_what_is_refused(net, error, message):
+    with pytest.raises(error, match=message):
         jaxrob.Classifier.from_torch(net)

@@ -8,25 +8,20 @@ import types
 import zlib
 
 import numpy as np
-from mutations import Seed, Target
 
 import jaxrob
-from jaxrob import adversarial, reporting, roma
-from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
-from jaxrob._assessment.sampling import Sampling
+from jaxrob import adversarial, roma
+from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._engine.answers import Answers
 from jaxrob._engine.cached_answers import CachedAnswers, answers_of, scores_of
 from jaxrob._engine.cost import Bar
 from jaxrob._engine.journal import Journal
 from jaxrob._engine.scores import Scored
-from jaxrob.metrics import ConfidenceInterval
 from jaxrob.roma._estimate import Answers as RomaAnswers
 from jaxrob.roma._journal import answers_in
 from jaxrob.roma._work import Inputs
-from jaxrob.strategies import Task
-from jaxrob.strategies._strategy import History
 
-random_values = np.random.default_rng(0)
+from .mutations import Seed, Target
 
 
 def line(value):
@@ -57,8 +52,8 @@ SHIFT = jaxrob.Alteration("shift", lambda image, level: image + level, 0.0, 1.0)
 HEADER = {"kind": "answers"}
 
 
-def journal_targets():
-    read = functools.partial(answers_of, has_probabilities=True)
+def journal_target(folder):
+    rng = np.random.default_rng(0)
 
     def check(answers):
         assert isinstance(answers, Answers)
@@ -68,29 +63,30 @@ def journal_targets():
         for part in answers[1:3]:
             assert ((part >= 0) & (part <= 1.001)).all()
 
-    def check_scores(scored):
+    def answers():
+        return {
+            "predicted": rng.integers(0, 3, (2, 10)).astype("<i4"),
+            "confidence": rng.random((2, 10)).astype("<f4"),
+            "uncertainty": rng.random((2, 10)).astype("<f4"),
+            "rank": rng.integers(0, 3, (2, 10)).astype("<i4"),
+        }
+
+    read = functools.partial(answers_of, has_probabilities=True)
+    return answers_target(3, answers, read, check)
+
+
+def scores_journal_target(folder):
+    rng = np.random.default_rng(0)
+
+    def check(scored):
         assert isinstance(scored, Scored)
         assert scored.score.shape == (20,)
         assert ((scored.score >= 0) & (scored.score <= 1)).all()
 
-    def answers():
-        return {
-            "predicted": random_values.integers(0, 3, (2, 10)).astype("<i4"),
-            "confidence": random_values.random((2, 10)).astype("<f4"),
-            "uncertainty": random_values.random((2, 10)).astype("<f4"),
-            "rank": random_values.integers(0, 3, (2, 10)).astype("<i4"),
-        }
-
-    def scores():
-        return {"score": random_values.random((2, 10))}
-
-    return [
-        journal_target("journal", 3, answers, read, check),
-        journal_target("scores' journal", 0, scores, scores_of, check_scores),
-    ]
+    return answers_target(0, lambda: {"score": rng.random((2, 10))}, scores_of, check)
 
 
-def journal_target(name, num_classes, make, read_record, check_one):
+def answers_target(num_classes, make, read_record, check_one):
     lines = [{"format": "jaxrob journal 2"} | HEADER]
     for start in (0, 10):
         record = {"alteration": SHIFT.description, "start": start}
@@ -107,10 +103,10 @@ def journal_target(name, num_classes, make, read_record, check_one):
         for one in filter(None, found):
             check_one(one)
 
-    return Target(name, lines_seeds(lines), read, check)
+    return Target(lines_seeds(lines), read, check)
 
 
-def roma_target():
+def roma_journal_target(folder):
     def answers(number):
         none = np.full(number, np.nan)
         counts = np.zeros(number, np.int64)
@@ -137,14 +133,14 @@ def roma_target():
         assert all(part is None or part.shape == (300,) for part in found)
         assert (found.hits >= 0).all() and (found.status != "").all()
 
-    return Target("RoMA's journal", lines_seeds(lines), read, check)
+    return Target(lines_seeds(lines), read, check)
 
 
 def assessments():
     """Two, one with "unknown" answers."""
     labels = np.arange(20, dtype=np.int32) % 3
     predicted = np.stack([labels, np.roll(labels, 7), labels * 0]).astype(np.int16)
-    confidence = random_values.random((2, 3, 20)).astype(np.float32)
+    confidence = np.random.default_rng(0).random((2, 3, 20)).astype(np.float32)
     levels = np.array([0.0, 0.5, 1.0])
     made = []
     for alpha in (None, 0.4):
@@ -188,11 +184,11 @@ def seeds_of(texts):
     ]
 
 
-def json_target():
+def json_target(folder):
     texts = []
     for one in assessments():
         texts += [one.to_json(), one.to_json(answers=False)]
-    texts += [one.to_json() for one in scores()]
+    texts.append(scores().to_json())
 
     def read(path):
         return jaxrob.Assessment.from_json(path.read_bytes())
@@ -208,93 +204,23 @@ def json_target():
         if isinstance(found.curve, jaxrob.ScoreCurve):
             assert ((found.values >= 0) & (found.values <= 1)).all()
             assert found.curve.lowest(found.identity)[0].ndim == 1
-            if found.sampling is None:
-                compare_with_itself(found)
         if isinstance(found.curve, jaxrob.Curve):
             assert found.first_failing_level.ndim == 1
-            compare_with_itself(found)
 
-    return Target("JSON", seeds_of(texts), read, check, names_file=False)
-
-
-def compare_with_itself(found):
-    """It is refused alone if the provenance lacks what tells it from others."""
-    try:
-        jaxrob.compare(found, found)
-    except ValueError as error:
-        assert "told from others" in str(error) or "with a version" in str(error)
-
-
-def few_images():
-    """At five levels, of 40 images; right are 39, 36 of 40, 22 of 32, 10, 2."""
-    levels = np.linspace(0.0, 1.0, 5)
-    seen, right = np.array([40, 40, 32, 20, 20]), np.array([39, 36, 22, 8, 2])
-    confusion = np.zeros((5, 2, 3), int)
-    confusion[:, 0, 0], confusion[:, 0, 1] = right, seen - right
-    sampling = Sampling(
-        half_width=0.125,
-        budget=200,
-        curtail=False,
-        error=0.05,
-        status="precise",
-        num_images=40,
-        evaluations=152,
-        seen=seen,
-        sides=np.array([1, 1, 0, -1, -1]),
-        robustness=0.5,
-        dataset_interval=ConfidenceInterval(0.4, 0.6),
-        population_interval=ConfidenceInterval(0.3, 0.7),
-    )
-    task = Task(0.0, 1.0, 0.5, 0.0)
-    first = assessments()[0]
-    return dataclasses.replace(
-        first,
-        rule="right",
-        strategy="Uniform(n=5)",
-        error_bound=None,
-        diagnostics=diagnose_few(task, History(levels, right / seen), 5),
-        curve=jaxrob.ReducedCurve(levels, confusion),
-        sampling=sampling,
-    )
+    return Target(seeds_of(texts), read, check, names_file=False)
 
 
 def scores():
-    """Of 20 images at three levels, on all of them and on some."""
+    """Of 20 images at three levels."""
     first = assessments()[0]
-    scores = random_values.random((3, 20))
-    some = scores.copy()
-    some[1, 4:], some[2, 7:] = np.nan, np.nan
+    values = np.random.default_rng(1).random((3, 20))
+    curve = jaxrob.ScoreCurve(first.levels, values, "IoU")
     about = {"score": {"name": "IoU", "version": "1", "labels": "masks"}}
-    sampling = Sampling(
-        half_width=0.25,
-        budget=None,
-        curtail=False,
-        error=0.05,
-        status="precise",
-        num_images=20,
-        evaluations=31,
-        seen=np.array([20, 4, 7]),
-        sides=np.array([1, 0, 0]),
-        robustness=0.5,
-        dataset_interval=ConfidenceInterval(1 / 3, 2 / 3),
-        population_interval=ConfidenceInterval(0.3, 1.0),
-    )
-    made = []
-    for values, seen in ((scores, None), (some, sampling)):
-        curve = jaxrob.ScoreCurve(first.levels, values, "IoU")
-        changes = {"curve": curve, "measure": curve.measure, "sampling": seen}
-        changes["provenance"] = first.provenance | about
-        if seen is not None:
-            task = Task(0.0, 1.0, 0.5, 0.0)
-            history = History(first.levels, curve.values)
-            diagnostics = diagnose_few(task, history, 3)
-            changes |= {"error_bound": None, "diagnostics": diagnostics}
-            changes["strategy"] = "ASAP(n=2)"
-        made.append(dataclasses.replace(first, **changes))
-    return made
+    changes = {"curve": curve, "measure": curve.measure}
+    return dataclasses.replace(first, provenance=first.provenance | about, **changes)
 
 
-def sealed_target(name, document, read_text, check):
+def sealed_target(document, read_text, check):
     """A reader of documents whose digests guard all that matters."""
 
     def read(path):
@@ -311,17 +237,7 @@ def sealed_target(name, document, read_text, check):
     seeds = [
         seed._replace(is_protected=True) for seed in seeds_of([document.to_json()])
     ]
-    return Target(name, seeds, read, check_all, same, names_file=False)
-
-
-def few_target():
-    def check(found):
-        low, high = found.dataset_interval
-        assert 0 <= low <= found.robustness <= high <= 1
-        assert reporting.table([found])
-
-    read = jaxrob.Assessment.from_json
-    return sealed_target("few images' JSON", few_images(), read, check)
+    return Target(seeds, read, check_all, same, names_file=False)
 
 
 def roma_result():
@@ -348,13 +264,13 @@ def roma_result():
     )
 
 
-def roma_json_target():
+def roma_json_target(folder):
     def check(found):
         assert found.log_adversarial_probability.shape == found.excluded.shape
         assert found.categorial() is not None and found.caveats is not None
 
     read = roma.RomaResult.from_json
-    return sealed_target("RoMA's JSON", roma_result(), read, check)
+    return sealed_target(roma_result(), read, check)
 
 
 def attack_result():
@@ -372,10 +288,10 @@ def attack_result():
     )
 
 
-def attack_target():
+def attack_target(folder):
     def check(found):
         assert len({len(part) for part in found[1:]}) == 1
         assert (found.labels >= 0).all() and found.images.size == 0
 
     read = adversarial.Attack.from_json
-    return sealed_target("attack", attack_result(), read, check)
+    return sealed_target(attack_result(), read, check)

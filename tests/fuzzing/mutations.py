@@ -5,8 +5,6 @@ import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# What a reader may take above what it had when all was imported.
-ROOM = 700 << 20
 EXTREMES = (0, 1, 2**7 - 1, 2**8 - 1, 2**15, 2**16 - 1, 2**31 - 1, 2**32 - 1, 2**63)
 ODD_VALUES = (
     *(None, True, False, "", "x", [], {}, [[]], {"x": 1}, 0, 1, -1, 0.5, 2, 2**31),
@@ -34,7 +32,6 @@ class Target(NamedTuple):
     """A reader.
 
     Attributes:
-      name: the reader's.
       seeds: files that it reads.
       read: reads a path.
       check: raises an AssertionError if what was read is not valid.
@@ -42,7 +39,6 @@ class Target(NamedTuple):
       names_file: whether errors name the file.
     """
 
-    name: str
     seeds: list[Seed]
     read: Callable[[pathlib.Path], Any]
     check: Callable[[Any], None]

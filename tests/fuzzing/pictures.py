@@ -7,19 +7,21 @@ import tarfile
 import zlib
 
 import numpy as np
-from mutations import ROOM, Seed, Target
 from PIL import Image
 
 from jaxrob.data import image_folder
 from jaxrob.data._idx import read_idx
 
-random_values = np.random.default_rng(0)
+from ..data.files import dicom, encoded, nifti, npy, tiff
+from .limited import ROOM
+from .mutations import Seed, Target
 
 
-def idx_target():
+def idx_target(folder):
+    rng = np.random.default_rng(0)
     files = []
     for code, dtype, shape in ((8, ">u1", (3, 4, 2)), (0x0B, ">i2", (5,))):
-        array = random_values.integers(0, 100, shape).astype(dtype)
+        array = rng.integers(0, 100, shape).astype(dtype)
         header = struct.pack(f">BBBB{len(shape)}I", 0, 0, code, len(shape), *shape)
         files.append(header + array.tobytes())
     seeds = [Seed(one) for one in files]
@@ -30,26 +32,28 @@ def idx_target():
         assert isinstance(array, np.ndarray) and array.dtype.isnative
         assert array.nbytes < ROOM and array.ndim >= 1
 
-    return Target("idx", seeds, read_idx, check, np.array_equal)
+    return Target(seeds, read_idx, check, np.array_equal)
 
 
 def pictures():
-    rgb = random_values.integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    """By name: a file of each format whose contents decide."""
+    rng = np.random.default_rng(0)
+    rgb = rng.integers(0, 256, (5, 7, 3), dtype=np.uint8)
     palette = Image.fromarray(rgb).convert("P", palette=Image.Palette.ADAPTIVE)
-    deep = random_values.integers(0, 2**16, (5, 7), dtype=np.uint16)
+    deep = rng.integers(0, 2**16, (5, 7), dtype=np.uint16)
+    tiles = {"tile": (16, 16), "compression": "zlib", "predictor": True}
     return {
-        "rgb": _encoded(Image.fromarray(rgb), "PNG"),
-        "palette": _encoded(palette, "PNG"),
-        "deep": _encoded(Image.fromarray(deep), "PNG"),
-        "jpeg": _encoded(Image.fromarray(rgb), "JPEG"),
-        "progressive": _encoded(Image.fromarray(rgb), "JPEG", progressive=True),
+        "rgb": encoded(rgb),
+        "palette": encoded(palette),
+        "deep": encoded(deep),
+        "jpeg": encoded(rgb, "JPEG"),
+        "progressive": encoded(rgb, "JPEG", progressive=True),
+        "webp": encoded(rgb, "WEBP", lossless=True),
+        "bmp": encoded(rgb, "BMP"),
+        "tiff": encoded(rgb, "TIFF", compression="tiff_lzw"),
+        "deep tiff": tiff(deep, **tiles),
+        "npy": npy(rgb),
     }
-
-
-def _encoded(image, kind, **options):
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
 
 
 def image_target(folder):
@@ -58,25 +62,46 @@ def image_target(folder):
         seeds.append(Seed(data))
         if name in ("rgb", "palette", "deep"):
             seeds.append(Seed(data, with_png_checks))
-    place = folder / "pictures" / "class" / "x.png"
-    place.parent.mkdir(parents=True, exist_ok=True)
+    # The same for every file, whatever its size.
+    sizes = {"size": lambda data: [None, (3, 4)][len(data) % 2]}
+    return reader_of("x.png", folder, seeds, sizes)
+
+
+def dicom_target(folder):
+    values = np.random.default_rng(0).integers(0, 4096, (6, 9), dtype=np.uint16)
+    seeds = [Seed(dicom(values, WindowCenter=40, WindowWidth=400))]
+    return reader_of("x.dcm", folder, seeds)
+
+
+def nifti_target(folder):
+    data = nifti(np.arange(60, dtype=np.int16).reshape(3, 4, 5))
+    # The header alone.
+    seeds = [Seed(data[:352], lambda header: header + data[352:])]
+    return reader_of("x.nii", folder, seeds, {"slice_at": lambda data: (2, 0)})
+
+
+def reader_of(name, folder, seeds, options={}):  # noqa: B006 (not changed)
+    place = folder / "pictures" / "class" / name
+    place.parent.mkdir(parents=True)
 
     def read(path):
-        place.write_bytes(path.read_bytes())
+        data = path.read_bytes()
+        place.write_bytes(data)
+        given = {option: choose(data) for option, choose in options.items()}
         try:
-            # The same for every file, whatever its size.
-            size = [None, (3, 4)][place.stat().st_size % 2]
-            return image_folder(folder / "pictures", size)
+            return image_folder(folder / "pictures", **given)
         except ValueError as error:
             raise ValueError(str(error).replace(str(place), str(path))) from error
 
-    return Target("image folder", seeds, read, check_pictures)
+    return Target(seeds, read, check_pictures)
 
 
 def check_pictures(dataset):
     images = dataset.images
     assert images.dtype in (np.uint8, np.float32)
-    assert images.ndim == 4 and images.shape[3] == 3
+    assert images.ndim == 4 and images.shape[3] >= 2
+    assert np.isfinite(images).all() and images.min() >= 0
+    assert images.dtype == np.uint8 or images.max() <= 1
     assert images.nbytes < ROOM and len(dataset.labels) == len(images) > 0
     assert dataset.labels.max() < len(dataset.class_names)
 
@@ -92,7 +117,7 @@ def with_png_checks(data):
     return out
 
 
-def tar_target():
+def tar_target(folder):
     data = pictures()["rgb"]
     seeds = []
     for form in (tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
@@ -122,7 +147,7 @@ def tar_target():
     def same(one, other):
         return np.array_equal(one.images, other.images)
 
-    return Target("tar", seeds, image_folder, check, same)
+    return Target(seeds, image_folder, check, same)
 
 
 def with_tar_checks(data):

@@ -3,7 +3,7 @@
 tests/frameworks/test_maite.py runs its own evaluation.
 """
 
-import re
+import functools
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ NAMES = {0: "ant", 1: "bee", 2: "cow", 3: "doe"}
 ONE_HOT = np.eye(4)
 BLUR = alterations.gaussian_blur(0.0, 2.0)
 NOISE = alterations.gaussian_noise(0.0, 0.5)
-LEVELS = np.linspace(0, 2, 5)
+LEVELS = np.linspace(0, 2, 9)
 KEY = jax.random.key(3)
 
 
@@ -76,22 +76,19 @@ def test_a_data_set_is_as_arrays():
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [
-        (IMAGES, TypeError, "source must be one of MAITE's, with metadata and a text"),
-        (Data(id=3), TypeError, "with metadata and a text as id"),
-        (Model(), TypeError, "source must be a data set of MAITE's, with items"),
-        (Data(targets=ONE_HOT[LABELS] / 2), ValueError, "the label of item 0 must be "),
-        (Data(targets=ONE_HOT[LABELS] * 0), ValueError, "item 0 must be one-hot, [K]"),
+        (IMAGES, TypeError, "source must"),
+        (Data(id=3), TypeError, "source .* a text as id"),
+        (Model(), TypeError, "source must be a data set"),
+        (Data(targets=ONE_HOT[LABELS] / 2), ValueError, "item 0 must be one-hot"),
         (Data(targets=1 - ONE_HOT[LABELS]), ValueError, "must be one-hot"),
-        (Data(targets=LABELS), ValueError, "must be one-hot"),
-        (Data(targets=["ant"] * 30), TypeError, "must be one-hot; got 'ant'"),
-        (Data(index2label={1: "ant"}), ValueError, "must name the classes 0, 1, 2, .."),
-        (Data(index2label={0: "ant"}), ValueError, "must have 1 classes, one for each"),
-        (Data(IMAGES * 1.0), ValueError, "must lie in [0, 1]"),
-        (list(zip(IMAGES, LABELS)), TypeError, "source must be one of MAITE's"),
+        (Data(targets=["ant"] * 30), TypeError, "must be one-hot"),
+        (Data(index2label={1: "ant"}), ValueError, "must name the classes 0"),
+        (Data(index2label={0: "ant"}), ValueError, "must have 1 classes"),
+        (Data(IMAGES * 1.0), ValueError, "0, 1"),
     ],
-)  # fmt: skip
+)
 def test_data_sets_that_are_refused(source, error, message):
-    with pytest.raises(error, match=re.escape(message)):
+    with pytest.raises(error, match=message):
         maite.dataset(source)
 
 
@@ -100,8 +97,8 @@ def test_a_model_is_as_a_host_function(pixels):
     model = Model(255 if pixels == "bytes" else 1)
     classifier = maite.classifier(model, "logits", pixels)
     assert classifier.name == "linear" and classifier.class_names[1] == "bee"
-    curve = jaxrob.evaluate(classifier, maite.dataset(Data()), BLUR, [0.0])
-    np.testing.assert_array_equal(curve.predicted[0], LABELS)
+    outputs = classifier.raw_outputs(np.float32(IMAGES) / np.float32(255))[0]
+    np.testing.assert_array_equal(np.argmax(outputs, 1), LABELS)
     expected = np.moveaxis(IMAGES[0], -1, 0)
     if pixels == "unit":
         expected = np.float32(expected) / np.float32(255)
@@ -118,16 +115,16 @@ def test_names_of_classes_must_agree():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((len, "logits", "unit"), TypeError, "model must be one of MAITE's, with meta"),
-        ((Data(), "logits", "unit"), TypeError, "model must be a model of MAITE's, wh"),
-        ((Model(), "logit", "unit"), ValueError, "outputs must be one of"),
-        ((Model(), "logits", "float"), ValueError, "pixels must be one of ('bytes', '"),
-        ((Model(index2label={}), "logits", "unit"), ValueError, "num_classes must be "),
-        ((Model(), "logits", "unit", 3), ValueError, "class_names must be 3"),
+        ((len, "logits", "unit"), TypeError, "model must be one of MAITE's"),
+        ((Data(), "logits", "unit"), TypeError, "model must be a model"),
+        ((Model(), "logit", "unit"), ValueError, "outputs must"),
+        ((Model(), "logits", "float"), ValueError, "pixels must"),
+        ((Model(index2label={}), "logits", "unit"), ValueError, "num_classes must"),
+        ((Model(), "logits", "unit", 3), ValueError, "class_names must"),
     ],
-)  # fmt: skip
+)
 def test_models_that_are_refused(arguments, error, message):
-    with pytest.raises(error, match=re.escape(message)):
+    with pytest.raises(error, match=message):
         maite.classifier(*arguments)
 
 
@@ -139,32 +136,39 @@ def test_a_model_must_answer_for_each_image():
         jaxrob.evaluate(classifier, maite.dataset(Data()), BLUR, [0.0])
 
 
-@pytest.mark.parametrize("alteration", [BLUR, NOISE], ids=lambda one: one.name)
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
+@functools.partial(jax.jit, static_argnums=0)
+def at_levels(alteration, pixels, levels, key):
+    return jax.vmap(lambda level: alteration(pixels, level, key))(levels)
+
+
+@pytest.mark.parametrize(
+    ("alteration", "dtype"),
+    [(BLUR, np.uint8), (BLUR, np.float64), (NOISE, np.float32)],
+)
 def test_an_augmentation_alters_each_image_at_each_level(alteration, dtype):
     images = IMAGES if dtype == np.uint8 else (IMAGES / 255).astype(dtype)
-    levels = np.array([0.0, 0.05, 0.1])
+    levels = np.linspace(0, 0.1, 9)
     augmentation = maite.Augmentation(alteration, levels, KEY)
     batch = tuple(map(list, zip(*(Data(images)[i] for i in (4, 2)))))
     altered, targets, metadata = augmentation(batch)
-    assert [about["id"] for about in metadata] == [4, 4, 4, 2, 2, 2]
+    assert [about["id"] for about in metadata] == [4] * 9 + [2] * 9
     assert [about["jaxrob_level"] for about in metadata] == [*levels, *levels]
     assert {about["hour"] for about in metadata} == {7}
-    np.testing.assert_array_equal(targets, np.repeat(batch[1], 3, axis=0))
-    for index, start in ((4, 0), (2, 3)):
+    np.testing.assert_array_equal(targets, np.repeat(batch[1], 9, axis=0))
+    for index, start in ((4, 0), (2, 9)):
         # The noise of an evaluation.
         key = jax.random.fold_in(KEY, index)
         pixels = np.float32(IMAGES[index]) / np.float32(255)
-        for at, level in enumerate(levels):
-            expected = np.moveaxis(alteration(pixels, level, key), -1, 0)
-            found = altered[start + at]
-            assert found.dtype == dtype and found.shape == (3, 8, 7)
-            if dtype == np.uint8:
-                np.testing.assert_allclose(found, expected * 255, rtol=0, atol=0.501)
-            else:
-                np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
-            if level == 0 and dtype != np.float64:
-                np.testing.assert_array_equal(found, np.moveaxis(images[index], -1, 0))
+        expected = at_levels(alteration, pixels, np.float32(levels), key)
+        expected = np.moveaxis(expected, -1, 1)
+        found = np.stack(altered[start : start + 9])
+        assert found.dtype == dtype and found.shape == (9, 3, 8, 7)
+        if dtype == np.uint8:
+            np.testing.assert_allclose(found, expected * 255, rtol=0, atol=0.501)
+        else:
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+        if dtype != np.float64:
+            np.testing.assert_array_equal(found[0], np.moveaxis(images[index], -1, 0))
     # The batch's own lists and arrays stay as they were.
     assert "jaxrob_level" not in batch[2][0] and len(batch[0]) == 2
 
@@ -182,16 +186,16 @@ def test_noise_depends_on_ids_alone():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (("blur", 0.0), TypeError, "alteration must be a jaxrob.Alteration"),
-        ((BLUR, "all"), TypeError, "levels must be an array"),
-        ((BLUR, [0.0, 2.5]), ValueError, "levels must lie in [0, 2]; got 2.5"),
+        (("blur", 0.0), TypeError, "alteration must"),
+        ((BLUR, "all"), TypeError, "levels must"),
+        ((BLUR, [0.0, 2.5]), ValueError, "levels must lie in"),
         ((BLUR, []), ValueError, "levels must have the shape"),
-        ((NOISE, 0.1), ValueError, "gaussian noise is stochastic and needs a key"),
-        ((BLUR, 0.0, 7), TypeError, "key must be a random key"),
+        ((NOISE, 0.1), ValueError, "needs a key"),
+        ((BLUR, 0.0, 7), TypeError, "key must"),
     ],
 )
 def test_augmentations_that_are_refused(arguments, error, message):
-    with pytest.raises(error, match=re.escape(message)):
+    with pytest.raises(error, match=message):
         maite.Augmentation(*arguments)
 
 
@@ -201,23 +205,25 @@ IMAGE, LABEL, ABOUT = np.zeros((3, 8, 7), np.uint8), ONE_HOT[0], {"id": 5}
 @pytest.mark.parametrize(
     ("batch", "error", "message"),
     [
-        (([IMAGE], [LABEL]), ValueError, "batch must be (images, labels, metadata)"),
+        (([IMAGE], [LABEL]), ValueError, "batch must"),
         (([IMAGE], [], [ABOUT]), ValueError, "one for each image; got 1, 0, 1"),
-        (IMAGE, TypeError, "batch must be (images, labels, metadata); got ndarray"),
-        (([IMAGE], [LABEL], [{}]), TypeError, "metadata must be a mapping with an id"),
-        (([IMAGE[0]], [LABEL], [ABOUT]), ValueError, "image 5: it must have the shape"),
-        (([IMAGE * 1.5 + 9], [LABEL], [ABOUT]), ValueError, "image 5: floating images"),
-        (([IMAGE * np.nan], [LABEL], [ABOUT]), ValueError, "image 5: images must be f"),
-        (([np.int32(IMAGE)], [LABEL], [ABOUT]), TypeError, "image 5: images must be u"),
+        (IMAGE, TypeError, "batch must"),
+        (([IMAGE], [LABEL], [{}]), TypeError, "metadata must"),
+        (([IMAGE[0]], [LABEL], [ABOUT]), ValueError, "image 5: .* shape"),
+        (([IMAGE * 1.5 + 9], [LABEL], [ABOUT]), ValueError, "image 5: floating"),
+        (([IMAGE * np.nan], [LABEL], [ABOUT]), ValueError, "image 5: images must"),
+        (([np.int32(IMAGE)], [LABEL], [ABOUT]), TypeError, "image 5: images must"),
     ],
-)  # fmt: skip
+)
 def test_batches_that_are_refused(batch, error, message):
-    with pytest.raises(error, match=re.escape(message)):
+    with pytest.raises(error, match=message):
         maite.Augmentation(BLUR, 0.0)(batch)
 
 
-@pytest.mark.parametrize("measure", ["accuracy", "f1", "top2_accuracy"])
-@pytest.mark.parametrize("alteration", [BLUR, NOISE], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    ("measure", "alteration"),
+    [("f1", BLUR), ("top2_accuracy", NOISE)],
+)
 def test_robustness_is_that_of_assess(measure, alteration):
     model, images = Model(), np.float32(IMAGES) / np.float32(255)
     levels = np.linspace(alteration.lower, alteration.upper, 9)
@@ -250,10 +256,8 @@ def test_batches_and_their_order_do_not_matter():
     augmentation = maite.Augmentation(BLUR, LEVELS)
     metric = maite.Robustness(BLUR, 0.7)
     found = evaluate(Model(), Data(), augmentation, metric, size=30)
-    assert (
-        evaluate(Model(), Data(), augmentation, metric, size=1)["robustness"]
-        == (found["robustness"])
-    )
+    single = evaluate(Model(), Data(), augmentation, metric, size=1)
+    assert single["robustness"] == found["robustness"]
     # Level by level, as in a loop over augmentations.
     metric.reset()
     for level in LEVELS[::-1]:
@@ -268,11 +272,9 @@ def test_batches_and_their_order_do_not_matter():
 def test_what_assess_warns_of_is_warned_of():
     metric = maite.Robustness(BLUR)
     wrong = Data(targets=ONE_HOT[(LABELS + 1) % 4])
-    augmentation = maite.Augmentation(BLUR, np.linspace(0, 2, 9))
+    augmentation = maite.Augmentation(BLUR, LEVELS)
     with pytest.warns(jaxrob.RobustnessWarning, match="unaltered, the accuracy is 0"):
         evaluate(Model(), wrong, augmentation, metric)
-    few = evaluate(Model(), Data(), maite.Augmentation(BLUR, [0.0, 2.0]), metric)
-    assert "An interval of 100.0 % of the range" in few["diagnostics"].warnings[0]
 
 
 def about(level=0.0, alteration=BLUR, identity=5):
@@ -283,33 +285,33 @@ def about(level=0.0, alteration=BLUR, identity=5):
 @pytest.mark.parametrize(
     ("outputs", "labels", "metadata", "message"),
     [
-        ([LABEL], [LABEL], [], "one for each image; got 1, 1 and 0"),
-        ([LABEL], [LABEL], [ABOUT], "as jaxrob.maite.Augmentation adds it; got dict"),
-        ([LABEL], [LABEL], [about(alteration=NOISE)], "must be altered by jaxrob"),
+        ([LABEL], [LABEL], [], "got 1, 1 and 0"),
+        ([LABEL], [LABEL], [ABOUT], "jaxrob.maite.Augmentation"),
+        ([LABEL], [LABEL], [about(alteration=NOISE)], "must be altered by"),
         ([LABEL] * 2, [LABEL] * 2, [about()] * 2, "image 5 came twice at level 0"),
-        ([LABEL[:3]], [LABEL], [about()], "must have 4 classes; got (3,) and 4"),
-        ([LABEL * np.nan], [LABEL], [about()], "outputs must not be NaN, as of image"),
+        ([LABEL[:3]], [LABEL], [about()], "must have 4 classes"),
+        ([LABEL * np.nan], [LABEL], [about()], "outputs must not be NaN"),
         ([LABEL], [LABEL / 2], [about()], "must be one-hot"),
     ],
 )
 def test_answers_that_are_refused(outputs, labels, metadata, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         maite.Robustness(BLUR).update(outputs, labels, metadata)
 
 
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([], "levels must include both ends of the range, 0 and 2; got none"),
+        ([], "levels must include both ends"),
         ([about(0.0), about(1.0)], "got 0, 1"),
-        ([about(0.0), about(2.0, identity=6)], "every image must be seen at every lev"),
-        ([about(0.0), about(2.0), about(2.0, identity=6)], "1 at level 0 and 2, other"),
+        ([about(0.0), about(2.0, identity=6)], "every image must be seen"),
+        ([about(0.0), about(2.0), about(2.0, identity=6)], "1 at level 0 and 2"),
     ],
 )
 def test_incomplete_answers_have_no_robustness(answers, message):
     metric = maite.Robustness(BLUR)
     metric.update([LABEL] * len(answers), [LABEL] * len(answers), answers)
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         metric.compute()
     metric.reset()
     metric.update([LABEL] * 2, [LABEL, ONE_HOT[1]], [about(0.0), about(2.0)])
@@ -318,14 +320,14 @@ def test_incomplete_answers_have_no_robustness(answers, message):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "error", "name"),
     [
-        ((None,), TypeError, "alteration must be a jaxrob.Alteration; got None"),
-        ((BLUR, 1.5), ValueError, "threshold must lie in [0, 1]; got 1.5"),
-        ((BLUR, 0.8, "precise"), ValueError, "measure must be one of"),
-        ((BLUR, 0.8, "accuracy", 1.0), ValueError, "confidence_level must lie in (0, "),
+        ((None,), TypeError, "alteration"),
+        ((BLUR, 1.5), ValueError, "threshold"),
+        ((BLUR, 0.8, "precise"), ValueError, "measure"),
+        ((BLUR, 0.8, "accuracy", 1.0), ValueError, "confidence_level"),
     ],
-)  # fmt: skip
-def test_metrics_that_are_refused(arguments, error, message):
-    with pytest.raises(error, match=re.escape(message)):
+)
+def test_metrics_that_are_refused(arguments, error, name):
+    with pytest.raises(error, match=f"{name} must"):
         maite.Robustness(*arguments)

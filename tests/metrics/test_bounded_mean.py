@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from jaxrob import metrics
-from jaxrob.roma._bounded_mean import mean_interval
 
-quick = settings(deadline=None, max_examples=25)
+quick = settings(deadline=None, max_examples=12)
 SCORES = st.lists(
     st.floats(0, 1) | st.sampled_from([0.0, 1.0, 0.5, 1e-9, 1 - 1e-9]), min_size=1
 )
@@ -36,17 +35,6 @@ def test_zeros_and_ones_have_clopper_and_pearsons(total, share, confidence):
     np.testing.assert_allclose(ends(scores, confidence), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("total", [3, 10, 100, 3000])
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.8, 0.99])
-def test_nearly_zeros_and_ones_have_nearly_clopper_and_pearsons(total, share):
-    # No longer in closed form.
-    ones = min(max(round(share * total), 2), total - 1)
-    scores = (np.arange(total) < ones) * (1 - 1e-9 * (np.arange(total) % 2))
-    low, high = ends(scores)
-    assert stats.binom.sf(ones - 1, total, low) == pytest.approx(0.025, rel=0.01)
-    assert stats.binom.cdf(ones, total, high) == pytest.approx(0.025, rel=0.01)
-
-
 def tail_below(scores, mean):
     """The probability of a lower mean, of one more 0, exactly (a B-spline)."""
     points = [Fraction(0), *map(Fraction, scores.tolist())]
@@ -59,9 +47,14 @@ def tail_below(scores, mean):
     return float(1 - above)
 
 
-@pytest.mark.parametrize("shape", [(0.1, 0.1), (0.3, 2.0), (1.0, 1.0), (5.0, 1.0)])
 @pytest.mark.parametrize(
-    ("total", "error"), [(2, 0.04), (3, 0.04), (5, 0.04), (12, 1 / 60), (25, 1 / 60)]
+    ("shape", "total", "error"),
+    [
+        ((0.1, 0.1), 2, 0.04),
+        ((5.0, 1.0), 3, 0.04),
+        ((0.3, 2.0), 12, 1 / 60),
+        ((1.0, 1.0), 25, 1 / 60),
+    ],
 )
 def test_the_tail_of_distinct_scores(shape, total, error):
     scores = np.random.default_rng(total).beta(*shape, total)
@@ -92,15 +85,9 @@ def test_the_interval_holds_the_mean_in_any_order(scores, confidence, random):
     mirrored = ends(1 - np.array(scores), confidence)
     np.testing.assert_allclose(mirrored, (1 - high, 1 - low), rtol=0.02, atol=1e-9)
     assert ends(scores, 1 - (1 - confidence) / 2)[0] <= low
-
-
-@quick
-@given(SCORES)
-def test_hardly_any_confidence(scores):
-    low, high = ends(scores, 0.01)
-    wide_low, wide_high = ends(scores, 0.4)
-    assert wide_low <= low <= math.fsum(scores) / len(scores) * (1 + 1e-15)
-    assert high <= wide_high
+    # With hardly any confidence no saddlepoint is needed.
+    narrow_low, narrow_high = ends(scores, 0.01)
+    assert low <= narrow_low <= mean * (1 + 1e-15) and narrow_high <= high
 
 
 def test_each_level_is_alone():
@@ -123,39 +110,15 @@ def test_scores_alike():
     assert ends([0.5]) == (pytest.approx(0.0125), pytest.approx(0.9875))
 
 
-def test_it_is_narrower_than_intervals_for_any_distribution():
-    scores = np.random.default_rng(2).beta(8, 2, 500)
-    low, high = ends(scores)
-    start, end = mean_interval(scores, scores, 0.025)
-    hoeffding = math.sqrt(math.log(2 / 0.05) / 1000)
-    normal = 1.96 * scores.std() / math.sqrt(500)
-    # About 1 / n wider, for the two more scores.
-    assert 2 * normal < high - low < 2 * normal + 1.5 / 500
-    assert high - low < end - start < 2 * hoeffding
-
-
-def test_it_covers_the_mean_of_few_skewed_scores():
-    # A normal interval covers 73 % here.
-    rng = np.random.default_rng(3)
-    scores = rng.beta(0.1, 1.9, (300, 15))
-    low, high = metrics.bounded_mean(scores)
-    missed = np.count_nonzero((low > 0.05) | (high < 0.05))
-    assert missed <= stats.binom.ppf(0.99, 300, 0.05)
-
-
 @pytest.mark.parametrize(
-    ("scores", "message"),
+    ("scores", "confidence", "name"),
     [
-        ([[0.5, 1.1]], r"scores must lie in \[0, 1\]; got 1.1"),
-        ([[-0.1]], r"scores must lie in \[0, 1\]; got -0.1"),
-        ([0.5], r"scores must have the shape \[L, N\]"),
+        ([[0.5, 1.1]], 0.95, "scores"),
+        ([[-0.1]], 0.95, "scores"),
+        ([0.5], 0.95, "scores"),
+        ([[0.5]], 95, "confidence_level"),
     ],
 )
-def test_wrong_scores(scores, message):
-    with pytest.raises(ValueError, match=message):
-        metrics.bounded_mean(scores)
-
-
-def test_a_wrong_confidence_level():
-    with pytest.raises(ValueError, match="confidence_level must lie in"):
-        metrics.bounded_mean([[0.5]], 95)
+def test_errors(scores, confidence, name):
+    with pytest.raises(ValueError, match=name):
+        metrics.bounded_mean(scores, confidence)

@@ -13,20 +13,14 @@ from jaxrob.metrics import ALEXNET, ReferenceErrors
 LEVELS = np.arange(6.0)
 NAMES = tuple(ALEXNET)
 
-# Accuracies of ResNet-50 and AlexNet at severities 1 to 5 on 5,000 images, in the
-# benchmark's order. Source: github.com/RobustBench/robustbench,
+# Accuracies of ResNet-50 at severities 1 to 5 on 5,000 images, in the benchmark's
+# order. Source: github.com/RobustBench/robustbench,
 # model_info/imagenet/corruptions/unaggregated_results.csv.
 RESNET50 = """.602 .488 .312 .142 .029 .583 .449 .286 .103 .035 .485 .386 .290 .113 .024
 .591 .515 .381 .275 .182 .536 .397 .171 .131 .103 .636 .534 .375 .216 .145
 .526 .430 .356 .284 .219 .547 .312 .349 .234 .165 .611 .437 .306 .286 .226
 .609 .560 .467 .402 .236 .736 .722 .696 .650 .589 .643 .582 .466 .210 .054
 .668 .451 .546 .412 .170 .638 .643 .460 .293 .209 .664 .623 .600 .479 .325"""
-OWN_ALEXNET = """.311 .181 .072 .021 .006 .294 .160 .073 .020 .012
-.223 .115 .056 .014 .005 .340 .262 .150 .085 .052 .349 .241 .113 .080 .064
-.417 .295 .179 .102 .070 .303 .231 .194 .163 .131 .279 .114 .132 .085 .050
-.379 .198 .105 .099 .062 .315 .232 .157 .121 .056 .550 .514 .464 .389 .291
-.350 .233 .109 .027 .009 .471 .302 .440 .357 .190 .475 .450 .267 .129 .086
-.486 .452 .423 .349 .256"""
 
 
 # For any number of classes, like a user's own reference.
@@ -86,22 +80,10 @@ def test_levels_between_and_their_order_do_not_matter():
         assert found == measure(answered(right[chosen]), reference)
 
 
-def test_alexnet_of_the_leaderboard_is_nearly_the_published_one():
-    """5,000 images of 50,000, decoded by another decoder."""
-    found = metrics.mean_corruption_error(replayed(OWN_ALEXNET), OF_ALL)
-    assert found.value == pytest.approx(1, abs=0.015)
-
-
-def test_plain_mean_is_one_less_the_mean_accuracy():
-    found = metrics.mean_corruption_error(replayed(RESNET50), None)
-    assert found.value == pytest.approx(1 - table(RESNET50).mean())
-
-
 def test_resnet_50_is_where_the_benchmark_has_it():
     """The paper has 76.7 %, for an older ResNet-50 and all images."""
-    for reference in (OF_ALL, replayed(OWN_ALEXNET)):
-        found = metrics.mean_corruption_error(replayed(RESNET50), reference)
-        assert 0.74 < found.value < 0.78
+    found = metrics.mean_corruption_error(replayed(RESNET50), OF_ALL)
+    assert 0.74 < found.value < 0.78
 
 
 def test_mean_of_equal_curves_is_that_of_one():
@@ -144,7 +126,8 @@ def test_the_same_images_are_resampled_together():
 
 
 def test_other_images_leave_the_interval_unknown():
-    for other in (random_curve(4, number=300), answered(np.eye(6, 400) > 0, labels())):
+    labels = (np.arange(400) % 3).astype(np.int32)
+    for other in (random_curve(4, number=300), answered(np.eye(6, 400) > 0, labels)):
         found = metrics.corruption_error(random_curve(5), other)
         assert np.isfinite(found.value) and "same images" in found.reason
         assert np.isnan(found.confidence_interval).all()
@@ -156,19 +139,18 @@ def test_curves_of_other_classes_are_refused():
     counts[:, 0, :2] = 200
     other = jaxrob.ReducedCurve(LEVELS, counts)
     for pair in ((ours, other), (other, ours)):
-        with pytest.raises(ValueError, match="same classes; got curves of 3 and of 5"):
+        with pytest.raises(ValueError, match="3 and of 5"):
             metrics.corruption_error(*pair)
-    mixed = copies(ours) | {"snow": other}
-    with pytest.raises(ValueError, match="same classes"):
-        metrics.mean_corruption_error(mixed, None)
+    same = copies(ours)
+    for curves, reference in ((same | {"snow": other}, None), (same, ALEXNET)):
+        with pytest.raises(ValueError, match="classes"):
+            metrics.mean_corruption_error(curves, reference)
     for measure in (metrics.corruption_error, metrics.relative_corruption_error):
-        with pytest.raises(ValueError, match="3 and of 1000 cl.*1,000 classes and 224"):
+        with pytest.raises(ValueError, match="3 and of 1000 cl.*224"):
             measure(ours, ALEXNET["fog"])
         assert measure(ours, OF_ALL["fog"]).value > 0
-    with pytest.raises(ValueError, match="of 3 and of 1000 classes.*reference=None"):
-        metrics.mean_corruption_error(copies(ours), ALEXNET)
     for wrong in ({"num_classes": 1}, {"size": 0}, {"num_classes": 2.5}):
-        with pytest.raises((TypeError, ValueError), match=f"{[*wrong][0]} must be"):
+        with pytest.raises((TypeError, ValueError), match=[*wrong][0]):
             metrics.corruption_error(ours, OF_ALL["fog"]._replace(**wrong))
 
 
@@ -197,16 +179,12 @@ def test_the_same_curve_for_all_corruptions_is_rejected():
         kept,
         curves | {"fog": curves["snow"].with_unknown(None)},
     ):
-        with pytest.raises(ValueError, match="the same one as .* and "):
+        with pytest.raises(ValueError, match="the same one"):
             metrics.mean_corruption_error(some, None)
-    with pytest.raises(ValueError, match="reference must hold a curve of each"):
+    with pytest.raises(ValueError, match="reference"):
         metrics.mean_corruption_error(curves, kept)
     # A user's own errors may well be equal.
     metrics.mean_corruption_error(curves, dict.fromkeys(NAMES, OF_ALL["fog"]))
-
-
-def labels():
-    return (np.arange(400) % 3).astype(np.int32)
 
 
 def test_a_reference_that_never_errs_leaves_nothing_to_divide_by():
@@ -230,45 +208,15 @@ def test_a_reference_that_never_errs_leaves_nothing_to_divide_by():
 def test_fourteen_are_not_averaged():
     curves = replayed(RESNET50)
     del curves["frost"]
-    with pytest.raises(ValueError, match="all 15 corruptions.*frost is missing"):
+    with pytest.raises(ValueError, match="curves.*frost"):
         metrics.mean_corruption_error(curves, ALEXNET)
-    with pytest.raises(ValueError, match="reference must hold all 15"):
+    with pytest.raises(ValueError, match="reference"):
         metrics.mean_corruption_error(replayed(RESNET50), {"fog": counted([0.5] * 6)})
     # By their functions' names; other keys do not count.
     named = {name.replace(" ", "_"): one for name, one in replayed(RESNET50).items()}
     named["spatter"] = None
     found = metrics.mean_corruption_error(named, None)
     assert found.value == pytest.approx(1 - table(RESNET50).mean())
-
-
-CURVE = counted([0.9] * 6)
-
-
-@pytest.mark.parametrize(
-    "curve, error, says",
-    [
-        (counted([0.9] * 3), ValueError, "levels 1, 2, 3, 4, 5; 1, 2 are missing"),
-        (answered(np.ones((1, 4), bool), levels=[2.0]), ValueError, "Uniform\\(6\\)"),
-        (jaxrob.ReducedCurve(LEVELS, CURVE.confusion, 0.5), ValueError, "alpha=None"),
-        (0.3, TypeError, "must be a jaxrob.Curve"),
-        (None, TypeError, "must be a jaxrob.Curve"),
-        (ReferenceErrors(0.1, 1.2), ValueError, "corrupted must"),
-    ],
-)
-def test_wrong_curves(curve, error, says):
-    with pytest.raises(error, match=says):
-        metrics.corruption_error(curve, CURVE)
-    with pytest.raises(error, match=says):
-        metrics.corruption_error(CURVE, curve)
-    with pytest.raises(error, match=says):
-        metrics.mean_corruption_error(dict.fromkeys(NAMES, curve), None)
-
-
-def test_relative_errors_need_level_0_and_a_reference():
-    with pytest.raises(ValueError, match="levels 0, 1, 2, 3, 4, 5; 0 is missing"):
-        metrics.relative_corruption_error(counted([0.9] * 5), CURVE)
-    with pytest.raises(ValueError, match="relative needs a reference"):
-        metrics.mean_corruption_error(replayed(RESNET50), None, relative=True)
 
 
 def test_failing_level_is_the_crossing():
@@ -296,5 +244,36 @@ def test_failing_level_at_the_ends():
     assert found == (0, (0, 0))
     both_sides = metrics.failing_level(LEVELS - 2, confusion, "accuracy", 0.925)
     assert both_sides.level == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="levels must hold the identity 0 and a level"):
+    with pytest.raises(ValueError, match="levels"):
         metrics.failing_level(LEVELS + 1, confusion, "accuracy", 0.9)
+
+
+CURVE = counted([0.9] * 6)
+
+
+@pytest.mark.parametrize(
+    "curve, error, says",
+    [
+        (counted([0.9] * 3), ValueError, "levels.*1, 2 are missing"),
+        (answered(np.ones((1, 4), bool), levels=[2.0]), ValueError, "levels"),
+        (jaxrob.ReducedCurve(LEVELS, CURVE.confusion, 0.5), ValueError, "alpha"),
+        (0.3, TypeError, "jaxrob.Curve"),
+        (None, TypeError, "jaxrob.Curve"),
+        (ReferenceErrors(0.1, 1.2), ValueError, "corrupted"),
+    ],
+)
+def test_wrong_curves(curve, error, says):
+    for function, arguments in (
+        (metrics.corruption_error, (curve, CURVE)),
+        (metrics.corruption_error, (CURVE, curve)),
+        (metrics.mean_corruption_error, (dict.fromkeys(NAMES, curve), None)),
+    ):
+        with pytest.raises(error, match=says):
+            function(*arguments)
+
+
+def test_relative_errors_need_level_0_and_a_reference():
+    with pytest.raises(ValueError, match="levels.*0 is missing"):
+        metrics.relative_corruption_error(counted([0.9] * 5), CURVE)
+    with pytest.raises(ValueError, match="relative"):
+        metrics.mean_corruption_error(replayed(RESNET50), None, relative=True)

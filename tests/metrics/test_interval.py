@@ -10,7 +10,7 @@ from jaxrob import metrics
 from jaxrob.metrics import _bands, _bootstrap
 from jaxrob.metrics._envelope import envelope
 
-quick = settings(deadline=None, max_examples=30)
+quick = settings(deadline=None, max_examples=15)
 UNITS = np.linspace(0, 1, 11)
 
 
@@ -28,35 +28,6 @@ def some_counts(k, num_levels=4, total=200, seed=0):
     labels = rng.integers(k, size=total)
     answers = rng.integers(k + 1, size=(num_levels, total))
     return counts(labels, np.where(rng.random(answers.shape) < 0.6, labels, answers), k)
-
-
-class Population:
-    """Images of two classes; each is answered correctly up to its limit, U(0, 1 / 0.6).
-
-    Recall, precision, accuracy and F1 are 1 - 0.6 level.
-    """
-
-    threshold = 0.8
-    robustness = (1 - threshold) / 0.6
-
-    @staticmethod
-    def confusion(rng, total):
-        labels = rng.integers(2, size=total)
-        right = rng.random(total) > 0.6 * UNITS[:, None]
-        return counts(labels, np.where(right, labels, 1 - labels), 2)
-
-    @classmethod
-    def coverage(cls, measure, total, draws):
-        """Returns the interval's coverage of the robustness, and its mean width."""
-        rng = np.random.default_rng(7)
-        intervals = [
-            metrics.confidence_interval(
-                UNITS, cls.confusion(rng, total), measure, cls.threshold
-            )
-            for _ in range(draws)
-        ]
-        held = [start <= cls.robustness <= end for start, end in intervals]
-        return np.mean(held), np.mean([end - start for start, end in intervals])
 
 
 @quick
@@ -78,40 +49,6 @@ def test_wilson_at_the_edges():
     assert none_high[0] == 1 and all_low[0] == 0
     assert (none_high[1:] < 1).all() and (all_low[1:] > 0).all()
     np.testing.assert_allclose(none_high, 1 - all_low)
-
-
-def test_wilson_keeps_the_shape():
-    totals = np.full((2, 3), 10)
-    low, high = metrics.wilson(np.arange(6).reshape(2, 3), totals)
-    assert low.shape == high.shape == (2, 3) and low.dtype == np.float64
-    assert metrics.wilson(3, 10)[0] == low[1, 0]
-
-
-@pytest.mark.parametrize(
-    ("successes", "totals", "message"),
-    [
-        ([1, 2], [3], "must have one shape; got the shapes"),
-        ([4], [3], "successes must lie in 0 ... totals"),
-        ([-1], [3], "successes must be at least 0; got -1"),
-        ([math.nan], [3], "successes must be finite"),
-        ([1], [math.inf], "totals must be finite"),
-    ],
-)
-def test_wilson_errors(successes, totals, message):
-    with pytest.raises(ValueError, match=message):
-        metrics.wilson(successes, totals)
-
-
-@pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, math.nan])
-def test_the_confidence_lies_between_0_and_1(confidence):
-    confusion = some_counts(2)
-    message = r"confidence_level must lie in \(0, 1\)"
-    with pytest.raises(ValueError, match=message):
-        metrics.wilson([1], [2], confidence)
-    with pytest.raises(ValueError, match=message):
-        metrics.bands(confusion, "f1", confidence)
-    with pytest.raises(ValueError, match=message):
-        metrics.confidence_interval(range(4), confusion, "f1", 0.8, confidence)
 
 
 def test_proportions_have_wilson_bands():
@@ -141,17 +78,10 @@ def test_resampled_values_are_the_measures_of_the_inputs_drawn(k, total, seed):
             np.testing.assert_allclose(values[:, b], expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "measure"),
-    [
-        (2, "precision"),
-        (2, "f1"),
-        (2, "effectiveness"),
-        (4, "recall"),
-        (4, "precision"),
-        (4, "f1"),
-        (4, "effectiveness"),
-    ],
+    [(2, "precision"), (4, "recall"), (4, "f1")],
 )
 def test_the_other_bands_are_scipys_bootstrap_over_inputs(k, measure):
     confusion = some_counts(k, num_levels=1)
@@ -164,50 +94,36 @@ def test_the_other_bands_are_scipys_bootstrap_over_inputs(k, measure):
         lambda labels, answers: metrics.measures[measure](
             counts(labels, answers[None], k)
         )[0],
-        n_resamples=3000,
+        n_resamples=1500,
         paired=True,
         vectorized=False,
         method="percentile",
         rng=np.random.default_rng(5),
     )
     low, high = metrics.bands(confusion, measure)
-    # An end's Monte Carlo error is 8 % of the standard error, SciPy's 5 %.
+    # An end's Monte Carlo error is 8 % of the standard error, SciPy's 7 %.
     tolerance = 0.35 * expected.standard_error
     assert low[0] == pytest.approx(expected.confidence_interval.low, abs=tolerance)
     assert high[0] == pytest.approx(expected.confidence_interval.high, abs=tolerance)
 
 
 @pytest.mark.parametrize("measure", metrics.measures)
-@pytest.mark.parametrize("k", [2, 3, 10])
-def test_bands_hold_the_measured_values_and_shrink_with_more_data(k, measure):
-    confusion = some_counts(k)
+def test_bands_hold_the_measured_values_and_shrink_with_more_data(measure):
+    confusion = some_counts(3)
     values = metrics.measures[measure](confusion)
     low, high = metrics.bands(confusion, measure)
     assert low.shape == high.shape == (4,) and low.dtype == np.float64
     assert (low >= 0).all() and (high <= 1).all()
     assert (low < values).all() and (values < high).all()
 
-    wider = metrics.bands(confusion, measure, 0.999)
+    wider = metrics.bands(confusion, measure, 0.99)
     assert (wider[0] < low).all() and (high < wider[1]).all()
     # A hundred times the data give a tenth of the width.
     narrow = metrics.bands(100 * confusion, measure)
     np.testing.assert_allclose(narrow[1] - narrow[0], (high - low) / 10, rtol=0.2)
-
-
-@pytest.mark.parametrize("measure", metrics.measures)
-def test_each_level_is_taken_alone_and_always_alike(measure):
-    confusion = some_counts(3)
-    whole = np.array(metrics.bands(confusion, measure))
-    alone = [metrics.bands(level[None], measure) for level in confusion]
-    np.testing.assert_array_equal(whole, np.squeeze(alone, -1).T)
-
-
-def test_bands_where_resamples_leave_the_measure_undefined():
-    # 37 % of the resamples lack the one input of class 1.
-    confusion = np.array([[[20, 0, 0], [0, 1, 0]]])
-    for measure in ("precision", "f1"):
-        low, high = metrics.bands(confusion, measure)
-        assert low[0] == high[0] == 1
+    # Each level is taken alone, and always alike.
+    alone = metrics.bands(confusion[2:3], measure)
+    assert (low[2], high[2]) == (alone[0][0], alone[1][0])
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -222,37 +138,9 @@ def test_bands_are_0_and_1_where_the_measure_is_undefined(k):
     low, high = metrics.bands(confusion, "accuracy")
     assert (low[0], high[0]) == (0, 1)
     assert metrics.bands(confusion, "effectiveness") == (0, 0)
-
-
-def test_a_thousand_classes():
-    confusion = np.zeros((1, 1000, 1001), int)
-    confusion[0, range(1000), range(1000)] = 1
-    confusion[0, range(1000), np.roll(range(1000), 1)] = 1
-    low, high = metrics.bands(confusion, "recall")
-    # Classes are resampled too, so a class of two inputs often has a single one.
-    assert 0.47 < low[0] < 0.49 and 0.51 < high[0] < 0.53
-
-
-@pytest.mark.parametrize(
-    ("confusion", "measure", "message"),
-    [
-        (some_counts(2), "auc", r"measure must be one of \('accuracy', .* got 'auc'"),
-        (some_counts(2)[0], "f1", r"shape \[L, K, K \+ 1\]"),
-        (some_counts(2)[..., :2], "f1", r"shape \[L, K, K \+ 1\]"),
-        (np.ones((1, 1, 2), int), "recall", "at least 2 classes"),
-        (some_counts(2) / 2, "f1", "of integers; got ndarray of float64"),
-        (-some_counts(2), "accuracy", "counts must be at least 0; got -"),
-        (0 * some_counts(2), "effectiveness", "at least one input at each level"),
-    ],
-)
-def test_bands_errors(confusion, measure, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        metrics.bands(confusion, measure)
-
-
-def test_robustness_of_bands_around_a_straight_line():
-    start, end = metrics.robustness_interval([0, 1], [0.9, -0.1], [1.1, 0.1], 0.5)
-    assert start == pytest.approx(0.4) and end == pytest.approx(0.6)
+    # 37 % of the resamples lack the one input of class 1.
+    low, high = metrics.bands(np.array([[[20, 0, 0], [0, 1, 0]]]), "precision")
+    assert low[0] == high[0] == 1
 
 
 @quick
@@ -279,36 +167,6 @@ def test_nothing_is_known_beyond_the_outermost_levels():
     assert got == pytest.approx((0.25 / 2, (0.5 + 1.5) / 2))
     single = metrics.robustness_interval([0.3], [0.4], [0.6], 0.5, (0, 1))
     assert single == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("levels", "low", "high", "bounds", "message"),
-    [
-        ([0, 1], [0, 0], [1], None, r"high must have the shape \[n\] with n = 2"),
-        ([[0, 1]], [[0, 0]], [[1, 1]], None, r"levels must have the shape \[n\]"),
-        ([0, 1], [0, 0.7], [1, 0.6], None, "low must not exceed high; got 0.7 and 0.6"),
-        ([0, 1], [0, math.nan], [1, 1], None, "low must be finite; got nan at"),
-        ([0], [0], [1], None, "at least 2"),
-        ([], [], [], (0, 1), r"levels must have the shape \[n\]; got \(0,\)"),
-        ([0, 0], [0, 0], [1, 1], (0, 1), "distinct"),
-        ([0, 2], [0, 0], [1, 1], (0, 1), r"in the bounds \[0, 1\]; got .* 0 to 2"),
-        ([0, 1], [0, 0], [1, 1], (1, 0), "bounds .* lower < upper"),
-        ([0, 1], [0, 0], [1, 1], (0, math.inf), "bounds must be the finite ends"),
-    ],
-)
-def test_robustness_interval_errors(levels, low, high, bounds, message):
-    with pytest.raises(ValueError, match=message):
-        metrics.robustness_interval(levels, low, high, 0.5, bounds)
-
-
-@pytest.mark.parametrize("measure", metrics.measures)
-def test_confidence_interval_is_the_robustness_interval_of_the_bands(measure):
-    confusion = some_counts(3, num_levels=len(UNITS))
-    low, high = metrics.bands(confusion, measure, 0.9)
-    straight = metrics.robustness_interval(UNITS, low, high, 0.65, (-1, 2))
-    got = metrics.confidence_interval(UNITS, confusion, measure, 0.65, 0.9, (-1, 2))
-    assert got.low <= straight.low and got.high >= straight.high
-    assert isinstance(got, metrics.ConfidenceInterval)
 
 
 def test_bands_of_a_straight_curve_are_nearly_straight():
@@ -343,74 +201,98 @@ def inside_the_envelope(levels, curve, fine):
     return True
 
 
-levels_apart = st.lists(st.integers(0, 1024), min_size=5, max_size=12, unique=True).map(
-    lambda steps: np.sort(np.array(steps)) / 1024
+@pytest.mark.parametrize("jumps", [False, True])
+@quick
+@given(st.integers(5, 17), st.floats(0, 1), st.floats(-1, 1), st.floats(-1, 1))
+def test_one_kink_or_jump_lies_within_the_envelope(jumps, number, at, before, after):
+    def curve(x):
+        side = np.where(x < at, before, after)
+        return side / 2 if jumps else 0.5 + side * (x - at)
+
+    levels = np.linspace(0, 1, number)
+    # In the outermost intervals only one neighbour shows it. At a known level, a jump
+    # is in the interval before it.
+    inner = (at > levels[1]) & (at <= levels[-2])
+    fine = np.linspace(0, 1, 4097) if inner else levels
+    if jumps:  # The envelope has straight pieces.
+        fine = fine[np.abs(fine - at) > 1 / 256]
+    assert inside_the_envelope(levels, curve, fine)
+
+
+@quick
+@given(
+    st.lists(st.integers(0, 1024), min_size=5, max_size=12, unique=True),
+    *(st.floats(-1, 1), st.floats(0, 1)),
 )
-
-
-@settings(deadline=None)
-@given(st.integers(2, 14), st.floats(0, 1), st.floats(-1, 1), st.floats(-1, 1))
-def test_one_kink_lies_within_the_envelope(num_levels, kink, before, after):
-    def curve(x):
-        return 0.5 + np.where(x < kink, before, after) * (x - kink)
-
-    levels = np.linspace(0, 1, num_levels + 3)
-    # In the outermost intervals only one neighbour shows it.
-    inner = (kink >= levels[1]) & (kink <= levels[-2])
-    fine = np.linspace(0, 1, 4097) if inner else levels
-    assert inside_the_envelope(levels, curve, fine)
-
-
-@settings(deadline=None)
-@given(st.integers(2, 14), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_a_jump_anywhere_lies_within_the_envelope(num_levels, where, before, after):
-    def curve(x):
-        return np.where(x < where, before, after)
-
-    levels = np.linspace(0, 1, num_levels + 3)
-    # At a known level, the jump is in the interval before it.
-    inner = (where > levels[1]) & (where <= levels[-2])
-    fine = np.linspace(0, 1, 4097) if inner else levels
-    # The envelope has straight pieces, the curve a jump.
-    fine = fine[np.abs(fine - where) > 1 / 256]
-    assert inside_the_envelope(levels, curve, fine)
-
-
-@settings(deadline=None)
-@given(levels_apart, st.floats(-1, 1), st.floats(0, 1))
 def test_a_straight_curve_has_no_envelope(levels, slope, start):
+    levels = np.sort(levels) / 1024
     found = envelope(levels, start + slope * levels, None)
     assert max(found.above.max(), found.below.max()) < 1e-9
 
 
-def test_confidence_interval_fails_before_the_bootstrap(monkeypatch):
-    def never(*_):
-        raise AssertionError("computed")
-
-    monkeypatch.setattr(_bands, "bootstrap", never)
-    confusion = some_counts(3)
-    for arguments, message in (
-        (([0, 1, 2], confusion, "f1", 0.8), "with n = 3"),
-        (([0, 1, 2, 2], confusion, "f1", 0.8), "distinct"),
-        ((range(4), confusion, "f1", math.nan), "threshold must be finite"),
-        ((range(4), confusion, "auc", 0.8), "measure must be one of"),
-        ((range(4), confusion, "f1", 0.8, 0.95, (1, 3)), "in the bounds"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            metrics.confidence_interval(*arguments)
+CONFUSION = some_counts(2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("measure", "total", "draws"),
-    [("accuracy", 200, 1000), ("recall", 1000, 1000), ("f1", 200, 300)],
+    ("arguments", "name"),
+    [
+        (([1, 2], [3]), "totals"),
+        (([4], [3]), "successes"),
+        (([-1], [3]), "successes"),
+        (([1], [-1]), "totals"),
+        (([1], [2], 1), "confidence_level"),
+    ],
 )
-def test_the_interval_covers_the_robustness_of_the_population(measure, total, draws):
-    covered, width = Population.coverage(measure, total, draws)
-    # 0.95 less three standard deviations of this many draws.
-    assert 0.95 - 3 * (0.95 * 0.05 / draws) ** 0.5 <= covered <= 0.99
-    if measure == "accuracy":
-        # Twice 1.96 standard deviations of the accuracy, over the slope; the levels
-        # are a tenth of the range apart, so that flips between them count too.
-        straight = 2 * 1.96 * (0.16 / total) ** 0.5 / 0.6
-        assert straight <= width <= 1.3 * straight
+def test_wilson_errors(arguments, name):
+    with pytest.raises(ValueError, match=name):
+        metrics.wilson(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ((CONFUSION, "auc"), "measure"),
+        ((CONFUSION[0], "f1"), "counts"),
+        ((0 * CONFUSION, "effectiveness"), "input at each level"),
+        ((CONFUSION, "f1", 0), "confidence_level"),
+        # A bootstrap would need too many replicates.
+        ((CONFUSION, "f1", 0.99999), "confidence_level"),
+    ],
+)
+def test_bands_errors(arguments, name):
+    with pytest.raises((TypeError, ValueError), match=name):
+        metrics.bands(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("levels", "low", "high", "bounds", "name"),
+    [
+        ([0, 1], [0, 0], [1], None, "high"),
+        ([0, 1], [0, 0.7], [1, 0.6], None, "low"),
+        ([0, 1], [0, math.nan], [1, 1], None, "low"),
+        ([0], [0], [1], None, "at least 2"),
+        ([], [], [], (0, 1), "levels"),
+        ([0, 0], [0, 0], [1, 1], (0, 1), "distinct"),
+        ([0, 2], [0, 0], [1, 1], (0, 1), "bounds"),
+        ([0, 1], [0, 0], [1, 1], (1, 0), "bounds"),
+    ],
+)
+def test_robustness_interval_errors(levels, low, high, bounds, name):
+    with pytest.raises(ValueError, match=name):
+        metrics.robustness_interval(levels, low, high, 0.5, bounds)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (([0, 1, 2], CONFUSION, "f1", 0.8), "n = 3"),
+        (([0, 1, 2, 2], CONFUSION, "f1", 0.8), "distinct"),
+        ((range(4), CONFUSION, "f1", math.nan), "threshold"),
+        ((range(4), CONFUSION, "f1", 0.8, 0), "confidence_level"),
+        ((range(4), CONFUSION, "f1", 0.8, 0.95, (1, 3)), "bounds"),
+    ],
+)
+def test_confidence_interval_fails_before_the_bootstrap(monkeypatch, arguments, name):
+    monkeypatch.setattr(_bands, "bootstrap", None)
+    with pytest.raises(ValueError, match=name):
+        metrics.confidence_interval(*arguments)

@@ -4,13 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn import metrics as sk
 
 from jaxrob import metrics
 
-quick = settings(deadline=None, max_examples=30)
+quick = settings(deadline=None, max_examples=10)
 UNKNOWN = "unknown"
 TWO_TO_FIVE = st.integers(2, 5)
+
+
+@pytest.fixture(scope="module")
+def sk():
+    from sklearn import metrics
+
+    return metrics
 
 
 @st.composite
@@ -29,23 +35,9 @@ def counts(labels, answers, k):
     return confusion
 
 
-def from_counts(rows):
-    """Returns a confusion of one level without unknown answers."""
-    rows = np.array(rows)
-    return np.pad(rows, ((0, 0), (0, 1)))[None]
-
-
-@quick
-@given(classified())
-def test_accuracy_is_sklearns(case):
-    labels, answers, k = case
-    value = metrics.accuracy(counts(labels, answers, k))[0]
-    assert value == sk.accuracy_score(labels, answers)
-
-
 @quick
 @given(classified(num_classes=st.just(2)))
-def test_two_classes_mean_class_1(case):
+def test_two_classes_mean_class_1(sk, case):
     labels, answers, k = case
     confusion = counts(labels, answers, k)
     seen = 1 in labels, 1 in answers
@@ -64,7 +56,7 @@ def test_two_classes_mean_class_1(case):
 
 @quick
 @given(classified(num_classes=st.integers(3, 6)))
-def test_more_classes_are_averaged_over_those_defined(case):
+def test_more_classes_are_averaged_over_those_defined(sk, case):
     labels, answers, k = case
     confusion = counts(labels, answers, k)
     for ours, theirs, zero in (
@@ -78,9 +70,10 @@ def test_more_classes_are_averaged_over_those_defined(case):
 
 @quick
 @given(classified())
-def test_each_class_is_sklearns(case):
+def test_each_class_is_sklearns(sk, case):
     labels, answers, k = case
     confusion = counts(labels, answers, k)
+    assert metrics.accuracy(confusion)[0] == sk.accuracy_score(labels, answers)
     classes = range(k)
     for name, theirs in (
         ("precision", sk.precision_score),
@@ -125,23 +118,15 @@ def test_unknown_answers_by_the_papers_definitions(case):
 
     for c in range(k):
         of_class = [a for a, label in zip(said, right) if label == f"class {c}"]
-        unknown = of_class.count(UNKNOWN)
-        values = {
-            name: metrics.per_class[name](confusion)[0, c]
-            for name in ("accuracy", "effectiveness")
-        }
-        if len(of_class) > unknown:
-            hits = of_class.count(f"class {c}")
-            assert values["accuracy"] == float(Fraction(hits, len(of_class) - unknown))
-        else:
-            assert np.isnan(values["accuracy"])
-        if of_class:
-            share = Fraction(unknown, len(of_class))
-            hits = Fraction(of_class.count(f"class {c}"), len(of_class))
+        unknown, hits = of_class.count(UNKNOWN), of_class.count(f"class {c}")
+        for name, whole in (
+            ("accuracy", len(of_class) - unknown),
             # Correct over all equals accuracy times the decided share.
-            assert values["effectiveness"] == float(hits / (1 + share))
-        else:
-            assert np.isnan(values["effectiveness"])
+            ("effectiveness", len(of_class) + unknown),
+        ):
+            expected = float(Fraction(hits, whole)) if whole else np.nan
+            found = metrics.per_class[name](confusion)[0, c]
+            np.testing.assert_array_equal(found, expected)
 
 
 @quick
@@ -159,45 +144,15 @@ def test_precision_and_recall_leave_unknown_answers_out(case):
             assert np.isnan(metrics.measures[name](whole)[0])
 
 
-def test_nothing_decided():
-    confusion = counts([0, 1, 1], [2, 2, 2], 2)
-    assert metrics.accuracy(confusion)[0] == 1
-    assert metrics.indecision(confusion)[0] == 1
-    assert metrics.effectiveness(confusion)[0] == 0
-    assert np.isnan(metrics.precision(confusion)[0])
-
-
-def test_all_wrong_is_not_effective():
-    assert metrics.effectiveness(counts([0, 1], [1, 0], 2))[0] == 0
-    assert metrics.effectiveness(counts([0, 1, 1], [1, 0, 2], 2))[0] == 0
-
-
 def test_counts_on_a_threshold_meet_it():
-    assert metrics.accuracy(from_counts([[80, 20], [20, 80]]))[0] == 0.8
-    ten = 160 * np.eye(10, dtype=int) + 40 * np.roll(np.eye(10, dtype=int), 1, axis=1)
-    assert metrics.recall(from_counts(ten))[0] >= 0.8
-
-
-@pytest.mark.parametrize("percent", [(70, 80, 90), (75, 85, 80), (61, 99, 80)])
-def test_a_mean_on_a_threshold_meets_it(percent):
+    confusion = np.array([[[80, 20, 0], [20, 80, 0]]])
+    assert metrics.accuracy(confusion)[0] == 0.8
     # The mean of the float64 0.7, 0.8 and 0.9 is less than 0.8.
-    rows = np.zeros((3, 3), int)
-    for c, hits in enumerate(percent):
-        rows[c, c], rows[c, (c + 1) % 3] = hits, 100 - hits
-    assert metrics.recall(from_counts(rows))[0] == 0.8
-
-
-@quick
-@given(classified(num_classes=st.integers(3, 6)))
-def test_macro_recall_is_the_exact_mean_rounded_once(case):
-    labels, answers, k = case
-    recalls = [
-        Fraction(sum(labels[i] == a == c for i, a in enumerate(answers)), n)
-        for c in range(k)
-        if (n := labels.count(c))
-    ]
-    value = metrics.recall(counts(labels, answers, k))[0]
-    assert value == float(sum(recalls) / len(recalls))
+    for percent in ([70, 80, 90], [61, 99, 80]):
+        confusion = np.zeros((1, 3, 4), int)
+        confusion[0, range(3), range(3)] = percent
+        confusion[0, range(3), [1, 2, 0]] = 100 - np.array(percent)
+        assert metrics.recall(confusion)[0] == 0.8
 
 
 def test_each_level_is_taken_alone():
@@ -210,13 +165,6 @@ def test_each_level_is_taken_alone():
         assert measure(both).dtype == np.float64
 
 
-@pytest.mark.parametrize("positive", [-1, 2])
-def test_positive_must_be_a_class(positive):
-    for measure in (metrics.precision, metrics.recall, metrics.f1):
-        with pytest.raises(ValueError, match=r"positive must lie in \[0, 1\]"):
-            measure(counts([0, 1], [0, 1], 2), positive)
-
-
 def test_effective_inputs_are_the_denominators():
     confusion = np.array([[[40, 10, 50], [5, 15, 0]], [[40, 10, 50], [5, 15, 0]]])
     expected = {"accuracy": 70, "recall": 20, "precision": 25, "effectiveness": 120}
@@ -224,19 +172,11 @@ def test_effective_inputs_are_the_denominators():
         assert metrics.effective_inputs(confusion, measure) == number
     # F1's denominator has both labelled and given inputs, 20 and 25.
     assert metrics.effective_inputs(confusion, "f1") == 22
-
-
-def test_effective_inputs_of_a_mean_have_its_scatter():
-    # The mean of three recalls of a half, over 10, 20 and 400 inputs.
-    numbers = np.array([10, 20, 400])
+    # Of means of three recalls of a half, over 10, 20 and 400 inputs.
     confusion = np.zeros((1, 3, 4), int)
-    for k, number in enumerate(numbers):
-        confusion[0, k, k] = number // 2
-        confusion[0, k, (k + 1) % 3] = number - number // 2
-    rng = np.random.default_rng(0)
-    means = (rng.binomial(numbers, 0.5, (100_000, 3)) / numbers).mean(axis=1)
-    found = metrics.effective_inputs(confusion, "recall")
-    assert found == pytest.approx(0.25 / means.var(), rel=0.05)
+    confusion[0, range(3), range(3)] = confusion[0, range(3), [1, 2, 0]] = 5, 10, 200
+    variance = sum(0.25 / number for number in (10, 20, 400)) / 9
+    assert metrics.effective_inputs(confusion, "recall") == int(0.25 / variance)
 
 
 @pytest.mark.parametrize(
@@ -254,18 +194,19 @@ def test_effective_inputs_of_a_mean_have_its_scatter():
     ],
 )
 def test_wrong_confusions(wrong):
-    functions = (
-        metrics.accuracy,
+    for function in (
         metrics.precision,
-        metrics.recall,
-        metrics.f1,
         metrics.indecision,
-        metrics.decided_ratio,
-        metrics.effectiveness,
+        metrics.per_class["f1"],
         lambda confusion: metrics.effective_inputs(confusion, "f1"),
         *metrics.measures.values(),
-        *metrics.per_class.values(),
-    )
-    for function in functions:
-        with pytest.raises((TypeError, ValueError), match="counts must "):
+    ):
+        with pytest.raises((TypeError, ValueError), match="counts"):
             function(wrong)
+
+
+def test_positive_must_be_a_class():
+    for measure in (metrics.precision, metrics.recall, metrics.f1):
+        for wrong in (-1, 2):
+            with pytest.raises(ValueError, match="positive"):
+                measure(counts([0, 1], [0, 1], 2), wrong)

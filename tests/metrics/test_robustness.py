@@ -10,7 +10,7 @@ from jaxrob.metrics import RULES, accepted_intervals, heaviside_robustness
 
 # Quadrature requires its own levels: tests/strategies/test_quadrature.py.
 ANY_LEVELS = tuple(rule for rule in RULES if rule != "quadrature")
-quick = settings(deadline=None, max_examples=30)
+quick = settings(deadline=None, max_examples=15)
 NASTY = np.array([-0.3, -0.1, 0.1, 0.2, 0.30000000000000004, 0.7, 1 / 3 + 0.7, 1.1])
 
 
@@ -80,16 +80,6 @@ def test_linear_is_the_length_above_the_threshold_of_the_polyline(case):
     assert 0 <= got <= 1
 
 
-def test_linear_against_a_fine_grid():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        levels, values = np.sort(rng.uniform(-3, 5, 9)), rng.random(9)
-        fine = np.linspace(levels[0], levels[-1], 200_001)
-        expected = (np.interp(fine, levels, values) >= 0.5).mean()
-        got = heaviside_robustness(levels, values, 0.5, "linear")
-        assert got == pytest.approx(expected, abs=1e-4)
-
-
 def test_linear_of_a_straight_line():
     assert heaviside_robustness([0, 1], [1, 0], 0.75, "linear") == 0.25
     assert heaviside_robustness([-2, 2], [0, 1], 0.75, "linear") == 0.25
@@ -103,38 +93,21 @@ def test_seven_of_41_levels_is_the_2020_papers_number():
     assert f"{robustness:.2%}" == "17.07%"
 
 
-def test_160_of_200_is_on_the_threshold_of_80_percent():
-    for rule in ANY_LEVELS:
-        assert heaviside_robustness([0, 1], [160 / 200] * 2, 0.8, rule) == 1
-        assert heaviside_robustness([0, 1], [159 / 200] * 2, 0.8, rule) == 0
-
-
 @pytest.mark.parametrize("rule", ANY_LEVELS)
-@quick
-@given(st.data())
-def test_the_order_of_the_levels_does_not_matter(rule, data):
-    order = data.draw(st.permutations(range(len(NASTY))))
+def test_rounding_and_order_do_not_matter(rule):
     values = np.array([0.9, 0.7, 0.8, 0.81, 0.2, 0.79, 0.99, 0.1])
     expected = heaviside_robustness(NASTY, values, 0.8, rule)
-    assert heaviside_robustness(NASTY[order], values[order], 0.8, rule) == expected
-
-
-@pytest.mark.parametrize("rule", ANY_LEVELS)
-@quick
-@given(
-    st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40, unique=True).filter(
-        lambda levels: min(levels) < max(levels)
-    )
-)
-def test_all_and_none_accepted_are_exactly_1_and_0(rule, levels):
-    ones = np.ones(len(levels))
-    assert heaviside_robustness(levels, ones, 1.0, rule) == 1.0
-    assert heaviside_robustness(levels, ones, math.nextafter(1, 2), rule) == 0.0
+    order = [3, 0, 7, 1, 6, 2, 5, 4]
+    # Bounds are for quadrature only.
+    found = heaviside_robustness(NASTY[order], values[order], 0.8, rule, bounds=(-5, 5))
+    assert found == expected
+    assert heaviside_robustness(NASTY, [160 / 200] * 8, 0.8, rule) == 1
+    assert heaviside_robustness(NASTY, [159 / 200] * 8, 0.8, rule) == 0
 
 
 def test_a_single_level_on_the_threshold_is_an_interval_of_no_length():
     rng = np.random.default_rng(0)
-    for levels in np.sort(rng.random((2000, 3)) * 10 ** rng.uniform(-2, 2, (2000, 1))):
+    for levels in np.sort(rng.random((200, 3)) * 10 ** rng.uniform(-2, 2, (200, 1))):
         values = [0.5, 0.8, 0.3]
         assert accepted_intervals(levels, values, 0.8) == ((levels[1], levels[1]),)
         assert heaviside_robustness(levels, values, 0.8, "linear") == 0
@@ -154,12 +127,9 @@ def test_intervals_ascend_and_hold_the_accepted_levels(case):
         assert intervals == ()
 
 
-def test_intervals_of_one_level():
+def test_one_level_is_enough_to_count():
     assert accepted_intervals([3.0], [0.9], 0.8) == ((3.0, 3.0),)
     assert accepted_intervals([3.0], [0.7], 0.8) == ()
-
-
-def test_one_level_is_enough_to_count():
     assert heaviside_robustness([3.0], [0.9], 0.8, "count") == 1
     for rule in ("right", "linear"):
         with pytest.raises(ValueError, match="at least 2"):
@@ -167,44 +137,26 @@ def test_one_level_is_enough_to_count():
 
 
 @pytest.mark.parametrize(
-    ("levels", "values", "threshold", "rule", "message"),
+    ("levels", "values", "threshold", "rule", "name"),
     [
-        ([0, 1], [1, math.nan], 0.8, "right", "values must be finite; got nan at"),
-        ([0, math.inf], [1, 1], 0.8, "right", "levels must be finite; got inf at"),
-        ([math.nan, 1], [1, 1], 0.8, "count", "levels must be finite"),
-        ([0, 1, 2], [1, 1], 0.8, "right", r"shape \[n\] with n = 3; got \(2,\)"),
-        ([[0, 1]], [[1, 1]], 0.8, "right", r"levels must have the shape \[n\]"),
-        ([], [], 0.8, "count", r"levels must have the shape \[n\]; got \(0,\)"),
-        ([0, 2, 1, 2], [1] * 4, 0.8, "linear", "distinct; got 2 twice"),
+        ([0, 1], [1, math.nan], 0.8, "right", "values"),
+        ([0, math.inf], [1, 1], 0.8, "right", "levels"),
+        ([0, 1, 2], [1, 1], 0.8, "right", "values"),
+        ([[0, 1]], [[1, 1]], 0.8, "right", "levels"),
+        ([], [], 0.8, "count", "levels"),
+        ([0, 2, 1, 2], [1] * 4, 0.8, "linear", "distinct"),
         ([0.0, -0.0], [1, 1], 0.8, "right", "distinct"),
-        ([0, 1], [1, 1], math.nan, "right", "threshold must be finite"),
-        ([0, 1], [1, 1], -math.inf, "right", "threshold must be finite"),
-        ([0, 1], [1, 1], 0.8, "left", "rule must be one of"),
-        ([0, 1], [1, 1], 0.8, None, "rule must be one of"),
+        ([0, 1], [1, 1], math.nan, "right", "threshold"),
+        ([0, 1], [1, 1], 0.8, "left", "rule"),
+        ([0, 1], [1, 1], 0.8, None, "rule"),
     ],
 )
-def test_errors(levels, values, threshold, rule, message):
-    with pytest.raises((TypeError, ValueError), match=message):
+def test_errors(levels, values, threshold, rule, name):
+    with pytest.raises((TypeError, ValueError), match=name):
         heaviside_robustness(levels, values, threshold, rule)
 
 
-@pytest.mark.parametrize("rule", ANY_LEVELS)
-def test_bounds_are_for_quadrature_only(rule):
-    expected = heaviside_robustness([0, 1, 3], [1, 0.5, 1], 0.8, rule)
-    got = heaviside_robustness([0, 1, 3], [1, 0.5, 1], 0.8, rule, bounds=(-5, 5))
-    assert got == expected
-
-
-@pytest.mark.parametrize(
-    ("bounds", "message"),
-    [
-        (None, "needs bounds"),
-        ((1, 1), "lower < upper"),
-        ((2, 1), "lower < upper"),
-        ((0, math.nan), "finite"),
-        ((-math.inf, 0), "finite"),
-    ],
-)
-def test_quadrature_needs_the_range(bounds, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("bounds", [None, (1, 1), (2, 1), (0, math.nan)])
+def test_quadrature_needs_the_range(bounds):
+    with pytest.raises(ValueError, match="bounds"):
         heaviside_robustness([0.5], [1], 0.8, "quadrature", bounds=bounds)

@@ -5,12 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn import metrics as sk
-from sklearn.calibration import calibration_curve
 
 from jaxrob import metrics
 
-quick = settings(deadline=None, max_examples=30)
+quick = settings(deadline=None, max_examples=15)
 
 
 @st.composite
@@ -27,6 +25,7 @@ def answered(draw, ties=True, max_inputs=30):
 def test_risk_input_by_input(case):
     confidence, correct = case
     coverage, risk = metrics.risk_coverage(confidence, correct)
+    np.testing.assert_allclose(metrics.aurc(confidence, correct), risk.mean(1))
     num_inputs = confidence.shape[1]
     for level in range(len(confidence)):
         surest = sorted(range(num_inputs), key=lambda i: -confidence[level, i])
@@ -51,85 +50,10 @@ def test_ties_give_the_mean_over_their_orders(case):
         np.testing.assert_allclose(got, np.mean(risks, axis=0), atol=1e-12)
 
 
-@quick
-@given(answered())
-def test_the_area_is_sklearns_under_the_steps(case):
-    coverage, risk = metrics.risk_coverage(*case)
-    area = metrics.aurc(*case)
-    assert area.shape == (len(risk),) and area.dtype == np.float64
-    ends = np.concatenate([[0], np.repeat(coverage, 2)[:-1]])
-    for level, got in enumerate(area):
-        if len(coverage) > 1:
-            expected = sk.auc(ends, np.repeat(risk[level], 2))
-        else:
-            expected = risk[level, 0]
-        assert got == pytest.approx(expected, abs=1e-12)
-
-
-@quick
-@given(answered(), st.integers(0, 2**32))
-def test_the_order_of_the_inputs_does_not_matter(case, seed):
-    confidence, correct = case
-    order = np.random.default_rng(seed).permutation(confidence.shape[1])
-    np.testing.assert_array_equal(
-        metrics.aurc(*case), metrics.aurc(confidence[:, order], correct[:, order])
-    )
-
-
-def test_areas_by_hand():
-    confidence = np.array([[0.9, 0.8, 0.7, 0.6]])
-    for correct, expected in [
-        ([1, 1, 1, 1], 0),
-        ([0, 0, 0, 0], 1),
-        ([1, 1, 1, 0], 1 / 4 / 4),
-        ([0, 1, 1, 1], (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4),
-    ]:
-        assert metrics.aurc(confidence, [correct])[0] == pytest.approx(expected)
-    # An uninformative confidence: the error rate at every coverage.
-    same = metrics.risk_coverage(np.ones((1, 4)), [[1, 0, 1, 1]])
-    np.testing.assert_allclose(same.risk, 0.25)
-
-
-def test_a_negated_uncertainty_will_do():
-    rng = np.random.default_rng(0)
-    uncertainty, correct = rng.random((2, 50)), rng.random((2, 50)) < 0.7
-    expected = metrics.aurc(1 - uncertainty, correct)
-    np.testing.assert_array_equal(metrics.aurc(-uncertainty, correct), expected)
-    infinite = np.array([[-np.inf, 0, np.inf, np.inf]])
-    finite = np.array([[-1, 0, 1, 1]])
-    correct = [[0, 1, 1, 0]]
-    np.testing.assert_array_equal(
-        metrics.risk_coverage(infinite, correct).risk,
-        metrics.risk_coverage(finite, correct).risk,
-    )
-
-
-def calibration(confidence, correct, num_bins):
-    """Computes Guo et al. (2017), equation 3, bin by bin."""
-    total = 0.0
-    for m in range(1, num_bins + 1):
-        rows = [
-            i
-            for i, p in enumerate(confidence)
-            if (m - 1) / num_bins < p <= m / num_bins or (m == 1 and p == 0)
-        ]
-        if rows:
-            gap = np.mean(correct[rows]) - np.mean(confidence[rows])
-            total += len(rows) / len(confidence) * abs(gap)
-    return total
-
-
-@quick
-@given(answered(ties=False), st.integers(1, 20))
-def test_calibration_bin_by_bin(case, num_bins):
-    got = metrics.expected_calibration_error(*case, num_bins)
-    expected = [calibration(*level, num_bins) for level in zip(*case)]
-    np.testing.assert_allclose(got, expected, atol=1e-12)
-    assert ((got >= 0) & (got <= 1)).all()
-
-
 @pytest.mark.parametrize("num_bins", [1, 4, 15])
 def test_calibration_by_sklearns_curve(num_bins):
+    from sklearn.calibration import calibration_curve
+
     rng = np.random.default_rng(1)
     confidence = rng.random((3, 400))
     confidence[0, :50] = rng.integers(0, 5, 50) / 4  # on the bins' edges
@@ -144,6 +68,14 @@ def test_calibration_by_sklearns_curve(num_bins):
         assert got[level] == pytest.approx(expected, abs=1e-12)
 
 
+def test_confidence_may_be_infinite():
+    confidence, correct = np.array([[-np.inf, 0, np.inf, np.inf]]), [[0, 1, 1, 0]]
+    np.testing.assert_array_equal(
+        metrics.risk_coverage(confidence, correct).risk,
+        metrics.risk_coverage([[-1, 0, 1, 1]], correct).risk,
+    )
+
+
 def test_calibration_by_hand():
     confidence = np.array([[0.75, 0.75, 0.75, 0.75], [1.0, 1.0, 1.0, 1.0]], np.float32)
     correct = np.array([[True, True, True, False], [False] * 4])
@@ -155,30 +87,35 @@ def test_calibration_by_hand():
 
 
 @pytest.mark.parametrize(
-    "function",
-    [metrics.risk_coverage, metrics.aurc, metrics.expected_calibration_error],
-)
-@pytest.mark.parametrize(
-    ("confidence", "correct", "message"),
+    ("confidence", "correct", "name"),
     [
-        (None, [[True]], r"confidence is missing \(None\)"),
-        ([[0.5, 0.5]], [[True]], r"correct .* with L = 1, N = 2; got \(1, 1\)"),
-        ([0.5], [True], r"confidence must have the shape \[L, N\]"),
-        (np.zeros((2, 0)), np.zeros((2, 0)), r"shape \[L, N\]; got \(2, 0\)"),
-        ([[math.nan]], [[True]], "confidence must not be NaN; got nan at"),
-        ([[0.5]], [[2]], "correct must be true or false"),
+        (None, [[True]], "confidence"),
+        ([[0.5, 0.5]], [[True]], "correct"),
+        ([0.5], [True], "confidence"),
+        (np.zeros((2, 0)), np.zeros((2, 0)), "confidence"),
+        ([[math.nan]], [[True]], "confidence"),
+        ([[0.5]], [[2]], "correct"),
     ],
 )
-def test_errors(function, confidence, correct, message):
-    with pytest.raises(ValueError, match=message):
-        function(confidence, correct)
+def test_errors(confidence, correct, name):
+    for function in (
+        metrics.risk_coverage,
+        metrics.aurc,
+        metrics.expected_calibration_error,
+    ):
+        with pytest.raises(ValueError, match=name):
+            function(confidence, correct)
 
 
-def test_calibration_errors():
-    for confidence in (-0.1, 1.1, 95, math.inf):
-        with pytest.raises(ValueError, match=r"confidence must lie in \[0, 1\]"):
-            metrics.expected_calibration_error([[confidence]], [[True]])
-    with pytest.raises(ValueError, match="num_bins must be at least 1; got 0"):
-        metrics.expected_calibration_error([[0.5]], [[True]], 0)
-    with pytest.raises(TypeError, match="num_bins must be an integer"):
-        metrics.expected_calibration_error([[0.5]], [[True]], 1.5)
+@pytest.mark.parametrize(
+    ("confidence", "num_bins", "error", "name"),
+    [
+        (-0.1, 15, ValueError, "confidence"),
+        (1.1, 15, ValueError, "confidence"),
+        (0.5, 0, ValueError, "num_bins"),
+        (0.5, 1.5, TypeError, "num_bins"),
+    ],
+)
+def test_calibration_errors(confidence, num_bins, error, name):
+    with pytest.raises(error, match=name):
+        metrics.expected_calibration_error([[confidence]], [[True]], num_bins)

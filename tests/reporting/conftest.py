@@ -1,19 +1,20 @@
 """Figures are drawn without a screen, and closed; packages can be hidden."""
 
 import builtins
+import os
+import sys
 
-import matplotlib
 import pytest
 
-matplotlib.use("Agg")
+# Read when Matplotlib is imported, by the first test that draws.
+os.environ["MPLBACKEND"] = "Agg"
 
 
 @pytest.fixture(autouse=True)
 def no_figure_is_left():
-    from matplotlib import pyplot
-
     yield
-    pyplot.close("all")
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 import dataclasses
 import datetime
+import html
+import re
 
-import html5lib
 import numpy as np
 
 from jaxrob import Assessment, Curve, ReducedCurve
 from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob.adversarial import Attack
 from jaxrob.reporting import (
     Picture,
     Plan,
@@ -18,6 +20,7 @@ from jaxrob.reporting import (
     to_markdown,
 )
 from jaxrob.reporting._results import picture_digest
+from jaxrob.roma import RomaResult
 
 LEVELS = np.linspace(0.0, 4.0, 9)
 NAMES = ("cat", "dog", "owl")
@@ -127,6 +130,42 @@ def results(assessments=None, **changes):
     return Results(**(settings | changes))
 
 
+def roma(number=12, **changes):
+    """The adversarial probability of an input rises from 0.01 to 0.2."""
+    fields = {
+        "estimator": "count",
+        "perturbation": "uniform in the L-infinity ball",
+        "epsilon": 0.1,
+        "delta": 0.6,
+        "num_samples": 100,
+        "excluded": (np.arange(number) % 3).astype(np.int32),
+        "labels": None,
+        "status": np.full(number, "counted"),
+        "log_adversarial_probability": np.log(np.linspace(0.01, 0.2, number)),
+        "log_low": np.log(np.linspace(0.001, 0.1, number)),
+        "log_high": np.log(np.linspace(0.1, 0.4, number)),
+        "hits": np.arange(number),
+        "evaluations": np.full(number, 100),
+    }
+    return RomaResult(**(fields | changes))
+
+
+def attack(number=9):
+    success = np.arange(number) % 2 == 0
+    return Attack(
+        np.zeros((0, 0, 0, 0), np.float32),
+        success,
+        np.where(success, 0.9, 0),
+        np.where(success, 1.5, np.nan),
+        np.ones(number, bool),
+        (np.arange(number) % 3).astype(np.int32),
+        np.full(number, -1, np.int32),
+        ((np.arange(number) + 1) % 3).astype(np.int32),
+        np.full(number, 0.7, np.float32),
+        np.zeros(number, bool),
+    )
+
+
 def other(one, **changes):
     """The same, of another network."""
     source = one.provenance | {"classifier": "07e4" * 8}
@@ -140,14 +179,15 @@ def both(found, earlier=()):
 
 def parsed(page):
     """The page as an element tree; a single error of HTML is an exception."""
+    import html5lib
+
     return html5lib.HTMLParser(strict=True).parse(page)
 
 
 def words(page):
     """The text of a page as it is read, without style sheet and data."""
-    body = parsed(page).find(f"{XHTML}body")
-    body.remove(body.find(f"{XHTML}script"))
-    return " ".join(" ".join(body.itertext()).split())
+    body = re.sub(r"(?s)<(style|script)\b.*?</\1>", " ", page.partition("<body>")[2])
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
 
 
 def lacking(text, *wanted):

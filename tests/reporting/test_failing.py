@@ -1,16 +1,12 @@
 """The folder of pictures that fail first, as other programs read it."""
 
 import csv
-import functools
 import json
 import pathlib
 import urllib.parse
 
-import hypothesis
-import jax
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 from PIL import Image
 
 import jaxrob
@@ -18,13 +14,16 @@ from jaxrob import data, reporting
 from jaxrob.reporting import _failing
 from jaxrob.reporting._escaped import cell, escaped
 
-from .test_export import HOSTILE
-from .test_pictures import BRIGHTER, DATASET, IMAGES, KEY, NOISE, assessed
-
-
-@functools.cache
-def brighter():
-    return assessed(BRIGHTER)
+from .test_pictures import (
+    BRIGHTER,
+    DATASET,
+    IMAGES,
+    NOISE,
+    brighter,
+    key,
+    noisy,
+    with_curve,
+)
 
 
 def rows(folder):
@@ -32,11 +31,15 @@ def rows(folder):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("alteration", [NOISE, BRIGHTER], ids=["noise", "brightness"])
-def test_holds_the_pictures_that_fail_first_and_what_was_answered(alteration, tmp_path):
-    result = assessed(alteration)
+@pytest.mark.parametrize(
+    ("alteration", "result"), [(NOISE, noisy), (BRIGHTER, brighter)]
+)
+def test_holds_the_pictures_that_fail_first_and_what_was_answered(
+    alteration, result, tmp_path
+):
+    result = result()
     number = reporting.write_failing(
-        tmp_path / "new" / "x", result, alteration, DATASET, KEY, most=5
+        tmp_path / "new" / "x", result, alteration, DATASET, key(), most=5
     )
     folder = tmp_path / "new" / "x"
     found = rows(folder)
@@ -64,9 +67,9 @@ def test_holds_the_pictures_that_fail_first_and_what_was_answered(alteration, tm
 def test_fiftyone_and_label_studio_find_each_picture(tmp_path):
     """By the formats that their documentation states."""
     folder = tmp_path / "a b#?&"
-    names = ("unknown", "=cmd")
+    names = ("unknown", "=cmd <script>\x00\u202e \ud800")
     reporting.write_failing(
-        folder, assessed(BRIGHTER), BRIGHTER, DATASET, class_names=names
+        folder, brighter(), BRIGHTER, DATASET, most=5, class_names=names
     )
     labels = json.loads((folder / "labels.json").read_text())
     assert labels.keys() == {"classes", "labels"} and labels["classes"] is None
@@ -74,7 +77,13 @@ def test_fiftyone_and_label_studio_find_each_picture(tmp_path):
     assert labels["labels"].keys() == stems
     for one in labels["labels"].values():
         assert one.keys() == {"label", "confidence", "attributes"}
-        assert one["label"] in names and 0 <= one["confidence"] <= 1
+        assert one["label"] in map(escaped, names) and 0 <= one["confidence"] <= 1
+    for one in rows(folder):
+        assert {one["right"], one["answer"]} == set(map(cell, names))
+    assert {path.name for path in folder.iterdir()} == {
+        *("data", "failing.csv", "labels.json", "tasks.json")
+    }
+    assert all(stem.replace("_", "").isalnum() for stem in stems)
     for task in json.loads((folder / "tasks.json").read_text()):
         url = urllib.parse.urlsplit(task["data"]["image"])
         assert url.path == "/data/local-files/" and not url.fragment
@@ -87,33 +96,8 @@ def test_fiftyone_and_label_studio_find_each_picture(tmp_path):
         assert answer["type"] == "choices" and len(answer["value"]["choices"]) == 1
 
 
-def test_pictures_of_a_folder_keep_the_names_of_their_files(tmp_path):
-    for index, image in enumerate(IMAGES):
-        path = tmp_path / "in" / "ab"[int(DATASET.labels[index])] / f"=p{index}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image[..., 0]).save(path)
-    for max_bytes in (1 << 30, 1):
-        dataset = data.image_folder(tmp_path / "in", grey=True, max_bytes=max_bytes)
-        result = assessed(BRIGHTER, dataset[::2])
-        out = tmp_path / f"out{max_bytes}"
-        assert reporting.write_failing(out, result, BRIGHTER, dataset[::2])
-        for one in rows(out):
-            with Image.open(tmp_path / "in" / one["source"]) as image:
-                source = np.asarray(image)
-            with Image.open(out / one["unaltered"]) as image:
-                np.testing.assert_array_equal(np.asarray(image), source)
-            assert pathlib.PurePath(one["source"]).parts[-2] == one["right"]
-        # A report names them as well.
-        kept = reporting.pictures(result, BRIGHTER, dataset[::2])
-        page = reporting.to_html(
-            [reporting.Results("net", dataset.class_names, (result,), pictures=(kept,))]
-        )
-        assert f"image {kept[0].index} ({kept[0].file}) of" in page
-        assert (tmp_path / "in" / str(kept[0].file)).is_file()
-
-
 def test_nothing_that_is_there_is_touched(tmp_path, monkeypatch):
-    result = assessed(BRIGHTER)
+    result = brighter()
     (tmp_path / "mine.txt").write_text("mine")
     for folder in (tmp_path, tmp_path / "mine.txt"):
         with pytest.raises(FileExistsError, match="folder must be empty"):
@@ -128,51 +112,60 @@ def test_nothing_that_is_there_is_touched(tmp_path, monkeypatch):
 
     monkeypatch.setattr(_failing, "write_new", full)
     with pytest.raises(OSError, match="No space left"):
-        reporting.write_failing(tmp_path / "x", result, BRIGHTER, DATASET)
+        reporting.write_failing(tmp_path / "x", result, BRIGHTER, DATASET, most=5)
     assert not [*(tmp_path / "x").iterdir()]
 
 
+def test_pictures_of_a_folder_keep_the_names_of_their_files(tmp_path):
+    for index, image in enumerate(IMAGES):
+        path = tmp_path / "in" / "ab"[int(DATASET.labels[index])] / f"=p{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image[..., 0]).save(path)
+    # In memory, and read when it is needed.
+    held, read = (
+        data.image_folder(tmp_path / "in", grey=True, max_bytes=most)[::2]
+        for most in (1 << 30, 1)
+    )
+    # The images in the order of the folder.
+    order = [int(pathlib.PurePath(name).stem[2:]) for name in held._file_names]
+    curve = brighter().curve
+    parts = ("predicted", "confidence", "uncertainty")
+    parts = {name: getattr(curve, name)[:, order] for name in parts}
+    result = with_curve(brighter(), labels=curve.labels[order], **parts)
+    for number, dataset in enumerate((held, read)):
+        out = tmp_path / f"out{number}"
+        assert reporting.write_failing(out, result, BRIGHTER, dataset, most=5)
+        for one in rows(out):
+            with Image.open(tmp_path / "in" / one["source"]) as image:
+                source = np.asarray(image)
+            with Image.open(out / one["unaltered"]) as image:
+                np.testing.assert_array_equal(np.asarray(image), source)
+            assert pathlib.PurePath(one["source"]).parts[-2] == one["right"]
+    # A report names them as well.
+    kept = reporting.pictures(result, BRIGHTER, held)
+    page = reporting.to_html(
+        [reporting.Results("net", held.class_names, (result,), pictures=(kept,))]
+    )
+    assert f"image {kept[0].index} ({kept[0].file}) of" in page
+    assert (tmp_path / "in" / str(kept[0].file)).is_file()
+
+
 def test_what_has_no_single_answers_is_refused(tmp_path):
-    folder, result = tmp_path / "x", assessed(BRIGHTER)
-    reduced = jaxrob.Assessment.from_json(result.to_json(answers=False))
-    with pytest.raises(ValueError, match="first_failing_level needs the answer on eac"):
-        reporting.write_failing(folder, reduced, BRIGHTER, DATASET)
-    with pytest.raises(ValueError, match="alteration must be that of the assessment"):
-        reporting.write_failing(folder, result, NOISE, DATASET, KEY)
-    with pytest.raises(ValueError, match="key must be that"):
-        other = jax.random.key(6)
-        reporting.write_failing(folder, assessed(NOISE), NOISE, DATASET, other)
-    for names in (("a",), ("a", "b", "c")):
-        with pytest.raises(ValueError, match="class_names must be 2 distinct names"):
-            reporting.write_failing(
-                folder, result, BRIGHTER, DATASET, class_names=names
-            )
-    assert not folder.exists()
+    reduced = jaxrob.Assessment.from_json(noisy().to_json(answers=False))
+    for arguments, name in (
+        ((reduced, NOISE, DATASET, key()), "first_failing_level"),
+        ((brighter(), NOISE, DATASET, key()), "alteration"),
+        ((noisy(), NOISE, DATASET, key(6)), "key"),
+        ((brighter(), BRIGHTER, DATASET, None, 5, ("a",)), "class_names"),
+        ((brighter(), BRIGHTER, DATASET, None, 5, ("a", "b", "c")), "class_names"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            reporting.write_failing(tmp_path / "x", *arguments)
+    assert not (tmp_path / "x").exists()
 
 
 def test_none_fails(tmp_path):
-    weak = jaxrob.alterations.brightness(-0.01, 0.01)
-    assert reporting.write_failing(tmp_path, assessed(weak), weak, DATASET) == 0
+    right = np.tile(DATASET.labels.astype(np.int16), (13, 1))
+    result = with_curve(brighter(), predicted=right)
+    assert reporting.write_failing(tmp_path, result, BRIGHTER, DATASET) == 0
     assert rows(tmp_path) == [] and not [*(tmp_path / "data").iterdir()]
-
-
-@hypothesis.settings(
-    deadline=None,
-    max_examples=10,
-)
-@hypothesis.given(
-    st.lists(st.sampled_from(HOSTILE), min_size=2, max_size=2, unique=True)
-)
-def test_hostile_class_names(tmp_path_factory, names):
-    folder = tmp_path_factory.mktemp("x")
-    reporting.write_failing(
-        folder, brighter(), BRIGHTER, DATASET, most=2, class_names=names
-    )
-    for one in rows(folder):
-        assert {one["right"], one["answer"]} == set(map(cell, names))
-    for one in json.loads((folder / "labels.json").read_text())["labels"].values():
-        assert one["label"] in [escaped(name) for name in names]
-    assert {path.name for path in folder.iterdir()} == {
-        *("data", "failing.csv", "labels.json", "tasks.json")
-    }
-    assert all(path.stem.replace("_", "").isalnum() for path in folder.glob("data/*"))

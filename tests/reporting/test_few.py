@@ -2,12 +2,11 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob import ReducedCurve, alterations, reporting
+from jaxrob import ReducedCurve, reporting
 from jaxrob._assessment.diagnostics import diagnose_few
 from jaxrob._assessment.sampling import Sampling
 from jaxrob.metrics import ConfidenceInterval
@@ -17,6 +16,7 @@ from jaxrob.strategies._strategy import History
 
 from . import reports as made
 from .reports import lacking
+from .test_pictures import BRIGHTER, DATASET
 
 # At nine levels, of 1,000 images.
 SEEN = np.array([100, 100, 100, 1000, 600, 100, 100, 100, 100])
@@ -76,51 +76,32 @@ def test_the_table_has_both_certainties_and_what_they_cost():
     )
 
 
-def test_a_table_with_both_kinds():
-    lines = table([few(), made.assessment(name="zoom")]).split("\n")
-    row = next(line for line in lines if line.startswith("zoom"))
-    assert row.split()[-1] == "all" and "100.0%" in row
-    plain = table([made.assessment(name="zoom")])
-    assert "data set" not in plain and "ended" not in plain
-
-
 @pytest.mark.parametrize(
-    ("changes", "asked"),
+    ("changes", "says"),
     [
         ({"error": 0.0, "curtail": True, "half_width": 0.0}, "for certain (asked: the"),
         ({"error": 0.001, "half_width": 0.0}, "with 99.9 % confidence (asked: the"),
         ({"half_width": None, "budget": 5000}, "(asked: at most 5,000 altered images"),
         ({"half_width": None, "error": 0.01}, "with 99 % confidence (asked: whether"),
+        ({"status": "certain"}, "certain whether what is required is reached"),
+        ({"status": "compared"}, "the comparison that it is part of was decided"),
+        ({"status": "budget"}, "budget was spent"),
+        ({"status": "resolution"}, "levels lie as close as"),
     ],
 )
-def test_how_sure_it_is_and_what_was_asked(changes, asked):
-    assert asked in table([few(**changes)])
-    for text in both(few(**changes)):
-        assert asked in text
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        ("precise", "half width asked for was reached"),
-        ("certain", "certain whether what is required is reached"),
-        ("compared", "the comparison that it is part of was decided"),
-        ("budget", "budget was spent"),
-        ("resolution", "levels lie as close as"),
-    ],
-)
-def test_how_it_ended_is_said_in_words(status, words):
-    one = few(status=status)
-    for text in (table([one]), *both(one)):
-        assert words in text
+def test_how_sure_it_is_what_was_asked_and_how_it_ended(changes, says):
+    assert says in table([few(**changes)])
 
 
 def test_the_report_tells_both_certainties_apart():
-    for text in both(few(), requirements=()):
+    page, text = both(few(), requirements=())
+    for form in (page, text):
         assert not lacking(
-            text,
+            form,
             "on this data set",
             "36.00 to 42.00 %",
+            "with 95 % confidence (asked: within 0.03)",
+            "half width asked for was reached",
             "on all images of this kind",
             "30.0 to 50.0 %",
             "2,300, 100 to 1,000 at a level",
@@ -132,12 +113,8 @@ def test_the_report_tells_both_certainties_apart():
             "curve that bends more sharply than these show",
         )
         # What is said of all images alone.
-        assert "error of the levels |" not in text and "Worst class" not in text
-        assert "the same for every alteration" not in text
-
-
-def test_levels_of_the_report_tell_their_images_and_what_is_open():
-    page, text = both(few())
+        assert "error of the levels |" not in form and "Worst class" not in form
+        assert "the same for every alteration" not in form
     assert not lacking(
         text,
         "| 1.5 | 83.0 % | 80.5 to 85.2 % | 1,000 | yes |",
@@ -145,6 +122,11 @@ def test_levels_of_the_report_tell_their_images_and_what_is_open():
         "| 4 | 20.0 % | 13.3 to 28.9 % | 100 | no |",
     )
     assert "600 open" in page
+    # Nor is anything said of few where all images were looked at.
+    page, text = both(made.assessment())
+    for word in ("on this data set", "not looked at", "random part", "single cl"):
+        for form in (page, text):
+            assert word not in form.replace("Numbers of single classes", "")
 
 
 def test_a_report_of_both_kinds():
@@ -157,12 +139,6 @@ def test_a_report_of_both_kinds():
             "Worst class: “owl”",
             "36.00 to 42.00 %",
         )
-
-
-def test_a_report_of_all_images_has_no_word_of_few():
-    for text in both(made.assessment()):
-        for word in ("on this data set", "not looked at", "random part", "single cl"):
-            assert word not in text.replace("Numbers of single classes", "")
 
 
 @pytest.mark.parametrize(
@@ -222,49 +198,39 @@ def test_a_folder_keeps_them(tmp_path):
     reporting.write_results(tmp_path, found)
     again = reporting.read_results(tmp_path)
     assert again.plan == plan
-    one, same = found.assessments[0], again.assessments[0]
+    assert repr(again.assessments[0].sampling) == repr(few().sampling)
     assert again.assessments[1].sampling is None
-    for name in Sampling._fields:
-        np.testing.assert_array_equal(
-            getattr(same.sampling, name), getattr(one.sampling, name)
-        )
-    assert same.dataset_interval == (0.36, 0.42) and same.evaluations == 2300
-    assert table([same]) == table([one])
-    content = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    reporting.write_results(tmp_path, again)
-    assert content == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    # What has both kinds says which is which.
+    text = table(again.assessments)
+    row = next(line for line in text.split("\n") if line.startswith("zoom"))
+    assert row.split()[-1] == "all" and "100.0%" in row
+    assert text == table(found.assessments)
 
 
 def test_pictures_are_of_the_data_set_and_have_its_labels():
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 255, (600, 4, 4, 1)).astype(np.uint8)
-    dataset = jaxrob.Dataset(images, rng.integers(0, 2, 600))
-
-    def net(variables, images):
-        mean = images.mean((1, 2, 3))
-        return np.float32([-1, 1]) * (mean[:, None] - 0.5)
-
-    fade = jaxrob.Alteration("fade", lambda image, x: (1 - x) * image, 0.0, 1.0)
-    one = jaxrob.assess(
-        jaxrob.Classifier(net, None), dataset, fade, 0.3, half_width=0.2,
-        key=jax.random.key(0),
-    )  # fmt: skip
-    shown = reporting.pictures(one, fade, dataset, most=8)
-    assert len(shown) == 8
+    """Of 40 images, none of which is known to fail."""
+    changes = {"lower": -0.4, "upper": 0.4, "alteration": "brightness"}
+    seen = few(seen=np.full(9, 40), num_images=40, evaluations=360)
+    one = dataclasses.replace(seen, **changes, provenance={})
+    shown = reporting.pictures(one, BRIGHTER, DATASET, most=8)
+    views = {"unaltered", "lower end", "upper end"}
+    assert {each.shown_as for each in shown} == views
     for each in shown:
-        assert each.label == dataset.labels[each.index] and each.predicted is None
-    with pytest.raises(ValueError, match="600 images"):
-        reporting.pictures(one, fade, dataset[:500])
+        assert each.label == DATASET.labels[each.index] and each.predicted is None
+    with pytest.raises(ValueError, match="40 images"):
+        reporting.pictures(one, BRIGHTER, DATASET[:39])
     for text in both(one, class_names=None, pictures=(shown,)):
         assert "answered class not known" not in text
 
 
 def test_a_paired_comparison_needs_all_images():
     for pair in ((few(), made.assessment()), (made.assessment(), few())):
-        with pytest.raises(ValueError, match="must be assessed on all images"):
+        with pytest.raises(ValueError, match="all images"):
             jaxrob.compare(*pair)
     page = reporting.to_html([made.results((few(),))], [made.results()])
     assert "no comparison: first must be assessed on all images" in page
+    # The overview shows what is open on the data set.
+    assert "levels and images not looked at leave open on the data set" in page
 
 
 def test_many_intervals_are_not_adjusted():
@@ -272,22 +238,6 @@ def test_many_intervals_are_not_adjusted():
     for text in both(few(), few("zoom"), requirements=asked):
         assert "30.0 to 50.0 % suffices; not known for all 2 at once" in text
         assert "error of the levels" not in text.replace("no bound on the error", "")
-
-
-def test_corruptions_means_are_of_all_images():
-    names = [name.replace("_", " ") for name in alterations.corruptions.__all__]
-    every = [
-        dataclasses.replace(few(name), unit="severity", upper=4.0) for name in names
-    ]
-    assert "severities 1 to 5: not known" in table(every)
-    assert all("few images were looked at" in text for text in both(*every))
-
-
-def test_the_overview_shows_what_is_open_on_the_data_set():
-    page = reporting.to_html([made.results((few(),))])
-    assert "levels and images not looked at leave open on the data set" in page
-    page = reporting.to_html([made.results()])
-    assert "what levels leave open on the data set" in page
 
 
 def test_plots_have_bands_that_are_wider_where_few_images_were():

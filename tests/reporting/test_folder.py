@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from jaxrob import reporting
-from jaxrob._files import swap
 from jaxrob.reporting import _folder
 from jaxrob.reporting._results import picture_digest
 
-from ..adversarial.test_attack_json import attack
-from ..assessment.test_serialization import assessment, drop, put, same_settings
-from ..files.test_swap import Killed, killed_at, room_for
-from ..roma.test_from_json import result
+from ..assessment.documents import drop, put
+from ..assessment.test_serialization import assessment, same_settings
+from ..files.test_swap import room_for
+from .reports import attack, roma
 
 PLAN = reporting.Plan(
     "cameras",
@@ -55,7 +54,7 @@ def results(**changes):
         "assessments": (assessment(), assessment(alteration="rain", alpha=0.6)),
         "reasons": ("because", None),
         "pictures": ((picture(), picture(1, label=None, predicted=None)), ()),
-        "roma": result(),
+        "roma": roma(),
         "attack": attack(),
         "requirements": (reporting.Requirement("plr.low", 0.1),),
         "regressions": ("rain: worse",),
@@ -68,18 +67,32 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_back_as_it_was(tmp_path):
-    before = results()
-    reporting.write_results(tmp_path, before)
-    after = reporting.read_results(tmp_path)
-    for name in (
-        "network",
-        "class_names",
-        "reasons",
-        "requirements",
-        "regressions",
-        "plan",
-    ):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("written")
+    reporting.write_results(folder, results())
+    return folder
+
+
+@pytest.fixture
+def folder(written, tmp_path):
+    """A folder of results, which a test may change."""
+    return shutil.copytree(written, tmp_path / "folder")
+
+
+def refused(folder, says=None):
+    """Returns how the results are refused: the folder and what is wrong are named."""
+    with pytest.raises((ValueError, OSError), match=says) as error:
+        reporting.read_results(folder)
+    message = str(error.value)
+    assert str(folder) in message and len(message) < 1000
+    return message
+
+
+def test_back_as_it_was(written, tmp_path):
+    before, after = results(), reporting.read_results(written)
+    fields = ("network", "class_names", "reasons", "requirements", "regressions")
+    for name in (*fields, "plan"):
         assert getattr(after, name) == getattr(before, name), name
     for one, other in zip(after.assessments, before.assessments):
         provenance = other.provenance | {"plan": PLAN.digest}
@@ -92,43 +105,28 @@ def test_back_as_it_was(tmp_path):
     assert after.roma.to_json() == before.roma.to_json()
     assert after.attack.to_json() == before.attack.to_json()
     assert after.attack.images.shape == (0, 0, 0, 0)
-
-
-def test_equal_results_give_equal_bytes(tmp_path):
-    for name in ("one", "other"):
-        reporting.write_results(tmp_path / name, results())
-    reporting.write_results(
-        tmp_path / "again", reporting.read_results(tmp_path / "one")
-    )
-    assert (
-        content(tmp_path / "one")
-        == content(tmp_path / "other")
-        == content(tmp_path / "again")
-    )
-    assert sorted(content(tmp_path / "one")) == [
+    # Equal results give equal bytes.
+    for name, found in (("one", before), ("again", after)):
+        reporting.write_results(tmp_path / name, found)
+        assert content(tmp_path / name) == content(written)
+    assert sorted(content(written)) == [
         *("attack.json", "blur_ü.json", "pictures.npz", "rain.json"),
         *("results.json", "roma.json"),
     ]
 
 
-def test_only_what_is_there(tmp_path):
-    reporting.write_results(tmp_path, results())
+def test_only_what_is_there(folder):
+    (folder / "pictures.npz").unlink()
+    (one, _), _ = reporting.read_results(folder).pictures
+    assert one.image is None and one.digest == picture().digest
     few = reporting.Results(None, None, (assessment(alteration="rain"),))
     assert few.reasons == (None,) and few.pictures == ((),)
-    reporting.write_results(tmp_path, few)
-    after = reporting.read_results(tmp_path)
+    reporting.write_results(folder, few)
+    after = reporting.read_results(folder)
     assert after.network is after.class_names is after.plan is None
     assert after.roma is after.attack is None
     assert [one.alteration for one in after.assessments] == ["rain"]
-    assert not (tmp_path / "pictures.npz").exists()
-    assert not (tmp_path / "roma.json").exists()
-
-
-def test_pictures_that_were_not_kept(tmp_path):
-    reporting.write_results(tmp_path, results())
-    (tmp_path / "pictures.npz").unlink()
-    (one, _), _ = reporting.read_results(tmp_path).pictures
-    assert one.image is None and one.digest == picture().digest
+    assert not (folder / "roma.json").exists()
 
 
 def test_an_older_folder(tmp_path):
@@ -151,12 +149,9 @@ def test_an_older_folder(tmp_path):
 
 
 def test_no_results(tmp_path):
-    with pytest.raises(ValueError, match="neither results.json nor"):
-        reporting.read_results(tmp_path)
-    for path in (tmp_path / "none", tmp_path / "file"):
-        (tmp_path / "file").write_text("")
-        with pytest.raises(ValueError, match=f"got {path}, which is none"):
-            reporting.read_results(path)
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "none", tmp_path / "file"):
+        refused(path)
 
 
 NAMES = (
@@ -178,126 +173,100 @@ def test_any_names_of_alterations(tmp_path):
     )
 
 
+def test_what_cannot_be_written_replaces_nothing(folder):
+    before = content(folder)
+    wrong = results(requirements=(reporting.Requirement("beauty", 0.5),))
+    with pytest.raises(ValueError, match="quantity"):
+        reporting.write_results(folder, wrong)
+    assert content(folder) == before
+    # Nor does a full disk: fewer parts, and others of the same name.
+    few = (assessment(alteration="rain", images=25), assessment(alteration="fog"))
+    another = reporting.Results("net <b>", None, few)
+    for room in (0, 1000):
+        with room_for(room), pytest.raises(OSError, match="No space left") as error:
+            reporting.write_results(folder, another)
+        assert str(error.value.filename).startswith(str(folder / ""))
+        assert content(folder) == before
+
+
 # What stands in the index, and what is named.
+OF_FIRST = ("assessments", 0)
+SHOWN = (*OF_FIRST, "pictures", 0)
 IMPLAUSIBLE = {
-    "another format": (put("format", "jaxrob results 2"), "format must be"),
+    "another format": (put("format", "jaxrob results 2"), "format"),
     "unknown part": (put("beauty", 1), "unknown parts.*beauty"),
-    "a part missing": (drop("roma"), "lacks 'roma'"),
-    "network number": (put("network", 3), "network must be a text"),
-    "class name number": (put("class_names", 0, 3), r"class_names\[0\] must be a te"),
-    "too few class names": (put("class_names", ["a"]), "each of the 3 classes"),
-    "class names null": (put("class_names", [None] * 3), "class_names"),
-    "requirement": (put("requirements", ["beauty>=1"]), "quantity must be one of"),
-    "requirements text": (put("requirements", "plr>=1"), "requirements must be a list"),
-    "regressions": (put("regressions", None), "regressions"),
-    "assessments object": (put("assessments", {}), "assessments must be a list"),
-    "assessment text": (put("assessments", 0, "rain.json"), r"assessments\[0\]"),
-    "file outside": (put("assessments", 0, "file", "../rain.json"), "in the folder"),
-    "file elsewhere": (put("assessments", 0, "file", "/etc/x.json"), "in the folder"),
-    "file of windows": (put("assessments", 0, "file", "c:x.json"), "in the folder"),
-    "file with null": (put("assessments", 0, "file", "a\0.json"), "in the folder"),
-    "file hidden": (put("assessments", 0, "file", ".json"), "in the folder"),
-    "file null": (put("assessments", 0, "file", None), "file must be the name"),
-    "itself": (put("assessments", 0, "file", "results.json"), "in the folder"),
-    "of roma": (put("assessments", 0, "file", "roma.json"), "roma.json: format must"),
-    "twice": (put("assessments", 0, "file", "rain.json"), "different files"),
-    "missing file": (put("assessments", 0, "file", "none.json"), "none.json"),
-    "no file": (put("attack", "sub"), "attack must be the name of a file"),
-    "why number": (put("assessments", 0, "why", 3), "why must be a text"),
-    "picture list": (put("assessments", 0, "pictures", 0, []), r"pictures\[0\]"),
-    "17 pictures": (
-        put("assessments", 0, "pictures", lambda some: some * 9),
-        "at most 16",
-    ),
-    "digest": (put("assessments", 0, "pictures", 0, "digest", "../x"), "digest"),
-    "digest null": (put("assessments", 0, "pictures", 0, "digest", None), "digest"),
-    "level outside": (put("assessments", 0, "pictures", 0, "level", 0.8), "level must"),
-    "level text": (put("assessments", 0, "pictures", 0, "level", "0.3"), "level must"),
-    "image 30 of 30": (put("assessments", 0, "pictures", 0, "image", 30), "index must"),
-    "image half": (put("assessments", 0, "pictures", 0, "image", 1.5), "image must"),
-    "label": (put("assessments", 0, "pictures", 0, "label", 3), "label must lie in"),
-    "predicted": (
-        put("assessments", 0, "pictures", 0, "predicted", 4),
-        "predicted mus",
-    ),
-    "shown_as": (
-        put("assessments", 0, "pictures", 0, "shown_as", "x"),
-        "shown_as must",
-    ),
-    "plan text": (put("plan", "x"), "plan must be an object"),
-    "plan's date": (put("plan", "date", "20260302"), "date must be"),
-    "plan's digest": (put("plan", "digest", "AB" * 32), "digest must be 64"),
-    "another plan": (put("plan", "digest", "cd" * 32), "not assessed by the plan"),
-    "plan's alteration": (drop("plan", "alterations", 0, "name"), "lacks 'name'"),
-    "plan's alterations": (put("plan", "alterations", []), "plan: alterations must"),
-    "plan's threshold": (put("plan", "threshold", True), "threshold must be a numb"),
+    "a part missing": (drop("roma"), "'roma'"),
+    "network number": (put("network", 3), "network"),
+    "class name number": (put("class_names", 0, 3), r"class_names\[0\]"),
+    "too few class names": (put("class_names", ["a"]), "class"),
+    "requirement": (put("requirements", ["beauty>=1"]), "quantity"),
+    "assessment text": (put(*OF_FIRST, "rain.json"), r"assessments\[0\]"),
+    "file outside": (put(*OF_FIRST, "file", "../rain.json"), "in the folder"),
+    "file with null": (put(*OF_FIRST, "file", "a\0.json"), "in the folder"),
+    "itself": (put(*OF_FIRST, "file", "results.json"), "in the folder"),
+    "of roma": (put(*OF_FIRST, "file", "roma.json"), "roma.json: format"),
+    "twice": (put(*OF_FIRST, "file", "rain.json"), "different files"),
+    "missing file": (put(*OF_FIRST, "file", "none.json"), "none.json"),
+    "17 pictures": (put(*SHOWN[:-1], lambda some: some * 9), "pictures.*16"),
+    "digest": (put(*SHOWN, "digest", "../x"), "digest"),
+    "level text": (put(*SHOWN, "level", "0.3"), "level"),
+    "image 30 of 30": (put(*SHOWN, "image", 30), "index"),
+    "label": (put(*SHOWN, "label", 3), "label"),
+    "predicted": (put(*SHOWN, "predicted", 4), "predicted"),
+    "shown_as": (put(*SHOWN, "shown_as", "x"), "shown_as"),
+    "plan's date": (put("plan", "date", "20260302"), "date"),
+    "plan's digest": (put("plan", "digest", "AB" * 32), "digest"),
+    "another plan": (put("plan", "digest", "cd" * 32), "by the plan"),
+    "plan's alterations": (put("plan", "alterations", []), "alterations"),
 }
 
 
 @pytest.mark.parametrize("name", IMPLAUSIBLE)
-def test_what_cannot_be_is_named(tmp_path, name):
-    change, message = IMPLAUSIBLE[name]
-    reporting.write_results(tmp_path, results())
-    path = tmp_path / "results.json"
+def test_what_cannot_be_is_named(folder, name):
+    change, says = IMPLAUSIBLE[name]
+    path = folder / "results.json"
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document))
-    with pytest.raises((ValueError, OSError), match=message) as error:
-        reporting.read_results(tmp_path)
-    assert str(tmp_path) in str(error.value) and len(str(error.value)) < 1000
-
-
-def images(**changed):
-    """The images by name, some of them others."""
-    one, other = results().pictures[0]
-    return {one.digest: one.image, other.digest: other.image} | {
-        {"one": one, "other": other}[name].digest: image
-        for name, image in changed.items()
-    }
+    refused(folder, says)
 
 
 @pytest.mark.parametrize(
-    "found, message",
+    "image, says",
     [
-        (images(one=np.zeros((4, 5, 3), np.uint8)), "not that of its digest"),
-        (images(one=np.zeros((4, 5, 3), np.float32)), r"must be uint8 \[H, W, C\]"),
-        (images(one=np.zeros((4, 5), np.uint8)), r"must be uint8 \[H, W, C\]"),
-        (images(one=np.zeros((4, 5, 2), np.uint8)), "1, 3 or 4 channels"),
-        (images(one=np.zeros((0, 5, 3), np.uint8)), "1, 3 or 4 channels"),
-        (images(one=np.array([{}], object)), "no array|only numbers"),
+        (np.zeros((4, 5, 3), np.uint8), "digest"),
+        (np.zeros((4, 5, 3), np.float32), "uint8"),
+        (np.zeros((4, 5), np.uint8), r"\[H, W, C\]"),
+        (np.zeros((4, 5, 2), np.uint8), "1, 3 or 4 channels"),
+        (np.zeros((0, 5, 3), np.uint8), r"\[H, W, C\]"),
+        (np.array([{}], object), "no array|only numbers"),
     ],
 )
-def test_no_pictures(tmp_path, found, message):
-    reporting.write_results(tmp_path, results())
-    np.savez(tmp_path / "pictures.npz", **found)
-    with pytest.raises(ValueError, match=message) as error:
-        reporting.read_results(tmp_path)
-    assert str(tmp_path) in str(error.value)
+def test_no_pictures(folder, image, says):
+    one, other = results().pictures[0]
+    images = {one.digest: image, other.digest: other.image}
+    np.savez(folder / "pictures.npz", **images)
+    refused(folder, says)
 
 
-def test_what_is_too_long(tmp_path, monkeypatch):
-    reporting.write_results(tmp_path, results())
+def test_what_is_too_long(written, monkeypatch):
     monkeypatch.setattr(_folder, "_MOST_INDEX", 100)
-    with pytest.raises(
-        ValueError, match="results.json: it has .* at most 100 are read"
-    ):
-        reporting.read_results(tmp_path)
+    refused(written, "results.json.* 100 ")
     monkeypatch.undo()
     monkeypatch.setattr(_folder, "_MOST_BYTES", 100)
-    with pytest.raises(ValueError, match="pictures.npz: it has more than the 100"):
-        _folder._images(tmp_path / "pictures.npz")
+    with pytest.raises(ValueError, match="pictures.npz.* 100 "):
+        _folder._images(written / "pictures.npz")
 
 
-@pytest.mark.parametrize("name", ["results.json", "rain.json", "pictures.npz"])
-def test_what_is_no_file_does_not_hang(tmp_path, name):
-    reporting.write_results(tmp_path, results())
-    (tmp_path / name).unlink()
-    os.mkfifo(tmp_path / name)
+@pytest.mark.parametrize("name", ["rain.json", "pictures.npz"])
+def test_what_is_no_file_does_not_hang(folder, name):
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
     errors = []
 
     def run():
         try:
-            reporting.read_results(tmp_path)
+            reporting.read_results(folder)
         except ValueError as error:
             errors.append(error)
 
@@ -309,131 +278,45 @@ def test_what_is_no_file_does_not_hang(tmp_path, name):
 
 
 def test_what_does_not_go_together():
-    other = dataclasses.replace(
-        assessment(), provenance=assessment().provenance | {"classifier": "0b"}
+    first, other = (
+        dataclasses.replace(one, provenance=one.provenance | {"classifier": digest})
+        for one, digest in ((assessment(), "0a"), (assessment(), "0b"))
     )
-    first = dataclasses.replace(
-        assessment(), provenance=assessment().provenance | {"classifier": "0a"}
-    )
-    for changes, message in (
-        ({"reasons": ("x",)}, "reasons must have an entry for each of 2"),
-        ({"pictures": ((),)}, "pictures must have an entry for each of 2"),
-        ({"class_names": ("a", "b")}, "each of the 3 classes"),
-        ({"assessments": (first, other)}, "must be of one network"),
-        ({"pictures": ((picture(digest="0" * 32),), ())}, "not that of its digest"),
-        ({"pictures": ((picture(level=9.0),), ())}, "level must lie in"),
+    for changes, says in (
+        ({"reasons": ("x",)}, "reasons"),
+        ({"pictures": ((),)}, "pictures"),
+        ({"class_names": ("a", "b")}, "class_names"),
+        ({"assessments": (first, other)}, "one network"),
+        ({"pictures": ((picture(digest="0" * 32),), ())}, "digest"),
+        ({"pictures": ((picture(level=9.0),), ())}, "level"),
+        ({"pictures": ((picture(level=0.3, shown_as="upper end"),), ())}, "level"),
+        ({"assessments": assessment()}, "assessments"),
+        ({"network": 3}, "network"),
+        ({"roma": assessment()}, "roma"),
+        ({"plan": "plan.toml"}, "plan"),
+        ({"regressions": "x"}, "regressions"),
+        ({"pictures": ((1,), ())}, "pictures"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((TypeError, ValueError), match=says):
             results(**changes)
-    for changes, message in (
-        ({"assessments": assessment()}, "assessments must be a sequence"),
-        ({"network": 3}, "network must be a text"),
-        ({"roma": assessment()}, "roma must be a jaxrob.roma.RomaResult or None"),
-        ({"plan": "plan.toml"}, "plan must be a jaxrob.reporting.Plan or None"),
-        ({"regressions": "x"}, "regressions must be a sequence"),
-        ({"pictures": ((1,), ())}, "must be a Picture"),
-    ):
-        with pytest.raises(TypeError, match=message):
-            results(**changes)
+    for shown_as, level in (("unaltered", 0.1), ("upper end", 0.7)):
+        shown = picture(level=level, shown_as=shown_as)
+        assert results(pictures=((shown,), ())).pictures[0][0].level == level
 
 
-def test_what_no_file_may_hold_replaces_nothing(tmp_path):
-    reporting.write_results(tmp_path, results())
-    before = content(tmp_path)
-    wrong = results(requirements=(reporting.Requirement("beauty", 0.5),))
-    with pytest.raises(ValueError, match="quantity must be one of"):
-        reporting.write_results(tmp_path, wrong)
-    assert content(tmp_path) == before
-
-
-@pytest.fixture(scope="module")
-def another():
-    """Another run of the same network: fewer parts, and others of the same name."""
-    few = (assessment(alteration="rain", images=25), assessment(alteration="fog"))
-    return reporting.Results("net <b>", None, few)
-
-
-def test_a_full_disk_leaves_the_results_that_were_there(tmp_path, another):
-    reporting.write_results(tmp_path, results())
-    before = content(tmp_path)
-    for room in (0, 1, 1000, 5000):
-        with room_for(room), pytest.raises(OSError, match="No space left") as error:
-            reporting.write_results(tmp_path, another)
-        assert str(error.value.filename).startswith(str(tmp_path / ""))
-        assert content(tmp_path) == before
-    assert reporting.read_results(tmp_path).roma is not None
-
-
-def test_a_run_that_is_killed_leaves_the_old_results_or_the_new_ones(tmp_path, another):
-    reporting.write_results(tmp_path / "old", results())
-    shutil.copytree(tmp_path / "old", tmp_path / "new")
-    reporting.write_results(tmp_path / "new", another)
-    old, new = (content(tmp_path / name) for name in ("old", "new"))
-    seen = []
-    for moment in range(0, 200, 2):
-        folder = shutil.copytree(tmp_path / "old", tmp_path / str(moment))
-        try:
-            with killed_at(moment):
-                reporting.write_results(folder, another)
-            break
-        except Killed:
-            pass
-        # Read even where nothing may be moved to its place.
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(swap, "_finish_interrupted", lambda folder, wait: None)
-            read = reporting.read_results(folder)
-        again = reporting.read_results(folder)
-        for found in (read, again):
-            assert len(found.assessments) == 2
-            assert (found.roma is None) == (found.attack is None)
-            assert (found.roma is None) == (found.plan is None)
-            assert found.roma is None or found.pictures[0][0].image is not None
-        there = {path.name: path for path in folder.iterdir() if path.is_file()}
-        there = {name: path.read_bytes() for name, path in there.items()}
-        assert there == (new if again.roma is None else old)
-        seen.append(again.roma is None)
-    assert content(folder) == new
-    assert seen == sorted(seen) and len(set(seen)) == 2
-
-
-@pytest.mark.parametrize(
-    "name", ["results.json", "rain.json", "roma.json", "attack.json", "pictures.npz"]
-)
-def test_links_out_of_the_folder_are_not_followed(tmp_path, name):
-    folder, outside = tmp_path / "folder", tmp_path / "outside"
-    reporting.write_results(folder, results())
+@pytest.mark.parametrize("name", ["results.json", "rain.json", "pictures.npz"])
+def test_links_out_of_the_folder_are_not_followed(folder, name):
+    outside = folder.parent / "outside"
     (folder / name).unlink()
     (folder / name).symlink_to(outside)
-    for content in (None, b"secret"):
-        if content:
-            outside.write_bytes(content)
-        with pytest.raises(ValueError, match=f"{name}: a link that leads out") as error:
-            reporting.read_results(folder)
-        assert "secret" not in str(error.value)
-    (folder / name).unlink()
+    for secret in (None, b"secret"):
+        if secret:
+            outside.write_bytes(secret)
+        assert "secret" not in refused(folder, f"{name}: a link")
 
 
-def test_links_out_of_a_folder_without_an_index(tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (tmp_path / "rain").write_text(assessment(alteration="rain").to_json())
-    (folder / "rain.json").symlink_to("../rain")
-    with pytest.raises(ValueError, match="rain.json: a link that leads out"):
-        reporting.read_results(folder)
-
-
-def test_links_within_the_folder_and_to_it_are_followed(tmp_path):
-    folder = tmp_path / "folder"
-    reporting.write_results(folder, results())
+def test_links_within_the_folder_and_to_it_are_followed(folder, tmp_path):
     (folder / "rain.json").rename(folder / "kept")
     (folder / "rain.json").symlink_to("kept")
     (tmp_path / "link").symlink_to(folder)
     assert len(reporting.read_results(tmp_path / "link").assessments) == 2
-
-
-def test_pictures_at_the_ends_are_at_the_ends():
-    for shown_as, level in (("unaltered", 0.1), ("upper end", 0.7)):
-        shown = picture(level=level, shown_as=shown_as)
-        assert results(pictures=((shown,), ())).pictures[0][0].level == level
-        with pytest.raises(ValueError, match=f"level must be {level}, as it is shown"):
-            results(pictures=((picture(level=0.3, shown_as=shown_as),), ()))

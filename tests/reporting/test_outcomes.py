@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as drawn
 
 from jaxrob import Curve, reporting
@@ -30,6 +30,7 @@ HOSTILE = (
 )
 
 
+@settings(deadline=None, max_examples=30)
 @given(
     quantity=drawn.sampled_from(
         [name for name, one in QUANTITIES.items() if one.of == "an alteration"]
@@ -42,42 +43,6 @@ def test_what_is_written_is_read_back(quantity, bound, at_most, alteration):
     sign = "<=" if at_most and not quantity.endswith(".low") else ">="
     one = Requirement(quantity, bound, sign, alteration)
     assert requirement(requirement_text(one), list(QUANTITIES)) == one
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("mce<=1.2", Requirement("mce", 1.2, "<=")),
-        ("difference >= -0.02", Requirement("difference", -0.02)),
-        (
-            " gaussian blur :robustness.low>= .5",
-            Requirement("robustness.low", 0.5, ">=", "gaussian blur"),
-        ),
-        ("a: b>=1: accuracy<=1", Requirement("accuracy", 1.0, "<=", "a: b>=1")),
-    ],
-)
-def test_one_alteration_and_other_ranges_are_read(text, wanted):
-    assert requirement(text, list(QUANTITIES)) == wanted
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("mce<=-0.1", "at least 0"),
-        ("difference>=-1.5", r"\[-1, 1\]; got -1.5"),
-        ("robustness<=1.5", r"\[0, 1\]; got 1.5"),
-        ("robustness.low<=0.5", "require robustness"),
-        ("plr.low<=0.5", "require plr"),
-        ("zoom: mce<=0.7", "mce is a value of all alterations, not of 'zoom' alone"),
-        ("zoom: plr>=0.7", "plr is a value of RoMA, not of 'zoom' alone"),
-        (": robustness>=0.5", "is written"),
-        ("zoom: robustness>=0.5:", "not a number"),
-        ("mce<=1e999", "the number must"),
-    ],
-)
-def test_what_cannot_be_is_refused(text, message):
-    with pytest.raises(ValueError, match=message):
-        requirement(text, list(QUANTITIES))
 
 
 def by_subject(found):
@@ -131,9 +96,7 @@ def test_accuracy_and_worst_class_are_the_lowest():
     # The measure may be another: the accuracy stays.
     other = dataclasses.replace(one, measure="f1")
     assert reporting.quantities(other)["accuracy"] == found["accuracy"]
-
-
-def test_accuracy_where_nothing_is_decided_is_not_known():
+    # Where nothing is decided it is not known.
     answers = made.curve(np.full(12, 9.0), uncertainty=0.9, alpha=0.5)
     found = reporting.quantities(made.assessment(answers=answers))
     assert math.isnan(found["accuracy"])
@@ -159,14 +122,10 @@ def difference(low, high, joint=None, name="gaussian blur"):
 )
 def test_a_difference_is_met_by_its_whole_interval(bound, sign, state):
     """It is missed only by the interval of simultaneous coverage."""
-    one = difference(-0.03, 0.04, (-0.05, 0.06))
-    found = outcomes(
-        [Requirement("difference", bound, sign)],
-        {"gaussian blur": made.assessment()},
-        [one],
-    )
-    assert [each.state for each in found] == [state]
-    assert found[0].value == (-0.03, 0.04)
+    asked = [Requirement("difference", bound, sign)]
+    ones = {"gaussian blur": made.assessment()}
+    (found,) = outcomes(asked, ones, [difference(-0.03, 0.04, (-0.05, 0.06))])
+    assert found.state == state and found.value == (-0.03, 0.04)
 
 
 def test_differences_are_those_of_compare():
@@ -187,41 +146,29 @@ def test_differences_are_those_of_compare():
     assert math.isnan(other.value) and "threshold" in other.reason
 
 
-def corruption(name, wrong):
-    """An assessment of 1,000 classes at severities 0 to 5: a share is wrong."""
-    levels = np.arange(6.0)
-    labels = np.arange(1000, dtype=np.int32)
-    predicted = np.where(np.arange(1000) < wrong, (labels + 1) % 1000, labels)
-
-    answers = Curve(
-        levels,
-        np.broadcast_to(predicted, (6, 1000)).astype(np.int16),
-        None,
-        None,
-        labels,
-        1000,
-        None,
-    )
-    changes = {"unit": "severity", "upper": 5.0, "diagnostics": None}
-    one = made.assessment(name=name)
-    changes["diagnostics"] = one.diagnostics
-    return made.assessment(name=name, answers=answers, **changes)
-
-
 def test_mce_is_one_value_of_all():
-    found = {name: corruption(name, 600) for name in ALEXNET}
+    """Of 1,000 classes at severities 0 to 5, a share of 0.6 is wrong."""
+    labels = np.arange(100, dtype=np.int32)
+    predicted = np.where(labels < 60, labels + 1, labels).astype(np.int16)
+    found = {}
+    for name in ALEXNET:
+        answers = np.tile(predicted, (6, 1))
+        curve = Curve(np.arange(6.0), answers, None, None, labels, 1000)
+        ends = {"unit": "severity", "upper": 5.0}
+        found[name] = made.assessment(name=name, answers=curve, **ends)
     # Hendrycks and Dietterich (2019), equation of the CE: errors over AlexNet's.
-    expected = np.mean([0.6 / one.corrupted for one in ALEXNET.values()])
-    for bound, sign, state in (
-        (expected + 0.01, "<=", "met"),
-        (expected - 0.01, "<=", "not met"),
-        (expected - 0.01, ">=", "met"),
-    ):
-        (one,) = outcomes([Requirement("mce", float(bound), sign)], found)
-        assert (one.subject, one.state) == ("all alterations", state)
+    expected = float(np.mean([0.6 / one.corrupted for one in ALEXNET.values()]))
+    asked = [
+        Requirement("mce", expected + 0.01, "<="),
+        Requirement("mce", expected - 0.01, "<="),
+        Requirement("mce", expected - 0.01),
+    ]
+    states = {one.requirement: one.state for one in outcomes(asked, found)}
+    assert [states[one] for one in asked] == ["met", "not met", "met"]
     few = dict(list(found.items())[:3])
-    (one,) = outcomes([Requirement("mce", 9.0, "<=")], few)
-    assert one.state == "not shown" and "fifteen corruptions" in one.words
+    (one,) = outcomes(asked[:1], few)
+    assert (one.subject, one.state) == ("all alterations", "not shown")
+    assert "fifteen corruptions" in one.words
 
 
 def test_a_folder_keeps_all_of_them(tmp_path):
@@ -254,19 +201,6 @@ def test_a_folder_keeps_all_of_them(tmp_path):
         reporting.outcomes_of(results), reporting.outcomes_of(found), strict=True
     ):
         assert repr(ours) == repr(theirs)
-
-
-def test_what_is_required_beside_the_plan_is_said():
-    planned = reporting.PlannedAlteration(
-        "gaussian_blur", 0.0, 4.0, requirements=(Requirement("accuracy", 0.1),)
-    )
-    plan = made.plan(alterations=(planned,), requirements=())
-    own = Requirement("accuracy", 0.1, ">=", "gaussian blur")
-    for requirements, is_same in (((own,), True), ((), False)):
-        found = made.results(requirements=requirements, plan=plan)
-        page = reporting.to_markdown([found])
-        assert ("the plan requires something else" in page) != is_same
-        assert "gaussian blur: accuracy &gt;= 0.1" in page
 
 
 def hostile_results(**changes):
@@ -322,9 +256,7 @@ def test_a_summary_shows_names_and_runs_nothing():
         if line.startswith("| "):
             cells = len(re.findall(r"(?<!\\)\|", line)) - 1
             assert cells in (3, 5), line[:200]
-
-
-def test_a_summary_without_requirements_passes_no_verdict():
+    # Without requirements no verdict is passed.
     text = reporting.to_summary(made.results(requirements=()))
     assert "No requirement was given" in text and "✅" not in text
     assert "| gaussian blur |" in text

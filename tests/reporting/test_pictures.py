@@ -1,3 +1,6 @@
+import dataclasses
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -5,13 +8,23 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations, reporting
+from jaxrob.reporting._pictures import _shown
 
-KEY = jax.random.key(5)
+from . import reports as made
+
 rng = np.random.default_rng(0)
 IMAGES = rng.integers(0, 256, (40, 3, 3, 1)).astype(np.uint8)
 # Far from one half, so that a picture's byte tells the answer, and on both sides.
 IMAGES[:, 0, 0, 0] = np.where(np.arange(40) % 2, 100, 160)
 LABELS = np.arange(40) % 2 == 0
+DATASET = jaxrob.Dataset(IMAGES, LABELS.astype(int))
+NOISE = alterations.gaussian_noise(0.0, 0.1)
+BRIGHTER = alterations.brightness(-0.4, 0.4)
+
+
+@functools.cache
+def key(seed=5):
+    return jax.random.key(seed)
 
 
 def by_corner(variables, images):
@@ -19,27 +32,45 @@ def by_corner(variables, images):
     return jnp.stack([0.5 - images[:, 0, 0, 0], images[:, 0, 0, 0] - 0.5], axis=1)
 
 
-CLASSIFIER = jaxrob.Classifier(by_corner, {})
-DATASET = jaxrob.Dataset(IMAGES, LABELS.astype(int))
-NOISE = alterations.gaussian_noise(0.0, 0.1)
-BRIGHTER = alterations.brightness(-0.4, 0.4)
-
-
-def assessed(alteration, dataset=DATASET, **settings):
+@functools.cache
+def noisy():
     return jaxrob.assess(
-        CLASSIFIER,
-        dataset,
-        alteration,
+        jaxrob.Classifier(by_corner, {}),
+        DATASET,
+        NOISE,
         threshold=0.3,
-        key=KEY,
+        key=key(),
         strategy=jaxrob.strategies.Uniform(13),
-        **settings,
     )
 
 
-@pytest.mark.parametrize("alteration", [NOISE, BRIGHTER], ids=["noise", "brightness"])
-def test_each_shows_what_the_network_saw(alteration):
-    found = reporting.pictures(assessed(alteration), alteration, DATASET, KEY)
+@functools.cache
+def brighter():
+    """What the classifier answers, by hand."""
+    levels = np.linspace(-0.4, 0.4, 13)
+    corner = (1 + levels[:, None]) * IMAGES[:, 0, 0, 0] / 255
+    confidence = np.float32(np.clip(abs(corner - 0.5), 0, 0.5) + 0.5)
+    predicted, labels = (corner > 0.5).astype(np.int16), LABELS.astype(np.int32)
+    curve = jaxrob.Curve(levels, predicted, confidence, 1 - confidence, labels, 2)
+    ends = {"lower": -0.4, "upper": 0.4, "provenance": {}}
+    return made.assessment(name="brightness", answers=curve, **ends)
+
+
+def with_curve(result, chosen=slice(None), **changes):
+    """The same with another curve, at some of the levels."""
+    curve = result.curve
+    parts = ("levels", "predicted", "confidence", "uncertainty")
+    kept = {name: getattr(curve, name)[chosen] for name in parts} | {"rank": None}
+    return dataclasses.replace(
+        result, curve=dataclasses.replace(curve, **(kept | changes))
+    )
+
+
+@pytest.mark.parametrize(
+    ("alteration", "result"), [(NOISE, noisy), (BRIGHTER, brighter)]
+)
+def test_each_shows_what_the_network_saw(alteration, result):
+    found = reporting.pictures(result(), alteration, DATASET, key())
     assert 10 <= len(found) <= 16
     for picture in found:
         corner = int(picture.image[0, 0, 0])
@@ -55,8 +86,7 @@ def test_each_shows_what_the_network_saw(alteration):
 
 
 def test_ends_of_several_classes_and_the_first_to_fail():
-    result = assessed(BRIGHTER)
-    found = reporting.pictures(result, BRIGHTER, DATASET)
+    found = reporting.pictures(brighter(), BRIGHTER, DATASET)
     shown = {(one.index, one.shown_as): one for one in found}
     assert len(shown) == len(found)
     ends = [one for one in found if one.shown_as == "upper end"]
@@ -72,15 +102,15 @@ def test_ends_of_several_classes_and_the_first_to_fail():
     for one in failures:
         assert one.level == pytest.approx(-4 / 15)
         assert (one.index, "unaltered") in shown
+    # Levels that were not evaluated have no answer.
+    inner = with_curve(brighter(), [1, 2, 3, 4, 5, 7, 8, 9, 10, 11])
+    for one in reporting.pictures(inner, BRIGHTER, DATASET):
+        assert (one.predicted is None) == (one.shown_as != "first failure")
 
 
 def test_what_is_wrong_unaltered_is_no_first_failure():
-    wrong = jaxrob.Dataset(IMAGES, 1 - LABELS.astype(int))
-    blur = alterations.gaussian_blur(0.0, 0.1)
-    with pytest.warns(jaxrob.RobustnessWarning, match="already below"):
-        result = assessed(blur, wrong)
-    found = reporting.pictures(result, blur, wrong)
-    assert {one.shown_as for one in found} == {"unaltered", "upper end"}
+    found = _shown(made.assessment(np.full(60, -1.0)), 16)
+    assert {view for _, view in found} == {"unaltered", "upper end"}
     assert len(found) == 16
 
 
@@ -91,59 +121,37 @@ def test_batches_and_counts_alone():
                 yield IMAGES[first : first + 7], LABELS[first : first + 7].astype(int)
 
     batches = jaxrob.Dataset.from_batches(Batches())
-    result = assessed(NOISE)
     for one, other in zip(
-        reporting.pictures(result, NOISE, DATASET, KEY),
-        reporting.pictures(result, NOISE, batches, KEY),
+        reporting.pictures(noisy(), NOISE, DATASET, key()),
+        reporting.pictures(noisy(), NOISE, batches, key()),
     ):
         assert one[1:] == other[1:]
         np.testing.assert_array_equal(one.image, other.image)
-    reduced = assessed(NOISE, batches, reduced=True)
-    found = reporting.pictures(reduced, NOISE, batches, KEY)
+    reduced = dataclasses.replace(noisy(), curve=noisy().curve.reduced())
+    found = reporting.pictures(reduced, NOISE, batches, key())
     assert [one.index for one in found] == list(np.repeat(np.arange(8), 2))
     assert {(one.label, one.predicted) for one in found} == {(None, None)}
 
 
-def test_levels_that_were_not_evaluated_have_no_answer():
-    result = jaxrob.assess(
-        CLASSIFIER,
-        DATASET,
-        BRIGHTER,
-        threshold=0.3,
-        strategy=jaxrob.strategies.Random(5, 3),
-        rule="count",
-    )
-    found = reporting.pictures(result, BRIGHTER, DATASET)
-    for one in found:
-        assert (one.predicted is None) == (one.shown_as != "first failure")
-
-
-@pytest.mark.parametrize("alteration", [NOISE, BRIGHTER], ids=["noise", "brightness"])
-def test_no_more_than_asked_for(alteration):
-    result = assessed(alteration)
+def test_no_more_than_asked_for():
     for most in (3, 4, 7, 16):
-        found = reporting.pictures(result, alteration, DATASET, KEY, most=most)
-        assert most - 3 < len(found) <= most
+        for result in (noisy(), brighter()):
+            assert most - 3 < len(_shown(result, most)) <= most
 
 
 def test_what_does_not_go_together():
-    result = assessed(NOISE)
-    for arguments, message in (
-        ((NOISE, DATASET), "stochastic: key must be"),
-        ((NOISE, DATASET, jax.random.key(6)), "the noise would be another"),
-        ((NOISE, DATASET[:30], KEY), "of 40 images; got 30"),
-        ((BRIGHTER, DATASET), "alteration must be that of the assessment"),
-        ((alterations.gaussian_noise(0.0, 0.2), DATASET, KEY), "must be that of the a"),
-        ((alterations.gaussian_noise(0, 0.1, False), DATASET, KEY), "same settings"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            reporting.pictures(result, *arguments)
-    for most in (2, 17):
-        with pytest.raises(ValueError, match="most must lie"):
-            reporting.pictures(result, NOISE, DATASET, KEY, most=most)
     flat = jaxrob.Dataset(np.float32(IMAGES.reshape(40, 9) / 255), LABELS.astype(int))
-    shift = jaxrob.Alteration("shift", lambda image, level: image + level, 0.0, 1.0)
-    classifier = jaxrob.Classifier(lambda _, rows: rows[:, :2], {})
-    result = jaxrob.assess(classifier, flat, shift, threshold=0.3)
-    with pytest.raises(ValueError, match=r"images \[N, H, W, C\] with 1, 3 or 4"):
-        reporting.pictures(result, shift, flat)
+    for arguments, name in (
+        ((NOISE, DATASET), "key"),
+        ((NOISE, DATASET, key(6)), "key"),
+        ((NOISE, DATASET[:30], key()), "dataset.* 40 images; got 30"),
+        ((NOISE, flat, key()), r"dataset.*\[N, H, W, C\]"),
+        ((BRIGHTER, DATASET), "alteration"),
+        ((alterations.gaussian_noise(0.0, 0.2), DATASET, key()), "alteration"),
+        ((alterations.gaussian_noise(0, 0.1, False), DATASET, key()), "alteration"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            reporting.pictures(noisy(), *arguments)
+    for most in (2, 17):
+        with pytest.raises(ValueError, match="most"):
+            reporting.pictures(noisy(), NOISE, DATASET, key(), most=most)

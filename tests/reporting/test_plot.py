@@ -1,8 +1,6 @@
 import jax
 import numpy as np
 import pytest
-from matplotlib import pyplot
-from matplotlib.colors import same_color
 
 from jaxrob import Alteration
 from jaxrob.alterations import brightness, gaussian_noise
@@ -12,6 +10,9 @@ from .reports import counted
 
 LEVELS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
 CORRECT = np.array([60, 100, 60, 80, 90])
+
+
+DARKER = brightness(-1.0, 1.0)
 
 
 def assessment(levels=LEVELS, correct=CORRECT, **changes):
@@ -36,15 +37,25 @@ def shaded(axes):
 
 
 def test_curve_threshold_and_identity():
-    axes = plot(assessment(identity=0.25))
+    from matplotlib import colors, pyplot
+
+    _, axes = pyplot.subplots()
+    one = assessment(identity=0.25)
+    assert plot(one, axes) is axes and one.plot(axes) is axes
+    assert len(pyplot.get_fignums()) == 1
+    axes = plot(one)
     curve, threshold, identity = lines_of(axes)
     np.testing.assert_array_equal(curve.get_xdata(), LEVELS)
     np.testing.assert_array_equal(curve.get_ydata(), CORRECT / 100)
     assert set(threshold.get_ydata()) == {0.8}
     assert set(identity.get_xdata()) == {0.25}
     assert threshold.get_linestyle() == "--" and identity.get_linestyle() == ":"
-    colours = [line.get_color() for line in axes.lines]
-    assert not same_color(colours[0], colours[1])
+    assert not colors.same_color(curve.get_color(), threshold.get_color())
+    # Few levels have markers.
+    assert curve.get_marker() == "o"
+    many = np.linspace(-1, 1, 1000)
+    curve, *_ = lines_of(plot(assessment(many, np.full(1000, 90))))
+    assert curve.get_marker() in ("None", None)
 
 
 def test_accepted_intervals_are_shaded():
@@ -60,29 +71,12 @@ def test_labels_and_limits():
     assert axes.get_xlabel() == "level [px]"
     assert axes.get_ylabel() == "effectiveness"
     assert axes.get_title() == "brightness: robustness 60.0%"
-    assert plot(assessment(unit="")).get_xlabel() == "level"
     left, right = axes.get_xlim()
     assert -1.1 < left < -1 and 1 < right < 1.1
     assert axes.get_ylim()[0] <= 0 and axes.get_ylim()[1] >= 1
-
-
-def test_few_levels_have_markers():
-    assert lines_of(plot(assessment()))[0].get_marker() == "o"
-    many = np.linspace(-1, 1, 1000)
-    curve, *_ = lines_of(plot(assessment(many, np.full(1000, 90))))
-    assert curve.get_marker() in ("None", None)
-
-
-def test_given_axes_are_drawn_on():
-    _, axes = pyplot.subplots()
-    assert plot(assessment(), axes) is axes
-    assert assessment().plot(axes) is axes
-    assert len(pyplot.get_fignums()) == 1
-    assert plot(assessment()) is not axes
-
-
-def test_a_long_name_stays_within_its_axes():
-    axes = plot(assessment(alteration=" + ".join(["gaussian blur"] * 5)))
+    long = assessment(alteration=" + ".join(["gaussian blur"] * 5), unit="")
+    axes = plot(long)
+    assert axes.get_xlabel() == "level"
     axes.figure.canvas.draw()
     title = axes.title.get_window_extent()
     assert title.x0 >= 0 and title.x1 <= axes.figure.bbox.x1
@@ -93,16 +87,20 @@ def drawn_images(whole):
     return panels, [axes.images[0].get_array() for axes in panels]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("channels", [1, 3])
-def test_a_strip_of_examples_under_each_panel(channels):
-    alterations = [brightness(-1.0, 1.0), gaussian_noise(0.0, 0.2)]
-    image = np.full((6, 5, channels), 128, np.uint8)
-    results = [assessment(), assessment(lower=0.0, upper=0.2, alteration="noise")]
-    whole = figure(results, alterations, image, jax.random.key(0), num_examples=3)
-    whole.canvas.draw()
+def test_a_strip_of_examples_under_each_panel():
+    # The last one leaves the range of a picture.
+    shift = Alteration("shift", lambda image, level: image + level, 0.0, 5.0)
+    alterations = [DARKER, gaussian_noise(0.0, 0.2), shift]
+    image = np.full((6, 5, 3), 128, np.uint8)
+    results = [
+        *(assessment(), assessment(lower=0.0, upper=0.2, alteration="noise")),
+        assessment(lower=0.0, upper=5.0, alteration="shift"),
+    ]
+    whole = figure(
+        results, alterations, image, jax.random.key(0), columns=2, num_examples=3
+    )
     panels, strips = drawn_images(whole)
-    assert len(whole.axes) == 4 and len(panels) == 2
+    assert len(whole.axes) == 6 and len(panels) == 3
     for strip in strips:
         assert strip.shape[:2] == (6, 3 * 6 - 1)
         assert strip.min() >= 0 and strip.max() <= 1
@@ -111,6 +109,19 @@ def test_a_strip_of_examples_under_each_panel(channels):
     np.testing.assert_allclose(same, 128 / 255, atol=1e-6)
     labels = [text.get_text() for text in panels[1].get_xticklabels()]
     assert labels == ["0", "0.1", "0.2"]
+    for some, one in ((results[:2], alterations[:1]), ([], [])):
+        with pytest.raises(ValueError, match="as many|empty"):
+            figure(some, one, image, jax.random.key(0))
+
+
+def test_examples():
+    image = np.random.default_rng(0).random((6, 5, 3), np.float32)
+    got = examples(DARKER, image, np.array([0.0, -0.5, 0.0]), None)
+    assert got.shape == (3, 6, 5, 3) and got.dtype == np.float32
+    np.testing.assert_array_equal(got[0], image)
+    np.testing.assert_allclose(got[1], image / 2, atol=1e-6)
+    with pytest.raises(ValueError, match="levels"):
+        examples(DARKER, image, np.array([1.6]), None)
 
 
 def texts_of(axes):
@@ -122,6 +133,7 @@ def texts_of(axes):
                 yield label
 
 
+@pytest.mark.slow
 def test_no_text_overlaps():
     alterations = [gaussian_noise(0.0, 200 / 255**2)] * 5
     image = np.zeros((28, 28, 1), np.uint8)
@@ -136,53 +148,6 @@ def test_no_text_overlaps():
         assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
         # The origins of two axes may touch.
         assert not any(box.padded(-2).overlaps(other.padded(-2)) for other in boxes[:i])
-
-
-def test_the_size_of_a_figure_follows_the_panels():
-    image = np.zeros((4, 4, 1), np.uint8)
-    for number, axes in ((1, 2), (5, 10)):
-        whole = figure(
-            [assessment()] * number,
-            [brightness(-1.0, 1.0)] * number,
-            image,
-            jax.random.key(0),
-            columns=2,
-        )
-        assert len(whole.axes) == axes
-
-
-@pytest.mark.parametrize(
-    ("assessments", "alterations", "message"), [(2, 1, "as many"), (0, 0, "empty")]
-)
-def test_figures_of_nothing(assessments, alterations, message):
-    with pytest.raises(ValueError, match=message):
-        figure(
-            [assessment()] * assessments,
-            [brightness()] * alterations,
-            np.zeros((4, 4, 1)),
-            jax.random.key(0),
-        )
-
-
-def test_examples():
-    image = np.random.default_rng(0).random((4, 5, 3), np.float32)
-    got = examples(brightness(-0.5, 0.5), image, np.array([0.0, -0.5]), None)
-    assert got.shape == (2, 4, 5, 3) and got.dtype == np.float32
-    np.testing.assert_array_equal(got[0], image)
-    np.testing.assert_allclose(got[1], image / 2, atol=1e-6)
-    as_bytes = (image * 255).astype(np.uint8)
-    got = examples(brightness(-0.5, 0.5), as_bytes, np.array([0.0]), None)
-    np.testing.assert_allclose(got[0], as_bytes / 255, atol=1e-6)
-    with pytest.raises(ValueError, match="levels must lie in"):
-        examples(brightness(-0.5, 0.5), image, np.array([0.6]), None)
-
-
-def test_unclipped_examples_are_drawn_within_the_range():
-    shift = Alteration("shift", lambda image, level: image + level, 0.0, 5.0)
-    whole = figure(
-        [assessment()], [shift], np.zeros((3, 3, 3)), jax.random.key(0), num_examples=2
-    )
-    assert drawn_images(whole)[1][0].max() == 1
 
 
 def test_matplotlib_is_asked_for(hide):

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob import alterations, reporting
+from jaxrob import reporting
 from jaxrob._command.run import main
 from jaxrob.reporting import Requirement, Results, ranks
 
 from . import reports
+from .test_pictures import DATASET, NOISE, key, noisy
 
-NUMBER, KEYWORDS = 60, ("class", "accura", "confus", "confidence in")
+NUMBER = 60
 ABOUT = {"name": "IoU", "version": "1", "labels": "masks"}
 
 
@@ -23,8 +24,8 @@ def made(shift=0.0, **changes):
     one = reports.assessment()
     curve = jaxrob.ScoreCurve(reports.LEVELS, scores, "IoU")
     provenance = one.provenance | {"score": ABOUT}
-    changes = {"measure": "mean IoU", "provenance": provenance} | changes
-    return dataclasses.replace(one, curve=curve, **changes)
+    usual = {"curve": curve, "measure": "mean IoU", "provenance": provenance}
+    return dataclasses.replace(one, **(usual | changes))
 
 
 def results(*ones, network="net", **more):
@@ -32,40 +33,43 @@ def results(*ones, network="net", **more):
     return Results(network, None, ones or (made(),), requirements=least, **more)
 
 
-def test_the_table_names_the_measure():
+def test_a_table_and_a_report_of_scores_say_nothing_of_classes():
     text = reporting.table([made()])
     assert "mean IoU >= 0.8" in text and "0.9900" in text
-    assert not any(word in text for word in KEYWORDS)
-
-
-@pytest.mark.parametrize("write", [reporting.to_html, reporting.to_markdown])
-def test_a_report_of_scores_says_nothing_of_classes(write):
-    text = write([results()])
-    page = (text.partition("<body>")[2] or text).partition("<script")[0]
-    assert "mean IoU" in page and "IoU, version 1" in page
-    for word in (
-        "By class",
-        "accura",
-        "taken for",
-        "Worst class",
-        "classifier",
-        "(wrong)",
+    for word in ("class", "accura", "confus", "confidence in"):
+        assert word not in text
+    page = reporting.to_html([results()])
+    for text in (
+        page.partition("<body>")[2].partition("<script")[0],
+        reporting.to_markdown([results()]),
     ):
-        assert word not in page, word
-    # By hand: the mean at level 1 is 0.99 - (0.05 + 29.5 / 400).
-    assert f"{100 * (0.99 - 0.05 - 29.5 / 400):.1f} %" in page
-    lowest = 0.99 - 4 * (0.05 + 59 / 400)
-    assert f"image 59, {100 * lowest:.1f} % at 4 px; image 58," in page
-    # Image i is below 0.8 at level 4 where 4 (0.05 + i / 400) > 0.19, all at 3.8.
-    assert "Of 60 images, 0 are below it unaltered, 60 others at some level" in page
+        assert "mean IoU" in text and "IoU, version 1" in text
+        for word in (
+            *("By class", "accura", "taken for", "Worst class", "classifier"),
+            "(wrong)",
+        ):
+            assert word not in text, word
+        # By hand: the mean at level 1 is 0.99 - (0.05 + 29.5 / 400).
+        assert f"{100 * (0.99 - 0.05 - 29.5 / 400):.1f} %" in text
+        lowest = 0.99 - 4 * (0.05 + 59 / 400)
+        assert f"image 59, {100 * lowest:.1f} % at 4 px; image 58," in text
+        # Image i is below 0.8 at level 4 where 4 (0.05 + i / 400) > 0.19, all at 3.8.
+        said = "Of 60 images, 0 are below it unaltered, 60 others at some level"
+        assert said in text
+    # Nor has a benchmark of errors a part.
+    fog = made(alteration="fog", unit="severity")
+    assert "Common corruptions" not in reporting.to_markdown([results(fog)])
+    assert "mean error" not in reporting.table([fog])
 
 
 def test_results_of_classes_and_of_scores_share_a_report():
-    both = results(made(), reports.assessment(name="noise"))
+    both = results(made(), made(0.01), reports.assessment(name="noise"))
     text = reporting.to_markdown([both])
     assert "The classes have" not in text and "Each class has 20 images." in text
     assert "60 images, the same for every alteration" in text
     assert "mean IoU" in text and "accuracy" in text
+    assert text.count("the same, adjusted for all 3 intervals | ") == 3
+    assert "adjusted for all 3 intervals | not known" not in text
 
 
 def test_networks_are_compared():
@@ -78,20 +82,16 @@ def test_networks_are_compared():
 
 
 def test_results_of_scores_are_kept(tmp_path):
-    alteration = alterations.brightness(-0.5, 0.5)
-    images = np.random.default_rng(0).random((NUMBER, 8, 8, 3)).astype(np.float32)
-    # Masks: no class is known of a picture.
-    data = jaxrob.Dataset(images, images[..., 0] > 0.5)
-
-    def error(outputs, masks):
-        return 1 - abs(outputs - masks).mean((1, 2))
-
-    network = jaxrob.Classifier(
-        lambda weights, images: images[..., 0] * weights, 1.1, outputs="any"
+    slopes = np.random.default_rng(0).random(40)
+    scores = 1 - reports.LEVELS[:, None] / 8 * slopes
+    one = dataclasses.replace(
+        noisy(),
+        curve=jaxrob.ScoreCurve(reports.LEVELS / 40, scores, "error"),
+        measure="mean error",
+        provenance=noisy().provenance | {"score": ABOUT | {"name": "error"}},
+        diagnostics=made().diagnostics,
     )
-    score = jaxrob.Score(error, version="1", labels="masks")
-    one = jaxrob.assess(network, data, alteration, 0.6, score=score)
-    shown = reporting.pictures(one, alteration, data)
+    shown = reporting.pictures(one, NOISE, DATASET, key())
     worst = [each for each in shown if each.shown_as == "lowest score"]
     scores, levels = one.curve.lowest(0.0)
     changed = np.flatnonzero(levels != 0)
@@ -119,11 +119,6 @@ def test_gates_take_scores():
     assert text.startswith("blur: robustness is ")
 
 
-def test_intervals_that_hold_together_are_wider():
-    page = reporting.to_markdown([results(made(), made(0.01))])
-    assert "the same, adjusted for all 2 intervals | not known" not in page
-
-
 def test_plots_of_scores():
     axes = reporting.plot_measures(made())
     assert [line.get_label() for line in axes.lines[:1]] == ["mean IoU"]
@@ -137,12 +132,6 @@ def test_plots_of_scores():
     assert reporting.plot(named).get_ylabel() == r"mean \$x\$"
     with pytest.raises(ValueError, match="classes to be confused"):
         reporting.plot_confusion(made(), 1.0)
-
-
-def test_a_benchmark_of_errors_leaves_scores_out():
-    fog = made(alteration="fog", unit="severity")
-    assert "Common corruptions" not in reporting.to_markdown([results(fog)])
-    assert "mean error" not in reporting.table([fog])
 
 
 def test_ranks_are_by_the_mean_score():

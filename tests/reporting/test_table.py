@@ -33,6 +33,8 @@ def test_a_row_for_each_assessment():
     ]  # fmt: skip
     assert cells(lines[3])[1:4] == ["[-1, 0.3333]", "1.0000", "1.0000"]
     assert cells(lines[3])[5] == "100.00%" and cells(lines[3])[8] == "41"
+    assert len(set(map(len, lines[:4]))) == 1 and set(lines[1]) == {"-", " "}
+    assert lines[2].index("[") == lines[3].index("[")
     assert lines[4:] == [
         "robustness: share of the range with accuracy >= 0.8",
         "between levels: A dip or peak that lies beyond the threshold over 15.0 % of "
@@ -43,14 +45,43 @@ def test_a_row_for_each_assessment():
 
 
 def test_what_may_lie_between_levels_holds_for_every_row():
-    plain = assessment()
-    wide = plain.diagnostics._replace(widest_interval=0.5)
-    even = plain.diagnostics._replace(half_met=0.1)
-    several = [plain, assessment(diagnostics=wide), assessment(diagnostics=even)]
-    (line,) = (
-        one for one in table(several).split("\n") if one.startswith("between levels")
-    )
+    seen = assessment().diagnostics
+    changes = {}, {"widest_interval": 0.5}, {"half_met": 0.1}
+    several = [assessment(diagnostics=seen._replace(**each)) for each in changes]
+    (line,) = re.findall("^between levels.*", table(several), re.MULTILINE)
     assert "over 50.0 % of the range" in line and "over 10.0 % in half" in line
+
+
+def test_cells_of_what_is_not_known():
+    row = table([assessment(identity=0.5)]).split("\n")[2]
+    assert cells(row)[2] == "-"
+    # An integration that failed.
+    row = table([assessment(rule="quadrature")]).split("\n")[2]
+    assert cells(row)[5] == "timeout"
+    with pytest.raises(ValueError, match="empty"):
+        table([])
+
+
+def test_where_thresholds_differ_each_row_has_its_own():
+    other = assessment(threshold=0.75, measure="effectiveness")
+    lines = table([assessment(), other]).split("\n")
+    assert len(lines) == 5
+    said = ["accepted", "accuracy >= 0.8", "effectiveness >= 0.75"]
+    assert [cells(line)[-1] for line in (lines[0], *lines[2:4])] == said
+
+
+@pytest.mark.parametrize(
+    ("bound", "correct", "is_explained"),
+    [
+        (0.0, (160, 200, 120), True),
+        (0.01, (200, 200, 200), True),
+        (0.01, (160, 200, 120), False),
+        (None, (160, 200, 120), False),
+    ],
+)
+def test_what_looks_certain_is_explained(bound, correct, is_explained):
+    text = table([assessment(correct, error_bound=bound)])
+    assert ("Neither means certainty." in text) == is_explained
 
 
 def test_a_name_from_a_file_begins_no_line_and_steers_no_terminal():
@@ -75,46 +106,6 @@ def test_levels_chosen_are_set_beside_even_grids():
         "open have 104 levels, 20,800 images: 17.3 times as many"
     )
     assert "grids" not in table([flat]) and "grids" not in table([assessment()])
-
-
-@pytest.mark.parametrize(
-    ("bound", "correct", "is_explained"),
-    [(0.0, (160, 200, 120), True), (0.01, (200, 200, 200), True)]
-    + [(0.01, (160, 200, 120), False), (None, (160, 200, 120), False)],
-)
-def test_what_looks_certain_is_explained(bound, correct, is_explained):
-    text = table([assessment(correct, error_bound=bound)])
-    assert ("Neither means certainty." in text) == is_explained
-
-
-def test_columns_are_aligned():
-    long = assessment(alteration="a much longer name", seconds=12345.678)
-    lines = table([assessment(), long]).split("\n")
-    assert len(set(map(len, lines[:4]))) == 1
-    assert set(lines[1]) == {"-", " "}
-    assert lines[2].index("[") == lines[3].index("[")
-
-
-def test_without_the_identity_its_value_is_not_known():
-    row = table([assessment(identity=0.5)]).split("\n")[2]
-    assert cells(row)[2] == "-"
-
-
-@pytest.mark.parametrize("change", [{"threshold": 0.75}, {"measure": "effectiveness"}])
-def test_where_thresholds_differ_each_row_has_its_own(change):
-    lines = table([assessment(), assessment(**change)]).split("\n")
-    assert len(lines) == 5
-    assert cells(lines[0])[-1] == "accepted"
-    measure, threshold = "accuracy", 0.8
-    assert cells(lines[2])[-1] == "accuracy >= 0.8"
-    measure = change.get("measure", measure)
-    threshold = change.get("threshold", threshold)
-    assert cells(lines[3])[-1] == f"{measure} >= {threshold}"
-
-
-def test_an_integration_that_failed_is_a_timeout():
-    row = table([assessment(rule="quadrature")]).split("\n")[2]
-    assert cells(row)[5] == "timeout"
 
 
 def test_what_to_beware_of_is_said():
@@ -169,8 +160,3 @@ def test_the_worst_of_a_sign_is_shown():
         ]
         last = table(several).split("\n")[-1]
         assert re.search(words, last) and last.endswith("(Numbers of b, the worst.)")
-
-
-def test_no_assessment():
-    with pytest.raises(ValueError, match="empty"):
-        table([])

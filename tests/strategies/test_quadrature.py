@@ -1,7 +1,5 @@
 """Quadrature against `scipy.integrate.quad`, called directly."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +7,10 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from jaxrob.metrics import heaviside_robustness
-from jaxrob.strategies import History, Quadrature, Task, Uniform
+from jaxrob.strategies import History, Quadrature, Task
 
 THRESHOLD = 0.8
-quick = settings(deadline=None, max_examples=50)
+quick = settings(deadline=None, max_examples=12)
 
 
 def ask(strategy, levels, values, lower=0.0, upper=1.0):
@@ -105,28 +103,19 @@ def test_same_points_same_integral_same_failures_as_quad(span, places, first, li
     check_against_quad(function, lower, upper, limit)
 
 
-@pytest.mark.slow
 def test_one_crossing_at_many_places():
     rng = np.random.default_rng(0)
     converged = [
-        check_against_quad(steps([place], 1), 0.0, 1.0, 24) for place in rng.random(60)
+        check_against_quad(steps([place], 1), 0.0, 1.0, limit)
+        for place, limit in zip(rng.random(6), [24, 60] * 3)
     ]
     # Neither always nor never: both branches were tested.
-    assert 3 < sum(converged) < 57
+    assert 1 <= sum(converged) <= 5
 
 
-@pytest.mark.slow
-def test_several_crossings_and_many_intervals():
-    rng = np.random.default_rng(1)
-    converged = [
-        check_against_quad(steps(np.sort(rng.uniform(-1, 1, 2)), 0), -1.0, 1.0, 60)
-        for _ in range(15)
-    ]
-    assert any(converged)
-
-
-@pytest.mark.parametrize("value", [0.0, 0.79, 0.8, 1.0])
-@pytest.mark.parametrize(("lower", "upper"), [(0.0, 1.0), (-0.5, 0.5), (-3.0, 177.0)])
+@pytest.mark.parametrize(
+    ("value", "lower", "upper"), [(0.79, -3.0, 177.0), (0.8, -0.5, 0.5)]
+)
 def test_a_flat_curve_takes_21_levels(value, lower, upper):
     levels, values, proposals = sample(
         Quadrature(), lambda x: 0 * x + value, lower, upper
@@ -138,27 +127,14 @@ def test_a_flat_curve_takes_21_levels(value, lower, upper):
     assert check_against_quad(lambda x: 0 * x + value, lower, upper, 2)
 
 
-def test_a_narrow_excursion_between_the_nodes_is_not_seen():
-    function = steps([0.52, 0.53], 1)
-    levels, values, _ = sample(Quadrature(), function, 0.0, 1.0)
-    assert len(levels) == 21 and robustness(levels, values, 0.0, 1.0) == 1
-
-
-@quick
-@given(st.floats(0.05, 0.95))
-def test_a_smooth_curve(place):
-    check_against_quad(lambda x: 0.8 + (place - x) ** 3, 0.0, 1.0, 24)
-
-
-@pytest.mark.parametrize("limit", [24, 60])
-def test_a_curve_of_integer_levels(limit):
+def test_a_curve_of_integer_levels():
     # As JPEG quality: between two integers nothing changes.
-    for last in range(0, 101, 7):
+    for last in (0, 41, 70):
         check_against_quad(
             lambda x, last=last: np.where(np.round(x) <= last, 0.9, 0.3),
             0.0,
             100.0,
-            limit,
+            60,
         )
 
 
@@ -181,9 +157,16 @@ def test_the_default_stays_below_the_papers_1024_points():
     assert np.isnan(robustness(levels, values, 0.0, 1.0))
 
 
-@pytest.mark.parametrize("limit", [24, 60])
-@pytest.mark.parametrize("identity", [-0.5, 0.0, 0.1234])
-@pytest.mark.parametrize("offset", [0.0, 1e-10, 2e-9, 1e-8, 0.3])
+@pytest.mark.parametrize(
+    ("limit", "identity", "offset"),
+    [
+        (24, -0.5, 0.3),
+        (60, 0.0, 0.0),
+        (60, 0.1234, 1e-10),
+        (60, 0.1234, 2e-9),
+        (60, 0.1234, 1e-8),
+    ],
+)
 def test_levels_moved_to_the_identity_count_as_known(limit, identity, offset):
     lower, upper = -0.5, 1.0
 
@@ -228,20 +211,13 @@ def test_levels_of_a_group_that_are_known_are_not_proposed():
     np.testing.assert_array_equal(np.sort(asked), np.setdiff1d(nodes, some))
 
 
-@quick
-@given(st.integers(0, 20))
+@pytest.mark.parametrize("gone", [0, 10, 20])
 def test_without_one_level_the_integral_is_unknown(gone):
     levels, values, _ = sample(Quadrature(), lambda x: 0 * x + 1, 0.0, 1.0)
     kept = np.arange(21) != gone
     assert np.isnan(robustness(levels[kept], values[kept], 0.0, 1.0))
-
-
-@quick
-@given(st.integers(2, 200))
-def test_levels_of_another_strategy_are_not_enough(n):
-    task = Task(0.0, 1.0, threshold=THRESHOLD)
-    levels = np.array([one.level for one in Uniform(n).ask(task, History())])
-    assert np.isnan(robustness(levels, np.ones(n), 0.0, 1.0))
+    # Nor are levels of another strategy enough.
+    assert np.isnan(robustness(np.linspace(0, 1, 200), np.ones(200), 0.0, 1.0))
 
 
 def test_more_levels_than_needed_do_no_harm():
@@ -252,15 +228,3 @@ def test_more_levels_than_needed_do_no_harm():
     assert robustness(more, function(more), 0.0, 1.0) == expected
     order = np.random.default_rng(0).permutation(len(more))
     assert robustness(more[order], function(more)[order], 0.0, 1.0) == expected
-
-
-def test_no_warning_where_quad_fails():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        levels, values, _ = sample(Quadrature(3), steps([0.3], 1), 0.0, 1.0)
-        assert np.isnan(robustness(levels, values, 0.0, 1.0))
-
-
-def test_with_one_interval_quad_fails_on_every_function():
-    """Even on constants: `limit` must therefore be at least 2."""
-    assert quad(lambda x: 0 * x, 0.0, 1.0, 1)[0] is None

@@ -75,21 +75,18 @@ def _right_below(_, images):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("wrong", "name"),
     [
-        ({}, "half_width, budget, curtail or required must say when to stop"),
-        ({"half_width": 0.5}, "half_width must"),
-        ({"budget": 0}, "budget must be at least 1; got 0"),
-        (
-            {"strategy": strategies.Random(), "curtail": True},
-            "strategy must be a jaxrob",
-        ),
+        ({}, "half_width"),
+        ({"half_width": 0.5}, "half_width"),
+        ({"budget": 0}, "budget"),
+        ({"strategy": strategies.Random(), "curtail": True}, "strategy"),
         ({"task": TASK._replace(num_images=None), "curtail": True}, "task.num_images"),
-        ({"function": 3, "curtail": True}, "function must be"),
-        ({"function": lambda x: x, "curtail": True}, "must give 2000 scores for each"),
+        ({"function": 3, "curtail": True}, "function"),
+        ({"function": lambda x: x, "curtail": True}, "2000 scores"),
     ],
 )
-def test_what_is_wrong_is_named(wrong, message):
+def test_what_is_wrong_is_named(wrong, name):
     given = {"strategy": strategies.ASAP(), "task": TASK, "function": falling} | wrong
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises((TypeError, ValueError), match=name):
         strategies.sample_few(**given)

@@ -13,7 +13,7 @@ def ask(n, lower=0.0, upper=1.0):
     return np.array([one.level for one in Uniform(n).ask(task, NOTHING)])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=25)
 @given(
     st.integers(2, 500),
     st.floats(-1e3, 1e3),
@@ -29,9 +29,9 @@ def test_levels_are_evenly_spaced_from_end_to_end(n, lower, width):
     np.testing.assert_allclose(levels, exact, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("upper", [0.5, 1, 4, 20, 180])
+@pytest.mark.parametrize("upper", [0.5, 180])
 def test_a_symmetric_range_has_symmetric_levels(upper):
-    for n in range(2, 500):
+    for n in range(2, 100):
         levels = ask(n, -upper, upper)
         np.testing.assert_array_equal(levels, -levels[::-1])
         assert (0 in levels) == (n % 2 == 1)

@@ -8,7 +8,6 @@ import hashlib
 from importlib import metadata
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,7 +17,6 @@ from jaxrob.alterations.corruptions import _frost_pictures
 from jaxrob.alterations.corruptions._frost import FrostDraws, crop
 
 NAMES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
-KEY = jax.random.key(0)
 
 
 @pytest.fixture
@@ -35,25 +33,31 @@ def folder(tmp_path, monkeypatch):
     _frost_pictures.scaled.cache_clear()
 
 
-def test_a_picture_is_added_by_the_severitys_shares(folder):
-    image = np.full((224, 224, 3), 0.25, np.float32)
-    frost = jax.jit(corruptions.frost(folder=folder))
-    for level, of_image, of_frost in ((0, 1, 0), (1, 1, 0.4), (1.5, 0.9, 0.5)):
-        found = np.asarray(frost(image, level, KEY))
-        assert np.ptp(found) < 0.02
-        shades = of_image * 0.25 + of_frost * 40 * np.arange(1, 6) / 255
-        assert np.abs(shades.clip(0, 1) - found.mean()).min() < 0.002
-
-
-def test_every_picture_is_taken_as_often(folder):
+def test_every_picture_is_taken_as_often_and_added_by_the_severitys_shares(folder):
+    image = np.full((32, 32, 3), 0.25, np.float32)
     frost = corruptions.frost(folder=folder)
-    image = jnp.zeros((32, 32, 3))
-    keys = jax.random.split(KEY, 500)
-    found = jax.jit(jax.vmap(lambda key: frost(image, 5.0, key).mean()))(keys)
-    which = np.round(np.asarray(found) * 255 / 0.45 / 40).astype(int)
+    levels = np.float32([0, 1, 2.5, 5])
+
+    @jax.jit
+    @jax.vmap
+    def at_levels(key):
+        ready = frost.prepared(image, key)
+        return jax.vmap(frost.at_level, (None, 0))(ready, levels)
+
+    found = np.asarray(at_levels(jax.random.split(jax.random.key(0), 500)))
+    np.testing.assert_array_equal(
+        found[:, 0], np.broadcast_to(image, found[:, 0].shape)
+    )
+    assert np.ptp(found, axis=(2, 3, 4)).max() < 0.02
+    means = found.mean((2, 3, 4))
+    # The kept five shades tell which picture it was.
+    which = np.round((means[:, 3] - 0.75 * 0.25) * 255 / 0.45 / 40)
+    for column, of_image, of_frost in ((1, 1, 0.2), (2, 0.95, 0.35), (3, 0.75, 0.45)):
+        shade = of_image * 0.25 + of_frost * 40 * which / 255
+        np.testing.assert_allclose(means[:, column], shade, atol=0.002)
     # Five standard deviations of 100.
-    assert np.bincount(which, minlength=6)[0] == 0
-    assert np.abs(np.bincount(which, minlength=6)[1:] - 100).max() < 45
+    counts = np.bincount(which.astype(int), minlength=6)
+    assert counts[0] == 0 and np.abs(counts[1:] - 100).max() < 45
 
 
 def test_a_crop_is_the_pictures_own_pixels():
@@ -78,18 +82,18 @@ def test_pictures_are_made_smaller_as_by_opencv():
 
 def test_missing_pictures_are_an_error_at_once(folder, monkeypatch):
     (folder / "frost4.jpg").unlink()
-    with pytest.raises(FileNotFoundError, match="no frost4.jpg in the folder"):
+    with pytest.raises(FileNotFoundError, match="frost4.jpg"):
         corruptions.frost(folder=folder)
-    with pytest.raises(FileNotFoundError, match="no frost1.png in the folder"):
+    with pytest.raises(FileNotFoundError, match="frost1.png"):
         corruptions.frost(folder=folder / "elsewhere")
     monkeypatch.setattr(_frost_pictures, "_PACKAGES", ("no-such-package",))
-    with pytest.raises(FileNotFoundError, match="no-such-package is installed.*pip"):
+    with pytest.raises(FileNotFoundError, match="no-such-package"):
         corruptions.frost()
 
 
 def test_other_pictures_are_refused(folder):
     Image.new("RGB", (300, 290)).save(folder / "frost2.png")
-    with pytest.raises(ValueError, match="frost2.png is not the benchmark's: its SHA"):
+    with pytest.raises(ValueError, match="frost2.png"):
         corruptions.frost(folder=folder)
 
 
@@ -112,20 +116,10 @@ def test_an_installed_packages_files_are_found_without_importing_it(
     assert corruptions.frost() == corruptions.frost(folder=folder)
 
 
-def test_images_that_it_cannot_take_are_refused(folder):
+@pytest.mark.parametrize(
+    ("shape", "name"), [((32, 32, 1), "image"), ((299, 299, 3), "290 x 310")]
+)
+def test_images_that_it_cannot_take_are_refused(folder, shape, name):
     frost = corruptions.frost(folder=folder)
-    with pytest.raises(ValueError, match="frost: image must have three channels"):
-        frost(jnp.zeros((32, 32, 1)), 1.0, KEY)
-    with pytest.raises(ValueError, match=r"smaller than the pictures.*290 x 310 px"):
-        frost(jnp.zeros((299, 299, 3)), 1.0, KEY)
-    with pytest.raises(ValueError, match="size must be one of"):
-        corruptions.frost(size=100, folder=folder)
-
-
-def test_level_0_is_the_image_and_gradients_are_finite(folder):
-    image = np.float32(np.random.RandomState(0).rand(32, 32, 3))
-    frost = jax.jit(corruptions.frost(folder=folder))
-    np.testing.assert_array_equal(frost(image, 0.0, KEY), image)
-    gradient = jax.grad(lambda image, level: frost(image, level, KEY).sum(), (0, 1))
-    for part in jax.jit(gradient)(image, 2.5):
-        assert np.isfinite(part).all()
+    with pytest.raises(ValueError, match=f"frost: .*{name}"):
+        frost(np.zeros(shape, np.float32), 1.0, jax.random.key(0))

@@ -6,8 +6,6 @@ thresholds are compared in float64: 160 of 200 is 0.8. On the threshold is above
 
 from fractions import Fraction
 
-from scipy import integrate
-
 
 def count(levels, values, threshold):
     """2020 paper, Definition 5: the share of levels accepted."""
@@ -44,62 +42,6 @@ def linear(levels, values, threshold):
 
 
 RULES = {"count": count, "right": right, "linear": linear}
-
-
-def quadrature(accepted_at, lower, upper, limit):
-    """What `scipy.integrate.quad` gives; None where it gives up."""
-    value, _, *rest = integrate.quad(
-        lambda level: float(accepted_at(level)),
-        lower,
-        upper,
-        limit=limit,
-        full_output=True,
-    )
-    return None if len(rest) > 1 else value / (upper - lower)
-
-
-def scored(levels, values, threshold, tolerance, penalization, nominal, mass=None):
-    """2024 paper, Definition 8, the integral by the trapezoidal rule.
-
-    `mass(a, b)` is the probability of the levels between; by default they are uniform.
-    """
-    lower, upper = levels[0], levels[-1]
-    if mass is None:
-
-        def mass(a, b):
-            return (b - a) / (upper - lower)
-
-    total = 0.0
-    for i, value in enumerate(values):
-        before = levels[max(i - 1, 0)]
-        after = levels[min(i + 1, len(levels) - 1)]
-        weight = (mass(before, levels[i]) + mass(levels[i], after)) / 2
-        score = reward(value, threshold, tolerance, nominal)
-        score -= penalty(value, threshold, penalization)
-        total += weight * score
-    return 0.5 + 0.5 * total / mass(lower, upper)
-
-
-def reward(value, threshold, tolerance, nominal):
-    """Definition 6."""
-    if value < threshold:
-        return 0.0
-    if callable(tolerance):
-        return tolerance(value, threshold)
-    if tolerance != "linear":
-        return 1.0
-    if nominal <= threshold:
-        return float(value > 0)
-    return (min(value, nominal) - threshold) / (nominal - threshold)
-
-
-def penalty(value, threshold, penalization):
-    """Definition 7."""
-    if value >= threshold:
-        return 0.0
-    if callable(penalization):
-        return penalization(value, threshold)
-    return (threshold - value) / threshold if penalization == "linear" else 1.0
 
 
 def accepted_intervals(levels, values, threshold):

@@ -1,19 +1,15 @@
 """Cases of `jaxrob.assess`: robustness by every rule, strategy and measure."""
 
 import functools
-import pathlib
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy_reference import answers, measures, robustness
-from numpy_reference.asap import asap
-from scipy import stats
 
 import jaxrob
 from jaxrob import strategies
 from jaxrob.strategies import Found, all_images
 from random_cases import agreement
-from random_cases.evaluating import truncate
 
 
 class Ends:
@@ -38,13 +34,6 @@ class Asked(NamedTuple):
     alpha: float | None
     strategy: Any
     rule: str | None
-    scoring: dict[str, Any]
-
-    @property
-    def arguments(self):
-        """As `assess` takes them."""
-        asked = self._asdict()
-        return asked | asked.pop("scoring")
 
 
 def assessed(found, rng, setting):
@@ -65,13 +54,6 @@ def ask(found, rng, setting, asked, pairs, together):
     alterations = [pair.alteration for pair in pairs]
     call = functools.partial(jaxrob.assess, setting.classifier, setting.dataset)
     arguments = dict(setting.arguments)
-    if rng.random() < 0.3:
-        arguments["journal"] = path = pathlib.Path(setting.folder, "journal")
-        few = {"strategy": strategies.Uniform(3), "alpha": None, "rule": "count"}
-        call(alterations[0], **arguments, **few)
-        setting.note("journal")
-        if rng.random() < 0.5:
-            truncate(rng, path, setting)
     if asked.alpha is None and rng.random() < 0.15:
         arguments["reduced"] = True
         setting.note("reduced")
@@ -79,7 +61,7 @@ def ask(found, rng, setting, asked, pairs, together):
         results = call(
             alterations if together else alterations[0],
             **arguments,
-            **asked.arguments,
+            **asked._asdict(),
         )
     except ValueError as error:
         if "undefined" not in str(error):
@@ -98,11 +80,8 @@ def random_question(rng, setting, pair):
     strategy = random_strategy(rng)
     rule = str(rng.choice(strategy.rules)) if rng.random() < 0.4 else None
     alpha = setting.random_alpha(rng)
-    scoring = {}
-    if isinstance(strategy, strategies.Uniform) and rng.random() < 0.35:
-        scoring, rule = random_scoring(rng, pair), None
     threshold = random_threshold(rng, setting, pair, measure, alpha)
-    return Asked(measure, threshold, alpha, strategy, rule, scoring)
+    return Asked(measure, threshold, alpha, strategy, rule)
 
 
 def random_strategy(rng):
@@ -115,35 +94,9 @@ def random_strategy(rng):
         strategies.ASAP(n=64),
         strategies.ASAP(n=int(rng.choice([7, 16, 64])), concavity=concavity),
         Ends(),
-        strategies.Quadrature(limit=3),
     )
-    weights = np.array([4, 4, 2, 3, 3, 2, 0.4])
+    weights = np.array([4, 4, 2, 3, 3, 2])
     return choices[rng.choice(len(choices), p=weights / weights.sum())]
-
-
-def random_scoring(rng, pair):
-    """Tolerance, penalization and distribution of the levels; at least one."""
-    scoring = {}
-    while not scoring:
-        tolerance = (None, "linear", "step", root_reward)[rng.integers(4)]
-        penalization = (None, "linear", "step", flat_penalty)[rng.integers(4)]
-        chosen = {"tolerance": tolerance, "penalization": penalization}
-        if rng.random() < 0.3:
-            from numpyro import distributions
-
-            scale = float(pair.alteration.upper - pair.alteration.lower)
-            normal = distributions.Normal(float(pair.alteration.identity), scale)
-            chosen["level_distribution"] = normal
-        scoring = {name: value for name, value in chosen.items() if value is not None}
-    return scoring
-
-
-def root_reward(value, threshold):
-    return float(np.sqrt(value - threshold)) if value >= threshold else 0.0
-
-
-def flat_penalty(value, threshold):
-    return 0.5 if value < threshold else 0.0
 
 
 def random_threshold(rng, setting, pair, measure, alpha):
@@ -206,12 +159,12 @@ def check(found, rng, setting, asked, pair, result):
     values = [float(value) for value in exact]
     found.equal(result.values, values, "values")
     found.equal(result.levels, np.sort(result.levels), "levels in order")
-    check_levels(found, setting, asked, pair, result, exact)
-    check_robustness(found, setting, asked, pair, result, values, counts)
+    check_levels(found, asked, pair, result)
+    check_robustness(found, asked, result, values, counts)
     check_kept(found, result)
 
 
-def check_levels(found, setting, asked, pair, result, exact):
+def check_levels(found, asked, pair, result):
     """The levels that the strategy's definition asks for."""
     strategy, levels = asked.strategy, result.levels
     lower, upper = pair.alteration.lower, pair.alteration.upper
@@ -228,36 +181,10 @@ def check_levels(found, setting, asked, pair, result, exact):
     elif isinstance(strategy, strategies.ASAP):
         ends = levels[0] == lower and levels[-1] == upper
         found.expect(ends, "ASAP without the ends", levels)
-        if strategy.concavity == "auto":
-            found.expect(0 <= result.error_bound <= 1, "error bound")
-        else:
-            check_asap(found, asked, pair, result, exact)
+        found.expect(0 <= result.error_bound <= 1, "error bound")
 
 
-def check_asap(found, asked, pair, result, exact):
-    """Algorithm 1 on the same values takes the same levels."""
-    lower, upper = pair.alteration.lower, pair.alteration.upper
-    parts = 2 ** int(np.ceil(np.log2(asked.strategy.n)))
-    known = {
-        round((level - lower) / (upper - lower) * parts): value
-        for level, value in zip(result.levels, exact)
-    }
-    try:
-        steps, bound = asap(
-            known.__getitem__,
-            lambda step: float(known[step]) >= asked.threshold,
-            asked.threshold,
-            parts,
-            asked.strategy.concavity,
-        )
-    except KeyError as missing:
-        found.expect(False, f"ASAP left out step {missing} of {parts}", sorted(known))
-        return
-    found.equal(sorted(known), steps, "steps of ASAP")
-    found.close(result.error_bound, float(bound), "error bound of ASAP")
-
-
-def check_robustness(found, setting, asked, pair, result, values, counts):
+def check_robustness(found, asked, result, values, counts):
     """Robustness, its interval, what is accepted, and each class's own."""
     levels, threshold = result.levels.tolist(), asked.threshold
     undecided = counts[:, :, :-1].sum((1, 2)) == 0
@@ -267,10 +194,6 @@ def check_robustness(found, setting, asked, pair, result, values, counts):
     ):
         # Right wherever it answers, and it answers nowhere.
         expected = np.nan
-    elif asked.scoring:
-        expected = scored(setting, asked, pair, levels, values)
-    elif isinstance(asked.strategy, strategies.Quadrature):
-        expected = quadrature(setting, asked, pair)
     else:
         rule = robustness.RULES[asked.rule or asked.strategy.rule]
         expected = float(rule(levels, values, threshold))
@@ -288,43 +211,8 @@ def check_robustness(found, setting, asked, pair, result, values, counts):
         result.robustness,
     )
     rule = asked.rule or asked.strategy.rule
-    if asked.measure == "accuracy" and rule in robustness.RULES and not asked.scoring:
+    if asked.measure == "accuracy":
         check_classes(found, result, counts, threshold, robustness.RULES[rule])
-
-
-def scored(setting, asked, pair, levels, values):
-    """Of tolerance and penalization, by the probability of the levels."""
-    identity = pair.alteration.identity
-    nominal = float(value_at(setting, pair, identity, asked.measure, asked.alpha) or 0)
-    given = asked.scoring.get("level_distribution")
-    mass = None
-    if given is not None:
-        normal = stats.norm(float(given.loc), float(given.scale))
-
-        def mass(a, b):
-            return normal.cdf(b) - normal.cdf(a)
-
-    return robustness.scored(
-        levels,
-        values,
-        asked.threshold,
-        asked.scoring.get("tolerance"),
-        asked.scoring.get("penalization"),
-        nominal,
-        mass,
-    )
-
-
-def quadrature(setting, asked, pair):
-    """What SciPy's quad makes of the reference's measure; NaN where it gives up."""
-
-    def accepted_at(level):
-        value = value_at(setting, pair, level, asked.measure, asked.alpha)
-        return float(value) >= asked.threshold
-
-    lower, upper = pair.alteration.lower, pair.alteration.upper
-    found = robustness.quadrature(accepted_at, lower, upper, asked.strategy.limit)
-    return np.nan if found is None else found
 
 
 def check_classes(found, result, counts, threshold, rule):

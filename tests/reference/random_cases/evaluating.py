@@ -1,7 +1,4 @@
-"""Cases of `jaxrob.evaluate`: answers at given levels, with and without a journal."""
-
-import functools
-import pathlib
+"""Cases of `jaxrob.evaluate`: answers at given levels."""
 
 import numpy as np
 from numpy_reference import answers
@@ -10,28 +7,21 @@ import jaxrob
 from random_cases import agreement
 from random_cases.alterations import inside
 
-JOURNALS = ("none", "none", "new", "truncated", "more levels")
-
 
 def evaluated(found, rng, setting):
     """Compares the answers at random levels."""
     pair = setting.structure.pairs[rng.integers(len(setting.structure.pairs))]
     levels = inside(rng, pair.alteration, rng.integers(1, 8))
-    journal = str(rng.choice(JOURNALS))
     reduced = rng.random() < 0.25
-    setting.note(pair.alteration.name, f"levels {levels.tolist()}", journal)
-    arguments = {**setting.arguments, "reduced": reduced}
-    evaluate = functools.partial(jaxrob.evaluate, setting.classifier, setting.dataset)
-    if journal != "none":
-        path = pathlib.Path(setting.folder, "journal")
-        arguments["journal"] = path
-    if journal in ("truncated", "more levels"):
-        before = arguments | setting.other_way()
-        known = levels[: rng.integers(1, len(levels) + 1)]
-        evaluate(pair.alteration, known, **before)
-        if journal == "truncated":
-            truncate(rng, path, setting)
-    curve = evaluate(pair.alteration, levels, **arguments)
+    setting.note(pair.alteration.name, f"levels {levels.tolist()}")
+    curve = jaxrob.evaluate(
+        setting.classifier,
+        setting.dataset,
+        pair.alteration,
+        levels,
+        reduced=reduced,
+        **setting.arguments,
+    )
     found.equal(curve.levels, levels, "curve.levels")
     if reduced:
         check_reduced(found, curve, setting.truth, pair)
@@ -43,14 +33,6 @@ def evaluated(found, rng, setting):
     found.equal(curve.alpha, alpha, "curve.alpha")
     counts = agreement.check_curve(found, curve, alpha, pair.alteration.identity)
     agreement.check_measures(found, counts)
-
-
-def truncate(rng, path, setting):
-    """Cuts a journal at a random byte, as a crash does."""
-    kept = int(rng.integers(0, path.stat().st_size + 1))
-    setting.note(f"kept {kept} bytes")
-    with path.open("r+b") as file:
-        file.truncate(kept)
 
 
 def check_reduced(found, curve, truth, pair):

@@ -26,8 +26,6 @@ import jaxrob
 from random_cases import draw
 from random_cases.agreement import Findings
 from random_cases.assessing import assessed
-from random_cases.comparing import compared
-from random_cases.counting import counted
 from random_cases.evaluating import evaluated
 from random_cases.setting import setting_of
 
@@ -56,30 +54,16 @@ def run_case(number):
         try:
             setting = setting_of(number, rng, folder)
             notes = setting.notes
-            question_of(rng, setting)(found, rng, setting)
+            question_of(rng)(found, rng, setting)
         except Exception as error:  # Reported with its case.
             lines = traceback.format_exception(error)
             found.disagreements.append("".join(lines)[-1500:])
     return found, notes
 
 
-def question_of(rng, setting):
+def question_of(rng):
     """Which function of the library the case calls."""
-    draw = rng.random()
-    if draw < 0.35:
-        return evaluated
-    if draw < 0.85:
-        return assessed
-    return counted if draw > 0.93 and may_be_counted(setting) else compared
-
-
-def may_be_counted(setting):
-    """RoMA needs probabilities; its programs are large, and so in few structures."""
-    structure = setting.structure
-    all_of_them = len(setting.truth.labels) == structure.size
-    images = len(structure.shape) == 3
-    even = structure.size % 2 == 0
-    return structure.outputs != "scores" and all_of_them and images and even
+    return evaluated if rng.random() < 0.4 else assessed
 
 
 def report(disagreements):

@@ -19,7 +19,6 @@ class Setting:
     dataset: Any
     truth: draw.Truth
     arguments: dict[str, Any]
-    folder: str
     notes: list[str]
 
     def note(self, *words):
@@ -30,17 +29,6 @@ class Setting:
         if self.structure.outputs == "scores" or rng.random() < 0.5:
             return None
         return float(rng.choice([0.0, 0.2, 0.5, 0.8, round(rng.random(), 3)]))
-
-    def other_way(self):
-        """Arguments that do not change answers, as other cases have them too."""
-        size = self.structure.batch_size
-        if (
-            self.arguments["batch_size"]
-            and len(self.truth.labels) == self.structure.size
-        ):
-            size = None
-        mesh = None if len(jax.devices()) > 1 else self.arguments["mesh"]
-        return {"batch_size": size, "mesh": mesh}
 
 
 def setting_of(number, rng, folder):
@@ -60,7 +48,7 @@ def setting_of(number, rng, folder):
         what,
         f"batch_size {batch_size}",
     ]
-    return Setting(structure, classifier, dataset, truth, arguments, folder, notes)
+    return Setting(structure, classifier, dataset, truth, arguments, notes)
 
 
 def random_mesh(number):

@@ -9,7 +9,7 @@ from jaxrob.strategies._few.goal import ACCEPTED, OPEN, REJECTED, Goal, Level
 from jaxrob.strategies._few.sides import least_count, side
 
 
-@pytest.mark.parametrize("total", [1, 3, 10, 49, 1000])
+@pytest.mark.parametrize("total", [1, 49])
 def test_least_count_is_that_of_the_floating_point_share(total):
     for count in range(total + 1):
         assert least_count(count / total, total) == count
@@ -18,7 +18,7 @@ def test_least_count_is_that_of_the_floating_point_share(total):
             assert least_count(above, total) == count + 1
 
 
-@pytest.mark.parametrize("least", [0.1, 0.5, 0.7, 0.8, 0.93])
+@pytest.mark.parametrize("least", [0.1, 0.7])
 def test_least_count_is_the_exact_ceiling_between_shares(least):
     for total in (7, 30, 101):
         exact = Fraction(least) * total
@@ -42,7 +42,7 @@ def test_curtailed_sides_are_never_wrong_and_end_decided(bounds):
 def test_evidence_decides_early_and_rarely_wrong():
     generator = np.random.default_rng(6)
     goal = Goal(8, 0.8, (0.0, 1.0), 1000, 100, 0.05, 0.01)
-    runs, wrong, early = 200, 0, 0
+    runs, wrong, early = 40, 0, 0
     for _ in range(runs):
         scores = generator.permutation(np.repeat([1.0, 0.0], [799, 201]))
         level = Level(np.array([]), OPEN, float(np.log(20)))
@@ -52,7 +52,7 @@ def test_evidence_decides_early_and_rarely_wrong():
         wrong += level.side != REJECTED
         clear = generator.permutation(np.repeat([1.0, 0.0], [950, 50]))
         early += side(goal, Level(clear[:200], OPEN, float(np.log(20)))) == ACCEPTED
-    assert wrong <= 20 and early >= 0.9 * runs
+    assert wrong <= 4 and early >= 0.9 * runs
 
 
 def test_what_was_decided_stays():

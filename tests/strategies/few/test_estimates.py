@@ -6,7 +6,7 @@ import pytest
 from jaxrob.strategies._few.estimates import correlation, estimates
 from jaxrob.strategies._few.goal import OPEN, Level
 
-IMAGES, RUNS = 4000, 400
+IMAGES, RUNS = 4000, 200
 
 
 def nested(shares):
@@ -29,7 +29,6 @@ def independent(shares):
     "seen",
     [
         {0: 4000, 10: 600, 20: 900, 30: 900},
-        {0: 1500, 10: 300, 20: 1400},
         {0: 500, 10: 400, 20: 300, 30: 200, 40: 1000},
     ],
 )
@@ -60,9 +59,8 @@ def test_stated_deviations_are_those_of_random_orders(kind, seen):
     assert (apart <= 1.3 * expected + 1e-12).all(), apart / expected
 
 
-@pytest.mark.parametrize("kind", [nested, independent])
-def test_errors_of_two_levels_go_together_as_in_random_orders(kind):
-    scores, seen = kind([0.8, 0.6]), (700, 500)
+def test_errors_of_two_levels_go_together_as_in_random_orders():
+    scores, seen = nested([0.8, 0.6]), (700, 500)
     errors, said = [], []
     for run in range(RUNS):
         order = np.random.default_rng([23, run]).permutation(IMAGES)

@@ -45,8 +45,7 @@ def lattice(total):
     return right, seen, right <= seen
 
 
-@pytest.mark.parametrize("error", [0.2, 0.05, 0.01])
-@pytest.mark.parametrize("total", [7, 20])
+@pytest.mark.parametrize(("total", "error"), [(7, 0.2), (13, 0.05)])
 def test_count_evidence_is_rarely_wrong(total, error):
     right, seen, possible = lattice(total)
     for least in range(1, total + 1):
@@ -58,15 +57,10 @@ def test_count_evidence_is_rarely_wrong(total, error):
             assert probability_ever(stops, truth) <= error + 1e-12
 
 
-@pytest.mark.parametrize("kind", ["thirds", "right answers", "uniform"])
-def test_mean_interval_rarely_misses(kind):
-    generator = np.random.default_rng([22, len(kind)])
-    total, runs, error = 200, 60, 0.1
-    scores = {
-        "thirds": generator.integers(0, 4, total) / 3,
-        "right answers": (generator.random(total) < 0.9).astype(float),
-        "uniform": generator.random(total),
-    }[kind] * 1.5 - 0.5
+def test_mean_interval_rarely_misses():
+    generator = np.random.default_rng(22)
+    total, runs, error = 200, 40, 0.1
+    scores = generator.random(total) * 1.5 - 0.5
     misses = 0
     for _ in range(runs):
         order = generator.permutation(scores)

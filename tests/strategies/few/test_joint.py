@@ -8,7 +8,7 @@ from jaxrob.strategies._few.crossing import RoughCrossing
 from jaxrob.strategies._few.estimates import estimates
 from jaxrob.strategies._few.goal import OPEN, Goal, Level
 
-IMAGES, RUNS, SEEN = 2000, 300, 400
+IMAGES, RUNS, SEEN = 2000, 200, 400
 GOAL = Goal(8, 0.8, (0.0, 1.0), IMAGES, 50, 0.05, 0.02)
 
 
@@ -18,7 +18,7 @@ def crossing(place, straight):
     return cluster, RoughCrossing(place + 0.1, 0.05, 0.2, 0.2)
 
 
-@pytest.mark.parametrize("alike", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("alike", [0.0, 1.0])
 def test_the_sum_of_two_errors_is_as_wide_as_in_random_orders(alike):
     generator = np.random.default_rng(5)
     first = generator.random(IMAGES) < 0.8
