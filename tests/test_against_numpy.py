@@ -18,6 +18,7 @@ from random_cases import run
 SCRIPT = pathlib.Path(run.__file__)
 
 
+@pytest.mark.slow
 def test_random_cases(cases):
     disagreements, tally = run.run(range(cases // 3))
     assert not disagreements, run.report(disagreements)

@@ -60,6 +60,7 @@ def test_images_without_an_axis_of_channels(call):
         call()
 
 
+@pytest.mark.slow
 def test_a_data_set_in_place_of_images():
     of_data, of_arrays = (
         roma.global_robustness(CLASSIFIER, *given, by="label", **FEW)

@@ -74,6 +74,7 @@ def captured_module():
     return jaxrob.Classifier(lambda variables, images: module(images)), change
 
 
+@pytest.mark.slow
 def test_assess_sees_a_captured_module_that_has_changed():
     classifier, change = captured_module()
     data = jaxrob.Dataset(IMAGES, right(FIRST))
@@ -134,6 +135,7 @@ def test_the_choice_of_weak_alterations_sees_a_captured_module_that_has_changed(
     assert (before, after) == ((), (UNALTERED,))
 
 
+@pytest.mark.slow
 def test_arrays_and_attributes_of_an_object_are_seen():
     model = Model()
     model.weights = FIRST.copy()
@@ -156,6 +158,7 @@ def test_arrays_and_attributes_of_an_object_are_seen():
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_cached_properties_of_a_structure_are_not_stale():
     """The number of classes, and differentiability."""
 

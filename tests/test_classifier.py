@@ -24,6 +24,7 @@ def returning(outputs, kind):
     return jaxrob.Classifier(lambda variables, images: variables, outputs, kind)
 
 
+@pytest.mark.slow
 def test_every_kind_of_outputs_becomes_logarithms_of_probabilities():
     s, p = special.expit(VALUES), special.softmax(VALUES, 1)
     stacked = np.stack([VALUES, 2 * VALUES])
@@ -181,6 +182,7 @@ def test_a_kept_nnx_classifier_stays_as_it_was(change):
         assert np.abs(later - expected).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_making_a_classifier_changes_nothing_of_a_module_in_training():
     module = NnxNormalised(nnx.Rngs(0))
     module.train()
@@ -221,6 +223,7 @@ def test_variables_are_the_leaves():
     assert isinstance(doubled, jaxrob.Classifier)
 
 
+@pytest.mark.slow
 def test_gradients_pass_to_images_and_variables():
     classifier = jaxrob.Classifier.from_linen(MLP(), {"params": LAYERS})
 
@@ -232,6 +235,7 @@ def test_gradients_pass_to_images_and_variables():
     assert np.abs(gradients[1]).max() > 0
 
 
+@pytest.mark.slow
 def test_host_function_runs_on_numpy_arrays_however_large():
     weights = RANDOM.normal(size=(784, 10)).astype(np.float32)
 
@@ -358,6 +362,7 @@ LABELS = np.arange(200, dtype=np.int32) % 8
 RANKS = (EIGHTHS > EIGHTHS[np.arange(200), LABELS][:, None]).sum(1)
 
 
+@pytest.mark.slow
 def test_the_scale_of_the_logits_never_changes_the_class_predicted():
     # A final multiplication, which XLA may fuse with the next operation.
     @jax.jit
@@ -372,6 +377,7 @@ def test_the_scale_of_the_logits_never_changes_the_class_predicted():
         assert (np.asarray(found.confidence) >= 1 / 8 - 1e-6).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["probabilities", "sigmoid"])
 def test_outputs_whose_logarithms_are_equal_keep_their_order(kind):
     rows = np.float32(1 / 8 + 8 * EIGHTHS * 2.0**-26)

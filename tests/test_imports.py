@@ -36,6 +36,7 @@ def lint_imports(folder):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_package_keeps_its_contracts(tmp_path):
     copy_package(tmp_path)
     status, report = lint_imports(tmp_path)
@@ -121,6 +122,7 @@ def private_parts(source):
     ]
 
 
+@pytest.mark.slow
 def test_scripts_use_what_is_public():
     texts = {str(script): script.read_text() for script in SCRIPTS}
     # The others have no private name: parsing takes long.

@@ -129,6 +129,7 @@ def test_a_network_without_captured_arrays_is_not_traced_again(kind, monkeypatch
     assert not compiled
 
 
+@pytest.mark.slow
 def test_a_network_with_captured_arrays_is_traced_once_in_a_call():
     classifier = jaxrob.Classifier(lambda _, images: plain(WEIGHTS, images))
     assert traces(lambda: assess(classifier)) > 1
@@ -187,6 +188,7 @@ def test_alterations_and_perturbations_are_traced_as_networks_are(captures):
         assert [traces(ask) for _ in range(3)][1:] == [captures] * 2
 
 
+@pytest.mark.slow
 def test_an_alteration_without_captured_arrays_is_not_traced_again():
     def fade(image, level):
         TRACES.append(1)
@@ -200,6 +202,7 @@ def test_an_alteration_without_captured_arrays_is_not_traced_again():
     assert [traces(ask) > 0 for _ in range(3)] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_what_is_known_of_a_function_does_not_keep_it():
     array = jax.device_put(WEIGHTS)
 
@@ -230,6 +233,7 @@ def test_a_training_loop_keeps_nothing_on_the_devices():
     assert len({one.provenance["classifier"] for one in results}) == 5
 
 
+@pytest.mark.slow
 def test_the_librarys_own_classifiers_capture_no_arrays():
     module = networks.MLP((8,))
     image = jnp.zeros((1, 28, 28, 1))

@@ -54,6 +54,7 @@ def train(module=SMALL, dataset=None, epochs=12, **changes):
     return fit(module, dataset or dark_and_light(), epochs=epochs, **settings)
 
 
+@pytest.mark.slow
 def test_it_learns_and_repeats_itself():
     classifier = train()
     assert accuracy(classifier, dark_and_light()) == 1

@@ -126,6 +126,7 @@ def test_very_improbable_classes():
             assert np.isfinite(gradient).all()
 
 
+@pytest.mark.slow
 def test_gradients_of_logits_by_differences():
     rng = np.random.default_rng(0)
     logits = rng.normal(0, 2, (4, 2, 3, 5)).astype(np.float32)

@@ -284,6 +284,7 @@ def test_no_gradient_and_no_way():
         assert attack.correct.all() and not attack.success.any()
 
 
+@pytest.mark.slow
 def test_all_wrong_unaltered():
     classifier = network()
     images = random_images(3)

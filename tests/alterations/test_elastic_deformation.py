@@ -1,6 +1,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy import ndimage
 
 from jaxrob.alterations import elastic_deformation
@@ -35,6 +36,7 @@ def test_positions_are_those_of_scipys_map_coordinates():
         np.testing.assert_allclose(np.asarray(found)[..., channel], expected, atol=3e-5)
 
 
+@pytest.mark.slow
 def test_the_level_is_the_root_mean_square_of_the_displacement():
     image, deform = np.zeros((48, 64, 1)), elastic_deformation(0, 1, smoothness=2)
 

@@ -22,6 +22,7 @@ def scipy_blur(image, sigma):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     sigma=st.floats(0, 2, width=32) | st.sampled_from([0.04, 0.1, 0.25, 1.0, 2.0]),

@@ -12,6 +12,7 @@ from .pictures import random_key
 drawn = jax.jit(normal, static_argnums=1)
 
 
+@pytest.mark.slow
 def test_numbers_are_scaled_quantiles_each_as_probable():
     # The middles of 65,536 equally probable parts, scaled to variance 1.
     quantiles = stats.norm.ppf((np.arange(2**16) + 0.5) / 2**16)
@@ -27,6 +28,7 @@ def test_numbers_are_scaled_quantiles_each_as_probable():
         assert abs(np.corrcoef(one)[0, 1]) < 3.3 / 2**9
 
 
+@pytest.mark.slow
 def test_a_key_gives_the_same_in_a_batch():
     @jax.jit
     def both(keys):
@@ -38,6 +40,7 @@ def test_a_key_gives_the_same_in_a_batch():
     np.testing.assert_array_equal(np.asarray(many)[2], one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["raw", "rbg"])
 def test_any_key_will_do(kind):
     raw = kind == "raw"

@@ -17,6 +17,7 @@ def counts(mean, uniform):
     return poisson_quantile(mean, shot_draws(uniform))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("photons", [0.5, 3, 12, 25, 60, 500])
 def test_counts_are_the_poisson_distributions_quantiles(photons):
     uniform = np.float32(np.random.RandomState(0).randint(0, 2**23, COUNT)) / 2**23

@@ -58,6 +58,7 @@ def pillow_resize(image, rows, columns):
     return np.stack([np.asarray(plane) for plane in planes], -1)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     axis=st.integers(0, 1),

@@ -103,6 +103,7 @@ def test_first_failing_level_of_each_image():
         reduced.first_failing_level  # noqa: B018
 
 
+@pytest.mark.slow
 def test_several_alterations_share_each_pass_over_the_data():
     several = [DIM, jaxrob.Alteration("slow", DIM.fn, 0.0, 0.5), NOTHING]
     batches = Batches()
@@ -165,6 +166,7 @@ def test_an_integration_that_does_not_converge_is_a_timeout():
     assert np.isnan(again.robustness)
 
 
+@pytest.mark.slow
 def test_order_and_batches_of_images_change_nothing():
     order = np.random.default_rng(0).permutation(NUM_IMAGES)
     plain = assess(strategy=ASAP)

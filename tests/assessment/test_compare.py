@@ -88,6 +88,7 @@ def of_images(one, rows):
     return dataclasses.replace(one, curve=curve)
 
 
+@pytest.mark.slow
 def test_other_noise_draws_a_warning():
     noise = jaxrob.Alteration(
         "noise",

@@ -48,6 +48,7 @@ def test_a_comparison_comes_back(compared):
     assert np.isnan(Comparison.from_json(unknown.to_json()).difference)
 
 
+@pytest.mark.slow
 def test_a_sequential_comparison_comes_back(early):
     text = early.to_json()
     after = SequentialComparison.from_json(text)

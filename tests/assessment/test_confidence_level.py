@@ -11,6 +11,7 @@ from .test_few import assess
 from .test_serialization import assessment
 
 
+@pytest.mark.slow
 def test_the_interval_is_of_the_level_asked_for():
     even = strategies.Uniform(41)
     usual, sure = (assess(strategy=even, confidence_level=c) for c in (0.95, 0.999))
@@ -34,6 +35,7 @@ def test_words_say_the_level():
         assert "99.9 % interval" in text and "95 %" not in text
 
 
+@pytest.mark.slow
 def test_few_images_err_as_seldom_as_asked():
     levels = (0.95, 0.999)
     usual, sure = (assess(half_width=0.1, confidence_level=one) for one in levels)

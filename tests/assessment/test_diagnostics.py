@@ -95,6 +95,7 @@ def test_the_widest_interval_is_a_share_of_the_range():
     assert inner.widest_interval == pytest.approx(0.4)
 
 
+@pytest.mark.slow
 def test_points_and_rounds_are_those_of_the_evaluations():
     limits = np.float32(test_few.LIMITS / 2) * 2
 

@@ -168,6 +168,7 @@ def edits_of_numbers(document, parent=None):
             document[name] = value
 
 
+@pytest.mark.slow
 def test_every_number_of_few_images():
     number = 0
     for document in edits_of_numbers(json.loads(written("even, curtailed"))):
@@ -177,6 +178,7 @@ def test_every_number_of_few_images():
     assert number > 80
 
 
+@pytest.mark.slow
 def test_every_number_of_all_images_leaves_the_verdict():
     one = assessment(levels=4, images=12, classes=2)
     text, number = one.to_json(answers=False), 0

@@ -94,6 +94,7 @@ def test_a_curve_close_to_the_threshold_is_not_decided_by_chance(asked):
     assert jaxrob.Assessment.from_json(result.to_json()).dataset_interval == (low, high)
 
 
+@pytest.mark.slow
 def test_a_smaller_half_width_costs_evaluations():
     spent = [assess(half_width=0.1).evaluations, near().evaluations]
     assert spent == sorted(spent)
@@ -150,6 +151,7 @@ def test_a_budget_ends_soon_where_no_half_width_is_small_enough(monkeypatch):
     assert len(looks) < 100
 
 
+@pytest.mark.slow
 def test_more_budget_narrows_the_interval():
     widths = []
     for budget in (2_000, 5_000):
@@ -224,6 +226,7 @@ def test_batches_give_the_same():
     np.testing.assert_array_equal(batched.curve.confusion, near().curve.confusion)
 
 
+@pytest.mark.slow
 def test_journal_is_resumed(tmp_path):
     path = tmp_path / "few.journal"
     whole = assess(half_width=0.1, journal=path)

@@ -30,6 +30,7 @@ def network(slope=50, offset=0):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "reduced"),
     [(strategies.Uniform(5), False), (strategies.ASAP(), True)],

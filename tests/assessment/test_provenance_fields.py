@@ -78,6 +78,7 @@ def test_settings_by_name(alteration, expected):
     assert settings(alteration, SHAPE) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
 def test_an_assessment_has_settings_words_and_names():
     def left_pixels(variables, images):

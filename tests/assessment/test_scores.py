@@ -81,6 +81,7 @@ def test_scores_are_the_function_s_own(score, batch_size):
     assert result.robustness == robustness
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_how_they_are_computed():
     """Order of levels, batches and strategy; with noise, whose keys are the images'."""
     levels = np.array([0.1, 0.0, 0.2, 0.05])

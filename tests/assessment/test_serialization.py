@@ -322,6 +322,7 @@ def test_what_is_no_assessment(text):
         Assessment.from_json(text)
 
 
+@pytest.mark.slow
 def test_a_small_text_cannot_fill_the_memory():
     document = json.loads(text_with_unknown())
     bomb = zlib.compress(bytes(40 * 2**20), 9)

@@ -25,6 +25,7 @@ def assessed(network, labels=None):
     return jaxrob.assess(network, data, DARKER, threshold=0.6)
 
 
+@pytest.mark.slow
 def test_it_is_the_assessment_with_the_unaltered_answers_as_labels():
     logits = (IMAGES / np.float32(255)).reshape(40, -1) @ WEIGHTS[0]
     found, truth = assessed(NETWORK), assessed(NETWORK, logits.argmax(1))

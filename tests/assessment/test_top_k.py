@@ -83,6 +83,7 @@ def test_values_are_scikit_learns(curve, k):
     )
 
 
+@pytest.mark.slow
 def test_samples_are_ranked_by_their_mean_probabilities():
     kernels = np.float32(RNG.standard_normal((3, 16, NUM_CLASSES)))
 
@@ -96,6 +97,7 @@ def test_samples_are_ranked_by_their_mean_probabilities():
     np.testing.assert_array_equal(ranks, ranks_of(mean, LABELS))
 
 
+@pytest.mark.slow
 def test_no_class_is_before_itself():
     """XLA computes such logits twice, with other roundings of the right class's."""
 

@@ -38,6 +38,7 @@ def test_plain_outputs_are_those_of_each_draw(classifiers, modules, images):
         np.testing.assert_allclose(log_p[number], expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_heteroscedastic_outputs_average_the_noise_at_each_draw(
     classifiers, modules, images
 ):

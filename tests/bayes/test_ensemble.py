@@ -32,6 +32,7 @@ class NnxLinear(nnx.Module):
         return self.dense(x.reshape(len(x), -1))
 
 
+@pytest.mark.slow
 def test_it_is_the_mean_of_the_members_probabilities(members):
     classifier, apply = bayes.ensemble(MODULE, members), jax.jit(MODULE.apply)
     p = [special.softmax(apply(member, IMAGES), axis=1) for member in members]
@@ -54,6 +55,7 @@ def test_functions_and_other_outputs():
     np.testing.assert_allclose(p[..., 1], expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_members_of_one_nnx_module_that_trains_on_differ():
     module, members, expected = NnxLinear(nnx.Rngs(0)), [], []
     for number in range(3):

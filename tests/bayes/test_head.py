@@ -51,6 +51,7 @@ def test_many_draws_agree_with_monte_carlo():
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_draws", [1, 8])
 def test_few_draws_have_no_bias(noise_draws):
     p = estimates(noise_draws, 10_000)

@@ -84,6 +84,7 @@ def test_pictures_are_resized_and_cropped(assess, tmp_path):
         assert "28 x 28" in succeeded(assess(*arguments))
 
 
+@pytest.mark.slow
 def test_photographs_of_phones_stand_upright(assess, place, tmp_path):
     assert assess()[0] == 0
     upright = only(tmp_path / "results").values

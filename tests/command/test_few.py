@@ -73,6 +73,7 @@ def truth(images, place):
     return ((scores.argmax(-1) == labels).mean(1) >= 0.6).mean()
 
 
+@pytest.mark.slow
 def test_a_half_width_is_kept_near_the_answer_of_all_images(few, truth, tmp_path):
     report = tmp_path / "report.md"
     out = succeeded(few("--half_width=0.05", f"--report={report}"))
@@ -105,6 +106,7 @@ def test_a_budget_is_of_all_alterations_together(few, tmp_path):
     assert "| contrast | not known |" in (tmp_path / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_strictest_requirement_ends_it_early(few, truth, tmp_path):
     near = f"--require=robustness>={truth - 0.001}"
     check(few("--half_width=0.02", near), 1, "robustness is not sure, between")

@@ -30,6 +30,7 @@ requirements = ["robustness>=1", "accuracy<=1"]
 """
 
 
+@pytest.mark.slow
 def test_one_alteration_has_a_bound_of_its_own(assess, tmp_path):
     assert assess(*BOTH, "--require=brightness: robustness>=0.01")[0] == 0
     folder = tmp_path / "results"
@@ -150,6 +151,7 @@ def test_an_interrupted_run_leaves_no_file(assess, interrupted, tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.slow
 def test_each_reason_stays_with_its_alteration(monkeypatch, assess, tmp_path):
     """Also if one name of the plan stands for several."""
     several = [alterations.brightness(), alterations.contrast()]

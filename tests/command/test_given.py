@@ -66,6 +66,7 @@ def test_another_networks_results_are_not_replaced(assess, tmp_path):
     assert len(only(folder).levels) == 5
 
 
+@pytest.mark.slow
 def test_what_else_is_known_of_the_network_stays(assess, roma, tmp_path):
     assert assess()[0] == 0
     succeeded(roma("--require=plr>=0"))

@@ -24,6 +24,7 @@ def shell(place, command):
     return ran.returncode, ran.stdout, ran.stderr
 
 
+@pytest.mark.slow
 def test_help_and_lists_that_nobody_reads(place):
     assert shell(place, "jaxrob --help >&-") == (0, "", "")
     piped = shell(place, "set -o pipefail; jaxrob assess --help | true")

@@ -19,6 +19,7 @@ def last_line(text):
     return text.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_an_assessment_that_is_good_enough(assess, tmp_path):
     required = "--require=robustness>=0", "--require=decided_ratio>=1"
     out = succeeded(assess(*required, "--pictures=16"))

@@ -5,6 +5,7 @@ from sklearn.datasets import load_digits
 from jaxrob.data import digits
 
 
+@pytest.mark.slow
 def test_the_splits_partition_the_originals():
     original = load_digits()
     test, train = digits("test", size=8), digits("train", size=8)

@@ -55,6 +55,7 @@ def expected():
     return answers(Dataset(PIXELS, np.repeat([0, 1, 2], 20)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "batch_size"), [("folder", 7), ("tar", None)])
 def test_answers_are_those_of_pictures_in_memory(
     folder, tmp_path, kind, batch_size, expected
@@ -102,6 +103,7 @@ def test_few_images_read_few_files(folder, monkeypatch):
     assert len(opened) <= 60
 
 
+@pytest.mark.slow
 def test_assessments_are_those_of_pictures_in_memory(folder, tmp_path):
     def result(limit, **options):
         dataset = image_folder(folder, max_bytes=limit)

@@ -53,6 +53,7 @@ def mapped(tmp_path):
     return jaxrob.Dataset(np.load(tmp_path / "images.npy", mmap_mode="r"), LABELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"half_width": 0.0}], ids=["all", "few"])
 def test_an_assessment_reads_each_block_once(settings, monkeypatch, mapped):
     placed = []

@@ -102,6 +102,7 @@ def test_answers_do_not_depend_on_the_order_or_split_of_levels(classifier, datas
         assert_equal_answers(curve, *expected)
 
 
+@pytest.mark.slow
 def test_answers_of_several_levels_in_one_step_are_the_same(classifier, dataset):
     # Blocks of so few images share a step between levels, of which the last is filled.
     levels = np.linspace(0, 0.2, 31)
@@ -242,6 +243,7 @@ def test_operations_of_loops_and_of_the_host():
     assert operations(jaxrob.Classifier(until_large)) == math.inf
 
 
+@pytest.mark.slow
 def test_answers_of_a_slow_classifier_are_kept_level_by_level(dataset, tmp_path):
     calls, failing = [], 7
 
@@ -290,6 +292,7 @@ def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
     assert len(later) <= 1, len(later)
 
 
+@pytest.mark.slow
 def test_stochastic_classifier_draws_the_same_at_every_level_and_batch_size(dataset):
     def apply(variables, images, keys):
         mean = images.mean(axis=(1, 2, 3))[:, None] * jnp.arange(3.0)
@@ -326,6 +329,7 @@ def test_old_style_keys_are_keys(classifier, dataset):
     np.testing.assert_array_equal(old.confidence, new.confidence)
 
 
+@pytest.mark.slow
 def test_noise_and_a_stochastic_classifier_draw_independently():
     shape = (16, 16, 1)
 
@@ -368,6 +372,7 @@ def test_bfloat16_images_and_softmaxes():
     np.testing.assert_allclose(curve.confidence[0], expected.max(1), atol=0.02)
 
 
+@pytest.mark.slow
 def test_samples_are_averaged_as_probabilities(dataset):
     logits = jnp.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
     classifier = jaxrob.Classifier(
@@ -386,6 +391,7 @@ def test_samples_are_averaged_as_probabilities(dataset):
     np.testing.assert_allclose(curve.uncertainty, aleatoric / (2 / 3), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_any_array_can_be_altered():
     # A vector of features and a user's own alteration of it.
     random = np.random.default_rng(0)

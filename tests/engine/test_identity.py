@@ -119,6 +119,7 @@ def test_alterations_that_differ_have_another_identity(pair):
     assert first.description == again.description != second.description
 
 
+@pytest.mark.slow
 def test_alterations_that_differ_share_no_answers_in_one_journal(tmp_path):
     pair = PAIRS["Towards"]
     first, second = plain = assess(pair)
@@ -135,6 +136,7 @@ def test_alterations_that_differ_share_no_answers_in_one_journal(tmp_path):
         jaxrob.compare(first, second)
 
 
+@pytest.mark.slow
 def test_alterations_whose_canonical_levels_differ_are_distinguished():
     """A function on the host, identified by its effect."""
 
@@ -157,6 +159,7 @@ def test_the_librarys_alterations_need_no_trace():
         assert "0x" not in one.description
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", [None, 0.0], ids=["none", "one"])
 def test_classifiers_that_differ_in_code_or_constants_share_no_journal(
     variables, tmp_path

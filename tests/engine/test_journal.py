@@ -29,6 +29,7 @@ def same(first, second):
             )
 
 
+@pytest.mark.slow
 def test_cut_anywhere_it_goes_on_and_computes_nothing_twice(tmp_path):
     whole = tmp_path / "whole"
     expected = assess(strategies.Uniform(5), None)
@@ -60,6 +61,7 @@ def test_with_one_of_two_processes_killed_it_goes_on(tmp_path):
     interrupted.check_one_of_two_killed(tmp_path, killed=0)
 
 
+@pytest.mark.slow
 def test_strategies_and_counts_share_levels(tmp_path):
     path = tmp_path / "journal"
     assess(strategies.Uniform(9), path)
@@ -73,6 +75,7 @@ def test_strategies_and_counts_share_levels(tmp_path):
     assert len(steps(path)) == len(found)
 
 
+@pytest.mark.slow
 def test_other_runs_are_rejected_and_distinguished(tmp_path):
     path = tmp_path / "journal"
     assess(strategies.Uniform(3), path)

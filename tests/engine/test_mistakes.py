@@ -65,6 +65,7 @@ def check_warned(call, classifier, text):
 
 
 class TestLogitsThatAreNone:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "function, text",
         [
@@ -95,11 +96,13 @@ class TestLogitsThatAreNone:
             with pytest.warns(RobustnessWarning, match='outputs="probabilities"'):
                 jaxrob.evaluate(*given, reduced=reduced)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("scale", [1e-3, 20.0])
     def test_flat_logits_are_logits(self, scale):
         for outputs in ("logits", "scores"):
             by_evaluate(on_host(logits, scale, outputs))
 
+    @pytest.mark.slow
     def test_declared_as_they_are(self):
         by_evaluate(jaxrob.Classifier(probabilities, 20.0, "probabilities"))
         by_evaluate(jaxrob.Classifier(one_hot, 20.0, "scores"))
@@ -159,6 +162,7 @@ class TestPixelsOfBytes:
         with pytest.warns(RobustnessWarning, match="answers nearly the same"):
             by_evaluate(OF_BYTES["host"](), data)
 
+    @pytest.mark.slow
     def test_networks_that_are_silent(self):
         random = np.random.default_rng(2)
         weights = random.normal(size=(64, 4))
@@ -177,6 +181,7 @@ class TestPixelsOfBytes:
             for data in (DATA, unlabelled):
                 by_evaluate(on_host(function), data)
 
+    @pytest.mark.slow
     def test_a_network_is_asked_once_and_about_few_images(self):
         sizes = []
 

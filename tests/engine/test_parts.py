@@ -187,6 +187,7 @@ def test_nan_is_refused_where_it_was_asked_for():
         answered([Part(BRIGHTNESS, -0.25, 300, 301)], classifier, data)
 
 
+@pytest.mark.slow
 def test_levels_all_at_once_as_on_a_gpu(monkeypatch):
     # New ranges, because the programs are cached by alteration.
     blur = alterations.gaussian_blur(0.0, 1.9)

@@ -12,6 +12,7 @@ def brightest(variables, images):
     return images.mean(axis=(1, 2)) * variables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alteration", "is_apart"),
     [

@@ -90,6 +90,7 @@ def test_a_long_run_takes_the_fastest_size_and_remembers_it(tried, monkeypatch):
     assert len(tried) == number and blocks == [14, 14]
 
 
+@pytest.mark.slow
 def test_a_given_batch_size_and_a_short_run_need_no_trial(tried, monkeypatch):
     evaluate(batch_size=14)
     monkeypatch.setattr(trial, "_FEWEST_OPERATIONS", 1e12)

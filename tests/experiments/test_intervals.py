@@ -1,6 +1,7 @@
 """Intervals over inputs, against Student's t and with uninformative inputs."""
 
 import numpy as np
+import pytest
 from common import intervals
 from scipy import stats
 
@@ -12,6 +13,7 @@ def test_the_mean_of_many_is_near_students():
     assert found == intervals.over_inputs(np.mean, values)
 
 
+@pytest.mark.slow
 def test_it_holds_as_often_as_it_says_where_few_inputs_differ():
     """A tenth of the inputs at one of two values, the others at zero."""
     held, rng = 0, np.random.default_rng(1)

@@ -260,19 +260,19 @@ SMALL = {
     ),
     "roma_modes": (
         ("roma_modes.py", "--dims=20", "--norms=linf", "--probabilities=1e-4",
-         "--runs=1", "--what=modes", "--output={}"),
+         "--runs=2", "--what=modes", "--output={}"),
         ["roma_modes.json"],
         ["0 missed"],
     ),
     "roma_modes, regions": (
         ("roma_modes.py", "--what=regions,others", "--dims=2",
-         "--probabilities=1e-4", "--estimators=splitting", "--runs=1", "--output={}"),
+         "--probabilities=1e-4", "--estimators=splitting", "--runs=2", "--output={}"),
         ["roma_modes.json"],
         ["one-hot"],
     ),
     "roma_modes, networks": (
         ("roma_modes.py", "--what=networks", "--few=2", "--pairs=4", "--draws=200000",
-         "--runs=1", "--output={}"),
+         "--runs=2", "--output={}"),
         ["roma_modes.json"],
         ["learnt corner", "learnt slab"],
     ),
@@ -284,7 +284,7 @@ SMALL = {
         ["It has learnt nothing"],
     ),
     "idc_pretrained": (
-        ("idc_pretrained.py", "--levels=2", "--attacked=2", "--noprogress",
+        ("idc_pretrained.py", "--levels=3", "--attacked=2", "--noprogress",
          "--output={}"),
         ["idc.json", "idc.png", "adversarial.png"],
         # 183 of 214 patches, which the authors publish.
@@ -391,7 +391,7 @@ SMALL = {
         ["2,000 images as a memory map", "batches", "anonymous memory"],
     ),
     "picture_folder": (
-        ("picture_folder.py", "--num_images=20", "--num_compared=5", "--num_large=5",
+        ("picture_folder.py", "--num_images=20", "--num_compared=10", "--num_large=10",
          "--repeats=1",
          "--folder={}"),
         [],
@@ -406,12 +406,10 @@ SMALL = {
          "report as HTML", "its mean difference: "],
     ),
     "interval_coverage": (
-        ("interval_coverage.py", *COVERAGE,
-         "--output={}"), [], ["16 cells: held"]
+        ("interval_coverage.py", *COVERAGE, "--output={}"), [], ["32 cells: held"]
     ),
     "interval_coverage_check": (
-        ("interval_coverage_check.py", *COVERAGE,
-         "--output={}"), [], ["16 cells: held"]
+        ("interval_coverage_check.py", *COVERAGE, "--output={}"), [], ["32 cells: held"]
     ),
     "interval_coverage of scores": (
         ("interval_coverage.py", "--flips=scores", *COVERAGE,

@@ -97,6 +97,7 @@ def read(folder):
     return read_together(folder, "last", all_of)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [OLD, {}])
 def test_killed_at_any_moment_all_or_none_are_new(tmp_path, before):
     new = MORE | NEW

@@ -36,6 +36,7 @@ module = network()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["onnx", "keras", "torch"])
 def test_a_network_file_and_pictures(weights, place, framework, capsys, request):
     file = f"net.{framework}"

@@ -41,6 +41,7 @@ def counted():
     return function
 
 
+@pytest.mark.slow
 def test_host_calls_are_full_and_few(counted):
     classifier = on_host(counted, batch_size=16)
     levels = [-0.5, -0.25, 0.25, 0.5]
@@ -62,6 +63,7 @@ def test_classes_of_a_function_of_jax_are_found_while_a_program_is_traced():
     np.testing.assert_allclose(call(images), softmax(images), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_roma_fills_the_batches(counted):
     classifier = on_host(counted, batch_size=64)
     found = jaxrob.roma.assess(classifier, IMAGES[:3], **FEW)
@@ -69,6 +71,7 @@ def test_roma_fills_the_batches(counted):
     assert (found.plr >= 0).all()
 
 
+@pytest.mark.slow
 def test_host_functions_may_write_to_their_images():
     def in_place(images):
         images -= 0.5
@@ -220,6 +223,7 @@ def test_names_stand_in_the_provenance_and_the_journal(tmp_path):
             jaxrob.evaluate(other, DATA, BRIGHTNESS, [0.1], journal=journal)
 
 
+@pytest.mark.slow
 def test_new_names_compile_nothing():
     def apply(variables, images):
         return images.reshape(len(images), -1) @ variables

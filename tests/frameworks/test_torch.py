@@ -227,9 +227,14 @@ class Held(nn.Module):
         return self.activation(self.net(images - self.mean)) * self.settings["kinds"][1]
 
 
-class Scaled(Hidden):
+class Doubled(Hidden):
     def forward(self, images):
-        return 2 * self.net(images).softmax(-1)
+        return 2 * self.net(images)
+
+
+class Tripled(Hidden):
+    def forward(self, images):
+        return 3 * self.net(images)
 
 
 def hooked():
@@ -253,8 +258,8 @@ def test_whatever_a_module_holds_tells_it_apart():
         lambda: Held(mean=0.2),
         lambda: Held(settings=(1, 3)),
         hooked,
-        Hidden,
-        Scaled,
+        Doubled,
+        Tripled,
         lambda: torch.fx.symbolic_trace(module()),
         lambda: torch.fx.symbolic_trace(module(nn.Tanh())),
         lambda: torch.jit.trace(module().eval(), torch.zeros(2, 3, 8, 8)),

@@ -61,6 +61,7 @@ def printed_frames(printed):
     return [(one[0].split("/")[-1].strip('"'), one[2][3:]) for one in lines]
 
 
+@pytest.mark.slow
 def test_what_is_printed(tmp_path, capsys):
     path = tmp_path / "mine.py"
     path.write_text(PROGRAM)

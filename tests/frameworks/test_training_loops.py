@@ -15,6 +15,7 @@ IMAGES = 0.8 * RANDOM.random((32, 6, 6, 1), np.float32)
 IMAGES[np.arange(32), 2 * LABELS] += np.float32(0.2)
 
 
+@pytest.mark.slow
 def test_flax_nnx():
     class Net(nnx.Module):
         def __init__(self):

@@ -141,6 +141,7 @@ def at_levels(alteration, pixels, levels, key):
     return jax.vmap(lambda level: alteration(pixels, level, key))(levels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alteration", "dtype"),
     [(BLUR, np.uint8), (BLUR, np.float64), (NOISE, np.float32)],

@@ -62,6 +62,7 @@ def test_proportions_have_wilson_bands():
         np.testing.assert_array_equal(metrics.bands(confusion, measure, 0.9), expected)
 
 
+@pytest.mark.slow
 @quick
 @given(st.integers(2, 5), st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_resampled_values_are_the_measures_of_the_inputs_drawn(k, total, seed):
@@ -107,6 +108,7 @@ def test_the_other_bands_are_scipys_bootstrap_over_inputs(k, measure):
     assert high[0] == pytest.approx(expected.confidence_interval.high, abs=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", metrics.measures)
 def test_bands_hold_the_measured_values_and_shrink_with_more_data(measure):
     confusion = some_counts(3)

@@ -31,6 +31,7 @@ def rows(folder):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alteration", "result"), [(NOISE, noisy), (BRIGHTER, brighter)]
 )

@@ -66,6 +66,7 @@ def with_curve(result, chosen=slice(None), **changes):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alteration", "result"), [(NOISE, noisy), (BRIGHTER, brighter)]
 )

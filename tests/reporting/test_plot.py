@@ -66,6 +66,7 @@ def test_accepted_intervals_are_shaded():
     assert shaded(plot(assessment(threshold=1.0, correct=CORRECT // 2))) == []
 
 
+@pytest.mark.slow
 def test_labels_and_limits():
     axes = plot(assessment(measure="effectiveness"))
     assert axes.get_xlabel() == "level [px]"

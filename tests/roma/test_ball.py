@@ -64,6 +64,7 @@ def check_uniform(u, norm):
 
 # Above the size from which 16 random bits make a pixel, and an odd one; below it moves,
 # which are below, show draws too.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("norm", "shape"), [("linf", (5, 13, 1)), ("l2", (1, 3, 1)), ("l1", (5, 13, 1))]
 )
@@ -95,6 +96,7 @@ def pairs(keys, *, norm, shape):
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("norm", "shape"),
     [

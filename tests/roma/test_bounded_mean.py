@@ -65,6 +65,7 @@ def test_no_distribution_is_missed_too_often(draws, number, tail):
         assert chance[high < mean - 1e-12].sum() <= tail * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @given(
     values=arrays(
         float,
@@ -82,6 +83,7 @@ def test_never_reaches_beyond_hoeffdings(values, tail, draws):
     assert values.mean() - 1e-9 <= high <= most + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 4, 40, 20_000])
 @pytest.mark.parametrize("tail", [0.2, 1e-4])
 def test_never_reaches_beyond_hoeffdings_where_values_are_extreme(number, tail):
@@ -98,6 +100,7 @@ def test_never_reaches_beyond_hoeffdings_where_values_are_extreme(number, tail):
             assert max(average - half, 0) - 1e-9 <= low <= average
 
 
+@pytest.mark.slow
 @given(
     values=arrays(float, st.integers(1, 40), elements=st.floats(0, 1)),
     seed=st.integers(0),

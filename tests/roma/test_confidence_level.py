@@ -24,6 +24,7 @@ def sure(classifier, images):  # noqa: F811
     return asked(classifier, images, 0.999)
 
 
+@pytest.mark.slow
 def test_counts_have_exact_intervals_of_the_level(sure):
     assert sure.confidence_level == 0.999
     for index in (0, int(np.argmax(sure.hits))):
@@ -58,6 +59,7 @@ def test_a_journal_of_another_level_is_refused(classifier, images, tmp_path):  #
         asked(classifier, images, 0.99, journal=journal)
 
 
+@pytest.mark.slow
 def test_a_surer_mean_takes_more_inputs(classifier, images):  # noqa: F811
     seen = []
     for level in (0.5, 0.999):

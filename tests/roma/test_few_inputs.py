@@ -93,8 +93,8 @@ def check_rare(missed, runs):
 def test_all_intervals_hold_together():
     plr = np.concatenate([*SHAPES.values()])
     categories = np.repeat(np.arange(5), NUMBER)
-    missed, seen = misses(plr, categories, range(500, 560), 0.08)
-    check_rare(missed, 60)
+    missed, seen = misses(plr, categories, range(500, 530), 0.08)
+    check_rare(missed, 30)
     # What spreads little takes fewer inputs.
     assert seen < 0.6 * len(plr)
 
@@ -181,6 +181,7 @@ def check_same_where_seen(found, full):
     np.testing.assert_array_equal(found.excluded, full.excluded)
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_the_full_run(early, full):
     assert 64 <= early.seen.sum() < 300
     check_same_where_seen(early, full)

@@ -63,6 +63,7 @@ def holds(result, expected):
     assert (np.abs(result.probability - expected) < 4 * error).all()
 
 
+@pytest.mark.slow
 def test_by_predicted_class(found):
     assert found.names == ("0", "1") and found.by == "predicted"
     holds(found, [truth(0, BOUNDARY), truth(BOUNDARY, 1)])

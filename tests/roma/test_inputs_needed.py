@@ -83,6 +83,7 @@ def test_draws_hardly_correlated_are_independent_ones():
     assert none == hardly < all_but == wholly
 
 
+@pytest.mark.slow
 def test_several_categories_take_more():
     known = {"relative": 0.4, "correlation": 0.2, "num_samples": 8}
     one, ten = (inputs_needed(0.1, **known, categories=number) for number in (1, 10))

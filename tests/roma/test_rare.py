@@ -55,6 +55,11 @@ def test_two_modes_of_one_class_are_found():
     check(result, np.log(4e-6))
     np.testing.assert_allclose(result.modes[:, :2].mean(axis=0), [0.75, 0.25], atol=0.1)
     assert (result.modes[:, 2:] == 0).all()
+    # Plain draws, 16 searches, two modes refined, draws from the mixture; the rest are
+    # 64 particles that make five moves a level.
+    spent = result.evaluations - (1000 + 16 * 43 + 2 * 386 + 1024)
+    levels = (spent / 64 - 1) / 5
+    assert set(levels) <= {8, 9, 10}
     assert (result.effective_sample_size > 50).all()
 
 
@@ -122,6 +127,7 @@ def works(monkeypatch):
     return works
 
 
+@pytest.mark.slow
 def test_splitting(works):
     result = run(classifier([plane(1e-2)]), "splitting")
     assert (result.status == "splitting").all()
@@ -154,19 +160,6 @@ def test_splitting_by_its_first_draws_alone(works):
     assert (found.status == "incomplete").all() and not found.answered.any()
     assert (found.evaluations == 1000 + 64).all()
     np.testing.assert_allclose(np.exp(found.log_high), 1 - 0.025**1e-3, rtol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("optimised")
-def test_intervals_cover_the_exact_probability():
-    result = run(two_modes(), number=64)
-    assert (result.status == "importance").mean() >= 0.98
-    covered = (result.log_low <= np.log(4e-6)) & (np.log(4e-6) <= result.log_high)
-    # Of 64 intervals of 95 % at least 54, with probability 0.999.
-    assert covered.sum() >= 54
-    ratio = np.exp(result.log_adversarial_probability - np.log(4e-6))[result.answered]
-    assert ratio.mean() == pytest.approx(1, abs=4 * ratio.std() / 8)
-    assert ratio.std() < 0.15
 
 
 @pytest.mark.slow

@@ -226,7 +226,7 @@ def test_a_component_draws_as_it_would_alone(norm):
         each = [
             stretched(norm, a * slope, 2.0, (w, 1.0))[0] for a, w in ((1, 3), (-1, 2))
         ]
-    both = jax.tree.map(lambda *a: np.stack(a), *each)
+    both = jax.device_put(jax.tree.map(lambda *a: np.stack(a), *each))
     keys = jax.random.split(jax.random.key(5), DRAWS)
     draw = jax.vmap(TILTED_BALLS[norm].draw, (0, None))
     of_both = jax.jit(lambda which: draw(keys, of_component(both, which)))

@@ -45,6 +45,7 @@ def test_the_key_is_threefry_and_the_devices_are_chosen():
     assert found.mesh.devices == jax.local_devices()
 
 
+@pytest.mark.slow
 def test_a_run_has_labels_and_classes():
     with prepare_run(arguments(labels=None)) as run:
         assert run.execution.info.num_classes == 3 and run.dataset.labels.shape == (6,)
@@ -96,6 +97,7 @@ def test_the_provenance_is_found_ahead(at_least, monkeypatch):
     assert ahead.source() is ahead.source()
 
 
+@pytest.mark.slow
 def test_the_thread_of_the_provenance_raises_its_error(monkeypatch):
     monkeypatch.setattr(prepare, "_BYTES_FOR_A_THREAD", 0)
 

@@ -207,6 +207,7 @@ def test_few_images_stand_in_for_many(batch_size):
     assert _fewer(2**31 - 1, batch_size) < 16 * batch_size
 
 
+@pytest.mark.slow
 def test_a_dense_networks_operations_are_counted():
     """Two for each weight, and one to scale the pixel: nothing else grows."""
 
@@ -264,6 +265,7 @@ def test_steps_of_two_devices_are_those_that_run(assert_runs):
     assert_runs(found, lambda: fit(MODULE, dataset(), **how), without_constants)
 
 
+@pytest.mark.slow
 def test_what_was_looked_at_runs():
     """On the devices that are there the compiled steps take the library's arrays."""
     found = steps.evaluation(

@@ -89,6 +89,7 @@ def test_levels_are_those_of_the_recursion(function, a, n):
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.floats(0.01, 0.5), st.floats(0.1, 20), st.floats(0, 7), st.floats(0.4, 1))
 def test_the_bound_holds_where_the_curvature_is_bounded(
@@ -356,6 +357,7 @@ def test_auto_sees_every_excursion_of_an_eighth_of_the_range(
     assert off <= bound(strategy, task, levels, values, num_inputs) + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("concavity", "narrowest"), [("auto", 0.03), (128.0, 0.2), ("auto", 1 / 64)]
 )

@@ -95,6 +95,7 @@ def crossings(draw, most):
     return np.sort(found)
 
 
+@pytest.mark.slow
 @quick
 @given(ranges(), crossings(3), st.booleans(), st.sampled_from([2, 3, 10, 24, 40]))
 def test_same_points_same_integral_same_failures_as_quad(span, places, first, limit):
@@ -103,6 +104,7 @@ def test_same_points_same_integral_same_failures_as_quad(span, places, first, li
     check_against_quad(function, lower, upper, limit)
 
 
+@pytest.mark.slow
 def test_one_crossing_at_many_places():
     rng = np.random.default_rng(0)
     converged = [
@@ -127,6 +129,7 @@ def test_a_flat_curve_takes_21_levels(value, lower, upper):
     assert check_against_quad(lambda x: 0 * x + value, lower, upper, 2)
 
 
+@pytest.mark.slow
 def test_a_curve_of_integer_levels():
     # As JPEG quality: between two integers nothing changes.
     for last in (0, 41, 70):
@@ -157,6 +160,7 @@ def test_the_default_stays_below_the_papers_1024_points():
     assert np.isnan(robustness(levels, values, 0.0, 1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "identity", "offset"),
     [

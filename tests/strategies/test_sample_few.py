@@ -43,6 +43,7 @@ def test_a_budget_is_kept_and_a_requirement_decided():
     assert found.interval.low >= 0.3
 
 
+@pytest.mark.slow
 def test_it_is_the_search_of_an_assessment():
     """The same scores, levels and answer as `jaxrob.assess` with as many images."""
     images = (PLACES / 2).astype(np.float32)[:, None, None, None]

@@ -39,6 +39,7 @@ def test_curtailed_sides_are_never_wrong_and_end_decided(bounds):
         assert set(found) <= {OPEN, truth} and found[-1] == truth
 
 
+@pytest.mark.slow
 def test_evidence_decides_early_and_rarely_wrong():
     generator = np.random.default_rng(6)
     goal = Goal(8, 0.8, (0.0, 1.0), 1000, 100, 0.05, 0.01)

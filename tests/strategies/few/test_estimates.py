@@ -59,6 +59,7 @@ def test_stated_deviations_are_those_of_random_orders(kind, seen):
     assert (apart <= 1.3 * expected + 1e-12).all(), apart / expected
 
 
+@pytest.mark.slow
 def test_errors_of_two_levels_go_together_as_in_random_orders():
     scores, seen = nested([0.8, 0.6]), (700, 500)
     errors, said = [], []

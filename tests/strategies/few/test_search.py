@@ -113,6 +113,7 @@ def test_a_curve_that_stays_above_takes_few_images():
     assert evaluations < 2 * IMAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [LEAST, 1.0, 0.0])
 def test_a_curve_on_one_value_takes_no_more_images_than_it_must(share):
     """Not even on the threshold, where all images leave no doubt."""
@@ -151,6 +152,7 @@ def driven(few, right, budget):
     return few.result(task, history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopping", [{"budget": 10**9}, {"required": 0.5}])
 def test_half_width_0_by_way_of_wider_ones_is_right_too(stopping):
     """Bands tell the sides of levels on the way there, with less evidence."""
