@@ -93,33 +93,6 @@ def test_assess_sees_a_captured_module_that_has_changed():
     assert not messages[0] and "has changed since" in messages[1][0]
 
 
-@pytest.mark.slow
-def test_roma_sees_a_captured_module_that_has_changed():
-    classifier, change = captured_module()
-
-    def excluded(classifier):
-        return roma.assess(
-            classifier, IMAGES, num_samples=16, estimator="count", key=KEY
-        ).excluded
-
-    before, after = changed(classifier, excluded, change)
-    np.testing.assert_array_equal(before, right(FIRST))
-    np.testing.assert_array_equal(after, right(SECOND))
-
-
-@pytest.mark.slow
-def test_attacks_see_a_captured_module_that_has_changed():
-    classifier, change = captured_module()
-
-    def correct(classifier):
-        attack = adversarial.fgsm(classifier, IMAGES, right(FIRST), epsilon=0.1)
-        return attack.correct
-
-    before, after = changed(classifier, correct, change)
-    assert before.all()
-    np.testing.assert_array_equal(after, right(FIRST) == right(SECOND))
-
-
 @pytest.mark.filterwarnings("ignore:unaltered")
 def test_the_choice_of_weak_alterations_sees_a_captured_module_that_has_changed():
     classifier, change = captured_module()

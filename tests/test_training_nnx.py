@@ -117,6 +117,7 @@ def test_a_training_goes_on_from_its_checkpoint(tmp_path):
     "method, settings",
     [
         (retraining.data_augmentation, {}),
+        (retraining.network_parallelization, {}),
         (retraining.limited_network_parallelization, {"robustness": [0.5]}),
         (retraining.worst_level, {"candidates": 2}),
     ],

@@ -9,20 +9,13 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from jaxrob.alterations import (
-    _forms,
-    defocus_blur,
-    gaussian_blur,
-    motion_blur,
-    rotation,
-    vertical_translation,
-)
+from jaxrob.alterations import _forms
 from jaxrob.alterations._gaussian_blur import BLUR
 from jaxrob.alterations._resample import BILINEAR, GRID
 from jaxrob.alterations._rotation import ROTATION
 from jaxrob.alterations._shifts import OWN_SHIFTS, SHIFTS
 
-from .pictures import assert_near, random_image, random_key
+from .pictures import assert_near, random_image
 
 # As in the alterations' own tests: positions are off by 1e-7 of the image's size.
 TOLERANCE = 2e-5
@@ -245,46 +238,3 @@ def test_images_own_shifts_equal_scipys_correlations():
             truth = correlated(image, kernel)
             assert_near(one, truth, atol=BLUR_TOLERANCE, err_msg=name)
         np.testing.assert_array_equal(same[name], images, err_msg=name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "alteration, level",
-    [
-        (gaussian_blur(), 1.3),
-        (vertical_translation(fill="constant"), -2.4),
-        (rotation(fill="crop"), 33.0),
-        (defocus_blur(), 2.6),
-        (motion_blur(), 1.7),
-    ],
-    ids=lambda value: getattr(value, "name", None),
-)
-def test_every_platforms_form_equals_the_cpus(alteration, level, monkeypatch):
-    images = random_image((4, 40, 36, 3))
-
-    def altered(level):
-        key = (random_key(4),) if alteration.stochastic else ()
-        return jax.vmap(lambda image: alteration(image, level, *key))(images)
-
-    def altered_and_slope(level):
-        """Returns the images, and the derivative of the sum of their squares."""
-        slope = jax.grad(lambda level: (altered(level) ** 2).sum())
-        return altered(level), slope(level)
-
-    random_key(4)
-    truth = jax.jit(lambda level: altered_and_slope(level))(level)
-    # This CPU takes another platform's forms.
-    own, taken = _forms.form_for, []
-    for platform in ("gpu", "tpu"):
-        taken.clear()
-
-        def form_for(part, _, size, platform=platform):
-            taken.append(own(part, platform, size))
-            return taken[-1]
-
-        monkeypatch.setattr(_forms, "form_for", form_for)
-        found = jax.jit(lambda level: altered_and_slope(level))(level)
-        assert taken
-        assert_near(found[0], truth[0], atol=TOLERANCE)
-        # A sum over 17,000 numbers in float32, of both signs.
-        np.testing.assert_allclose(found[1], truth[1], rtol=1e-3)

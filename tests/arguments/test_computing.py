@@ -1,7 +1,5 @@
 """Errors raised while answers are computed stay the user's, whatever their class."""
 
-import dataclasses
-
 import pytest
 
 from jaxrob._arguments.computing import computing, was_computing
@@ -24,11 +22,6 @@ class NoDict(ValueError):
 class Locked(ValueError):
     def __setattr__(self, name, value):
         raise RuntimeError("locked")
-
-
-@dataclasses.dataclass(frozen=True)
-class Frozen(Exception):
-    text: str = "mine"
 
 
 @pytest.mark.parametrize("kind", [Plain, Slots, NoDict, Locked, KeyboardInterrupt])

@@ -3,7 +3,6 @@
 import copy
 import functools
 import json
-import random
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from jaxrob import Assessment, reporting, strategies
 from jaxrob._codec._seal import SEAL, with_seal
 
-from ..fuzzing.mutations import mutated
 from .documents import all_of, assert_refused, drop, put
 from .test_few import assess
 from .test_serialization import assessment
@@ -131,26 +129,6 @@ def test_another_way_to_write_the_same_is_no_edit():
     same = Assessment.from_json(text)
     assert said(same) == said(Assessment.from_json(written("even")))
     assert Assessment.from_json(same.to_json()).sampling.robustness == same.robustness
-
-
-@pytest.mark.slow
-def test_random_edits_of_few_images(cases):
-    rng = random.Random(0)
-    texts = [written(name) for name in ("bands", "even, curtailed", "unknown")]
-    before = [said(Assessment.from_json(text)) for text in texts]
-    number = min(2 * cases, 400)
-    refused = 0
-    for which in range(number):
-        which %= len(texts)
-        text = json.dumps(mutated(json.loads(texts[which]), rng))
-        try:
-            found = Assessment.from_json(text)
-        except ValueError:
-            refused += 1
-            continue
-        assert said(found) == before[which]
-        assert found.to_json() == texts[which]
-    assert refused > 0.9 * number
 
 
 def edits_of_numbers(document, parent=None):

@@ -84,25 +84,6 @@ def test_pictures_are_resized_and_cropped(assess, tmp_path):
         assert "28 x 28" in succeeded(assess(*arguments))
 
 
-@pytest.mark.slow
-def test_photographs_of_phones_stand_upright(assess, place, tmp_path):
-    assert assess()[0] == 0
-    upright = only(tmp_path / "results").values
-    turned = Image.Exif()
-    turned[0x112] = 6
-    for path in (place / "pictures").glob("*/*.png"):
-        copy = tmp_path / "phone" / path.relative_to(place / "pictures")
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        Image.open(path).transpose(Image.Transpose.ROTATE_90).save(copy, exif=turned)
-    status, _, err = assess(f"--images={tmp_path / 'phone'}")
-    assert status == 0 and "warning: " in err and "40 of 40 pictures" in err
-    np.testing.assert_array_equal(only(tmp_path / "results").values, upright)
-    arguments = f"--images={tmp_path / 'phone'}", "--orientation=stored"
-    status, _, err = assess(*arguments)
-    assert status == 0 and "of 40 pictures" not in err
-    assert only(tmp_path / "results").values[1] < upright[1] - 0.3
-
-
 def test_shards_that_are_read_when_needed_and_a_damaged_picture(
     assess, place, tmp_path
 ):

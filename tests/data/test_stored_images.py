@@ -103,21 +103,6 @@ def test_few_images_read_few_files(folder, monkeypatch):
     assert len(opened) <= 60
 
 
-@pytest.mark.slow
-def test_assessments_are_those_of_pictures_in_memory(folder, tmp_path):
-    def result(limit, **options):
-        dataset = image_folder(folder, max_bytes=limit)
-        how = {"threshold": 0.3, "half_width": 0.1, "key": jax.random.key(0)}
-        return jaxrob.assess(CLASSIFIER, dataset, BRIGHTNESS, **how, **options)
-
-    own, stored = result(2**20), result(FEW)
-    assert own.robustness == stored.robustness
-    np.testing.assert_array_equal(own.curve.confusion, stored.curve.confusion)
-    journal = tmp_path / "journal"
-    first, again = result(FEW, journal=journal), result(FEW, journal=journal)
-    assert first.robustness == again.robustness == own.robustness
-
-
 def test_calls_that_need_arrays(folder):
     dataset = image_folder(folder, max_bytes=FEW, labels=None)
     few = given_images(dataset[::30], None, may_lack_labels=True)

@@ -102,15 +102,6 @@ def test_answers_do_not_depend_on_the_order_or_split_of_levels(classifier, datas
         assert_equal_answers(curve, *expected)
 
 
-@pytest.mark.slow
-def test_answers_of_several_levels_in_one_step_are_the_same(classifier, dataset):
-    # Blocks of so few images share a step between levels, of which the last is filled.
-    levels = np.linspace(0, 0.2, 31)
-    curve = evaluate(classifier, dataset[:5], levels)
-    reference = evaluate(classifier, dataset, levels)
-    np.testing.assert_array_equal(curve.predicted, reference.predicted[:, :5])
-
-
 def test_batches_of_any_length_give_the_answers_of_the_array(classifier, dataset):
     levels = [0.0, 0.1]
     reference = evaluate(classifier, dataset, levels, batch_size=40)

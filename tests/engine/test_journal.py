@@ -4,10 +4,7 @@ import base64
 import contextlib
 import json
 import os
-import pathlib
 import resource
-import socket
-import threading
 import zlib
 
 import numpy as np
@@ -256,35 +253,6 @@ def test_a_header_that_is_no_object(tmp_path, written):
     path.write_bytes(line(b"[]") + written)
     with pytest.raises(ValueError, match="journal: the header is wrong: .*list"):
         assess(strategies.Uniform(3), path)
-
-
-@pytest.mark.parametrize("kind", ["named pipe", "folder", "device", "socket"])
-def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
-    path = tmp_path / "journal"
-    if kind == "named pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "socket":
-        server = socket.socket(socket.AF_UNIX)
-        server.bind(str(path))
-    else:
-        path = pathlib.Path("/dev/null")
-    # A thread, since what hangs in opening a pipe can only be left behind.
-    errors = []
-
-    def run():
-        try:
-            Journal(path, {"kind": "answers"})
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(10)
-    assert not thread.is_alive(), "it hangs"
-    assert isinstance(errors[0], ValueError)
-    assert str(errors[0]).startswith(f"{path}: not a regular file but a {kind}")
 
 
 ROMA_WRONG = {

@@ -31,21 +31,24 @@ def values(score, levels=(0.0, 1.0), classifier=NETWORK, data=DATA):
 
 
 @pytest.mark.parametrize(
-    "returned, error, text",
+    "where, returned, error, text",
     [
-        (lambda found: found[:, None], ValueError, r"the shape \(2[0]?, 1\)"),
-        (lambda found: found.mean(), ValueError, r"the shape \(\)"),
-        (lambda found: (found,), TypeError, "tuple of length 1"),
-        (lambda found: found * (1 + 0j), TypeError, "complex"),
-        (lambda found: None, TypeError, "got None"),
-        (lambda found: found + 0.1, ValueError, "lie in .*got 1.1 for image 0"),
-        (lambda found: found * np.nan, ValueError, "got nan for image 0"),
+        (np, lambda found: found[:, None], ValueError, r"the shape \(20, 1\)"),
+        (jnp, lambda found: found.mean(), ValueError, r"the shape \(\)"),
+        (jnp, lambda found: (found,), TypeError, "tuple of length 1"),
+        (np, lambda found: found * (1 + 0j), TypeError, "complex"),
+        (jnp, lambda found: found * (1 + 0j), TypeError, "complex"),
+        (np, lambda found: None, TypeError, "got None"),
+        (jnp, lambda found: found + 0.1, ValueError, "lie in .*got 1.1 for image 0"),
+        (np, lambda found: found * np.nan, ValueError, "got nan for image 0"),
     ],
 )
-@pytest.mark.parametrize("where", [jnp.asarray, np.asarray])
 def test_what_it_must_not_return(where, returned, error, text):
+    def score(outputs, masks):
+        return returned(share(where.asarray(outputs), where.asarray(masks)))
+
     with pytest.raises(error, match=text):
-        values(lambda outputs, masks: returned(share(where(outputs), where(masks))))
+        values(score)
 
 
 @pytest.mark.parametrize(

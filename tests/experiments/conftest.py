@@ -1,9 +1,6 @@
 """The runners of the scripts."""
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -22,19 +19,3 @@ def server(tmp_path_factory):
 def run(server):
     """Runs a script in a fork; returns its status, output and errors."""
     return lambda script, *rest, **others: server(EXPERIMENTS / script, *rest, **others)
-
-
-@pytest.fixture(scope="session")
-def run_anew():
-    """Runs a script in a new interpreter, for settings read at its start."""
-
-    def run(script, *arguments, **environment):
-        done = subprocess.run(
-            [sys.executable, EXPERIMENTS / script, *arguments],
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    return run

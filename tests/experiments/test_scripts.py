@@ -274,7 +274,7 @@ SMALL = {
         ("roma_modes.py", "--what=networks", "--few=2", "--pairs=4", "--draws=200000",
          "--runs=2", "--output={}"),
         ["roma_modes.json"],
-        ["learnt corner", "learnt slab"],
+        ["learnt "],
     ),
     "quickstart, idc": (
         ("quickstart.py", "--dataset=idc", "--network=mlp", "--levels=2",

@@ -11,7 +11,6 @@ from jaxrob.metrics import _bands, _bootstrap
 from jaxrob.metrics._envelope import envelope
 
 quick = settings(deadline=None, max_examples=15)
-UNITS = np.linspace(0, 1, 11)
 
 
 def counts(labels, answers, k):

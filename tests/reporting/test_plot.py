@@ -125,32 +125,6 @@ def test_examples():
         examples(DARKER, image, np.array([1.6]), None)
 
 
-def texts_of(axes):
-    yield from (axes.title, axes.xaxis.label, axes.yaxis.label)
-    for axis in (axes.xaxis, axes.yaxis):
-        low, high = sorted(axis.get_view_interval())
-        for label, at in zip(axis.get_ticklabels(), axis.get_ticklocs()):
-            if low <= at <= high:
-                yield label
-
-
-@pytest.mark.slow
-def test_no_text_overlaps():
-    alterations = [gaussian_noise(0.0, 200 / 255**2)] * 5
-    image = np.zeros((28, 28, 1), np.uint8)
-    results = [assessment(upper=0.003, lower=0.0, levels=LEVELS * 1e-3)] * 5
-    whole = figure(results, alterations, image, jax.random.key(0))
-    whole.canvas.draw()
-    texts = [text for axes in whole.axes for text in texts_of(axes)]
-    boxes = [text.get_window_extent() for text in texts if text.get_text()]
-    assert len(boxes) > 60
-    width, height = whole.bbox.size
-    for i, box in enumerate(boxes):
-        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
-        # The origins of two axes may touch.
-        assert not any(box.padded(-2).overlaps(other.padded(-2)) for other in boxes[:i])
-
-
 def test_matplotlib_is_asked_for(hide):
     hide("matplotlib")
     with pytest.raises(ImportError, match=r"\[command\]"):

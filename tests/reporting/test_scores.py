@@ -33,35 +33,6 @@ def results(*ones, network="net", **more):
     return Results(network, None, ones or (made(),), requirements=least, **more)
 
 
-def test_a_table_and_a_report_of_scores_say_nothing_of_classes():
-    text = reporting.table([made()])
-    assert "mean IoU >= 0.8" in text and "0.9900" in text
-    for word in ("class", "accura", "confus", "confidence in"):
-        assert word not in text
-    page = reporting.to_html([results()])
-    for text in (
-        page.partition("<body>")[2].partition("<script")[0],
-        reporting.to_markdown([results()]),
-    ):
-        assert "mean IoU" in text and "IoU, version 1" in text
-        for word in (
-            *("By class", "accura", "taken for", "Worst class", "classifier"),
-            "(wrong)",
-        ):
-            assert word not in text, word
-        # By hand: the mean at level 1 is 0.99 - (0.05 + 29.5 / 400).
-        assert f"{100 * (0.99 - 0.05 - 29.5 / 400):.1f} %" in text
-        lowest = 0.99 - 4 * (0.05 + 59 / 400)
-        assert f"image 59, {100 * lowest:.1f} % at 4 px; image 58," in text
-        # Image i is below 0.8 at level 4 where 4 (0.05 + i / 400) > 0.19, all at 3.8.
-        said = "Of 60 images, 0 are below it unaltered, 60 others at some level"
-        assert said in text
-    # Nor has a benchmark of errors a part.
-    fog = made(alteration="fog", unit="severity")
-    assert "Common corruptions" not in reporting.to_markdown([results(fog)])
-    assert "mean error" not in reporting.table([fog])
-
-
 def test_results_of_classes_and_of_scores_share_a_report():
     both = results(made(), made(0.01), reports.assessment(name="noise"))
     text = reporting.to_markdown([both])

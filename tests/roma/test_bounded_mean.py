@@ -1,7 +1,5 @@
 """The interval without assumptions: exact error rates, and what it never exceeds."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -17,52 +15,6 @@ TAIL = 0.025
 def hoeffding(values, tail):
     half = np.sqrt(np.log(1 / tail) / (2 * len(values)))
     return max(values.mean() - half, 0), min(values.mean() + half, 1)
-
-
-def simple_distributions(draws):
-    """Many distributions of shares of hits: on one, two and all of the shares."""
-    shares = np.arange(draws + 1)
-    for hit, other in itertools.combinations(shares, 2):
-        for weight in (1e-3, 0.02, 0.1, 0.5, 0.9, 0.98, 0.999):
-            yield np.where(
-                shares == hit, weight, np.where(shares == other, 1 - weight, 0)
-            )
-    for p in (1e-3, 0.01, 0.1, 0.5, 0.95):
-        yield stats.binom.pmf(shares, draws, p)
-        yield stats.betabinom.pmf(shares, draws, p, 1 - p)
-
-
-@pytest.mark.parametrize(
-    ("draws", "number", "tail"),
-    [
-        (2, 3, 0.025),
-        *(pytest.param(*c, 0.2, marks=pytest.mark.slow) for c in ((1, 11), (3, 6))),
-    ],
-)
-def test_no_distribution_is_missed_too_often(draws, number, tail):
-    """Every sample of a few values, and how probable it is, without simulation."""
-    counts = np.array(
-        [
-            np.bincount(some, minlength=draws + 1)
-            for some in itertools.combinations_with_replacement(
-                range(draws + 1), number
-            )
-        ]
-    )
-    shares = np.arange(draws + 1) / draws
-    ends = []
-    for count in counts:
-        values = np.repeat(shares, count)
-        ends.append(mean_interval(values, values, tail, draws))
-    low, high = np.array(ends).T
-    for distribution in simple_distributions(draws):
-        mean = shares @ distribution
-        chance = stats.multinomial.pmf(
-            counts, number, distribution / distribution.sum()
-        )
-        assert chance.sum() == pytest.approx(1)
-        assert chance[low > mean + 1e-12].sum() <= tail * (1 + 1e-9)
-        assert chance[high < mean - 1e-12].sum() <= tail * (1 + 1e-9)
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Plain draws in blocks, beside the same draws one by one."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special
@@ -45,29 +44,3 @@ def test_hits_are_those_of_the_draws_of_each_key(estimator):
     expected = (wrong & (p.max(axis=-1) >= delta)).sum(axis=1)
     np.testing.assert_array_equal(found.hits, expected)
     assert expected.all() and (p.argmax(axis=-1) == 2).any()
-
-
-@pytest.mark.slow
-def test_draws_of_several_channels_are_those_of_their_keys():
-    shape, rng = (5, 13, 3), np.random.default_rng(0)
-    weights = rng.normal(size=shape).astype(np.float32)
-    key, ball = jax.random.key(5), roma.ball("l2", 3.0)
-
-    def half(weights, images):
-        mean = ((images - 0.5) * weights).sum(axis=(1, 2, 3))
-        return jnp.stack([0 * mean, 4 * mean], axis=1)
-
-    image = np.full((1, *shape), 0.5, np.float32)
-    found = roma.assess(
-        jaxrob.Classifier(half, weights),
-        image,
-        perturbation=ball,
-        num_samples=50,
-        estimator="count",
-        key=key,
-    )
-    own = jax.random.fold_in(key, 0)
-    each = jax.vmap(lambda n: jax.random.fold_in(own, n))(np.arange(50))
-    drawn = jax.vmap(lambda k: ball.perturbed(image[0], ball.draw(k, image[0])))(each)
-    logit = 4 * ((np.asarray(drawn) - 0.5) * weights).sum(axis=(1, 2, 3))
-    assert found.hits == (logit >= special.logit(0.6)).sum() > 0

@@ -279,22 +279,6 @@ def test_a_resumed_run_ends_alike(classifier, images, early, tmp_path):
         again(None)
 
 
-@pytest.mark.slow
-def test_inputs_without_an_answer_count_by_their_draws(classifier, images):
-    """And their number is not what ends a run."""
-    settings = SETTINGS | {"epsilon": 0.4, "num_samples": 100, "estimator": "roma"}
-    full = assess(classifier, images, **settings)
-    found = assess(classifier, images, half_width=0.2, **settings)
-    assert not full.answered.all() and found.seen.sum() < 400
-    check_same_where_seen(found, full)
-    np.testing.assert_array_equal(
-        found.statistic[found.seen], full.statistic[found.seen]
-    )
-    low, high = found.categorial().inputs_interval.T
-    exact = full.categorial().plr_all
-    assert ((low <= exact) & (exact <= high)).all()
-
-
 def test_what_a_number_fixed_beforehand_needs_is_refused(early):
     with pytest.raises(ValueError, match="global_robustness"):
         early.global_robustness()

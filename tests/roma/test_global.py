@@ -108,22 +108,6 @@ def test_an_array_is_a_sample_too():
 
 
 @pytest.mark.slow
-def test_another_estimator_counts_with_its_intervals():
-    """ "logit" has none, so that nothing is known for sure."""
-    images = np.random.default_rng(1).random((40, DIM, 1, 1), np.float32)
-    everything = {"by": "all", "estimator": "logit"}
-    found = global_robustness(CLASSIFIER, images, **everything, **SETTINGS)
-    assessed = roma.assess(CLASSIFIER, images, estimator="logit", **SETTINGS)
-    again = assessed.global_robustness("all", source="estimator")
-    assert found.source == "estimator"
-    assert found.probability == again.probability
-    np.testing.assert_array_equal(found.population_interval, [[0, 1]])
-    by_draws = assessed.global_robustness("all")
-    counted = global_robustness(CLASSIFIER, images, by="all", **SETTINGS)
-    assert by_draws.probability == counted.probability
-
-
-@pytest.mark.slow
 def test_inputs_drawn_do_not_depend_on_how_many_there_are():
     few, _ = drawn_inputs(labelled, 1000, KEY)
     more, labels = drawn_inputs(labelled, 2100, KEY)

@@ -40,10 +40,10 @@ def in_shape(variables, images):
 
 
 def check(classifier, log_p, estimator):
-    """Of 12 intervals of 95 % at least 9, with probability 0.998; and none far off."""
+    """Of 6 intervals of 95 % at least 4, with probability 0.998; and none far off."""
     result = jaxrob.roma.assess(
         classifier,
-        np.full((12, 2, 1, 1), 0.5, np.float32),
+        np.full((6, 2, 1, 1), 0.5, np.float32),
         epsilon=EPSILON,
         delta=DELTA,
         estimator=estimator,
@@ -51,12 +51,11 @@ def check(classifier, log_p, estimator):
         key=jax.random.key(0),
     )
     covers = (result.log_low <= log_p) & (log_p <= result.log_high)
-    assert result.answered.all() and covers.sum() >= 9
+    assert result.answered.all() and covers.sum() >= 4
     assert np.abs(result.log_adversarial_probability - log_p).max() < np.log(2)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("estimator", ["auto", "splitting"])
 def test_shapes_of_few_dimensions(estimator):
     log_p = np.log(1e-5)

@@ -167,11 +167,11 @@ def climb_in_steps(step, log_p, pairs):
 @pytest.mark.slow
 def test_small_steps_are_climbed_and_large_ones_not():
     log_p = np.log(1e-4)
-    found = climb_in_steps(1.0, log_p, make_pairs(16))
+    found = climb_in_steps(1.0, log_p, make_pairs(SLOTS))
     assert complete(found).all()
     z = (found.log_probability - log_p) / found.standard_error
-    assert (np.abs(z) < 1.96).sum() >= 12
-    assert abs(np.exp(found.log_probability - log_p).mean() - 1) < 0.3
+    assert (np.abs(z) < 1.96).sum() >= 5
+    assert abs(np.exp(found.log_probability - log_p).mean() - 1) < 0.5
     # Nothing shows the way to one in a hundred thousand.
     found = climb_in_steps(10.0, np.log(1e-5), make_pairs(SLOTS))
     assert not complete(found).any()

@@ -232,4 +232,5 @@ def test_a_component_draws_as_it_would_alone(norm):
     of_both = jax.jit(lambda which: draw(keys, of_component(both, which)))
     for number, alone in enumerate(each):
         expected, _ = _draws(keys, alone, norm)
-        np.testing.assert_allclose(of_both(number), expected, atol=5e-6)
+        # Two programs, which round in other orders.
+        np.testing.assert_allclose(of_both(number), expected, atol=1e-4)

@@ -120,7 +120,7 @@ def test_evaluation_is_what_evaluate_runs(assert_runs, alteration, dtype):
         without_values(), SHAPE, alteration, num_images=NUMBER, dtype=dtype
     )
     for step in (found.preparation, found.step):
-        assert_runs(step, lambda: evaluate(data, alteration))
+        assert_runs(step, lambda: evaluate(data, alteration), program)
 
 
 @pytest.mark.parametrize("estimator", ["roma", "count", "logit"])
@@ -181,13 +181,13 @@ def test_training_is_what_a_fit_runs(assert_runs, altered, number):
     assert_runs(found, lambda: fit(*given, **how), without_constants)
 
 
-def test_a_training_set_of_any_size_is_looked_at():
+@pytest.mark.parametrize("altered", [(), (NOISE, BRIGHTNESS)], ids=["plain", "DA"])
+def test_a_training_set_of_any_size_is_looked_at(altered):
     """Its images would fill 128 GB."""
-    found = steps.training(
-        MODULE, SHAPE, alterations=(NOISE, BRIGHTNESS), num_images=2**31 - 1
-    )
+    most = 2**31 - 1
+    found = steps.training(MODULE, SHAPE, alterations=altered, num_images=most)
     _, images, *_ = found.args
-    assert len(images.shape) == 4 and 128 <= len(images) <= 128 + 2 * 2 + 2
+    assert len(images.shape) == 4 and 128 <= len(images) <= 128 + 2 * len(altered) + 2
 
 
 @pytest.mark.parametrize("batch_size", [1, 7])
@@ -207,7 +207,6 @@ def test_few_images_stand_in_for_many(batch_size):
     assert _fewer(2**31 - 1, batch_size) < 16 * batch_size
 
 
-@pytest.mark.slow
 def test_a_dense_networks_operations_are_counted():
     """Two for each weight, and one to scale the pixel: nothing else grows."""
 
@@ -265,7 +264,6 @@ def test_steps_of_two_devices_are_those_that_run(assert_runs):
     assert_runs(found, lambda: fit(MODULE, dataset(), **how), without_constants)
 
 
-@pytest.mark.slow
 def test_what_was_looked_at_runs():
     """On the devices that are there the compiled steps take the library's arrays."""
     found = steps.evaluation(

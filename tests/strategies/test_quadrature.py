@@ -160,40 +160,6 @@ def test_the_default_stays_below_the_papers_1024_points():
     assert np.isnan(robustness(levels, values, 0.0, 1.0))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("limit", "identity", "offset"),
-    [
-        (24, -0.5, 0.3),
-        (60, 0.0, 0.0),
-        (60, 0.1234, 1e-10),
-        (60, 0.1234, 2e-9),
-        (60, 0.1234, 1e-8),
-    ],
-)
-def test_levels_moved_to_the_identity_count_as_known(limit, identity, offset):
-    lower, upper = -0.5, 1.0
-
-    def snap(levels):
-        near = np.abs(levels - identity) <= 1e-9 * (upper - lower)
-        return np.where(near, identity, levels)
-
-    def function(levels):
-        return steps([identity + offset], 1)(snap(levels))
-
-    levels, values, proposals = sample(Quadrature(limit), function, lower, upper, snap)
-    found = robustness(levels, values, lower, upper)
-    integral, _ = quad(function, lower, upper, limit)
-    if integral is None:
-        assert np.isnan(found)
-    else:
-        assert found == pytest.approx(integral / (upper - lower), abs=4e-9)
-    if (limit, identity) == (60, 0.1234) and offset < 0.1:
-        # Here quad comes so near that a level is moved, and converges all the same.
-        assert identity in levels and identity not in np.concatenate(proposals)
-        assert not np.isnan(found)
-
-
 def test_a_caller_that_moves_levels_far_is_not_asked_for_ever():
     # All levels become one of eleven: whatever is still missing cannot become known.
     levels, values, proposals = sample(
