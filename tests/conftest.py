@@ -35,6 +35,7 @@ QUICK_TO_COMPILE = [
 MOST_BYTES_OF_PROGRAMS = 2**30
 
 STARTED = pytest.StashKey[float]()
+UNIT = pytest.StashKey[float]()
 # The CPU seconds of each test, and the programs of each process.
 took: dict[str, float] = {}
 compiled: list[int] = []
@@ -129,6 +130,9 @@ def pytest_configure(config):
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
+    # Of all rooms' tests alone, since the fixed piece of work takes seconds.
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        config.stash[UNIT] = cost.unit()
 
 
 def pytest_collection_finish():
@@ -173,11 +177,10 @@ def pytest_testnodedown(node):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Of all rooms' tests alone, since the fixed piece of work takes seconds."""
-    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
-        return
-    number = cost.programs() + sum(compiled)
-    terminalreporter.write_line(cost.report(took, number))
+    if UNIT in config.stash:
+        number = cost.programs() + sum(compiled)
+        said = cost.report(took, number, config.stash[UNIT])
+        terminalreporter.write_line(said)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -114,6 +114,11 @@ def test_damaged_files(tmp_path, made, written, modules):
         path.write_bytes(whole[:length])
         with pytest.raises(ValueError, match="file.npz: damaged, or not written by"):
             bayes.load(path, module)
+    # The first array's size in the archive's table of contents.
+    at = whole.index(b"PK\x01\x02") + 20
+    path.write_bytes(whole[:at] + b"\xff\xff\xff\x7f" + whole[at + 4 :])
+    with pytest.raises(ValueError, match="file.npz: .*claims"):
+        bayes.load(path, module)
     # A changed byte is found, unless it is one of the archive's that do not matter.
     refused = 0
     for position in range(0, len(whole), 137):
