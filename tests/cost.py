@@ -16,7 +16,7 @@ import time
 
 KEPT = pathlib.Path(__file__).parents[1] / ".pytest_cache" / "cost.json"
 # Units of `pytest` with nothing compiled before. Half as much again is too much.
-BUDGET = 100
+BUDGET = 75
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _FROM_CACHE = "/jax/compilation_cache/cache_hits"
 _programs = []
