@@ -40,7 +40,6 @@ def test_a_key_gives_the_same_in_a_batch():
     np.testing.assert_array_equal(np.asarray(many)[2], one)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["raw", "rbg"])
 def test_any_key_will_do(kind):
     raw = kind == "raw"
