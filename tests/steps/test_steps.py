@@ -74,6 +74,12 @@ def signature(call):
     return call.function, call.static, structure, kinds
 
 
+def along_images(leaf):
+    """Whether each device has the rows of some images of an array, or of its shape."""
+    spec = getattr(getattr(leaf, "sharding", None), "spec", ())
+    return len(spec) > 0 and spec[0] is not None
+
+
 def program(call):
     return call.function.lower(*call.args, **call.static).as_text()
 
@@ -132,14 +138,6 @@ def test_plain_draws_are_those_of_an_assessment(assert_runs, estimator):
     assert_runs(found, lambda: jaxrob.roma.assess(classifier(), IMAGES, **how))
 
 
-@pytest.mark.slow
-def test_an_assessment_takes_as_many_passes_as_its_step():
-    how = {"num_samples": 64, "estimator": "logit"}
-    found = steps.roma(without_values(), SHAPE, num_inputs=NUMBER, **how)
-    result = jaxrob.roma.assess(classifier(), IMAGES, key=jax.random.key(1), **how)
-    assert result.evaluations.sum() == found.passes
-
-
 def test_the_passes_of_rare_draws():
     given = {"num_inputs": 3, "mesh": Mesh(jax.devices()[:1], ("images",))}
     looked_at = functools.partial(steps.roma, without_values(), SHAPE, **given)
@@ -163,6 +161,8 @@ def test_an_attack_is_what_lbfgs_runs(assert_runs, batch_size, rows):
     given = {"batch_size": batch_size, "mesh": Mesh(jax.devices()[:1], ("images",))}
     found = steps.attack(without_values(), SHAPE, num_images=40, **given)
     assert found.passes == found.rows == rows
+    for leaf in jax.tree.leaves(found.args):
+        assert along_images(leaf) == (np.shape(leaf)[:1] == (rows,))
     lbfgs = jaxrob.adversarial.lbfgs
     assert_runs(found, lambda: lbfgs(classifier(), dataset(40), **given))
 
