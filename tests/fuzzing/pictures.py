@@ -64,7 +64,7 @@ def image_target(folder):
             seeds.append(Seed(data, with_png_checks))
     # The same for every file, whatever its size.
     sizes = {"size": lambda data: [None, (3, 4)][len(data) % 2]}
-    return reader_of("x.png", folder, seeds, sizes)
+    return reader_of("x.png", folder, seeds, **sizes)
 
 
 def dicom_target(folder):
@@ -77,10 +77,10 @@ def nifti_target(folder):
     data = nifti(np.arange(60, dtype=np.int16).reshape(3, 4, 5))
     # The header alone.
     seeds = [Seed(data[:352], lambda header: header + data[352:])]
-    return reader_of("x.nii", folder, seeds, {"slice_at": lambda data: (2, 0)})
+    return reader_of("x.nii", folder, seeds, slice_at=lambda data: (2, 0))
 
 
-def reader_of(name, folder, seeds, options={}):  # noqa: B006 (not changed)
+def reader_of(name, folder, seeds, **options):
     place = folder / "pictures" / "class" / name
     place.parent.mkdir(parents=True)
 
