@@ -250,17 +250,17 @@ def page(shown: dict[str, jaxrob.Alteration]) -> str:
     )
 
 
-def main(folder: pathlib.Path) -> None:
-    """Draws all strips."""
+def main(folder: pathlib.Path, alterations: dict[str, jaxrob.Alteration]) -> None:
+    """Draws the strips of alterations by their names in the command."""
     folder.mkdir(exist_ok=True)
     photo = photograph()
-    for name, one in drawn().items():
+    for name, one in alterations.items():
         strip(one, photo).save(folder / f"{name}.webp", quality=_QUALITY, method=6)
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        main(pathlib.Path(sys.argv[1]))
+        main(pathlib.Path(sys.argv[1]), drawn())
     else:
-        main(FOLDER / "gallery")
+        main(FOLDER / "gallery", drawn())
         (FOLDER / "gallery.md").write_text(page(drawn()))

@@ -50,7 +50,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--cases",
         type=int,
-        help="Random cases of each property test, 40 by default and 300 of all tests; "
+        help="Random cases of each property test, 40 by default and 200 of all tests; "
         "thousands take minutes.",
     )
     parser.addoption(
@@ -94,7 +94,7 @@ def reference(pytestconfig):
 def cases(pytestconfig):
     """Returns the number of random cases that a test tries."""
     given = pytestconfig.getoption("cases")
-    return given or (300 if pytestconfig.getoption("all") else 40)
+    return given or (200 if pytestconfig.getoption("all") else 40)
 
 
 def pytest_xdist_auto_num_workers():

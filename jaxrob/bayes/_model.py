@@ -1,5 +1,6 @@
 """The Bayesian classifier as a NumPyro model, and checks before inference."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -97,9 +98,20 @@ def make_problem(
         images = np.asarray(images)
     data = Data(params, fixed, images, dataset.labels, prior_scale)
     data = put(data, replicated(over))
-    initial, unravel = ravel_pytree(local(data.params))
+    params = local(data.params)
+    unravel = functools.partial(unraveled, like=params)
     likelihood = Likelihood(apply_fn, checked)
-    return Problem(likelihood, data, num_classes, initial, unravel, over)
+    return Problem(likelihood, data, num_classes, raveled(params), unravel, over)
+
+
+@jax.jit
+def raveled(params: Any) -> jax.Array:
+    return ravel_pytree(params)[0]
+
+
+@jax.jit
+def unraveled(flat: jax.Array, like: Any) -> Any:
+    return ravel_pytree(like)[1](flat)
 
 
 def model(

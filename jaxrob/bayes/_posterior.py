@@ -1,6 +1,7 @@
 """The posterior of a network's parameters."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -69,12 +70,31 @@ def draw(posterior: Posterior, num_samples: int, key: jax.Array) -> Any:
                 f"num_samples must be at most {available}, the samples that NUTS drew; "
                 f"got {num_samples}"
             )
-        chosen = jax.random.choice(key, available, (num_samples,), replace=False)
-        return jax.tree.map(lambda leaf: leaf[chosen], posterior.samples)
-    location, unravel = ravel_pytree(posterior.location)
+        return _chosen(posterior.samples, key, num_samples)
+    location, scale, factor = posterior.location, posterior.scale, posterior.factor
+    return _drawn(location, scale, factor, key, num_samples)
+
+
+# One program each: an operation on its own is compiled for itself.
+@functools.partial(jax.jit, static_argnames="num_samples")
+def _chosen(samples: Any, key: jax.Array, num_samples: int) -> Any:
+    available = len(jax.tree.leaves(samples)[0])
+    chosen = jax.random.choice(key, available, (num_samples,), replace=False)
+    return jax.tree.map(lambda leaf: leaf[chosen], samples)
+
+
+@functools.partial(jax.jit, static_argnames="num_samples")
+def _drawn(
+    location: Any,
+    scale: Any,
+    factor: jax.Array | None,
+    key: jax.Array,
+    num_samples: int,
+) -> Any:
+    location, unravel = ravel_pytree(location)
     normal = jax.random.normal(key, (num_samples, len(location)))
-    if posterior.factor is not None:
-        deviation = jnp.matmul(normal, posterior.factor.T, precision="highest")
+    if factor is not None:
+        deviation = jnp.matmul(normal, factor.T, precision="highest")
     else:
-        deviation = normal * ravel_pytree(posterior.scale)[0]
+        deviation = normal * ravel_pytree(scale)[0]
     return jax.vmap(unravel)(location + deviation)

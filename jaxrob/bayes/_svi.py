@@ -133,7 +133,7 @@ def svi(
     variational, elbo = _maximised(
         problem, objective, optimizer, step_key, epochs, shown
     )
-    location, scale, factor = GUIDES[guide].moments(variational)
+    location, scale, factor = jax.jit(GUIDES[guide].moments)(variational)
     return Posterior(
         problem.likelihood,
         problem.unravel(location),
@@ -170,8 +170,8 @@ def _maximised(
     num_images, everywhere = len(problem.data.labels), replicated(problem.mesh)
     steps = num_images // objective.batch_size
     stride = _stride(steps)
-    variational = GUIDES[objective.guide].init(problem.initial)
-    state = put((variational, optimizer.init(variational)), everywhere)
+    start = _start(problem.initial, objective.guide, optimizer)
+    state = put(start, everywhere)
     elbo = np.zeros(epochs, np.float32)
     with (
         jax.set_mesh(problem.mesh.mesh),
@@ -205,6 +205,14 @@ def _maximised(
             bar.set_postfix(elbo=f"{mean / num_images:.4f} per image", refresh=False)
             bar.update()
     return local(state[0]), elbo
+
+
+@functools.partial(jax.jit, static_argnames=("guide", "optimizer"))
+def _start(
+    initial: jax.Array, guide: str, optimizer: optax.GradientTransformation
+) -> _State:
+    variational = GUIDES[guide].init(initial)
+    return variational, optimizer.init(variational)
 
 
 def _stride(steps: int) -> int:

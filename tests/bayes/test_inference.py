@@ -117,7 +117,7 @@ def test_fit_by_nuts_of_a_heteroscedastic_head():
         head="heteroscedastic",
         noise_draws=64,
         num_warmup=200,
-        num_draws=1000,
+        num_draws=700,
     )
     weights = np.reshape(classifier.variables["params"]["Dense_0"]["kernel"], (-1, 3))
     expected = exact(np.log1p(np.exp(raw_scale)))

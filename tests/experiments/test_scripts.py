@@ -372,9 +372,9 @@ SMALL = {
         ["spread 2: p is 0.14 at most", "Hoeffding's: 0 intervals"],
     ),
     "roma_truth": (
-        ("roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=2",
+        ("roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=1",
          "--num_images=12", "--epsilons=0.6", "--runs=2", "--draws=1000",
-         "--estimators=logit,auto", "--noprogress",
+         "--rarest=1e-3", "--estimators=logit", "--noprogress",
          "--output={}", "--journal={}/journal"),
         ["roma_truth-digits-mlp-linf-0.6.json"],
         ["logit"],
