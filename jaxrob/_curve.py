@@ -10,14 +10,13 @@ from jaxrob import metrics
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_number
 from jaxrob._arguments.naming import named
 from jaxrob._codec import (
+    WRITTEN,
     Array,
     As,
     Layout,
     Number,
-    Stated,
     document,
     from_json,
-    refuse,
     to_json,
 )
 from jaxrob._score_curve import ScoreCurve
@@ -73,23 +72,6 @@ class _Counted(NamedTuple):
         Layout(may_lack=True),
     ]
 
-    def _check_together(self) -> None:
-        confusion, counts, _ = self
-        if confusion is not None and counts is None:
-            name, parts = "confusion", (confusion,)
-        elif counts is not None and confusion is None:
-            name, parts = "counts", (counts.decided, counts.unknown)
-        else:
-            raise ValueError("either confusion or counts must be there")
-        num_classes = parts[0].shape[1]
-        refuse(
-            (name == "confusion") != (num_classes <= MOST_CONFUSED),
-            f"confusion must be there up to {MOST_CONFUSED} classes, and counts above; "
-            f"got {name} of {num_classes}",
-        )
-        inputs = sum(part.sum(dtype=np.float64) for part in parts)
-        refuse(inputs > _MOST, f"{name} must be of fewer inputs; got {inputs:g}")
-
 
 def _written(counts: Counts) -> _Counted:
     if counts.confusion is not None:
@@ -100,7 +82,8 @@ def _written(counts: Counts) -> _Counted:
 def _read(counted: _Counted, place: str) -> Counts:
     if counted.confusion is not None:
         return counts_of(counted.confusion)._replace(ranks=counted.ranks)
-    assert counted.counts is not None
+    if counted.counts is None:
+        raise ValueError(f"{place or 'the text'} lacks 'confusion', or 'counts'")
     return Counts(*counted.counts, ranks=counted.ranks)
 
 
@@ -199,21 +182,6 @@ class Curve:
         if self.alpha is not None:
             unknown_threshold(self.alpha)
 
-    def _check_together(self) -> None:
-        """Rejects documents with parts that `evaluate` never returns together."""
-        refuse(
-            (self.confidence is None) != (self.uncertainty is None),
-            "confidence and uncertainty must both be there, or neither",
-        )
-        refuse(
-            self.rank is not None and self.confidence is None,
-            "rank needs the probabilities of the classes",
-        )
-        refuse(
-            self.alpha is not None and self.uncertainty is None,
-            "alpha needs the uncertainty of the answers",
-        )
-
     def with_unknown(self, alpha: float | None) -> "Curve":
         """The curve with answers that are too uncertain as "unknown".
 
@@ -249,7 +217,7 @@ class Curve:
         return self._counted(MOST_RANKS)
 
     @property
-    def _stated_counts(self) -> Annotated[_Counts, Stated()]:
+    def _stated_counts(self) -> Annotated[_Counts, WRITTEN]:
         """The counts without the ranks, which follow from the answers."""
         return self.counts._replace(ranks=None)
 
@@ -396,13 +364,6 @@ class ReducedCurve:
         object.__setattr__(self, "counts", counts)
         if self.alpha is not None:
             unknown_threshold(self.alpha)
-
-    def _check_together(self) -> None:
-        """Rejects documents with counts that `evaluate` never returns."""
-        refuse(
-            self.alpha is None and self.counts.unknown.any(),
-            'there are "unknown" answers, but alpha is null',
-        )
 
     @property
     def num_classes(self) -> int:

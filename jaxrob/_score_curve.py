@@ -7,10 +7,10 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_array, checked_number
 from jaxrob._codec import (
+    WRITTEN,
     Array,
     Integer,
     Layout,
-    Stated,
     Text,
     document,
     from_json,
@@ -64,7 +64,7 @@ class ScoreCurve:
     def num_images(
         self,
     ) -> Annotated[
-        int, Integer(1), Layout(lengths=lambda number: {"N": number}), Stated()
+        int, Integer(1), Layout(lengths=lambda number: {"N": number}), WRITTEN
     ]:
         """N."""
         return self.scores.shape[1]

@@ -11,21 +11,20 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
 from jaxrob._arguments.readable import readable
-from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
-from jaxrob._assessment.document import MEASURE, Provenance, check_counts, check_levels
-from jaxrob._assessment.sampling import Sampling, check_sampling
+from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._assessment.document import MEASURE, Provenance, check_levels
+from jaxrob._assessment.sampling import Sampling
 from jaxrob._assessment.scoring import Scores
 from jaxrob._codec import (
+    WRITTEN,
     Array,
     Integer,
     Layout,
     Number,
     Row,
-    Stated,
     document,
     from_json,
     read,
-    refuse,
     to_json,
 )
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve
@@ -33,23 +32,16 @@ from jaxrob._files.strict_json import parsed
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations._checks import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval
-from jaxrob.metrics._mean_score import is_mean_score, mean_named
 from jaxrob.metrics._quality import any_measure
 from jaxrob.metrics._tolerance import scored_robustness
-from jaxrob.strategies import History, Task
 
 _UNIT = Number(at_least=0, at_most=1)
-# Ends of intervals of other versions of NumPy and SciPy are so near.
-_ROUNDING = 1e-6
-# Diagnostics that follow from the levels and the range alone.
-_OF_PLACES = ("widest_interval", "half_met")
 # The room that plots and exports, looked up by name in the call, because it builds on
 # this module.
 _REPORTING = "jaxrob.reporting"
 
 
-# From few images, the numbers are not those of the counts alone.
-@document("jaxrob assessment 1", sealed=lambda one: one.sampling is not None)
+@document("jaxrob assessment 1")
 @dataclasses.dataclass(frozen=True, eq=False)
 class Assessment:
     """How robust a classifier is to one alteration, and what that is computed from.
@@ -128,60 +120,16 @@ class Assessment:
         return f"Assessment({'; '.join(parts)})"
 
     def _check_together(self) -> None:
-        """Refuses what no `assess` gives, in a document."""
-        read(
-            Provenance,
-            self.provenance,
-            "provenance",
-            is_partial=True,
-            ignores_unknown=True,
-        )
+        """Refuses limits that depend on other fields, in a document."""
+        limits = {"is_partial": True, "ignores_unknown": True}
+        read(Provenance, self.provenance, "provenance", **limits)
         check_levels_range("lower", self.lower, "upper", self.upper)
         checked_number(
             "identity", self.identity, at_least=self.lower, at_most=self.upper
         )
         rules = metrics.RULES if self.scores is None else ("trapezoid",)
         check_choice("rule", self.rule, rules)
-        bounds = (self.lower, self.upper)
-        check_levels(self.levels, bounds, self.rule)
-        wanted = self.curve.measure if isinstance(self.curve, ScoreCurve) else None
-        refuse(
-            is_mean_score(self.measure)
-            and self.measure != wanted
-            or wanted not in (None, self.measure),
-            f"measure must be {wanted!r}, as the answers are; got {self.measure!r}",
-        )
-        name = (self.provenance.get("score") or {}).get("name")
-        refuse(
-            name is not None and wanted != mean_named(name),
-            f"provenance.score must be that of the answers; got {name!r}",
-        )
-        check_counts(self.curve.counts, self.sampling is not None)
-        if self.sampling is not None:
-            refuse(
-                isinstance(self.curve, Curve),
-                "answers must not be there from few images",
-            )
-            check_sampling(self.sampling, self)
-        self._check_diagnostics()
-
-    def _check_diagnostics(self) -> None:
-        """Refuses diagnostics of other levels, or of another range.
-
-        The widths of unseen excursions follow from the levels' places in the range: so
-        a range that was changed later is found, whatever the strategy and the rule.
-        """
-        task = Task(self.lower, self.upper, self.threshold, self.identity)
-        history = History(self.levels, self.values, rounds=self.diagnostics.rounds)
-        again = diagnose_few(task, history, self.diagnostics.points)
-        for name, stated, found in zip(again._fields, self.diagnostics, again):
-            # Of all images, the others need the levels of the same effect too.
-            is_known = self.sampling is not None or name in _OF_PLACES
-            refuse(
-                is_known and not np.isclose(stated, found, 1e-9, 1e-12, equal_nan=True),
-                f"diagnostics.{name} is stated as {stated:g}, but is {found:g} by the "
-                "levels and their values",
-            )
+        check_levels(self.levels, (self.lower, self.upper), self.rule)
 
     @property
     def is_stability(self) -> bool:
@@ -203,12 +151,12 @@ class Assessment:
         return self.curve.counts_for(self.measure)
 
     @functools.cached_property
-    def values(self) -> Annotated[np.ndarray, Array("L", may_be_nan=True), Stated()]:
+    def values(self) -> Annotated[np.ndarray, Array("L", may_be_nan=True), WRITTEN]:
         """float64 `[L]`, the measure at each level."""
         return any_measure(self.measure)(self.counts)
 
     @functools.cached_property
-    def robustness(self) -> Annotated[float, Number(may_be_nan=True), Stated()]:
+    def robustness(self) -> Annotated[float, Number(may_be_nan=True), WRITTEN]:
         """In [0, 1], see `jaxrob.metrics.heaviside_robustness`.
 
         Of scores, see `jaxrob.metrics.tolerance_robustness` (2024 paper, Definition 8).
@@ -241,7 +189,7 @@ class Assessment:
     @property
     def lowest_decided_ratio(
         self,
-    ) -> Annotated[float, Number(may_be_nan=True), Stated()]:
+    ) -> Annotated[float, Number(may_be_nan=True), WRITTEN]:
         """The lowest decided ratio at an accepted level; NaN if none is accepted."""
         decided = self.decided_ratio[self.values >= self.threshold]
         return float(decided.min(initial=1.0)) if len(decided) else math.nan
@@ -258,7 +206,7 @@ class Assessment:
     @functools.cached_property
     def confidence_interval(
         self,
-    ) -> Annotated[ConfidenceInterval, Row(_UNIT, ascends=True), Stated(_ROUNDING)]:
+    ) -> Annotated[ConfidenceInterval, Row(_UNIT, ascends=True), WRITTEN]:
         """The interval that the finite test set leaves for the robustness.
 
         See `jaxrob.metrics.confidence_interval`. It always holds `robustness`: where
@@ -307,7 +255,7 @@ class Assessment:
         return ConfidenceInterval(max(low, 0.0), min(high, 1.0))
 
     @property
-    def evaluations(self) -> Annotated[int, Integer(0, 2**53), Stated()]:
+    def evaluations(self) -> Annotated[int, Integer(0, 2**53), WRITTEN]:
         """How many altered images were classified."""
         if self.sampling is not None:
             return self.sampling.evaluations
@@ -354,7 +302,7 @@ class Assessment:
         np.ndarray | None,
         Array("K", may_be_nan=True),
         Layout(name="robustness_per_class"),
-        Stated(),
+        WRITTEN,
     ]:
         """None where it is not kept."""
         is_kept = self.scores is None and self.sampling is None
@@ -433,14 +381,9 @@ class Assessment:
           Dicts, lists, texts, numbers, booleans and None.
         """
         found = parsed(self.to_json(answers=False))
-        if isinstance(self.curve, ScoreCurve):
-            # Packed, and sealed by digests that then have nothing to go with.
-            found = {
-                name: part
-                for name, part in found.items()
-                if name not in ("scored", "digests")
-            }
-        return found
+        # The scores are packed, and the digest is of all.
+        left_out = ("scored", "digest") if isinstance(self.curve, ScoreCurve) else ()
+        return {name: one for name, one in found.items() if name not in left_out}
 
     def to_frame(self) -> Any:
         """A frame of pandas with a row for each level, see `reporting.to_frame`.
@@ -458,15 +401,13 @@ class Assessment:
     def from_json(text: str | bytes) -> "Assessment":
         """An assessment from the text that `to_json` gave.
 
-        Nothing is executed. The robustness and its interval are computed anew from the
-        counts. Answers are unpacked to at most 256 MiB and 100 times the text's length.
+        Nothing is executed. Answers are unpacked to at most 256 MiB and 100 times the
+        text's length.
 
         Raises:
           ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range, of a wrong type or shape, or does not
-            go with the others, or the robustness or values that it states are not those
-            of its counts. From few images the counts do not tell all: there a part that
-            is not what was written is refused by the digests that the text holds.
+            missing, unknown, outside its range or of a wrong type or shape, or it is
+            not what was written, by its digest.
         """
         return from_json(text, Assessment)
 

@@ -18,7 +18,7 @@ from jaxrob._assessment.paired import (
     resampled,
     shared_levels,
 )
-from jaxrob._codec import Array, Number, Row, document, from_json, refuse, to_json
+from jaxrob._codec import Array, Number, Row, document, from_json, to_json
 from jaxrob._curve import Curve
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics import ConfidenceInterval
@@ -95,19 +95,6 @@ class Comparison:
             what was written.
         """
         return from_json(text, Comparison)
-
-    def _check_together(self) -> None:
-        refuse(np.diff(self.levels) <= 0, "levels must ascend")
-        low, high = self.level_band.T
-        refuse(low > high, "level_band must ascend at each level")
-        for name, (start, end), found in (
-            ("confidence_interval", self.confidence_interval, self.difference),
-            ("mean_interval", self.mean_interval, self.mean_difference),
-        ):
-            refuse(
-                found < start - _ROUNDING or found > end + _ROUNDING,
-                f"{name} must hold the difference, {found:g}",
-            )
 
 
 def compare(

@@ -19,7 +19,7 @@ from jaxrob._assessment.explore import few_images
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
-from jaxrob._codec import Number, Row, document, from_json, refuse, to_json
+from jaxrob._codec import Number, Row, document, from_json, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
@@ -83,17 +83,6 @@ class SequentialComparison(NamedTuple):
             such as "first.sampling.seen".
         """
         return from_json(text, SequentialComparison)
-
-    def _check_together(self) -> None:
-        low, high = self.dataset_interval
-        refuse(
-            not low <= self.difference <= high,
-            f"dataset_interval must hold the difference, {self.difference:g}",
-        )
-        refuse(
-            self.is_certain != (low > 0 or high < 0),
-            "is_certain must be whether dataset_interval is on one side of 0",
-        )
 
 
 def compare_sequentially(

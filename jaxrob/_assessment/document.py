@@ -7,14 +7,12 @@ import numpy as np
 from jaxrob._codec import Integer, Text, refuse
 from jaxrob._files.strict_json import short
 from jaxrob._score import SCORE_NAME
-from jaxrob.metrics import Counts, measures
-from jaxrob.metrics._mean_score import MEAN, ImageScores
+from jaxrob.metrics import measures
+from jaxrob.metrics._mean_score import MEAN
 from jaxrob.metrics._quality import TOP_K
 
 #: The name of a measure, as `measure_named` takes it.
 MEASURE = Text("the name of a measure", "|".join([*measures, TOP_K, MEAN + SCORE_NAME]))
-# Sums of larger counts would not be exact.
-_MOST_INPUTS = 2**53
 # Levels nearer to an end than this share of the range count as that end.
 _NEAR = 1e-6
 
@@ -76,27 +74,3 @@ def check_levels(levels: np.ndarray, bounds: tuple[float, float], rule: str) -> 
         rule in ("right", "linear") and not are_at_ends,
         f"rule {rule!r} needs levels at both ends of {where}; {got}",
     )
-
-
-def check_counts(counts: Counts | ImageScores, is_sampled: bool) -> None:
-    """Refuses counts `[L, K]` of no inputs, or of others at each level.
-
-    Raises:
-      ValueError: if they are such.
-    """
-    inputs = counts.inputs.sum(-1, dtype=np.float64)
-    refuse(
-        not 1 <= inputs.max() <= _MOST_INPUTS,
-        f"there are {inputs.max():g} inputs at a level",
-    )
-    if is_sampled:
-        refuse(inputs < 1, "there must be an input at every level")
-    else:
-        refuse(
-            counts.inputs != counts.inputs[0],
-            "there must be the same inputs at every level",
-        )
-        refuse(
-            isinstance(counts, ImageScores) and np.isnan(counts.values),
-            "there must be a score of every image",
-        )

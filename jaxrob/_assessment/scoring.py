@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._codec import Array, refuse
+from jaxrob._codec import Array
 from jaxrob._curve import AnyCurve
 from jaxrob._identity.identity import text
 from jaxrob.metrics._level_weights import level_weights
@@ -37,13 +37,6 @@ class Scores(NamedTuple):
     low: Annotated[np.ndarray, _Scores]
     high: Annotated[np.ndarray, _Scores]
     weights: Annotated[np.ndarray, Array("L", at_least=0, at_most=1)]
-
-    def _check_together(self) -> None:
-        refuse(self.weights.sum() <= 0, "weights must not all be 0")
-        refuse(
-            (self.low > self.values) | (self.values > self.high),
-            "values must lie between low and high",
-        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,10 +15,10 @@ written, and what is checked when it is read::
 
 Plain types need no annotation: `float`, `int` (below 2**31), `str`, `bool`, `T | None`,
 `tuple[T, ...]`, `dict[str, T]`, `dict[str, Any]` for any JSON, dataclasses and named
-tuples. A property with `Stated` in its annotation is written too; when it is read, it
-is computed again and compared. Rules between fields are checked by the class's method
-`_check_together`, with `refuse`. Limits are checked when a document is read, not when
-it is written.
+tuples. A property with `WRITTEN` in its annotation is written too, for readers without
+jaxrob. Rules between fields are checked by the class's method `_check_together`, with
+`refuse`. Limits are checked when a document is read, not when it is written. Each
+document has a digest, by which what was changed is refused.
 
 Documents are strict JSON: NaN is null, infinities are "inf" and "-inf". Errors are
 ValueErrors that name the path in the document, what was found and what is allowed.
@@ -30,7 +30,9 @@ from typing import Any, TypeVar
 
 from jaxrob._arguments.checks import check_type
 from jaxrob._codec._array import Array
+from jaxrob._codec._digest import DIGEST, check_digest, digest_of, with_digest
 from jaxrob._codec._kinds import (
+    WRITTEN,
     As,
     Codec,
     Integer,
@@ -38,7 +40,6 @@ from jaxrob._codec._kinds import (
     Number,
     Reading,
     Row,
-    Stated,
     Text,
     at,
     must,
@@ -46,19 +47,19 @@ from jaxrob._codec._kinds import (
     refuse,
 )
 from jaxrob._codec._objects import DOCUMENTS, codec_of, read_object, write_object
-from jaxrob._codec._seal import SEAL, check_seal, with_seal
 from jaxrob._files.regular import most_unpacked
 from jaxrob._files.strict_json import parsed
 
 __all__ = (
+    "WRITTEN",
     "Array",
     "As",
     "Integer",
     "Layout",
     "Number",
     "Row",
-    "Stated",
     "Text",
+    "digest_of",
     "document",
     "from_json",
     "read",
@@ -69,35 +70,27 @@ __all__ = (
 T = TypeVar("T")
 
 
-def document(
-    form: str, *, sealed: Callable[[Any], bool] = lambda one: True
-) -> Callable[[type[T]], type[T]]:
+def document(form: str) -> Callable[[type[T]], type[T]]:
     """Declares a dataclass or named tuple a document of its own.
 
     Args:
       form: the format's name, written into the document.
-      sealed: says whether an object's document has a digest of each entry, because
-        nothing else would reveal a change.
     """
 
     def decorate(kind: type[T]) -> type[T]:
         def write(value: Any) -> dict[str, Any]:
-            found = {"format": form} | write_object(kind, value)
-            return with_seal(found) if sealed(value) else found
+            return with_digest({"format": form} | write_object(kind, value))
 
         def read(value: Any, place: str, reading: Reading) -> Any:
-            found = object_at(place or reading.name, value).get("format")
+            who = place or reading.name
+            found = object_at(who, value).get("format")
             if found != form:
                 raise must(at(place, "format"), f"be {form!r}", found)
-            parts = {name: one for name, one in value.items() if name != "format"}
-            seal = parts.pop(SEAL, None)
+            parts = {k: one for k, one in value.items() if k not in ("format", DIGEST)}
             outer, reading.axes = reading.axes, {}
             made = read_object(kind, parts, place, reading)
             reading.axes = outer
-            if sealed(made):
-                check_seal(value, place)
-            elif seal is not None:
-                raise ValueError(f"{place or reading.name} has unknown parts: {[SEAL]}")
+            check_digest(value, who)
             return made
 
         DOCUMENTS[kind] = Codec(write, read)
@@ -120,8 +113,8 @@ def from_json(text: str | bytes, kind: type[T]) -> T:
     Raises:
       TypeError: if `text` is no text.
       ValueError: if the text is not strict JSON, not of the class's format, or an entry
-        is missing, unknown, outside its range, of a wrong type or shape, contradicts
-        others, or was changed.
+        is missing, unknown, outside its range, of a wrong type or shape, or was
+        changed.
     """
     check_type("text", text, str | bytes, "the text that to_json gave")
     return read(kind, parsed(text), bytes_left=most_unpacked(len(text)))

@@ -187,15 +187,11 @@ class Layout:
 
 
 @dataclasses.dataclass(frozen=True)
-class Stated:
-    """A property that is written for readers without jaxrob.
+class _Written:
+    """Marks a property that is written for readers without jaxrob, and not taken."""
 
-    Attributes:
-      within: tolerance between the written value and the one computed from the fields
-        read; None if they are not compared.
-    """
 
-    within: float | None = 0.0
+WRITTEN = _Written()
 
 
 def must(place: str, rule: str, value: Any) -> ValueError:

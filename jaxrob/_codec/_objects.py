@@ -8,10 +8,9 @@ import typing
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
-
 from jaxrob._codec._array import Array
 from jaxrob._codec._kinds import (
+    WRITTEN,
     As,
     Codec,
     Integer,
@@ -20,7 +19,6 @@ from jaxrob._codec._kinds import (
     Plain,
     Reading,
     Row,
-    Stated,
     Text,
     at,
     must,
@@ -41,14 +39,14 @@ _PLAIN: dict[Any, Any] = {
 
 
 class _Field(NamedTuple):
-    """A field of a class, or a stated property.
+    """A field of a class, or a written property.
 
     Attributes:
       name: its name in the class.
       codec: writes and reads its value.
       layout: its layout in the document.
       key: its name in the document.
-      stated: the mark of a stated property, None for a field.
+      is_property: whether it is a property, which the constructor does not take.
       keys: all names in the document that belong to it.
       has_default: whether the constructor has a default for it.
     """
@@ -57,7 +55,7 @@ class _Field(NamedTuple):
     codec: Codec
     layout: Layout
     key: str
-    stated: Stated | None
+    is_property: bool
     keys: tuple[str, ...]
     has_default: bool
 
@@ -104,24 +102,18 @@ def write_object(kind: type, value: Any) -> dict[str, Any]:
 def read_object(kind: type, value: Any, place: str, reading: Reading) -> Any:
     """Reads a dataclass or named tuple from a JSON object; see `Codec.read`."""
     given: dict[str, Any] = {}
-    stated: list[tuple[_Field, Any]] = []
     for holder, where, fields in _holders(kind, value, place, reading):
         for field in fields:
             if field.key not in holder and field.has_default and reading.is_partial:
                 continue
             found = field.read(holder, where, reading)
-            if field.stated is not None:
-                stated.append((field, found))
-            else:
+            if not field.is_property:
                 given[field.name] = found
     try:
         made = kind(**given)
         getattr(made, "_check_together", lambda: None)()
-        again = [getattr(made, field.name) for field, _ in stated]
     except (TypeError, ValueError) as error:
         raise ValueError(f"{place}: {error}" if place else str(error)) from error
-    for (field, found), now in zip(stated, again):
-        _check_stated(field, found, now, place)
     return made
 
 
@@ -151,42 +143,15 @@ def _holders(
         yield holder, where, fields
 
 
-def _check_stated(field: _Field, found: Any, again: Any, place: str) -> None:
-    if field.stated is None or field.stated.within is None:
-        return
-    if not _is_near(found, again, field.stated.within):
-        pair, key = [field.codec.write(one) for one in (found, again)], field.key
-        if field.layout.is_flat:
-            key = next(
-                k for k in {**pair[0], **pair[1]} if pair[0].get(k) != pair[1].get(k)
-            )
-            pair = [one.get(key) for one in pair]
-        shown, other = map(short, pair)
-        raise ValueError(
-            f"the {at(place, key)} stated, {shown}, is not that of the other parts, "
-            f"{other}"
-        )
-
-
-def _is_near(found: Any, again: Any, within: float) -> bool:
-    if found is None or again is None:
-        return found is again
-    if isinstance(found, tuple):
-        return all(_is_near(*pair, within) for pair in zip(found, again, strict=True))
-    return np.shape(found) == np.shape(again) and np.allclose(
-        found, again, 0, within, equal_nan=True
-    )
-
-
 @functools.cache
 def _fields(kind: type) -> tuple[_Field, ...]:
-    """Returns a class's stated properties, and its fields."""
+    """Returns a class's written properties, and its fields."""
     found = []
     for name, one in vars(kind).items():
         if isinstance(one, property | functools.cached_property):
             getter = one.fget if isinstance(one, property) else one.func
             hint = typing.get_type_hints(getter, include_extras=True).get("return")
-            if _mark(hint, Stated):
+            if WRITTEN in _split(hint)[1]:
                 found.append(_field(name, hint, False))
     hints = typing.get_type_hints(kind, include_extras=True)
     for name, one in inspect.signature(kind).parameters.items():
@@ -204,7 +169,9 @@ def _field(name: str, hint: Any, has_default: bool) -> _Field:
         keys = tuple(dict.fromkeys(k for one in kinds for k in _keys(one)))
     # A computed field is not in the document, so any codec will do.
     codec = codec_of(bool if layout.make else hint, may_be_null=not layout.may_lack)
-    return _Field(name, codec, layout, key, _mark(hint, Stated), keys, has_default)
+    return _Field(
+        name, codec, layout, key, WRITTEN in _split(hint)[1], keys, has_default
+    )
 
 
 def _keys(kind: type) -> list[str]:

@@ -403,24 +403,6 @@ def tester(to: Values) -> None:
     )
 
 
-def check(to: Values) -> None:
-    """Defines the flags of a comparison of a page with results."""
-    flags.DEFINE_string(
-        "check",
-        None,
-        "Write nothing, but compare this page with the stored results: status 1 if it "
-        "differs from them. Without --results only damage by accident is found.",
-        flag_values=to,
-    )
-    flags.DEFINE_multi_string(
-        "results",
-        [],
-        "Results folder that the page of --check was made from; for a page of several "
-        "networks as often as there are networks, in their order.",
-        flag_values=to,
-    )
-
-
 def earlier(to: Values) -> None:
     """Defines the flag of earlier results that a report compares with."""
     flags.DEFINE_multi_string(

@@ -13,7 +13,6 @@ from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
-from jaxrob._files.swap import is_there
 from jaxrob.reporting import Requirement, Results
 
 try:
@@ -59,7 +58,7 @@ def earlier(output: pathlib.Path, found: Subject, replacing: Replacing) -> Resul
         something that this run would drop without replacing it.
     """
     nothing = Results(found.name, found.class_names, ())
-    if not is_there(output, "results.json"):
+    if not os.path.lexists(output / "results.json"):
         return nothing
     there = reporting.read_results(output)
     few = found.dataset[:1]

@@ -113,7 +113,6 @@ _COMMANDS = {
         (0, None),
         {
             "What is written": (define.report, define.tester, define.earlier),
-            "What is checked": (define.check,),
         },
     ),
     "export": _Command(

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import checked_sequence
-from jaxrob._codec import Array, Layout, document, from_json, refuse, to_json
+from jaxrob._codec import Array, Layout, document, from_json, to_json
 
 _Flags = Annotated[np.ndarray, Array("N", "bool")]
 _Classes = Annotated[np.ndarray, Array("N", "int32", at_least=0)]
@@ -70,30 +70,6 @@ class Attack(NamedTuple):
             contradicts the others, or is not what was written.
         """
         return from_json(text, Attack)
-
-    def _check_together(self) -> None:
-        """Refuses what contradicts Definition 7, or the fields' descriptions."""
-        success, correct = self.success, self.correct
-        refuse(
-            success & ~correct,
-            "success must be false where the unaltered image is not correct",
-        )
-        refuse(
-            self.vanished & (success | ~correct),
-            "vanished must be false where there is success, or nothing was attacked",
-        )
-        refuse(
-            success & (self.predicted == self.labels),
-            "predicted must be another class than labels where success",
-        )
-        refuse(
-            np.isnan(self.distance) == success,
-            "distance must be null where there is no success, only there",
-        )
-        refuse(
-            self.similarity[~success],
-            "similarity must be 0 where there is no success",
-        )
 
 
 def most_adversarial(attacks: Sequence[Attack]) -> Attack:

@@ -36,7 +36,7 @@ class Described(NamedTuple):
     dtype: str
 
 
-@document("jaxrob.bayes 1", sealed=lambda one: False)
+@document("jaxrob.bayes 1")
 class Header(NamedTuple):
     """The header of a file: everything except the arrays.
 

@@ -25,7 +25,6 @@ from jaxrob.reporting._plot_pictures import plot_first_failures
 from jaxrob.reporting._rank_table import plot_ranks, rank_figure, rank_table
 from jaxrob.reporting._ranks import Ranks, ranks
 from jaxrob.reporting._report import (
-    check_report,
     read_report,
     to_html,
     to_markdown,
@@ -50,7 +49,6 @@ __all__ = (
     "Requirement",
     "Results",
     "Run",
-    "check_report",
     "differences",
     "earlier_assessments",
     "examples",

@@ -1,10 +1,12 @@
 """Writes and reads folders of one network's results."""
 
+import contextlib
+import hashlib
 import io
 import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,40 +15,50 @@ from jaxrob._arguments.checks import check_type, checked_path
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import from_json, to_json
 from jaxrob._files.npz import DAMAGE, read_npz
-from jaxrob._files.regular import check_regular, content_of
-from jaxrob._files.swap import read_together, write_together
+from jaxrob._files.regular import content_of
+from jaxrob._files.strict_json import parsed
+from jaxrob._files.writing import write_file
 from jaxrob.adversarial import Attack
-from jaxrob.reporting._index import Entry, Index, index_of
+from jaxrob.reporting._index import Entry, Index
 from jaxrob.reporting._results import Picture, Results, check_picture, with_plan
-from jaxrob.reporting._run import Run, Runs
+from jaxrob.reporting._run import Runs
 from jaxrob.roma import RomaResult
+
+try:
+    import fcntl
+except ImportError:  # Missing on Windows.
+    fcntl = None
 
 T = TypeVar("T")
 
-_INDEX, _ROMA, _ATTACK = "results.json", "roma.json", "attack.json"
-_PICTURES, _RUNS = "pictures.npz", "runs.json"
+INDEX = "results.json"
+_LOCK = ".lock"
 # Far above the index of a thousand alterations, and answers on a million images.
 _MOST_INDEX = 64 << 20
 _MOST_BYTES = 1 << 30
 _MOST_FILES = 10_000
 # Alterations' names may be longer than file names.
 _LONGEST = 60
+_OURS = re.compile(r".*-[0-9a-f]{16}\.(json|npz)|.*\.(json|npz)\.[0-9a-f]{8}\.part")
 # Identifies an assessment's file where there is no index.
 _ASSESSMENT = b'"jaxrob assessment '
+_OTHER = "it is not what was written under this name"
+# Writers that replace the index while a reader reads.
+_TRIES = 100
 
 
 def write_results(folder: str | os.PathLike[str], results: Results) -> None:
     """Writes results into a folder, which is created if it is missing.
 
-    `results.json` is the index. Each assessment is a file of its own, named after its
-    alteration, with the plan's digest in its provenance. RoMA's result is `roma.json`,
-    the attack's, without its images, `attack.json`, and the pictures are in
-    `pictures.npz`. Equal results give equal bytes. Command line and date of the runs
-    are in `runs.json` alone, so that two runs of one command differ in this file only.
+    `results.json` is the index, which names the other files: each assessment, named
+    after its alteration, with the plan's digest in its provenance; RoMA's result; the
+    attack's, without its images; and the pictures. Each name ends in the digest of what
+    the file says, seconds aside, so that exact repetitions have equal names. Command
+    line and date of the runs are in `runs-DIGEST.json` alone, by the index's digest.
 
-    Results already in the folder are replaced atomically: whenever a run is killed,
-    `read_results` returns either the old results or the new ones. So the disk needs
-    space for both.
+    The index is replaced last, and atomically: whenever a run is killed, `read_results`
+    returns either the old results or the new ones. So the disk needs space for both.
+    Then files that no index names any more are removed.
 
     Example::
 
@@ -65,32 +77,55 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
       TypeError: if an argument has a wrong type.
       ValueError: if a file could not hold a requirement or the plan.
       OSError: if the folder cannot be written to, or the disk is full. The folder then
-        stays unchanged, and the error names the file.
+        holds what it held, and the error names the file.
     """
     path = checked_path("folder", folder)
     check_type("results", results, Results, "a jaxrob.reporting.Results")
-    names = _names([one.alteration for one in results.assessments])
-    roma = None if results.roma is None else _ROMA
-    attack = None if results.attack is None else _ATTACK
-    index = to_json(index_of(results, names, roma, attack), indent=1)
-    from_json(index, Index)  # Rejects a bad index before anything is replaced.
-    contents: dict[str, bytes] = {}
-    for name, one in zip(names, with_plan(results)):
-        contents[name] = one.to_json().encode()
-    if results.roma is not None:
-        contents[_ROMA] = results.roma.to_json().encode()
-    if results.attack is not None:
-        contents[_ATTACK] = results.attack.to_json().encode()
-    if pictures := _packed(results):
-        contents[_PICTURES] = pictures
+    files: dict[str, bytes] = {}
+
+    def named(stem: str, text: str) -> str:
+        name = f"{stem}-{parsed(text)['digest']}.json"
+        files[name] = text.encode()
+        return name
+
+    assessments = [
+        named(re.sub(r"\W+", "_", one.alteration)[:_LONGEST] or "_", one.to_json())
+        for one in with_plan(results)
+    ]
+    images = None
+    if pixels := _packed(results):
+        images = f"pictures-{_digest(pixels)}.npz"
+        files[images] = pixels
+    index = Index(
+        network=results.network,
+        class_names=results.class_names,
+        plan=results.plan,
+        requirements=results.requirements,
+        regressions=results.regressions,
+        differences=results.differences,
+        entries=tuple(map(Entry, assessments, results.reasons, results.pictures)),
+        roma=results.roma and named("roma", results.roma.to_json()),
+        attack=results.attack and named("attack", results.attack.to_json()),
+        images=images,
+    )
+    text = to_json(index, indent=1)
+    from_json(text, Index)  # Rejects a bad index before anything is replaced.
     if results.runs:
         runs = to_json(Runs(tuple(results.runs)), indent=1)
         from_json(runs, Runs)
-        contents[_RUNS] = runs.encode()
-    contents[_INDEX] = index.encode()
-    gone = {_ROMA, _ATTACK, _PICTURES, _RUNS} - contents.keys()
+        files[_runs_name(text)] = runs.encode()
     path.mkdir(parents=True, exist_ok=True)
-    write_together(path, contents, sorted(gone))
+    with _one_writer(path):
+        before = set(os.listdir(path))
+        try:
+            for name, content in files.items():
+                write_file(path / name, content)
+            write_file(path / INDEX, text.encode())
+        except BaseException:
+            _remove(path, files.keys() - before)
+            raise
+        there = {name for name in os.listdir(path) if _OURS.fullmatch(name)}
+        _remove(path, there - files.keys())
 
 
 def read_results(folder: str | os.PathLike[str]) -> Results:
@@ -105,49 +140,51 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
     Raises:
       OSError: if a file cannot be read.
       ValueError: if there is no such folder, a file is too large or a link that leads
-        out of the folder, or an entry is missing, unknown, outside its range, or
-        contradicts others. The message names the file.
+        out of the folder, or an entry is missing, unknown, outside its range, or was
+        changed. The message names the file.
     """
     path = checked_path("folder", folder)
     if not path.is_dir():
         raise ValueError(f"folder must be one of results; got {path}, which is none")
+    # A dangling link to the index is rejected when it is read.
+    if not os.path.lexists(path / INDEX):
+        return _without_index(path)
+    for _ in range(_TRIES):
+        text = _content(path / INDEX, _MOST_INDEX)
+        try:
+            return _by_index(path, text)
+        except FileNotFoundError:
+            # A writer has replaced the index, and removed what only the old one names.
+            if _content(path / INDEX, _MOST_INDEX) == text:
+                raise
+    raise OSError(f"{path}: its results were replaced {_TRIES} times while it was read")
 
-    def read(place: Callable[[str], pathlib.Path]) -> Results:
-        # A dangling link to the index is rejected when it is read.
-        if not os.path.lexists(place(_INDEX)):
-            return _without_index(path)
-        return _by_index(place)
 
-    return read_together(path, _INDEX, read)
-
-
-def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
-    """Reads the results listed in the index; `place` returns a file's path."""
-    index = _read(place(_INDEX), lambda text: from_json(text, Index), _MOST_INDEX)
+def _by_index(path: pathlib.Path, text: bytes) -> Results:
+    index = _made(path / INDEX, text, lambda text: from_json(text, Index))
     assessments = tuple(
-        _read(place(entry.file), Assessment.from_json) for entry in index.entries
+        _read(path / entry.file, Assessment.from_json) for entry in index.entries
     )
-    roma = index.roma and _read(place(index.roma), RomaResult.from_json)
-    attack = index.attack and _read(place(index.attack), Attack.from_json)
+    roma = index.roma and _read(path / index.roma, RomaResult.from_json)
+    attack = index.attack and _read(path / index.attack, Attack.from_json)
     if index.plan is not None:
         for entry, one in zip(index.entries, assessments):
             if one.provenance.get("plan") != index.plan.digest:
                 raise ValueError(
-                    f"{place(entry.file)}: it was not assessed by the plan that "
-                    f"{_INDEX} holds"
+                    f"{path / entry.file}: it was not assessed by the plan that "
+                    f"{INDEX} holds"
                 )
-    pictures = _with_images(place(_PICTURES), index.entries)
-    runs: tuple[Run, ...] = ()
-    if os.path.lexists(place(_RUNS)):
-        runs = _read(place(_RUNS), lambda text: from_json(text, Runs)).runs
+    images = index.images and _images(path / index.images)
+    runs = path / _runs_name(text)
+    has_runs = os.path.lexists(runs)
     try:
         return Results(
-            runs=runs,
+            runs=_read(runs, _runs, by_name=False) if has_runs else (),
             network=index.network,
             class_names=index.class_names,
             assessments=assessments,
             reasons=tuple(entry.why for entry in index.entries),
-            pictures=pictures,
+            pictures=_with_images(index.entries, images or {}),
             roma=roma or None,
             attack=attack or None,
             requirements=index.requirements,
@@ -156,33 +193,43 @@ def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
             plan=index.plan,
         )
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{place(_INDEX)}: {error}") from error
+        raise ValueError(f"{path / INDEX}: {error}") from error
 
 
-def _names(alterations: Sequence[str]) -> list[str]:
-    """Returns a file name for each alteration, distinct even if case is ignored."""
-    names: list[str] = []
-    taken = {name.casefold() for name in (_INDEX, _ROMA, _ATTACK, _RUNS)}
-    for alteration in alterations:
-        stem = re.sub(r"\W+", "_", alteration)[:_LONGEST] or "_"
-        number, name = 1, f"{stem}.json"
-        while name.casefold() in taken:
-            number += 1
-            name = f"{stem}_{number}.json"
-        taken.add(name.casefold())
-        names.append(name)
-    return names
+def _remove(path: pathlib.Path, names: Collection[str]) -> None:
+    for name in names:
+        with contextlib.suppress(OSError):
+            os.unlink(path / name)
+
+
+def _runs_name(index: str | bytes) -> str:
+    return f"runs-{parsed(index)['digest']}.json"
+
+
+def _runs(content: bytes) -> tuple[Any, ...]:
+    return from_json(content, Runs).runs
+
+
+@contextlib.contextmanager
+def _one_writer(path: pathlib.Path) -> Iterator[None]:
+    """Another one would lose files that its index does not name yet."""
+    with contextlib.ExitStack() as stack:
+        if fcntl is not None:
+            lock = stack.enter_context(open(path / _LOCK, "wb"))
+            with contextlib.suppress(OSError):  # Some network file systems have none.
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _without_index(path: pathlib.Path) -> Results:
     files = sorted(path.glob("*.json"))
     if len(files) > _MOST_FILES:
         raise ValueError(f"{path}: at most {_MOST_FILES} files are read")
-    found = [_read(file, _assessment_or_none) for file in files]
+    found = [_read(file, _assessment_or_none, by_name=False) for file in files]
     assessments = tuple(one for one in found if one is not None)
     if not assessments:
         raise ValueError(
-            f"{path}: it holds neither {_INDEX} nor a file with an assessment"
+            f"{path}: it holds neither {INDEX} nor a file with an assessment"
         )
     networks = [one.provenance.get("network", {}) for one in assessments]
     names = [one.get("class_names") for one in networks]
@@ -204,14 +251,30 @@ def _assessment_or_none(content: bytes) -> Assessment | None:
     return Assessment.from_json(content) if _ASSESSMENT in content else None
 
 
-def _read(path: pathlib.Path, made: Callable[[bytes], T], most: int = _MOST_BYTES) -> T:
+def _read(path: pathlib.Path, made: Callable[[bytes], T], by_name: bool = True) -> T:
     """Applies a function to a file's bytes, and names the file in its errors."""
-    _check_inside(path)
-    content = content_of(path, most)
+    content = _content(path, _MOST_BYTES)
+    found = _made(path, content, made)
+    # The digest of a document is within it.
+    if by_name and path.stem[-16:].encode() not in content:
+        raise ValueError(f"{path}: {_OTHER}")
+    return found
+
+
+def _made(path: pathlib.Path, content: bytes, made: Callable[[bytes], T]) -> T:
     try:
         return made(content)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _content(path: pathlib.Path, most: int) -> bytes:
+    _check_inside(path)
+    return content_of(path, most)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def _check_inside(path: pathlib.Path) -> None:
@@ -245,13 +308,8 @@ def _packed(results: Results) -> bytes:
 
 
 def _with_images(
-    path: pathlib.Path, entries: Sequence[Entry]
+    entries: Sequence[Entry], images: Mapping[str, np.ndarray]
 ) -> tuple[tuple[Picture, ...], ...]:
-    """Returns the pictures with their images, where these were kept."""
-    wanted = {one.digest for entry in entries for one in entry.pictures}
-    images: Mapping[str, np.ndarray] = {}
-    if wanted and os.path.lexists(path):
-        images = _images(path)
     return tuple(
         tuple(one._replace(image=images.get(one.digest)) for one in entry.pictures)
         for entry in entries
@@ -259,10 +317,8 @@ def _with_images(
 
 
 def _images(path: pathlib.Path) -> Mapping[str, np.ndarray]:
-    _check_inside(path)
-    check_regular(path)
-    if path.stat().st_size > _MOST_BYTES:
-        raise ValueError(f"{path}: it has more than the {_MOST_BYTES} bytes read")
+    if _digest(_content(path, _MOST_BYTES)) != path.stem[-16:]:
+        raise ValueError(f"{path}: {_OTHER}")
     try:
         images = read_npz(path, may_be_compressed=True)
         for name, image in images.items():

@@ -1,17 +1,17 @@
 """The index of a folder of results."""
 
-from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from jaxrob._codec import Layout, Text, document, refuse
+from jaxrob._codec import Layout, Text, document
 from jaxrob.reporting._differences import Difference
 from jaxrob.reporting._plan import Plan, Required
-from jaxrob.reporting._results import Picture, Results
+from jaxrob.reporting._results import Picture
 
-# The name of a file in the folder itself, without a path.
+# The name of a file in the folder itself, without a path, that ends in its digest.
 _File = Text(
-    "the name of a file in the folder, such as rotation.json",
-    r"(?!results\.json$)\w[^/\\:\0]{0,250}\.json",
+    "the name of a file in the folder, with its digest, such as "
+    "rotation-0123456789abcdef.json",
+    r"\w[^/\\:\0]{0,250}-[0-9a-f]{16}\.(json|npz)",
 )
 
 
@@ -29,11 +29,11 @@ class Entry(NamedTuple):
     pictures: tuple[Picture, ...]
 
 
-@document("jaxrob results 1", sealed=lambda one: False)
+@document("jaxrob results 1")
 class Index(NamedTuple):
     """The index's contents: fields of `Results`, or the names of their files.
 
-    Pictures are checked later, with their assessments.
+    Pictures are checked later, with their assessments; `images` is their pixels' file.
     """
 
     network: Annotated[str | None, Text()]
@@ -45,31 +45,4 @@ class Index(NamedTuple):
     entries: Annotated[tuple[Entry, ...], Layout("assessments")]
     roma: Annotated[str | None, _File]
     attack: Annotated[str | None, _File]
-
-    def _check_together(self) -> None:
-        files = {entry.file for entry in self.entries}
-        refuse(len(files) < len(self.entries), "assessments must be of different files")
-
-
-def index_of(
-    results: Results, files: Sequence[str], roma: str | None, attack: str | None
-) -> Index:
-    """Makes the index of results.
-
-    Args:
-      results: the results.
-      files: the names of the assessments' files.
-      roma: the name of RoMA's file, or None.
-      attack: the name of the attack's file, or None.
-    """
-    return Index(
-        network=results.network,
-        class_names=results.class_names,
-        plan=results.plan,
-        requirements=results.requirements,
-        regressions=results.regressions,
-        differences=results.differences,
-        entries=tuple(map(Entry, files, results.reasons, results.pictures)),
-        roma=roma,
-        attack=attack,
-    )
+    images: Annotated[str | None, _File]

@@ -41,7 +41,7 @@ class Run(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-@document("jaxrob runs 1", sealed=lambda one: False)
+@document("jaxrob runs 1")
 class Runs(NamedTuple):
     """The runs that a folder of results came from, in the order in which they ended."""
 

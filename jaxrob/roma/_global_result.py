@@ -16,14 +16,13 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._codec import (
+    WRITTEN,
     Array,
     Integer,
     Number,
-    Stated,
     Text,
     document,
     from_json,
-    refuse,
     to_json,
 )
 from jaxrob.roma._bounded_mean import mean_interval
@@ -140,14 +139,6 @@ class GlobalRobustness:
     jointly: bool
     warnings: tuple[str, ...] = ()
 
-    def _check_together(self) -> None:
-        """Refuses what does not go together, in a document."""
-        refuse(
-            len(self.names) != len(self.inputs),
-            f"names must be of {len(self.inputs)} categories; got {len(self.names)}",
-        )
-        refuse(self.unanswered > self.inputs, "unanswered must be at most inputs")
-
     @property
     def draws_share(self) -> np.ndarray:
         """`[C]` in [0, 1], the draws' share of the variance; the rest is the inputs'.
@@ -171,7 +162,7 @@ class GlobalRobustness:
             return np.clip(between / (self.probability * (1 - self.probability)), 0, 1)
 
     @property
-    def caveats(self) -> Annotated[tuple[str, ...], Stated(within=None)]:
+    def caveats(self) -> Annotated[tuple[str, ...], WRITTEN]:
         """Why asymptotic intervals are missing, a sentence for each reason."""
         found = []
         for kind, statuses in (

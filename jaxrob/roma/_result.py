@@ -10,14 +10,13 @@ import numpy as np
 from jaxrob._arguments.checks import check_choice
 from jaxrob._arguments.readable import readable
 from jaxrob._codec import (
+    WRITTEN,
     Array,
     Integer,
     Number,
-    Stated,
     Text,
     document,
     from_json,
-    refuse,
     to_json,
 )
 from jaxrob.metrics import ConfidenceInterval
@@ -31,7 +30,7 @@ from jaxrob.roma._global_result import (
     put_together,
     written,
 )
-from jaxrob.roma._inputs_mean import InputsMean, check_places, mean_of_all
+from jaxrob.roma._inputs_mean import InputsMean, mean_of_all
 from jaxrob.roma._local_answers import by_estimator, by_plain_draws, plr_of_all
 
 _WITHOUT_ANSWER = (
@@ -160,64 +159,6 @@ class RomaResult:
         )
         return f"RomaResult({'; '.join(parts)})"
 
-    def _check_together(self) -> None:
-        """Refuses what no `assess` gives, in a document."""
-        status, log_p = self.status, self.log_adversarial_probability
-        wrong = np.isin(status, _WITHOUT_ANSWER) & ~np.isnan(log_p)
-        names = ", ".join(map(repr, sorted(set(status[wrong].tolist()))))
-        refuse(wrong, f"log_adversarial_probability must be null where {names}")
-        for name in ("log_adversarial_probability", "log_low", "log_high"):
-            above = (getattr(self, name) > _ROUNDING) & (status != "extrapolated")
-            refuse(above, f"{name} must be at most 0, unless extrapolated")
-        # A sum without a hit has a lower end, -inf, and no upper one.
-        refuse(self.log_low > self.log_high, "log_low must be at most log_high")
-        self._check_places()
-        self._check_budget()
-
-    def _check_places(self) -> None:
-        """Refuses inputs that were looked at in one part, and not in another."""
-        refuse(
-            (self.place is None) != (self.half_width is None),
-            "place must be given if half_width is, and else null",
-        )
-        unseen, places = self.status == UNSEEN, self._places
-        hits = -1 * unseen if self.hits is None else self.hits
-        check_places(places)
-        where = f"must be -1 where the status is {UNSEEN!r}, only there"
-        refuse(unseen != (places < 0), f"place {where}")
-        refuse(unseen != (hits < 0), f"hits {where}")
-        refuse(
-            hits > self.num_samples,
-            f"hits must be at most num_samples, {self.num_samples}; got {hits.max()}",
-        )
-
-    def _check_budget(self) -> None:
-        """Refuses what no budget left undecided, and more than one allowed for."""
-        undecided, budget = self.status == UNDECIDED, self.budget
-        most = np.inf if budget is None else budget
-        needed = 0 * self.evaluations if self.needed is None else self.needed
-        refuse(
-            budget is not None and self.estimator != "auto",
-            'budget must be null unless the estimator is "auto"',
-        )
-        refuse(
-            undecided != (needed > 0),
-            f"needed must be above 0 where the status is {UNDECIDED!r}, only there",
-        )
-        refuse(
-            undecided & (budget is None),
-            f"budget must be given where a status is {UNDECIDED!r}",
-        )
-        refuse(
-            self.evaluations > most,
-            f"evaluations must be at most the budget, {budget}; got "
-            f"{self.evaluations.max()}",
-        )
-        refuse(
-            undecided & (needed <= self.evaluations),
-            "needed must be more than evaluations where it is given",
-        )
-
     @property
     def plr(self) -> np.ndarray:
         """`[N]` probabilistic local robustness (Definition 3); NaN where unanswered."""
@@ -269,7 +210,7 @@ class RomaResult:
         return 0.0 - np.expm1(np.stack([self.log_high, self.log_low], axis=1))
 
     @property
-    def caveats(self) -> Annotated[tuple[str, ...], Stated(within=None)]:
+    def caveats(self) -> Annotated[tuple[str, ...], WRITTEN]:
         """What the answers may miss without notice, a sentence for each method."""
         return caveats(self.status, self.needed)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jaxrob import Assessment
-from jaxrob._codec._seal import SEAL, with_seal
+from jaxrob._codec import digest_of
 
 
 def put(*path_and_value):
@@ -41,18 +41,18 @@ def all_of(*changes):
     return change
 
 
-def changed(text, change, is_sealed=False):
-    """The document after a change, with new digests if it `is_sealed`."""
+def changed(text, change, digest_too=False):
+    """The document after a change, with a new digest if it is to fit."""
     document = json.loads(text)
     change(document)
-    if is_sealed:
-        document.pop(SEAL)
-        document = with_seal(document)
+    if digest_too:
+        del document["digest"]
+        document["digest"] = digest_of(document)
     return json.dumps(document)
 
 
-def assert_refused(text, change, message=None, read=Assessment.from_json, **sealed):
+def assert_refused(text, change, message=None, read=Assessment.from_json, **how):
     """Checks that a document is no longer read after a change."""
-    new = changed(text, change, **sealed)
+    new = changed(text, change, **how)
     with pytest.raises(ValueError, match=message):
         read(new)

@@ -57,23 +57,15 @@ def test_a_sequential_comparison_comes_back(early):
     assert json.loads(text)["first"] == json.loads(early.first.to_json())
 
 
-def other_levels(document):
-    """As many, so that only what stands beside them tells."""
-    document["levels"] = document["levels"][::-1]
-
-
-# By name: a change, and what names it even where all is sealed anew.
+# By name: a change, and what names it.
 IMPLAUSIBLE = {
     "format": (put("format", "jaxrob assessment 1"), "format"),
     "p-value": (put("p_value", 1.5), "p_value"),
     "difference": (put("difference", -1.5), "difference must lie in"),
-    "another difference": (put("difference", -0.99), "confidence_interval must hold"),
     "interval": (put("mean_interval", [0.5, -0.5]), "mean_interval must ascend"),
     "interval of one": (put("mean_interval", [0.5]), "mean_interval"),
     "end of an interval": (put("mean_interval", 1, 2), r"mean_interval\[1\]"),
-    "levels": (other_levels, "levels must ascend"),
     "fewer levels": (put("levels", lambda some: some[1:]), "S = 4"),
-    "band": (put("level_band", 0, lambda some: some[::-1]), "level_band must ascend"),
     "band of three": (put("level_band", 0, [0, 0, 0]), "level_band"),
     "confidence": (put("confidence_level", 1), "confidence_level"),
 }
@@ -81,20 +73,16 @@ IMPLAUSIBLE = {
 
 @pytest.mark.parametrize("name", IMPLAUSIBLE)
 def test_what_cannot_be_is_named(compared, name):
-    text, read = compared.to_json(), Comparison.from_json
-    assert_refused(text, *IMPLAUSIBLE[name], read, is_sealed=True)
+    assert_refused(compared.to_json(), *IMPLAUSIBLE[name], Comparison.from_json)
 
 
 def test_an_edit_is_named(compared, early):
     text, read = compared.to_json(), Comparison.from_json
-    assert_refused(text, put("p_value", 0.001), "^p_value is not what", read)
+    assert_refused(text, put("p_value", 0.001), "not what was written", read)
     for change, message in (
-        (put("first", "unit", "px"), "^first.unit is not what was written"),
+        (put("first", "unit", "px"), "^first is not what was written"),
         (put("second", "sampling", "seen", 0, -1), "^second.sampling.seen"),
-        (put("first", "sampling", "required", 0.1), "^first.sampling: status"),
-        (put("first", "robustness", 0.123), "^the first.robustness stated"),
-        (put("is_certain", lambda old: not old), "^is_certain"),
-        (put("difference", 1), "^dataset_interval must hold"),
+        (put("is_certain", lambda old: not old), "^the text is not what was"),
         (put("beauty", 1), "unknown parts: .'beauty'"),
     ):
         read = SequentialComparison.from_json

@@ -1,5 +1,6 @@
 """What each command does, with networks and pictures of every kind."""
 
+import pathlib
 import re
 import tarfile
 
@@ -129,11 +130,6 @@ def test_a_report_of_an_assessment_is_that_of_its_folder(
     assert "net.py:net" in html and "brightness" in markdown
     succeeded(jaxrob_command("report", folder))
     assert (tmp_path / "results" / "report.html").read_text() == html
-    page, stored = f"--check={reports[0]}", f"--results={folder}"
-    assert "letter by letter" in succeeded(jaxrob_command("report", page, stored))
-    assert "no forgery" in succeeded(jaxrob_command("report", page))
-    reports[0].write_text(html.replace("Verdict", "Praise", 1))
-    assert jaxrob_command("report", page, stored)[0] == 1
     nowhere = jaxrob_command("report", f"{tmp_path / 'nowhere'}")
     check(nowhere, 2, "nowhere")
     check(jaxrob_command("report"), 2, "folder...")
@@ -174,7 +170,8 @@ def test_compare(assess, jaxrob_command, tmp_path):
     found = re.search(r"difference ([+-][.\d]+)", out)
     assert float(found[1]) == pytest.approx(difference, abs=0.02)
     assert jaxrob_command("compare", new, old)[0] == 0
-    assert jaxrob_command("compare", f"{old}/brightness.json", old)[0] == 0
+    (brightness,) = pathlib.Path(old).glob("brightness-*.json")
+    assert jaxrob_command("compare", str(brightness), old)[0] == 0
     # A name of a file's writes no line of its own.
     text = (tmp_path / "old" / "brightness.json").read_text()
     forged = tmp_path / "forged.json"

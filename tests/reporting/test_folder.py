@@ -1,9 +1,12 @@
 """A folder of results: what is written is read, and nothing else is."""
 
+import contextlib
 import dataclasses
 import datetime
-import json
+import errno
+import itertools
 import os
+import re
 import shutil
 import threading
 
@@ -14,9 +17,8 @@ from jaxrob import reporting
 from jaxrob.reporting import _folder
 from jaxrob.reporting._results import picture_digest
 
-from ..assessment.documents import drop, put
+from ..assessment.documents import changed, drop, put
 from ..assessment.test_serialization import assessment, same_settings
-from ..files.test_swap import room_for
 from .reports import attack, roma
 
 PLAN = reporting.Plan(
@@ -64,7 +66,13 @@ def results(**changes):
 
 
 def content(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.glob("[!.]*")}
+
+
+def place(folder, stem):
+    """The path of the only file of this name, whatever its digest."""
+    (found,) = folder.glob(f"{stem}-*")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -109,16 +117,20 @@ def test_back_as_it_was(written, tmp_path):
     for name, found in (("one", before), ("again", after)):
         reporting.write_results(tmp_path / name, found)
         assert content(tmp_path / name) == content(written)
-    assert sorted(content(written)) == [
-        *("attack.json", "blur_ü.json", "pictures.npz", "rain.json"),
-        *("results.json", "roma.json"),
+    digest = r"-[0-9a-f]{16}\.(json|npz)"
+    assert sorted(re.sub(digest, "", name) for name in content(written)) == [
+        *("attack", "blur_ü", "pictures", "rain", "results.json", "roma")
     ]
+    # Of runs that took another time, the same is said.
+    slow = dataclasses.replace(before.assessments[0], seconds=99.0)
+    slow = dataclasses.replace(before, assessments=(slow, before.assessments[1]))
+    reporting.write_results(tmp_path / "slow", slow)
+    assert content(tmp_path / "slow").keys() == content(written).keys()
+    for name in ("results.json", place(written, "rain").name):
+        assert content(tmp_path / "slow")[name] == content(written)[name]
 
 
 def test_only_what_is_there(folder):
-    (folder / "pictures.npz").unlink()
-    (one, _), _ = reporting.read_results(folder).pictures
-    assert one.image is None and one.digest == picture().digest
     few = reporting.Results(None, None, (assessment(alteration="rain"),))
     assert few.reasons == (None,) and few.pictures == ((),)
     reporting.write_results(folder, few)
@@ -126,7 +138,7 @@ def test_only_what_is_there(folder):
     assert after.network is after.class_names is after.plan is None
     assert after.roma is after.attack is None
     assert [one.alteration for one in after.assessments] == ["rain"]
-    assert not (folder / "roma.json").exists()
+    assert len(content(folder)) == 2
 
 
 def test_an_older_folder(tmp_path):
@@ -155,7 +167,7 @@ def test_no_results(tmp_path):
 
 
 NAMES = (
-    *("results", "roma", "Attack", "rain", "rain", "RAIN", "../../x", "/etc/x", "a b"),
+    *("results", "roma", "Attack", "rain", "RAIN", "../../x", "/etc/x", "a b"),
     *("x" * 300, "ü" * 300, ".", "", "<script>", "\n", "a+b", "\ud800"),
 )
 
@@ -168,9 +180,10 @@ def test_any_names_of_alterations(tmp_path):
     assert tuple(one.alteration for one in after.assessments) == NAMES
     files = {name.casefold() for name in content(folder)}
     assert len(files) == len(NAMES) + 1
-    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == set(
-        content(folder)
-    )
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {
+        *(content(folder)),
+        ".lock",
+    }
 
 
 def test_what_cannot_be_written_replaces_nothing(folder):
@@ -178,19 +191,120 @@ def test_what_cannot_be_written_replaces_nothing(folder):
     wrong = results(requirements=(reporting.Requirement("beauty", 0.5),))
     with pytest.raises(ValueError, match="quantity"):
         reporting.write_results(folder, wrong)
-    assert content(folder) == before
-    # Nor does a full disk: fewer parts, and others of the same name.
-    few = (assessment(alteration="rain", images=25), assessment(alteration="fog"))
-    another = reporting.Results("net <b>", None, few)
+    # Nor does a full disk.
     for room in (0, 1000):
         with room_for(room), pytest.raises(OSError, match="No space left") as error:
-            reporting.write_results(folder, another)
+            reporting.write_results(folder, another())
         assert str(error.value.filename).startswith(str(folder / ""))
         assert content(folder) == before
 
 
+def another():
+    """Fewer parts, and others of the same name."""
+    few = (assessment(alteration="rain", images=25), assessment(alteration="fog"))
+    return reporting.Results("net <b>", None, few)
+
+
+@contextlib.contextmanager
+def room_for(left):
+    """A disk with room for so many bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        write = os.write
+
+        def written(file, content):
+            nonlocal left
+            if not left:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            done = write(file, content[:left])
+            left -= done
+            return done
+
+        patch.setattr(os, "write", written)
+        yield
+
+
+class Killed(BaseException):
+    """Nothing is done on the disk any more."""
+
+
+@contextlib.contextmanager
+def killed_at(moment):
+    """No operation on files is done from one on; of a write, half is."""
+    with pytest.MonkeyPatch.context() as patch:
+        number = itertools.count()
+
+        def dying(name, do):
+            def done(*arguments, **named):
+                now = next(number)
+                if now == moment and name == "write":
+                    do(arguments[0], arguments[1][: len(arguments[1]) // 2])
+                if now >= moment:
+                    raise Killed
+                return do(*arguments, **named)
+
+            return done
+
+        for name in ("open", "write", "fsync", "replace", "unlink", "listdir"):
+            patch.setattr(os, name, dying(name, getattr(os, name)))
+        yield
+
+
+def said(folder):
+    found = reporting.read_results(folder)
+    return [(one.alteration, one.to_json()) for one in found.assessments], found.roma
+
+
+def test_killed_at_any_moment_all_or_none_is_new(folder, tmp_path):
+    reporting.write_results(tmp_path / "new", another())
+    before, after, seen = content(folder), said(tmp_path / "new"), []
+    for moment in itertools.count():
+        at = shutil.copytree(folder, tmp_path / f"at {moment}")
+        try:
+            with killed_at(moment):
+                reporting.write_results(at, another())
+            break
+        except Killed:
+            seen.append(said(at) == after)
+            assert seen[-1] or said(at)[0] == said(folder)[0]
+        # Nothing is left of it by the next one.
+        reporting.write_results(at, results())
+        assert content(at) == before
+    assert len(seen) > 12 and seen == sorted(seen) and {*seen} == {True, False}
+    assert content(at) == content(tmp_path / "new")
+
+
+def test_readers_and_writers_at_once(folder):
+    errors, is_over = [], threading.Event()
+    both = [
+        said(folder)[0],
+        [(one.alteration, one.to_json()) for one in another().assessments],
+    ]
+
+    def run(do):
+        try:
+            while not is_over.is_set():
+                do()
+        except BaseException as error:
+            errors.append(error)
+
+    def check():
+        assert said(folder)[0] in both
+
+    some = results(), another()
+    writers = (lambda one=one: reporting.write_results(folder, one) for one in some)
+    threads = [threading.Thread(target=run, args=[do]) for do in (*writers, check)]
+    for thread in threads:
+        thread.start()
+    is_over.wait(0.5)
+    is_over.set()
+    for thread in threads:
+        thread.join(30)
+    assert not errors and not any(thread.is_alive() for thread in threads)
+    check()
+
+
 # What stands in the index, and what is named.
-OF_FIRST = ("assessments", 0)
+OF_FIRST, OTHER = ("assessments", 0), "rain-0123456789abcdef.json"
 SHOWN = (*OF_FIRST, "pictures", 0)
 IMPLAUSIBLE = {
     "another format": (put("format", "jaxrob results 2"), "format"),
@@ -201,12 +315,10 @@ IMPLAUSIBLE = {
     "too few class names": (put("class_names", ["a"]), "class"),
     "requirement": (put("requirements", ["beauty>=1"]), "quantity"),
     "assessment text": (put(*OF_FIRST, "rain.json"), r"assessments\[0\]"),
-    "file outside": (put(*OF_FIRST, "file", "../rain.json"), "in the folder"),
-    "file with null": (put(*OF_FIRST, "file", "a\0.json"), "in the folder"),
+    "file outside": (put(*OF_FIRST, "file", f"../{OTHER}"), "in the folder"),
+    "file with null": (put(*OF_FIRST, "file", f"a\0{OTHER}"), "in the folder"),
     "itself": (put(*OF_FIRST, "file", "results.json"), "in the folder"),
-    "of roma": (put(*OF_FIRST, "file", "roma.json"), "roma.json: format"),
-    "twice": (put(*OF_FIRST, "file", "rain.json"), "different files"),
-    "missing file": (put(*OF_FIRST, "file", "none.json"), "none.json"),
+    "missing file": (put(*OF_FIRST, "file", OTHER), OTHER),
     "17 pictures": (put(*SHOWN[:-1], lambda some: some * 9), "pictures.*16"),
     "digest": (put(*SHOWN, "digest", "../x"), "digest"),
     "level text": (put(*SHOWN, "level", "0.3"), "level"),
@@ -225,28 +337,27 @@ IMPLAUSIBLE = {
 def test_what_cannot_be_is_named(folder, name):
     change, says = IMPLAUSIBLE[name]
     path = folder / "results.json"
-    document = json.loads(path.read_text())
-    change(document)
-    path.write_text(json.dumps(document))
+    path.write_text(changed(path.read_text(), change, digest_too=True))
     refused(folder, says)
 
 
-@pytest.mark.parametrize(
-    "image, says",
-    [
-        (np.zeros((4, 5, 3), np.uint8), "digest"),
-        (np.zeros((4, 5, 3), np.float32), "uint8"),
-        (np.zeros((4, 5), np.uint8), r"\[H, W, C\]"),
-        (np.zeros((4, 5, 2), np.uint8), "1, 3 or 4 channels"),
-        (np.zeros((0, 5, 3), np.uint8), r"\[H, W, C\]"),
-        (np.array([{}], object), "no array|only numbers"),
-    ],
-)
-def test_no_pictures(folder, image, says):
-    one, other = results().pictures[0]
-    images = {one.digest: image, other.digest: other.image}
-    np.savez(folder / "pictures.npz", **images)
-    refused(folder, says)
+def test_what_was_changed_or_mixed_up_is_named(folder):
+    path = folder / "results.json"
+    path.write_text(changed(path.read_text(), put("network", "better")))
+    refused(folder, "results.json: .*not what was written")
+    path.write_text(changed(path.read_text(), put("network", "net <b>")))
+    assert reporting.read_results(folder).network == "net <b>"
+    rain, blur = place(folder, "rain"), place(folder, "blur*")
+    kept = rain.read_bytes()
+    for other in (kept.replace(b"rain", b"fog"), kept[:-1], blur.read_bytes()):
+        rain.write_bytes(other)
+        refused(folder, rain.name)
+    rain.write_bytes(kept)
+    pictures = place(folder, "pictures")
+    pictures.write_bytes(pictures.read_bytes()[:-1] + b"x")
+    refused(folder, pictures.name)
+    pictures.unlink()
+    refused(folder, pictures.name)
 
 
 def test_what_is_too_long(written, monkeypatch):
@@ -254,14 +365,15 @@ def test_what_is_too_long(written, monkeypatch):
     refused(written, "results.json.* 100 ")
     monkeypatch.undo()
     monkeypatch.setattr(_folder, "_MOST_BYTES", 100)
-    with pytest.raises(ValueError, match="pictures.npz.* 100 "):
-        _folder._images(written / "pictures.npz")
+    with pytest.raises(ValueError, match="pictures-.* 100 "):
+        _folder._images(place(written, "pictures"))
 
 
-@pytest.mark.parametrize("name", ["rain.json", "pictures.npz"])
-def test_what_is_no_file_does_not_hang(folder, name):
-    (folder / name).unlink()
-    os.mkfifo(folder / name)
+@pytest.mark.parametrize("stem", ["rain", "pictures"])
+def test_what_is_no_file_does_not_hang(folder, stem):
+    path = place(folder, stem)
+    path.unlink()
+    os.mkfifo(path)
     errors = []
 
     def run():
@@ -274,7 +386,7 @@ def test_what_is_no_file_does_not_hang(folder, name):
     thread.start()
     thread.join(20)
     assert not thread.is_alive(), "it hangs"
-    assert f"{name}: not a regular file but a named pipe" in str(errors[0])
+    assert f"{path.name}: not a regular file but a named pipe" in str(errors[0])
 
 
 def test_what_does_not_go_together():
@@ -304,19 +416,21 @@ def test_what_does_not_go_together():
         assert results(pictures=((shown,), ())).pictures[0][0].level == level
 
 
-@pytest.mark.parametrize("name", ["results.json", "rain.json", "pictures.npz"])
-def test_links_out_of_the_folder_are_not_followed(folder, name):
+@pytest.mark.parametrize("stem", ["results.json", "rain", "pictures"])
+def test_links_out_of_the_folder_are_not_followed(folder, stem):
     outside = folder.parent / "outside"
-    (folder / name).unlink()
-    (folder / name).symlink_to(outside)
+    path = folder / stem if "." in stem else place(folder, stem)
+    path.unlink()
+    path.symlink_to(outside)
     for secret in (None, b"secret"):
         if secret:
             outside.write_bytes(secret)
-        assert "secret" not in refused(folder, f"{name}: a link")
+        assert "secret" not in refused(folder, f"{path.name}: a link")
 
 
 def test_links_within_the_folder_and_to_it_are_followed(folder, tmp_path):
-    (folder / "rain.json").rename(folder / "kept")
-    (folder / "rain.json").symlink_to("kept")
+    path = place(folder, "rain")
+    path.rename(folder / "kept")
+    path.symlink_to("kept")
     (tmp_path / "link").symlink_to(folder)
     assert len(reporting.read_results(tmp_path / "link").assessments) == 2

@@ -7,15 +7,10 @@ from typing import Any
 from jaxrob._arguments.checks import check_type, checked_sequence
 from jaxrob._arguments.extra import install
 from jaxrob._arguments.naming import named
-from jaxrob.reporting._report.data import (
-    check_report,
-    element,
-    read_report,
-    with_digest,
-)
+from jaxrob.reporting._report.data import element, read_report
 from jaxrob.reporting._results import Results
 
-__all__ = ("check_report", "read_report", "to_html", "to_markdown", "to_summary")
+__all__ = ("read_report", "to_html", "to_markdown", "to_summary")
 
 
 def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
@@ -25,7 +20,7 @@ def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
     known, and the limits of its statements. The page loads nothing and runs no script;
     pictures, figures and the numbers as data (`read_report`) are within it. It prints
     well. The same results give the same text with the same versions of jaxrob and its
-    dependencies, so `check_report` can compare a page with its results.
+    dependencies.
 
     Example::
 
@@ -44,7 +39,7 @@ def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
     """
     page = _written("report.html.jinja", results, earlier)
     found = element(_checked("results", results, 1), _checked("earlier", earlier, 0))
-    return with_digest(page.replace("</body>\n</html>", f"{found}\n</body>\n</html>"))
+    return page.replace("</body>\n</html>", f"{found}\n</body>\n</html>")
 
 
 def to_markdown(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
