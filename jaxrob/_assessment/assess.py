@@ -14,7 +14,6 @@ from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.all_images import AllImages
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.expected import expected_cost
 from jaxrob._assessment.explore import Exploration, check_few, few_images
 from jaxrob._assessment.mistakes import look_at_curve
 from jaxrob._assessment.scoring import Scoring
@@ -190,8 +189,6 @@ def assess(
         prepare_run(arguments) as prepared,
         source_ahead(prepared) as run,
     ):
-        cost = expected_cost(search, dataset, len(alterations))
-        run.execution.bar.expect(cost)
         if needs_scores(search):
             answers = SomeImages(run, criterion)
             look = at_once(answers.look)

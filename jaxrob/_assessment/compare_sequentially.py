@@ -14,7 +14,6 @@ from jaxrob._arguments.warnings import collected
 from jaxrob._assessment.assess import checked_measure, result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.expected import expected_cost
 from jaxrob._assessment.explore import few_images
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._assessment.some_images import SomeImages
@@ -177,7 +176,6 @@ def compare_sequentially(
             kept = runs[0].execution.kept if runs else run.execution.kept
             execution = dataclasses.replace(run.execution, bar=bar, kept=kept)
             runs.append(run._replace(execution=execution))
-        bar.expect(expected_cost(search, dataset, len(runs)))
         answering = [SomeImages(run, criterion) for run in runs]
         subjects = [one.subjects(search)[0] for one in answering]
         task = subjects[0].task

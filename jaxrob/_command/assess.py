@@ -11,7 +11,6 @@ import jax
 import jaxrob
 from jaxrob import reporting, strategies
 from jaxrob._arguments.warnings import warn
-from jaxrob._assessment.expected import FEW_LEVELS
 from jaxrob._command import (
     catalogue,
     compare,
@@ -22,7 +21,6 @@ from jaxrob._command import (
     gate,
     grammar,
     hosts,
-    printing,
     record,
     reports,
     results_folder,
@@ -37,7 +35,6 @@ from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob._engine.checks import check_together
-from jaxrob._engine.cost import FEW_IMAGES, always_said
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.reporting._plan import planned_requirements
@@ -117,13 +114,11 @@ def run(values: Values, words: Sequence[str]) -> str:
     _warn_of_no_means(altered, request, values.levels)
     subject.announce(found)
     if values.dry_run:
-        dry_run.of_levels(found, altered, _strategy(values), key, request.few)
+        dry_run.of_levels(found, altered, _strategy(values), request.few)
         return ""
     with results_folder.held(output):
         kept = results_folder.earlier(output, found, replacing)
-        runs = 1 if request.few else len(altered)
-        with always_said(runs, _cheaper(request, found, values), printing.say):
-            results = _assessed(found, altered, reasons, request, values, kept)
+        results = _assessed(found, altered, reasons, request, values, kept)
         regressions = reporting.regressions(results.assessments, earlier)
         results = dataclasses.replace(
             results,
@@ -365,21 +360,6 @@ def _finished(results: Results, number: int, output: pathlib.Path) -> str:
 
 def _are_pictures(dataset: jaxrob.Dataset) -> bool:
     return dataset.images.ndim == 4 and dataset.images.shape[3] in (1, 3, 4)
-
-
-def _cheaper(request: _Request, found: Subject, values: Values) -> str:
-    """Returns which flags would make a run cheaper."""
-    if request.few:
-        return "a larger --half_width, a --budget, or fewer alterations"
-    cheaper = []
-    if len(found.dataset) > FEW_IMAGES:
-        few = "--half_width=0.02 or --budget (as few images as the answer takes)"
-        cheaper += [few, f"--num_images={FEW_IMAGES}"]
-    if values.levels is None or values.levels > FEW_LEVELS:
-        cheaper.append(f"--levels={FEW_LEVELS}")
-    if len(request.alterations) > 1:
-        cheaper.append("fewer --alterations")
-    return ", ".join(cheaper)
 
 
 def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:

@@ -457,8 +457,7 @@ def running(to: Values) -> None:
     flags.DEFINE_bool(
         "dry_run",
         False,
-        "Check everything, say how many forward passes it takes and, after a short "
-        "trial, how long; compute nothing else.",
+        "Check everything, and say how many forward passes it takes; compute nothing.",
         flag_values=to,
     )
     flags.DEFINE_integer("seed", 0, "Random seed.", 0, _MOST_SEED, flag_values=to)

@@ -4,20 +4,16 @@ import dataclasses
 import math
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 
 import jaxrob
 from jaxrob import reporting
 from jaxrob._arguments.counted import counted
-from jaxrob._classifier import gradient_obstacle
 from jaxrob._command import (
-    dry_run,
     first_look,
     gate,
     hosts,
-    printing,
     record,
     reports,
     results_folder,
@@ -28,13 +24,12 @@ from jaxrob._command.define import Values
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
-from jaxrob._engine.cost import Cost, always_said
 from jaxrob.reporting import Requirement, Results, Run
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._requirement import OF_ROMA, names_of
 from jaxrob.roma import RomaResult
 from jaxrob.roma._assess import checked_budget
-from jaxrob.roma._cost import FEW_INPUTS, expected_cost
+from jaxrob.roma._cost import fewest_and_most
 
 QUANTITIES = names_of(OF_ROMA)
 _ARGUMENTS = (
@@ -62,18 +57,21 @@ def run(values: Values, words: Sequence[str]) -> str:
     first_look.check(found, values.seed)
     subject.announce(found)
     if values.dry_run:
-        plain = {"estimator": "count", "half_width": None, "budget": None}
-
-        def draw(few: jaxrob.Dataset, number: int) -> RomaResult:
-            return _estimated(found, values, None, few, num_samples=number, **plain)
-
-        dry_run.of_draws(found, _cost(found, values), draw, values.num_samples)
+        budget = checked_budget(_budget(values), values.estimator, values.num_samples)
+        low, high = fewest_and_most(
+            values.estimator,
+            len(found.dataset),
+            values.num_samples,
+            budget,
+            values.half_width is None,
+        )
+        passes = f"{high:,}" if low == high else f"{low:,} to {high:,}"
+        print(f"{len(found.dataset)} images: {passes} forward passes")
         return ""
     journal = subject.journal(values, "roma", found)
     with results_folder.held(output):
         earlier = results_folder.earlier(output, found, replacing)
-        with always_said(1, _cheaper(values, len(found.dataset)), printing.say):
-            result = _estimated(found, values, journal, found.dataset)
+        result = _estimated(found, values, journal)
         statuses.answers_are_there()
         _write(output, earlier, result, requirements, record.run(values))
     _print_summary(result)
@@ -85,54 +83,23 @@ def run(values: Values, words: Sequence[str]) -> str:
     return reporting.verdict(requirements, {"RoMA": result})
 
 
-def _estimated(
-    found: Subject,
-    values: Values,
-    journal: str | None,
-    dataset: jaxrob.Dataset,
-    **others: Any,
-) -> RomaResult:
-    """Returns the result on a data set, with other arguments than the flags'."""
+def _estimated(found: Subject, values: Values, journal: str | None) -> RomaResult:
     arguments = {name: getattr(values, name) for name in _ARGUMENTS}
-    arguments |= {"budget": _budget(values)} | others
     return jaxrob.roma.assess(
         found.classifier,
-        dataset,
+        found.dataset,
         **arguments,
+        budget=_budget(values),
         key=jax.random.key(values.seed),
         mesh=hosts.mesh(),
         journal=journal,
-        progress=values.progress and not values.dry_run,
+        progress=values.progress,
     )
 
 
 def _budget(values: Values) -> float | None:
     # Flags have no infinite values.
     return math.inf if values.budget == 0 else values.budget
-
-
-def _cost(found: Subject, values: Values) -> Cost:
-    """Returns the passes that the run will take."""
-    shape = found.dataset.images.shape[1:]
-    return expected_cost(
-        values.estimator,
-        len(found.dataset),
-        values.num_samples,
-        checked_budget(_budget(values), values.estimator, values.num_samples),
-        values.half_width,
-        gradient_obstacle(found.classifier, shape) is None,
-    )
-
-
-def _cheaper(values: Values, number: int) -> str:
-    """Returns which flags would make a run on so many images cheaper."""
-    said = ["--estimator=count", "a smaller --budget"] * (values.estimator == "auto")
-    said.append("a smaller --num_samples")
-    if number > FEW_INPUTS:
-        said.append(f"--num_images={FEW_INPUTS}")
-        if values.half_width is None:
-            said.append("--half_width=0.02 (as few images as the answer takes)")
-    return ", ".join(said)
 
 
 def _write(

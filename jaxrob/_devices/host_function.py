@@ -5,14 +5,12 @@ import contextlib
 import dataclasses
 import functools
 import logging
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import monitoring
 
 from jaxrob._arguments.class_outputs import IF_NO_CLASSES, class_outputs
 from jaxrob._arguments.naming import named
@@ -22,10 +20,6 @@ from jaxrob._devices.rows import filled, joined
 
 # In one call.
 MOST_IMAGES = 2**20
-#: The event that each call records, with its passes.
-CALLED = "/jaxrob/host_call"
-# A gradient counts as three passes: one forward, and two for what follows it.
-_PASSES_OF_GRADIENT = 2
 # Includes JAX's types, such as bfloat16, which NumPy counts as void.
 _REAL = (np.floating, np.integer, np.bool_)
 # The last errors of host functions, because JAX passes on only their text.
@@ -99,7 +93,7 @@ class HostFunction:
         """
         parts = []
         for batch, number in _batches(images, self.batch_size, self.writes):
-            with _noted(batch.shape), _timed(number):
+            with _noted(batch.shape):
                 returned = self.function(batch)
                 # A list of rows is what services return; its shape is checked.
                 if not isinstance(returned, list):
@@ -118,7 +112,7 @@ class HostFunction:
         changes = _batches(change, self.batch_size, self.writes)
         parts = []
         for batch, number in _batches(images, self.batch_size, self.writes):
-            with _noted(batch.shape), _timed(_PASSES_OF_GRADIENT * number):
+            with _noted(batch.shape):
                 found = self.gradient(batch, next(changes)[0])
             parts.append(np.asarray(found[:number], np.float32))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -330,14 +324,6 @@ def _batches(
         if copied or number < size:
             part = filled(part, size)
         yield np.ascontiguousarray(part), number
-
-
-@contextlib.contextmanager
-def _timed(passes: int) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds = time.perf_counter() - start
-    monitoring.record_event_duration_secs(CALLED, seconds, passes=passes)
 
 
 @contextlib.contextmanager

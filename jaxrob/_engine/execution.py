@@ -12,8 +12,8 @@ from jaxrob._devices.hosts import check_same, is_first, put_whole
 from jaxrob._devices.kept import Kept
 from jaxrob._devices.memory import bytes_to_keep
 from jaxrob._devices.mesh import ImageMesh
+from jaxrob._engine.bar import Bar
 from jaxrob._engine.cached_answers import CachedAnswers
-from jaxrob._engine.cost import Bar
 from jaxrob._engine.on_host import network_on_host
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.scores import ScoreRule

@@ -13,7 +13,6 @@ from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._engine.cost import FEW_IMAGES, Cost
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._run.prepare import checked_arguments, prepare_run
 from jaxrob._score import Score
@@ -110,17 +109,6 @@ def evaluate(
     levels = checked_array("levels", levels, "L").astype(np.float64)
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:
-        run.execution.bar.expect(_cost(dataset, len(canonical)))
         frontiers = [Frontier(run.alterations[0], canonical)]
         (curve,) = evaluate_queue(run.execution, run.dataset, frontiers)
     return select(curve, inverse, levels)
-
-
-def _cost(dataset: Dataset | BatchedDataset, num_levels: int) -> Cost | None:
-    if not isinstance(dataset, Dataset):
-        return None
-    passes = len(dataset) * num_levels
-    cheaper = "fewer levels"
-    if len(dataset) > FEW_IMAGES:
-        cheaper += f", or fewer images (dataset[:{FEW_IMAGES}])"
-    return Cost(passes, passes, cheaper)

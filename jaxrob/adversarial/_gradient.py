@@ -19,7 +19,6 @@ from jaxrob._classifier import Classifier
 from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.rows import taken
-from jaxrob._engine.cost import Cost
 from jaxrob._engine.execution import progress_bar
 from jaxrob._pixels import warn_beyond_pixels
 from jaxrob.adversarial._attack import Attack
@@ -37,7 +36,6 @@ NORMS = ("linf", "l2")
 # The largest radius and step: beyond, float32 would overflow.
 _LARGEST = 2.0**30
 _LIVE_IMAGES = 8
-_CHEAPER = "fewer images, or fewer steps="
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
 
@@ -135,9 +133,7 @@ def pgd(
     blocks = in_blocks(step, take, attacked, problem.rows, over)
     # A gradient counts as three passes; the last points are only classified.
     each = 3 * steps + 1
-    cost = Cost(each * len(attacked), each * len(attacked), _CHEAPER)
-    with progress_bar("PGD", progress, "pass", cost.most) as bar:
-        bar.expect(cost)
+    with progress_bar("PGD", progress, "pass", each * len(attacked)) as bar:
         for index, found in blocks:
             candidates[index], vanished[index] = found
             bar.update(each * len(index))

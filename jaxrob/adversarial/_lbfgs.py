@@ -21,7 +21,7 @@ from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import ImageMesh, platform, sharded
 from jaxrob._devices.rows import filled, taken
-from jaxrob._engine.cost import Bar, Cost
+from jaxrob._engine.bar import Bar
 from jaxrob._engine.execution import progress_bar
 from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._blocks import by_image
@@ -40,11 +40,10 @@ from jaxrob.adversarial._search import (
 _TARGETS = ("runner-up", "all")
 #: Copies of an image: steps and gradients remembered, and the rest of a search's state.
 LIVE_IMAGES = 2 * MEMORY + 12
-# Passes of the network for an image and a target, a gradient counted as three: at
-# least, usually and at most, about (digits: 16 gradients by an MLP, 24 by a CNN).
+# Passes of the network for an image and a target, usually, a gradient counted as three
+# (digits: 16 gradients by an MLP, 24 by a CNN).
 _GRADIENT = 3
-_PASSES = (30, 70, 400)
-_CHEAPER = "fewer images, or jaxrob.adversarial.pgd with few steps="
+_PASSES = 70
 _HALVINGS = 8  # of the line from what is found to the image
 # Evaluations dispatched before the host asks which searches are over.
 _CHECK_EVERY = 8
@@ -148,9 +147,7 @@ def lbfgs(
     )
     targeted = _targeted(problem, targets)
     number = len(targeted) * int(problem.correct.sum())
-    fewest, usual, most = (number * each for each in _PASSES)
-    with progress_bar("L-BFGS", progress, "pass", usual) as bar:
-        bar.expect(Cost(fewest, most, _CHEAPER, usual))
+    with progress_bar("L-BFGS", progress, "pass", number * _PASSES) as bar:
         found = [_attack(problem, one, target_confidence, bar) for one in targeted]
     return warned(problem, most_adversarial(found))
 

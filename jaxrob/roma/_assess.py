@@ -41,16 +41,14 @@ from jaxrob.alterations._said import doubts
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.roma._algorithm1 import warn_of_contradictions
 from jaxrob.roma._ball import LARGEST_EPSILON, ball
-from jaxrob.roma._cost import expected_cost
+from jaxrob.roma._cost import fewest_and_most
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._few_inputs import answers_of_few
-from jaxrob.roma._importance import importance_obstacle
 from jaxrob.roma._journal import answers_in
 from jaxrob.roma._perturbation import NORMS, Perturbation, fingerprinted_perturbation
 from jaxrob.roma._result import RomaResult
 from jaxrob.roma._samplers import from_alteration, from_sampler
-from jaxrob.roma._splitting import splitting_obstacle
 from jaxrob.roma._work import Inputs, Settings, Work, placed
 
 if TYPE_CHECKING:
@@ -244,15 +242,14 @@ def assess(
             raise ValueError(f'estimator="{estimator}" {obstacle}')
         inputs = _inputs(run)
         name = "RoMA" if estimator == "roma" else f"RoMA, {estimator}"
-        asked_for = num_samples, budget, half_width
-        asked_for = *asked_for, estimator != "auto" or _has_gradients(work, image_shape)
-        cost = expected_cost(estimator, len(dataset), *asked_for)
+        _, most = fewest_and_most(
+            estimator, len(dataset), num_samples, budget, half_width is None
+        )
         about = run.classifier, run.source, over
         with (
-            progress_bar(name, progress, "draw", cost.most) as bar,
+            progress_bar(name, progress, "draw", most) as bar,
             opened(journal, "roma", *about, arguments) as kept,
         ):
-            bar.expect(cost, by_call=True)
             settings = Settings(delta, num_samples, bar, budget, confidence_level)
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)
@@ -292,12 +289,6 @@ def checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
             f'budget={budget} beside estimator="{estimator}"'
         )
     return budget
-
-
-def _has_gradients(work: Work, image_shape: tuple[int, ...]) -> bool:
-    """Whether "auto" needs no particles where plain draws do not suffice."""
-    alone = importance_obstacle(work, image_shape) is not None
-    return not (alone and splitting_obstacle(work, image_shape) is None)
 
 
 def _finite_or_none(budget: float) -> int | None:

@@ -11,7 +11,7 @@ import scipy
 
 from jaxrob._classifier import gradient_obstacle
 from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.cost import Bar
+from jaxrob._engine.bar import Bar
 from jaxrob.roma._ball import is_ball
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._evidence import Evidence, cost_down_to, evidence, unexplained

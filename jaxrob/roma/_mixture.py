@@ -19,7 +19,7 @@ from jaxrob._devices.call import Call
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.cost import Bar
+from jaxrob._engine.bar import Bar
 from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._pairs import MIXTURE, Pairs, pair_keys
 from jaxrob.roma._search import Modes, margins_at

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.cost import Bar
+from jaxrob._engine.bar import Bar
 from jaxrob.roma._mixture import (
     DRAWS,
     Draws,

@@ -10,7 +10,7 @@ import numpy as np
 from jaxrob._classifier import Classifier
 from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.mesh import ImageMesh
-from jaxrob._engine.cost import Bar
+from jaxrob._engine.bar import Bar
 from jaxrob._engine.sizes import rows_for
 from jaxrob.roma._perturbation import Perturbation
 

@@ -13,8 +13,8 @@ import jaxrob
 from jaxrob import adversarial, roma
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._engine.answers import Answers
+from jaxrob._engine.bar import Bar
 from jaxrob._engine.cached_answers import CachedAnswers, answers_of, scores_of
-from jaxrob._engine.cost import Bar
 from jaxrob._engine.journal import Journal
 from jaxrob._engine.scores import Scored
 from jaxrob.roma._estimate import Answers as RomaAnswers

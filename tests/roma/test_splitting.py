@@ -14,7 +14,7 @@ from common.linear_truth import (
 
 import jaxrob
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.cost import Bar
+from jaxrob._engine.bar import Bar
 from jaxrob.roma import _splitting
 from jaxrob.roma._ball import ball
 from jaxrob.roma._estimate import unknown
