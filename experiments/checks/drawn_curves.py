@@ -179,6 +179,41 @@ def cusp(rng: np.random.Generator) -> Shape:
     return lambda x: THRESHOLD + feet + height * np.exp(-np.abs(x - at) / wide)
 
 
+def bowl(rng: np.random.Generator) -> Shape:
+    """A parabola whose vertex lies just beyond the threshold."""
+    bend, at = rng.choice([-1, 1]) * 10 ** rng.uniform(-0.7, 0.3), rng.uniform(0.1, 0.9)
+    off = -np.sign(bend) * 10 ** rng.uniform(-2.7, -1.4)
+    return lambda x: np.clip(THRESHOLD + off + bend * (x - at) ** 2, 0, 1)
+
+
+def valley(rng: np.random.Generator) -> Shape:
+    """Level, but for a dip or hump that reaches just beyond the threshold."""
+    off, side = rng.uniform(0.05, 0.15), rng.choice([-1, 1])
+    at, wide = rng.uniform(0.1, 0.9), 10 ** rng.uniform(-1, -0.3)
+    deep = off + 10 ** rng.uniform(-2.7, -1.4)
+    return lambda x: THRESHOLD + side * (off - deep * np.exp(-(((x - at) / wide) ** 2)))
+
+
+def humps(rng: np.random.Generator) -> Shape:
+    """One to three dips or humps that end on either side, close to the threshold."""
+    off, slope = rng.choice([-1, 1]) * 10 ** rng.uniform(-3, -1), rng.normal(0, 0.03)
+    number = rng.integers(1, 4)
+    at, wide = rng.random(number), 10 ** rng.uniform(-1.5, -0.3, number)
+    ends = rng.choice([-1, 1], number) * 10 ** rng.uniform(-3.5, -1.5, number)
+    heights = ends - off - slope * (at - 0.5)
+    return lambda x: (
+        THRESHOLD
+        + off
+        + slope * (x - 0.5)
+        + sum(
+            height * np.exp(-(((x - a) / w) ** 2))
+            for height, a, w in zip(heights, at, wide)
+        )
+    )
+
+
 SHAPES = (steep, smooth, near, jagged, dip, plateau, steps)
 # Not looked at while the search was made.
 OTHERS = (logistics, walk, cusp)
+# They turn close to the threshold, between levels or at one.
+TURNING = (bowl, valley, humps, dip)

@@ -21,6 +21,8 @@ class Found(NamedTuple):
       robustness: the answer.
       status: see `jaxrob.strategies.Found`.
       evaluations: altered images looked at.
+      levels: `[n]`, those looked at.
+      sides: int `[n]`: 1 if a level counts as accepted, -1 as rejected, 0 as open.
     """
 
     low: float
@@ -28,6 +30,8 @@ class Found(NamedTuple):
     robustness: float
     status: str
     evaluations: int
+    levels: np.ndarray
+    sides: np.ndarray
 
 
 def search(
@@ -50,8 +54,10 @@ def search(
         **asked,
     )
     assert history.scores is not None and found.robustness is not None
+    assert found.sides is not None
     evaluations = sum(map(len, history.scores))
-    return Found(*found.interval, found.robustness, found.status, evaluations)
+    about = found.robustness, found.status, evaluations, history.levels, found.sides
+    return Found(*found.interval, *about)
 
 
 def truth(right: Right, threshold: float, parts: int = 1024) -> float:

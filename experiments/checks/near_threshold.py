@@ -2,6 +2,7 @@
 
     cd experiments; python -m checks.near_threshold --runs=2000
     cd experiments; python -m checks.near_threshold --what=shapes --runs=300
+    cd experiments; python -m checks.near_threshold --what=turning --runs=500 --parts=64
 
 "near": test sets of curves that change by 0.005 to 0.1 over the range and cross the
 threshold, at half widths of 0.01 to 0.1. "shapes": random shapes of each kind, smooth,
@@ -24,9 +25,12 @@ from scipy import stats
 
 from checks import drawn_curves
 from checks.drawn_searches import Right, search, truth
+from jaxrob import metrics
 
 # Answers farther off than so many half widths are gross errors.
 _GROSS = 3.0
+# Rounding of shares of the range.
+_ROUNDING = 1e-9
 
 
 class Run(NamedTuple):
@@ -47,9 +51,27 @@ class Run(NamedTuple):
     seconds: float
 
 
+class Decided(NamedTuple):
+    """One search that decides levels.
+
+    Attributes:
+      wrong: whether a level or the interval contradicts all images at these levels.
+      missed: whether the interval misses what they give at all levels.
+      evaluations: altered images classified.
+      levels: what all images would be at the levels looked at.
+    """
+
+    wrong: bool
+    missed: bool
+    evaluations: int
+    levels: int
+
+
 def main(argv: Sequence[str]) -> None:
     del argv
     asked = flags.FLAGS
+    if asked.what == "turning":
+        return report_turning(asked.runs, asked.seed, asked.parts)
     kinds = drawn_curves.OTHERS if asked.what == "others" else drawn_curves.SHAPES
     names = [kind.__name__ for kind in kinds]
     if asked.what == "near":
@@ -87,6 +109,41 @@ def of_shape(
     varying = float(rng.choice([0, 0, 0.001, 0.02, 0.2]))
     right = drawn_curves.answers(shape, num_images, varying, rng)
     return _run(right, num_images, parts, asked)
+
+
+def turning(
+    shape: drawn_curves.Shape, rng: np.random.Generator, parts: int, **asked: Any
+) -> Decided:
+    """A search that decides levels, on a curve that turns close to the threshold."""
+    num_images = int(np.exp(rng.uniform(np.log(50), np.log(4001))))
+    varying = float(rng.choice([0, 0, 0.001, 0.02, 0.2]))
+    right = drawn_curves.answers(shape, num_images, varying, rng)
+    least, slack = drawn_curves.THRESHOLD, 0.5 / parts
+    found = search(right, num_images, least, parts, **asked)
+    values = np.array([right(level).mean() for level in found.levels])
+    wrong = (found.sides * np.where(values >= least, 1, -1) < 0).any()
+    for rule in ("right", "linear"):
+        same = metrics.heaviside_robustness(found.levels, values, least, rule)
+        wrong |= not found.low - _ROUNDING <= same <= found.high + _ROUNDING
+    missed = not found.low - slack <= truth(right, least, parts) <= found.high + slack
+    every = len(values) * num_images
+    return Decided(bool(wrong), missed, found.evaluations, every)
+
+
+def report_turning(runs: int, seed: int, parts: int) -> None:
+    """Prints how often searches that decide levels are wrong."""
+    for asked in ({"curtail": True}, {"half_width": 0.0}):
+        for number, kind in enumerate(drawn_curves.TURNING):
+            found = []
+            for run in range(runs):
+                rng = np.random.default_rng([seed, number, run])
+                found.append(turning(kind(rng), rng, parts, **asked))
+            wrong, missed, evaluations, every = np.array(found).sum(axis=0)
+            print(
+                f"{asked!s:22}{kind.__name__:8} wrong {wrong} of {runs}, missed "
+                f"between levels {missed}, evaluations {evaluations} of {every}",
+                flush=True,
+            )
 
 
 def _run(right: Right, num_images: int, parts: int, asked: dict[str, Any]) -> Run:
@@ -129,7 +186,9 @@ def report(names: Sequence[str], found: Sequence[Sequence[Run]]) -> None:
 
 if __name__ == "__main__":
     # Here, because tests import several studies.
-    flags.DEFINE_enum("what", "near", ("near", "shapes", "others"), "Which curves.")
+    flags.DEFINE_enum(
+        "what", "near", ("near", "shapes", "others", "turning"), "Which curves."
+    )
     flags.DEFINE_integer("runs", 200, "Of each.", 1)
     flags.DEFINE_integer("seed", 0, "Of what is drawn.")
     flags.DEFINE_integer("parts", 1024, "Of the range.", 8)

@@ -16,9 +16,18 @@ def test_curves_close_to_the_threshold_are_decided_as_often_as_stated():
     assert all(run.precise for run in runs)
 
 
+def test_levels_that_are_decided_contradict_no_images():
+    """Of levels that few images show on their neighbours' side, wrongly."""
+    for half_width, curtail in ((0.0, True), (0.02, True), (0.0, False)):
+        rng = np.random.default_rng([0, 0, 90])
+        asked = {"half_width": half_width, "curtail": curtail}
+        shape = drawn_curves.bowl(rng)
+        assert not near_threshold.turning(shape, rng, 32, **asked).wrong
+
+
 def test_drawn_answers_have_the_accuracy_of_their_curve():
     rng = np.random.default_rng(0)
-    for kind in drawn_curves.SHAPES + drawn_curves.OTHERS:
+    for kind in (*drawn_curves.SHAPES, *drawn_curves.OTHERS, *drawn_curves.TURNING):
         shape = kind(rng)
         right = drawn_curves.answers(shape, 1000, 0.0, rng)
         for level in (0.0, 0.3, 1.0):

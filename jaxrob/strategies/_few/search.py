@@ -201,7 +201,8 @@ class FewImages:
             if not state.is_done:
                 state, wanted = method.following(goal, state)
             if wanted:
-                return _Progress(goal, _no_wider(state, now.state), wanted)
+                kept = state if goal.curtail else _no_wider(state, now.state)
+                return _Progress(goal, kept, wanted)
             if goal.half_width <= self.half_width_asked:
                 return _Progress(goal, state, wanted)
             goal = goal._replace(half_width=self._finer(goal, state))

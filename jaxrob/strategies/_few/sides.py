@@ -22,11 +22,6 @@ from jaxrob.strategies._few.goal import (
 
 # Rounding of sums of scores, per image.
 _SLACK = 1e-9
-# An open level counts as its neighbours' side from this many standard deviations on.
-_LEAN = 2.0
-# Intervals no wider than this share of the range, or than what may stay open, hide
-# little.
-_NARROW = 0.04
 
 
 def side(goal: Goal, level: Level) -> int:
@@ -127,8 +122,11 @@ class Partition(NamedTuple):
 
 
 def partition(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Partition:
-    """Divides the range, whose ends are decided, into decided and open intervals."""
-    sides = _sides(goal, levels)
+    """Divides the range, whose ends are decided, into decided and open intervals.
+
+    What the images seen suggest decides no level: it is promised that none is wrong.
+    """
+    sides = {step: one.side for step, one in levels.items() if one.side != OPEN}
     decided = np.array(sorted(sides))
     crossing = may_cross(goal, strategy, now.of(decided))
     inside = np.array(sorted(levels.keys() - sides.keys()), int)
@@ -149,35 +147,6 @@ def partition(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Par
         else:
             hoped += few
     return Partition(found, accepted, doubted, hoped)
-
-
-def _sides(goal: Goal, levels: Levels) -> dict[int, int]:
-    """Returns the sides of levels that are decided or as good as decided.
-
-    An open level between decided levels of one side counts as that side unless its
-    images suggest otherwise: if its mean lies at least two standard deviations on that
-    side, or, in a narrow interval, not more than two standard deviations beyond the
-    chord.
-    """
-    sides = {step: one.side for step, one in levels.items() if one.side != OPEN}
-    decided = np.array(sorted(sides))
-    means = np.array([levels[step].mean for step in decided.tolist()])
-    found = dict(sides)
-    narrow = max(2 * goal.half_width, _NARROW) * goal.parts
-    for step, one in levels.items():
-        place = int(np.searchsorted(decided, step))
-        if one.side != OPEN or not 0 < place < len(decided):
-            continue
-        before, after = (sides[int(decided[place + i])] for i in (-1, 0))
-        left = max(1 / one.seen - 1 / goal.num_images, 0)
-        deviation = goal.deviation * left**0.5
-        chord = float(np.interp(step, decided, means))
-        clearly = before * (one.mean - goal.least) >= _LEAN * deviation
-        as_expected = before * (one.mean - chord) >= -_LEAN * deviation
-        as_expected &= decided[place] - decided[place - 1] <= narrow
-        if before == after and (clearly or as_expected):
-            found[step] = before
-    return found
 
 
 def _middle(goal: Goal, levels: Levels, within: list[int], crosses: bool) -> int | None:
