@@ -41,6 +41,8 @@ Found = Mapping[str, Assessment | RomaResult | Quantities]
 #: The states of an outcome. What is not met or not shown fails a gate.
 MET, NOT_MET, NOT_SHOWN = "met", "not met", "not shown"
 _UNKNOWN = ConfidenceInterval(math.nan, math.nan)
+# Quantities that depend on what the curve does between its levels.
+_OVER_LEVELS = ("robustness", "robustness.low", "worst_class", "difference")
 
 
 class Outcome(NamedTuple):
@@ -52,7 +54,8 @@ class Outcome(NamedTuple):
       value: the value found, both ends of its interval alike if it has none; NaN if it
         is not known.
       state: "met"; "not met", which is sure, of several results for all at once; or
-        "not shown", which more images might change, or nothing is known.
+        "not shown", which more images might change, or more levels where the curve is
+        jagged, or nothing is known.
       words: value and requirement in a sentence, without the subject.
       how_sure: how sure the state is, in words.
     """
@@ -72,11 +75,13 @@ class _Value(NamedTuple):
       ends: its ends.
       at_once: those that are sure for all results at once.
       reason: why it is not known, or "".
+      is_doubted: whether a warning says that the levels may mislead.
     """
 
     ends: ConfidenceInterval
     at_once: ConfidenceInterval
     reason: str = ""
+    is_doubted: bool = False
 
 
 def quantities(
@@ -242,6 +247,7 @@ def placed(
         for each in requirements:
             if _concerns(each, name, one):
                 value = _value(name, one, each, by_name.get(name), number)
+                value = value._replace(is_doubted=is_doubted(one, each.quantity))
                 every.append((place, _outcome(name, each, value, number)))
                 concerned.add(each)
     for each in dict.fromkeys(requirements):
@@ -254,6 +260,13 @@ def placed(
         subject = "RoMA" if about.of == OF_ROMA else each.alteration or OF_SET
         every.append((None, _outcome(subject, each, value, number)))
     return every
+
+
+def is_doubted(one: Assessment | RomaResult | Quantities, quantity: str) -> bool:
+    """Whether a warning says that the levels may mislead about a quantity."""
+    if not isinstance(one, Assessment) or quantity not in _OVER_LEVELS:
+        return False
+    return not one.diagnostics.signs.keys().isdisjoint(("jitter", "margin"))
 
 
 def _concerns(
@@ -322,7 +335,9 @@ def _outcome(
     bound, at_least = requirement.bound, requirement.sign == AT_LEAST
     state = NOT_SHOWN
     # NaN compares as false, and so shows nothing.
-    if low >= bound if at_least else high <= bound:
+    if value.is_doubted:
+        pass
+    elif low >= bound if at_least else high <= bound:
         state = MET
     elif value.at_once.high < bound if at_least else value.at_once.low > bound:
         state = NOT_MET
@@ -333,19 +348,23 @@ def _outcome(
     else:
         sure = "" if state != NOT_SHOWN else "not sure, "
         text = f"{sure}between {low:.6g} and {high:.6g}"
+    if value.is_doubted:
+        text += ", but a warning says that the levels may mislead"
     return Outcome(
         subject,
         requirement,
         value.ends,
         state,
         f"{requirement.quantity} is {text}, {requirement.needed} is required",
-        _how_sure(requirement.quantity, state, math.isnan(low), number),
+        _how_sure(requirement.quantity, state, value, number),
     )
 
 
-def _how_sure(quantity: str, state: str, is_unknown: bool, number: int) -> str:
-    if is_unknown:
+def _how_sure(quantity: str, state: str, value: _Value, number: int) -> str:
+    if math.isnan(value.ends.low):
         return "what is not known does not pass"
+    if value.is_doubted:
+        return "not sure: a warning says that the levels may mislead; more may show it"
     about = about_quantity(quantity)
     if about.of_tested:
         return (

@@ -199,6 +199,17 @@ def test_the_line_begins_as_the_headline_of_a_report_does(quantity, least, begin
     assert headline([assess(1.0)], [Requirement(quantity, least)]) == beginning
 
 
+def test_a_warning_about_the_levels_leaves_open_what_they_decide():
+    """A curve as jagged as this may cross between its levels."""
+    one, needed = assess(1.0), [Requirement("accuracy", 0.0)]
+    one = dataclasses.replace(one, diagnostics=one.diagnostics._replace(roughness=0.2))
+    assert headline([one], needed) == ""
+    for quantity in ("robustness", "robustness.low", "worst_class"):
+        for bound in (0.1, 0.9):
+            needed = [Requirement(quantity, bound)]
+            assert headline([one], needed) == "not shown to be good enough"
+
+
 def test_that_one_of_many_falls_short_is_said_if_it_is_sure_for_all():
     """What one interval alone misses, one of three may miss by chance."""
     one = assess(1.0)

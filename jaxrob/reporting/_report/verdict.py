@@ -10,7 +10,7 @@ from jaxrob._arguments.counted import counted
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._found import placed_of
-from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN, Outcome
+from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN, Outcome, is_doubted
 from jaxrob.reporting._plan import planned_requirements
 from jaxrob.reporting._report.certainty import certainty
 from jaxrob.reporting._report.text import (
@@ -200,9 +200,9 @@ def _check(
     how_sure = outcome.how_sure
     if assessed is not None:
         one, joint = assessed
-        if asked.quantity in ("robustness", "robustness.low") and (
-            asked.sign == AT_LEAST
-        ):
+        of_robustness = asked.quantity in ("robustness", "robustness.low")
+        is_sure = asked.sign == AT_LEAST and not is_doubted(one, asked.quantity)
+        if of_robustness and is_sure:
             how_sure = certainty(one, asked, joint, number) or how_sure
         if asked.quantity == "worst_class":
             how_sure += _of_worst(one, class_names)
