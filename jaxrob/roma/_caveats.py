@@ -22,8 +22,8 @@ _BY_STATUS = {
         "missed"
     ),
     "bounded": (
-        "the upper bound holds for the parts of the ball that gradients and particles "
-        "found"
+        "the upper bound, `log_high`, holds for the parts of the ball that gradients "
+        "and particles found"
     ),
     "undecided": (
         "the budget allowed for plain draws alone, which had hardly a hit; only their "

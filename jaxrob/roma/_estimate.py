@@ -39,8 +39,8 @@ class Estimate(NamedTuple):
 
     Attributes:
       status: strings. "importance" or "splitting": the method that gave it. "bounded"
-        or "incomplete": `log_probability` is an upper bound. "untrusted": it may be far
-        off. "": nothing is known yet.
+        or "incomplete": `log_probability` estimates an upper bound. "untrusted": it may
+        be far off. "": nothing is known yet.
       log_probability: float64; -inf where nothing was hit, NaN where nothing is known.
       standard_error: float64, of `log_probability`; infinite where it is not known.
       evaluations: int64, forward passes spent, a gradient counted as three.

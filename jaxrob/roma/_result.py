@@ -74,7 +74,7 @@ class RomaResult:
       status: `[N]` strings: which method gave the answer, or why there is none. Of
         "roma": "normal", "transformed", "failed", "constant", "unresolved". Of the
         others: "counted", "extrapolated", "importance", "splitting", "bounded" (the
-        probability is so small that only an upper bound is given), "untrusted" (weights
+        probability is so small that only `log_high` bounds it), "untrusted" (weights
         are too uneven, or independent evidence contradicts: no answer, but an interval
         that holds both where two estimates exclude each other), "incomplete" (splitting
         got stuck on a plateau: no answer, but `log_high` is a bound),
@@ -83,7 +83,7 @@ class RomaResult:
         "unseen" (not looked at, because the means were known to the half width).
       log_adversarial_probability: float64 `[N]`, log of the probability that a
         perturbed input is distinctly misclassified. It is NaN where there is no answer,
-        and an upper bound where "bounded".
+        and an estimate of an upper bound where "bounded": the bound is `log_high`.
       log_low: float64 `[N]`, the lower end of its interval; NaN where the
         estimator knows none, -inf where "bounded", or "incomplete" without a plain hit.
       log_high: float64 `[N]`, the upper end.

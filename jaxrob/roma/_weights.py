@@ -26,7 +26,7 @@ class WeightedDraws(NamedTuple):
     """Estimates of P probabilities from weighted draws; arrays `[P]`.
 
     Attributes:
-      log_probability: float64; an upper bound where `bounded`.
+      log_probability: float64; estimates an upper bound where `bounded`.
       standard_error: of the log-probability; without a hit, of one that may become a
         bound.
       share: the largest weight's share of the probability.
@@ -96,7 +96,7 @@ def _with_bound(
 ) -> WeightedDraws:
     """The estimates, or the probability of reaching a quantile of the draws' margins.
 
-    Where no tilt within its limit reaches the boundary, this is an upper bound.
+    Where no tilt within its limit reaches the boundary, it estimates an upper bound.
     """
     reached = np.quantile(margins.astype(np.float64), quantile, axis=1)
     log_p, error, share, _ = _weighted(margins >= reached[:, None], log_weights)
