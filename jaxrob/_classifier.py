@@ -41,7 +41,7 @@ from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob._identity.program import traced
-from jaxrob._identity.trace import Trace, seen
+from jaxrob._identity.trace import Trace, has_changed, trace_of
 from jaxrob._log_probabilities import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.
@@ -81,9 +81,9 @@ class Classifier:
         or members of an ensemble. Of a tuple, a dict or another object the array
         called `logits` is taken, or else the only one that is `[B, K]`. Pass the same
         function object each time: another one is recompiled, even if it does the same.
-        Arrays that the function captures, such as a module's weights, become constants
-        of the compiled program: new values are noticed, cause a recompilation and draw
-        a warning. Numbers that it captures keep their first values, as under `jax.jit`.
+        Whatever it takes from around it (arrays of any type, numbers, attributes) is
+        looked at in each call, and what has changed causes a recompilation and draws a
+        warning; within a `jax.jit` of your own, JAX keeps first values.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 
@@ -707,9 +707,7 @@ def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInf
     Raises:
       ValueError: as `Classifier.num_classes`.
     """
-    function = classifier.apply_fn
-    found = function.info if isinstance(function, Fingerprinted) else None
-    return info_of(found or current_trace(classifier, image_shape)[0], image_shape)
+    return info_of(current_trace(classifier, image_shape)[0], image_shape)
 
 
 def info_of(found: Trace, image_shape: tuple[int, ...]) -> TraceInfo:
@@ -729,20 +727,19 @@ def current_trace(
 ) -> tuple[Trace, bool]:
     """Returns a classifier's present trace, and whether captured values have changed.
 
-    See `trace.seen`.
+    A fingerprinted one is not traced again.
 
     Raises:
       ValueError: as `Classifier.num_classes`.
     """
+    if isinstance(classifier.apply_fn, Fingerprinted):
+        return classifier.apply_fn.info, False
     check_layers(classifier.apply_fn)
     leaves, tree = jax.tree.flatten(classifier.variables)
     types = tuple(map(jax.typeof, leaves))
     settings = classifier.outputs, classifier.stochastic, tuple(image_shape)
-    return seen(
-        [classifier.apply_fn],
-        (tree, types, settings),
-        lambda: _program(structure(classifier), image_shape),
-    )
+    found = trace_of(*_program(structure(classifier), image_shape))
+    return found, has_changed(classifier.apply_fn, (tree, types, settings), found)
 
 
 def gradient_obstacle(

@@ -16,8 +16,8 @@ def fingerprinted_classifier(
     """Returns the classifier with a fingerprint of its present state.
 
     Programs compiled for another state are not reused. Every public function that takes
-    a classifier begins with this. `apply_fn` may capture arrays, which become constants
-    of compiled programs; if it does, it is retraced to find their present values.
+    a classifier begins with this. What `apply_fn` captures becomes constants of
+    compiled programs, so it is traced anew to find the present values.
 
     Args:
       classifier: the classifier. A fingerprinted one is returned unchanged.
@@ -33,21 +33,20 @@ def fingerprinted_classifier(
     found, has_changed = current_trace(classifier, image_shape)
     program = found.fingerprint
     _warn_of_captured(program.num_captured, has_changed)
-    own = Fingerprinted(program.digest, function, program.is_whole, found)
+    own = Fingerprinted(program.digest, function, program.on_host, found)
     return dataclasses.replace(classifier, apply_fn=own)
 
 
 def _warn_of_captured(number: int, has_changed: bool) -> None:
-    captured = f"the classifier's apply_fn captures {number:,} numbers"
     if has_changed:
         warn(
-            f"{captured}, and what it captures has changed since the last call with "
-            "the same apply_fn. These answers are of the new values. Give weights as "
-            "the classifier's `variables`, so that new ones need no new compilation"
+            "what the classifier's apply_fn captures has changed since the last call "
+            "with the same apply_fn. These answers are of the new values. Give weights "
+            "as the classifier's `variables`, so that new ones need no new compilation"
         )
     if number > _MOST_CAPTURED:
         warn(
-            f"{captured}, which are constants of the compiled program. If they are "
-            "weights, give them as the classifier's `variables`: new ones then need no "
-            "new compilation"
+            f"the classifier's apply_fn captures {number:,} numbers, which are "
+            "constants of the compiled program. If they are weights, give them as the "
+            "classifier's `variables`: new ones then need no new compilation"
         )

@@ -132,6 +132,7 @@ def test_arrays_and_attributes_of_an_object_are_seen():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:what the classifier's apply_fn captures")
 def test_cached_properties_of_a_structure_are_not_stale():
     """The number of classes, and differentiability."""
 
@@ -171,7 +172,8 @@ def test_more_than_a_thousand_captured_numbers_are_warned_of():
 
 
 def test_an_alteration_whose_texture_has_changed_is_seen():
-    texture = np.zeros((4, 4, 1), np.float32)
+    # JAX keeps what it converts: here and below, values of 64 bits.
+    texture = np.zeros((4, 4, 1), np.float64)
     fog = jaxrob.Alteration(
         "fog", lambda image, level: image * (1 - level) + level * texture, 0.0, 1.0
     )
@@ -187,17 +189,67 @@ def test_an_alteration_whose_texture_has_changed_is_seen():
 
 
 def test_a_sampler_whose_size_has_changed_is_seen():
-    noise = {"size": jnp.float32(0)}
+    noise = {"size": 0.0}
 
     def sampler(key, image):
         return image + noise["size"] * jax.random.normal(key, image.shape)
 
     drawn = roma.from_sampler(sampler)
     first, before = (fingerprinted_perturbation(drawn, (4, 4, 1)) for _ in range(2))
-    noise["size"] = jnp.float32(1)
+    noise["size"] = 1.0
     after = fingerprinted_perturbation(drawn, (4, 4, 1))
     first, before, after = map(jax.tree.structure, (first, before, after))
     assert first == before != after
+
+
+class Held:
+    """Functions of the user's that use what it holds; all of them are equal."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __eq__(self, other):
+        return isinstance(other, Held)
+
+    def __hash__(self):
+        return 0
+
+    def network(self, weights, images):
+        return images.reshape(-1, 16) @ weights * self.held
+
+    def on_host(self, weights, images):
+        outputs, held = self.network(weights, images) / self.held, float(self.held)
+        return jax.pure_callback(lambda x: held * np.asarray(x), outputs, outputs)
+
+    def __call__(self, outputs, labels):
+        return (self.held + jnp.ones(len(labels))) / 2
+
+
+@pytest.mark.filterwarnings("ignore:what the classifier's apply_fn captures")
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (float, lambda held: Held(-1.0)),
+        (float, lambda held: vars(held).update(held=-1) or held),
+        (np.array, lambda held: np.copyto(held.held, -1) or held),
+    ],
+    ids=["equal", "number", "array"],
+)
+@pytest.mark.parametrize("part", ["network", "on_host", "score"])
+def test_answers_follow_whatever_a_function_takes_from_around_it(part, kind, change):
+    def found(held):
+        if part != "score":
+            return predicted(jaxrob.Classifier(getattr(held, part), FIRST))
+        network = jaxrob.Classifier(lambda _, images: images, outputs="any")
+        data = jaxrob.Dataset(IMAGES, np.zeros(40, int))
+        how = {"score": held}
+        return jaxrob.evaluate(network, data, UNALTERED, [0.0], **how).scores[0]
+
+    is_score, held = part == "score", Held(kind(1.0))
+    expected = np.ones(40) if is_score else right(FIRST)
+    np.testing.assert_array_equal(found(held), expected)
+    expected = np.zeros(40) if is_score else right(-FIRST)
+    np.testing.assert_array_equal(found(change(held)), expected)
 
 
 def ways(first, second):

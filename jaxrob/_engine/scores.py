@@ -22,10 +22,10 @@ from jaxrob._dataset import are_classes
 from jaxrob._devices.rows import padded
 from jaxrob._engine.answers import Array
 from jaxrob._identity.fingerprinted import Fingerprinted
-from jaxrob._identity.program import traced
-from jaxrob._identity.trace import seen
+from jaxrob._identity.program import fingerprint_of, traced
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
+from jaxrob.alterations._moved_mask import check_integers
 
 # Scores outside [0, 1] by no more than this are rounding.
 _ROUNDING = 1e-6
@@ -106,20 +106,14 @@ def rule_of(
     dtype = jax.dtypes.canonicalize_dtype(labels.dtype)
     given = jax.ShapeDtypeStruct((_ROWS, *labels.shape[1:]), dtype)
     try:
-        way = jax.tree.structure(outputs), *map(jax.typeof, jax.tree.leaves(outputs))
-        found, _ = seen(
-            [score.function],
-            (way, jax.typeof(given)),
-            lambda: traced(score.function, outputs, given),
-        )
+        program, returned = traced(score.function, outputs, given)
     except Exception:  # A function of NumPy, or one that fails: then on the host too.
         return ScoreRule(score, image_shape, False)
-    _check_returned(score, found.outputs, _ROWS)
-    program = found.fingerprint
-    # Arrays that it captures may have changed since the last call.
-    own = Fingerprinted(program.digest, score.function, program.is_whole)
+    _check_returned(score, returned, _ROWS)
+    found = fingerprint_of(program)
+    own = Fingerprinted(found.digest, score.function, found.on_host)
     now = dataclasses.replace(score, function=own)
-    return ScoreRule(now, image_shape, program.is_whole)
+    return ScoreRule(now, image_shape, not found.on_host)
 
 
 def check_labels_move(
@@ -314,12 +308,15 @@ def _moved(rule: ScoreRule, given: Unscored) -> Any:
     """
     labels, alteration = given.labels, given.alteration
     kind, is_list = rule.score.labels, labels.dtype == object
+    if rule.on_devices:
+        check_integers("labels", labels)
     if kind == "boxes":
         about = float(given.level), rule.image_shape
         return [_moved_boxes(alteration, label, *about) for label in labels]
     if kind != "masks" or not alteration.moves_pixels:
         return [*labels] if is_list else labels
     masks = np.stack([*labels]) if is_list else labels
+    check_integers("labels", masks)
     found = _moved_masks(masks, given.level, alteration=alteration)
     return [*np.asarray(found)] if is_list else found
 

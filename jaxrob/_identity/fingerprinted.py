@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from jaxrob._identity.program import with_own_arrays
+
 
 @dataclasses.dataclass(frozen=True)
 class Fingerprinted:
@@ -16,18 +18,23 @@ class Fingerprinted:
     Attributes:
       token: a digest of what it computes, the same in every process.
       function: the function.
-      is_identifiable: whether the token distinguishes it from all others.
+      on_host: the functions on the host that it calls, into which no trace looks.
       info: what else its trace found, or None.
     """
 
     # First, because it is compared fast.
     token: str
     function: Callable[..., Any]
-    is_identifiable: bool
+    on_host: tuple[Any, ...] = ()
     info: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def is_identifiable(self) -> bool:
+        """Whether the token distinguishes it from all others."""
+        return not self.on_host
 
     def __hash__(self) -> int:
         return hash(self.token)
 
     def __call__(self, *args: Any) -> Any:
-        return self.function(*args)
+        return with_own_arrays(self.function, *args)

@@ -8,7 +8,7 @@ Before that only their name is known, and `is_identifiable` is False.
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -19,7 +19,7 @@ from jax.extend.core import ClosedJaxpr
 from jaxrob._identity.digest import array_text, digest, host_array
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.hashable_partial import HashablePartial
-from jaxrob._identity.trace import seen
+from jaxrob._identity.program import fingerprint_of
 
 _PACKAGE = __name__.partition(".")[0]
 # Longer sequences of numbers are described by a digest.
@@ -64,12 +64,7 @@ def name_of(value: Any) -> str:
     )
 
 
-def fingerprinted_parts(
-    value: T,
-    names: Sequence[str],
-    way: Hashable,
-    trace: Callable[[], tuple[ClosedJaxpr, Any]],
-) -> T:
+def fingerprinted_parts(value: T, names: Sequence[str], program: ClosedJaxpr) -> T:
     """Replaces a dataclass's functions by ones that carry their program's fingerprint.
 
     It leaves identifiable functions unchanged.
@@ -77,15 +72,12 @@ def fingerprinted_parts(
     Args:
       value: the dataclass.
       names: those of its fields that hold functions, or None.
-      way: see `trace.seen`.
-      trace: likewise.
+      program: what they compute together.
     """
     functions = {name: getattr(value, name) for name in names}
-    given = [one for one in functions.values() if one is not None]
-    which = tuple(one is not None for one in functions.values())
-    found = seen(given, (which, way), trace)[0].fingerprint
+    found = fingerprint_of(program)
     pins = {
-        name: Fingerprinted(found.digest, function, found.is_whole)
+        name: Fingerprinted(found.digest, function, found.on_host)
         for name, function in functions.items()
         if not is_identifiable(function)
     }

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.core import Tracer
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jax.sharding import AbstractMesh, Mesh, Sharding
 
 from jaxrob._devices.host_function import HostCall
@@ -35,17 +36,15 @@ class ProgramFingerprint(NamedTuple):
 
     Attributes:
       digest: of all operations and constants.
-      constants: of the constants alone, literals among them.
       num_captured: how many numbers the arrays hold that the function took from around
         it, one at least if it is empty; 0 if there are none.
-      is_whole: False if the program calls a function on the host that has no name and
+      on_host: the functions on the host that it calls and that have no name and
         version: then two programs of equal digests may differ.
     """
 
     digest: str
-    constants: str
     num_captured: int
-    is_whole: bool
+    on_host: tuple[Any, ...]
 
 
 def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
@@ -59,15 +58,42 @@ def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
     return jax.make_jaxpr(lambda *args: function(*args), return_shape=True)(*args)
 
 
+def with_own_arrays(function: Callable[..., Any], *args: Any) -> Any:
+    """Calls a function so that a program being traced holds none of the user's arrays.
+
+    JAX converts a NumPy array of 64 bits once for as long as a program holds the
+    result, whatever is written into the array meanwhile.
+    """
+    leaves, tree = jax.tree.flatten(args)
+    places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
+    inputs, returned = [leaves[at] for at in places], []
+
+    def outputs(*inputs: Any) -> list[Any]:
+        for at, one in zip(places, inputs):
+            leaves[at] = one
+        returned[:] = jax.tree.flatten(function(*jax.tree.unflatten(tree, leaves)))
+        return [one for one in returned[0] if isinstance(one, Tracer)]
+
+    if not places:
+        return function(*args)
+    program, _ = traced(outputs, *inputs)
+    _make_own(program.jaxpr)
+    own = ClosedJaxpr(program.jaxpr, list(map(_own, program.consts)))
+    found = iter(jaxpr_as_fun(own)(*inputs))
+    parts = (
+        next(found) if isinstance(one, Tracer) else _own(one) for one in returned[0]
+    )
+    return jax.tree.unflatten(returned[1], parts)
+
+
 def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
     """Fingerprints a program, independent of the devices on which it runs."""
-    found = _Found({}, {}, {}, [], [])
+    found = _Found({}, {}, {}, [])
     text = _closed_text(program, found)
     return ProgramFingerprint(
         digest=digest([text]),
-        constants=digest(found.constants),
         num_captured=sum(max(size, 1) for size in found.captured.values()),
-        is_whole=not found.on_host,
+        on_host=tuple(found.on_host),
     )
 
 
@@ -107,6 +133,20 @@ def operations(jaxpr: Any) -> float:
     return number
 
 
+def _own(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _make_own(jaxpr: Any) -> None:
+    """Copies arrays of no axes, which are within the equations."""
+    for equation in jaxpr.eqns:
+        for one in equation.invars:
+            if isinstance(one, Literal):
+                one.val = _own(one.val)
+        for within in _programs_within(equation.params):
+            _make_own(within)
+
+
 def _programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
     """Yields the programs that an operation calls, such as a loop's body."""
     for value in params.values():
@@ -124,14 +164,12 @@ class _Found(NamedTuple):
       arrays: by identity, the captured arrays with their texts.
       programs: by identity, the texts of the programs within.
       captured: by identity, the sizes of arrays taken from around the function.
-      constants: the texts of all constants.
       on_host: the host functions that are not identifiable.
     """
 
     arrays: dict[int, tuple[Any, str]]
     programs: dict[int, str]
     captured: dict[int, int]
-    constants: list[str]
     on_host: list[Any]
 
 
@@ -236,7 +274,6 @@ def _constant_text(value: Any, found: _Found, kind: Any = None) -> str:
     else:
         array = array if kind is None else array.astype(kind.dtype)
         text = f"{_dtype_text(array.dtype)} {array.tobytes().hex()}"
-    found.constants.append(text)
     return text
 
 

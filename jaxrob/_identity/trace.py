@@ -1,8 +1,8 @@
-"""Traces functions, and caches what their traces show."""
+"""Traces functions as they are now, and notices what has changed since."""
 
 import functools
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
@@ -32,46 +32,32 @@ class Trace(NamedTuple):
     operations: float
 
 
-def seen(
-    functions: Sequence[Callable[..., Any]],
-    way: Hashable,
-    trace: Callable[[], tuple[ClosedJaxpr, Any]],
-) -> tuple[Trace, bool]:
-    """Returns what a trace of functions shows, as they are now.
+def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:
+    """Returns what a program that was `traced` shows."""
+    jaxpr = program.jaxpr
+    fingerprint = fingerprint_of(program)
+    return Trace(fingerprint, outputs, largest_array(jaxpr), operations(jaxpr))
 
-    A function must be pure in its arguments, as for `jax.jit`, and is traced once for
-    each way in which it is called. It is retraced only if it captures arrays, which
-    may have changed. The cache lives as long as the functions, or the programs
-    compiled for them, and holds no array.
+
+def has_changed(function: Callable[..., Any], way: Hashable, found: Trace) -> bool:
+    """Whether a function's last trace in the same way showed another program.
 
     Args:
-      functions: the functions in the program. Equal ones are the same.
+      function: the function. Equal ones are the same.
       way: what else makes the program: settings, and the types of the arguments.
-      trace: makes the trace.
-
-    Returns:
-      The trace, and whether the constants differ from those of the last call.
+      found: its present trace.
     """
     try:
-        place = _place(tuple(map(weakref.ref, functions)), way, _settings())
+        place = _place(weakref.ref(function), way, _settings())
     except TypeError:  # A function that cannot be hashed, or referred to weakly.
-        place = []
-    known = place[0] if place else None
-    if known is not None and not known.fingerprint.num_captured:
-        return known, False
-    program, outputs = trace()
-    found = fingerprint_of(program)
-    if known is not None and known.fingerprint == found:
-        return known, False
-    jaxpr = program.jaxpr
-    new = Trace(found, outputs, largest_array(jaxpr), operations(jaxpr))
-    place[:] = [new]
-    return new, known is not None and known.fingerprint.constants != found.constants
+        return False
+    known, place[:] = place[:], [found.fingerprint.digest]
+    return known not in ([], place)
 
 
 @functools.lru_cache(maxsize=1024)
-def _place(*of: Hashable) -> list[Trace]:
-    """Returns the cache entry of functions called in one way."""
+def _place(*of: Hashable) -> list[str]:
+    """Returns the cache entry of a function called in one way: its program's digest."""
     del of
     return []
 

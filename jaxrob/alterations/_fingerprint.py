@@ -26,8 +26,8 @@ def fingerprinted_alteration(
     """Returns the alteration with its functions fingerprinted by their computation.
 
     The library's own alterations are identified by their parameters and returned as
-    they are. Users' functions are traced, and retraced if they capture arrays: programs
-    compiled for other values do not fit them.
+    they are. Users' functions are traced anew: programs compiled for other values than
+    those that they capture now do not fit them.
 
     Args:
       alteration: the alteration.
@@ -38,12 +38,8 @@ def fingerprinted_alteration(
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
     key = jax.eval_shape(jax.random.key, 0)
-    found = fingerprinted_parts(
-        alteration,
-        ("fn", "prepare"),
-        (alteration.stochastic, tuple(image_shape)),
-        lambda: traced(alteration, image, level, key),
-    )
+    program, _ = traced(alteration, image, level, key)
+    found = fingerprinted_parts(alteration, ("fn", "prepare"), program)
     return dataclasses.replace(
         found,
         representative=_fingerprinted_representative(alteration),
@@ -58,7 +54,7 @@ def _fingerprinted_representative(alteration: Alteration) -> Any:
         return function
     levels = np.linspace(alteration.lower, alteration.upper, _LEVELS)
     found = np.asarray(function(levels), np.float64)
-    return Fingerprinted(digest([found]), function, is_identifiable=True)
+    return Fingerprinted(digest([found]), function)
 
 
 def _fingerprinted_geometry(
@@ -72,4 +68,4 @@ def _fingerprinted_geometry(
     for level in np.linspace(alteration.lower, alteration.upper, _PLACES).tolist():
         for move in moves_of(alteration, level, image_shape[:2]):
             parts += [move.fill, np.asarray(move.matrix, np.float32)]
-    return Fingerprinted(digest(parts), function, is_identifiable=True)
+    return Fingerprinted(digest(parts), function)

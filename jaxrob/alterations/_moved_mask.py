@@ -68,15 +68,21 @@ def _checked_mask(mask: jax.Array | np.ndarray) -> jax.Array:
         raise ValueError(
             f"mask must have the shape [H, W] or [H, W, C]; got {mask.shape}"
         )
-    found = jnp.asarray(mask)
-    if found.dtype != mask.dtype and not jnp.issubdtype(found.dtype, jnp.floating):
-        limits = jnp.iinfo(found.dtype)
-        if mask.min() < limits.min or mask.max() > limits.max:
-            raise ValueError(
-                f"mask must lie in [{limits.min}, {limits.max}], JAX's integers unless "
-                f"jax_enable_x64 is set; got {mask.min()} to {mask.max()}"
-            )
-    return found
+    check_integers("mask", mask)
+    return jnp.asarray(mask)
+
+
+def check_integers(name: str, array: jax.Array | np.ndarray) -> None:
+    """Rejects an array whose integers JAX would wrap around."""
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    if dtype == array.dtype or not jnp.issubdtype(dtype, jnp.integer):
+        return
+    limits = jnp.iinfo(dtype)
+    if array.min() < limits.min or array.max() > limits.max:
+        raise ValueError(
+            f"{name} must lie in [{limits.min}, {limits.max}], JAX's integers unless "
+            f"jax_enable_x64 is set; got {array.min()} to {array.max()}"
+        )
 
 
 def _shown(mask: jax.Array, move: Move) -> jax.Array:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,6 +18,7 @@ from jaxrob._dataset import checked_value_range
 from jaxrob._keys import checked_key
 from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._fingerprint import fingerprinted_alteration
 from jaxrob.maite._metadata import ALTERATION, LEVEL
 
 # Larger indices have another meaning, see `_keys.py`.
@@ -92,22 +93,28 @@ class Augmentation:
           batch: images, labels and metadata, one of each for each image.
         """
         images, labels, metadata = [], [], []
+        # The alteration as it is now, traced once for each shape.
+        now = functools.cache(
+            functools.partial(fingerprinted_alteration, self.alteration)
+        )
         for image, label, about in zip(*_checked_batch(batch)):
             added = {ALTERATION: self.alteration.description}
-            for level, altered in zip(self.levels, self._altered(image, about)):
+            for level, altered in zip(self.levels, self._altered(image, about, now)):
                 images.append(altered)
                 labels.append(label)
                 metadata.append({**about, **added, LEVEL: float(level)})
         return images, labels, metadata
 
-    def _altered(self, image: Any, about: Mapping[str, Any]) -> Iterator[np.ndarray]:
+    def _altered(
+        self, image: Any, about: Mapping[str, Any], now: Callable[..., Alteration]
+    ) -> Iterator[np.ndarray]:
         """Yields an image at each level."""
         image = np.asarray(as_array(image))
         try:
             floats = _checked_pixels(image)
             index = _index_of(about["id"])
             levels = np.float32(self.alteration.canonical(self.levels))
-            found = _at_levels(self.alteration, floats, levels, self.key, index)
+            found = _at_levels(now(floats.shape), floats, levels, self.key, index)
         except (TypeError, ValueError) as error:
             raise type(error)(f"image {about['id']!r}: {error}") from error
         found = np.moveaxis(np.asarray(found), -1, 1)

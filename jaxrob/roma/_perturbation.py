@@ -103,8 +103,8 @@ def fingerprinted_perturbation(
     """Fingerprints a perturbation as it is now, by what it computes.
 
     The library's own are identified by their parameters, and returned as they are.
-    Other functions are traced, with the arrays that they capture: a program compiled
-    for other values does not serve them.
+    Other functions are traced, with what they capture: a program compiled for other
+    values does not serve them.
 
     Args:
       perturbation: the perturbation.
@@ -123,10 +123,5 @@ def fingerprinted_perturbation(
     key = jax.eval_shape(jax.random.key, 0)
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     # Its size is an input: another one is no other program.
-    size = jax.typeof(perturbation.size)
-    return fingerprinted_parts(
-        perturbation,
-        ("draw", "apply", "move"),
-        (perturbation.clip, tuple(image_shape), size),
-        lambda: traced(all_of_it, key, image, 0.5, perturbation),
-    )
+    program, _ = traced(all_of_it, key, image, 0.5, perturbation)
+    return fingerprinted_parts(perturbation, ("draw", "apply", "move"), program)

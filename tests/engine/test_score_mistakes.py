@@ -82,19 +82,12 @@ def test_one_that_depends_on_the_batch_is_warned_of(score):
         values(score, [1.0])
 
 
-@pytest.mark.parametrize("is_traced", [True, False])
-def test_arrays_that_it_captures_are_those_of_today(is_traced):
-    factor = jnp.ones(())
-
-    def score(outputs, masks):
-        found = (
-            share(outputs, masks) if is_traced else np.asarray(outputs)[:, 0, 0] > -1
-        )
-        return factor * found
-
-    assert values(score, [0.0]) == [1]
-    factor = factor / 2
-    assert values(score, [0.0]) == [0.5]
+def test_integers_beyond_jax_s_are_refused_on_the_devices():
+    data = jaxrob.Dataset(IMAGES, np.full((20, 1), 2**31))
+    found = values(lambda _, ids: np.asarray(ids)[:, 0] > 0, [0.0], data=data)
+    assert found == [1]
+    with pytest.raises(ValueError, match="labels"):
+        values(lambda _, ids: ids[:, 0] > 0, [0.0], data=data)
 
 
 def test_it_may_write_into_what_it_gets():
