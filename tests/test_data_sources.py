@@ -168,6 +168,32 @@ def test_boxes_stay_a_list(made, monkeypatch):
     assert batch.labels.dtype == object and len(batch.labels) == len(BOXES)
 
 
+@pytest.mark.parametrize("made", [as_is, Tensor, lambda mask: {"mask": [mask]}])
+def test_one_array_filled_again_and_again(made):
+    image, mask = IMAGES[:1].copy(), MASKS[:1].copy()
+
+    class Refilled(Indexed):
+        def __getitem__(self, index):
+            image[:], mask[:] = IMAGES[index], MASKS[index]
+            return image[0], made(mask[0])
+
+    class Batches:
+        def __iter__(self):
+            for index in range(len(IMAGES)):
+                Refilled([])[index]
+                yield image, mask if made is as_is else [made(mask[0])]
+
+    for parts in (
+        *wholes(Refilled(IMAGES)),
+        list(Dataset.from_batches(Batches()).batches()),
+    ):
+        found = np.concatenate([part.images for part in parts])
+        np.testing.assert_array_equal(found, IMAGES)
+        found = [label for part in parts for label in part.labels]
+        found = [one["mask"][0] if isinstance(one, dict) else one for one in found]
+        np.testing.assert_array_equal(found, MASKS)
+
+
 def test_grey_images():
     grey = IMAGES[..., 0]
     pictures = pairs([Image.fromarray(one) for one in grey])

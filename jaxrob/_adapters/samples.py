@@ -132,7 +132,7 @@ def read_batch(batch: Any, parts: Parts) -> tuple[Any, Any]:
         found = as_array(images)
         if not isinstance(found, np.ndarray | jax.Array):
             found = plain_array("images", found, "an array [N, ...]")
-        found = _channels_last(found, parts.channels_first, 1)
+        found = _own(_channels_last(found, parts.channels_first, 1))
     labels = _as_label(labels)
     if _is_list_of_arrays(labels):
         labels = _together(labels, found.shape[1:])
@@ -292,7 +292,7 @@ def _by_index(source: Sequence[Any]) -> Iterator[Any]:
 
 def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, Any]:
     image, label = _image_and_label(item, "an item", "image, label", parts)
-    image, label = np.asarray(_image(image, parts)), _as_label(label)
+    image, label = np.array(_image(image, parts)), _as_label(label)
     if isinstance(label, list | dict) or np.ndim(label):
         if image.ndim > 3 and len(label) == len(image):
             raise ValueError(
@@ -311,17 +311,23 @@ def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, Any]:
 
 
 def _as_label(value: Any) -> Any:
-    """Returns a label, or a list or dict of them, with NumPy arrays for tensors.
+    """Returns a label, or a list or dict of them, with own NumPy arrays for tensors.
 
     Pictures become arrays `[H, W]` or `[H, W, C]`, those of a palette its indices.
     """
     if _is_tensor(value):
-        return _of_tensor(value)
+        return _own(_of_tensor(value))
     if isinstance(value, Mapping):
         return {name: _as_label(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_as_label(one) for one in value]
-    return np.asarray(value) if _is_picture(value) else value
+    return np.asarray(value) if _is_picture(value) else _own(value)
+
+
+def _own(value: Any) -> Any:
+    """Copies an array in memory: a source may fill the same one again."""
+    is_there = isinstance(value, np.ndarray) and not isinstance(value, np.memmap)
+    return value.copy() if is_there else value
 
 
 def _together(labels: list[Any], image_shape: tuple[int, ...]) -> Any:

@@ -312,8 +312,7 @@ def _joined(
         while first < len(batch):
             # Fill the current block from the rest of this batch.
             last = min(len(batch), first + size - sum(map(len, labels)))
-            # Copied, because an iterable may fill the same array again.
-            part = np.array(batch.images[first:last])
+            part = np.asarray(batch.images[first:last])
             if isinstance(batch.images, np.memmap):
                 checked_value_range(part)
             images.append(part)

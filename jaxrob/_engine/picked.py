@@ -60,7 +60,7 @@ def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
         return dataset
     image, labels = None, []
     for batch in dataset.batches():
-        image = np.array(batch.images[0]) if image is None else image
+        image = np.asarray(batch.images[0]) if image is None else image
         labels.append(batch.labels)
     assert image is not None  # `batches` rejects data without a batch.
     return CountedBatches(dataset, image, np.concatenate(labels))
