@@ -13,12 +13,8 @@ from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
+from jaxrob._files.locks import fcntl, lock
 from jaxrob.reporting import Requirement, Results
-
-try:
-    import fcntl
-except ImportError:  # Missing on Windows.
-    fcntl = None
 
 
 class Replacing(NamedTuple):
@@ -142,7 +138,10 @@ def held(output: pathlib.Path) -> Iterator[None]:
     output.mkdir(parents=True, exist_ok=True)
     folder = os.open(output, os.O_RDONLY)
     try:
-        _lock(folder, output)
+        if lock(folder) is False:
+            raise Refused(
+                f"--output={output}: another run writes there; choose another folder"
+            )
         try:
             yield
         finally:
@@ -150,16 +149,3 @@ def held(output: pathlib.Path) -> Iterator[None]:
                 output.rmdir()  # If nothing was written.
     finally:
         os.close(folder)
-
-
-def _lock(folder: int, output: pathlib.Path) -> None:
-    """Locks an open folder. The system releases the lock when the process ends."""
-    assert fcntl is not None
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise Refused(
-            f"--output={output}: another run writes there; choose another folder"
-        ) from error
-    except OSError:  # Some network file systems have no locks.
-        pass

@@ -3,13 +3,19 @@
 Each line is a CRC-32 and a JSON object. The first object, the header, identifies the
 run; a run with another header rejects the file. Each line is synced to the disk before
 the run goes on, so that only the last line can be torn.
+
+One run writes at a time: the file is locked, and the system drops the lock of a run
+that was killed, on another host too. Where a file system has no locks, or each host has
+its own, a run notices lines that are not its own, and stops.
 """
 
 import base64
 import contextlib
+import errno
 import json
 import os
 import pathlib
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,7 +28,8 @@ from jaxrob._devices.hosts import from_first, is_first
 from jaxrob._devices.mesh import ImageMesh
 from jaxrob._engine.provenance import classifier_name
 from jaxrob._engine.records import malformed
-from jaxrob._files.regular import open_file
+from jaxrob._files.locks import lock
+from jaxrob._files.regular import check_regular
 from jaxrob._files.writing import sync
 
 # 2: answers have the rank of the right class.
@@ -51,29 +58,43 @@ class Journal:
           ValueError: if the path is a folder, a named pipe or a device, or the file is
             no journal, is damaged before its end, or has another header; the message
             says what differs.
-          OSError: if the file cannot be read or written.
+          OSError: if the file cannot be read or written, or another run writes it.
         """
         self.path = pathlib.Path(path)
-        header = json.loads(json.dumps({"format": _FORMAT} | header))
-        known, length = _read(self.path)
-        if known:
-            _check_header(self.path, known[0], header)
-        self.records = known[1:]
-        self._length = length
+        with contextlib.suppress(FileNotFoundError):
+            check_regular(self.path)  # A named pipe would wait.
         # In append mode, another process's lines stay whole.
         self._file = open(self.path, "ab", buffering=0)
-        if self._file.tell() != length:
+        try:
+            self.records = self._begin(header)
+        except BaseException:
+            self.close()
+            raise
+        _open.add(self)
+
+    def _begin(self, header: dict[str, Any]) -> list[dict[str, Any]]:
+        """Locks the file, and returns its records; writes the header if it is new."""
+        if lock(self._file.fileno()) is False:
+            raise _busy(self.path)
+        header = json.loads(json.dumps({"format": _FORMAT} | header))
+        known, length, self._length = _read(self.path)
+        if known:
+            _check_header(self.path, known[0], header)
+        self._check_own()
+        if self._length != length:
             os.truncate(self.path, length)
+            self._length = length
         if not known:
             self._write(header)
             sync(self.path.parent)
+        return known[1:]
 
     def append(self, record: dict[str, Any]) -> None:
         """Writes a record, which may hold arrays, and waits until it is on the disk.
 
         Raises:
-          OSError: if it cannot be written, for instance on a full disk. Earlier records
-            stay valid.
+          OSError: if it cannot be written, for instance on a full disk, or another run
+            writes the file. Earlier records stay valid.
         """
         self._write(record)
 
@@ -91,6 +112,7 @@ class Journal:
         text = json.dumps(record, default=_encoded).encode()
         line = memoryview(b"%08x %s\n" % (zlib.crc32(text), text))
         written = 0
+        self._check_own()
         try:
             while written < len(line):
                 written += self._file.write(line[written:])
@@ -104,6 +126,17 @@ class Journal:
                 str(self.path),
             ) from error
         self._length += len(line)
+
+    def _check_own(self) -> None:
+        if os.fstat(self._file.fileno()).st_size != self._length:
+            raise _busy(self.path)
+
+
+# Those of this process. Without a file, a process that is forked from it, such as a
+# loader's worker that outlives it, does not keep the lock.
+_open: weakref.WeakSet[Journal] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: [one.close() for one in _open])
 
 
 class JournalOfFirstProcess:
@@ -208,13 +241,17 @@ def _encoded(value: Any) -> dict[str, Any]:
     }
 
 
-def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int]:
-    """Returns a file's records, and the number of bytes up to the last whole one."""
-    try:
-        with open_file(path) as file:
-            content = file.read()
-    except FileNotFoundError:
-        return [], 0
+def _busy(path: pathlib.Path) -> OSError:
+    return OSError(
+        errno.EBUSY,
+        "another run writes this journal; wait until it ends, or give another path",
+        str(path),
+    )
+
+
+def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int, int]:
+    """Returns a file's records, the bytes up to the last whole one, and all bytes."""
+    content = path.read_bytes()
     records, start = [], 0
     while start < len(content):
         end = content.find(b"\n", start)
@@ -236,7 +273,7 @@ def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int]:
             "first line. Nothing in it could be used, and all is computed anew; if "
             "there were results in it, look for a copy"
         )
-    return records, start
+    return records, start, len(content)
 
 
 def _checked_line(line: bytes) -> bytes | None:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxrob._arguments.checks import check_type, checked_path
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import from_json, to_json
+from jaxrob._files.locks import lock
 from jaxrob._files.npz import DAMAGE, read_npz
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import parsed
@@ -23,11 +24,6 @@ from jaxrob.reporting._index import Entry, Index
 from jaxrob.reporting._results import Picture, Results, check_picture, with_plan
 from jaxrob.reporting._run import Runs
 from jaxrob.roma import RomaResult
-
-try:
-    import fcntl
-except ImportError:  # Missing on Windows.
-    fcntl = None
 
 T = TypeVar("T")
 
@@ -213,11 +209,8 @@ def _runs(content: bytes) -> tuple[Any, ...]:
 @contextlib.contextmanager
 def _one_writer(path: pathlib.Path) -> Iterator[None]:
     """Another one would lose files that its index does not name yet."""
-    with contextlib.ExitStack() as stack:
-        if fcntl is not None:
-            lock = stack.enter_context(open(path / _LOCK, "wb"))
-            with contextlib.suppress(OSError):  # Some network file systems have none.
-                fcntl.flock(lock, fcntl.LOCK_EX)
+    with open(path / _LOCK, "wb") as file:
+        lock(file.fileno(), wait=True)
         yield
 
 

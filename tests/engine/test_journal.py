@@ -98,6 +98,24 @@ def test_damage_before_the_end_is_refused(tmp_path):
     assert path.read_bytes() == content
 
 
+def test_one_run_writes_at_a_time(tmp_path, monkeypatch):
+    path, header = tmp_path / "journal", {"kind": "answers"}
+    with Journal(path, header) as first:
+        first.append({"number": 1})
+        before = path.read_bytes()
+        with pytest.raises(OSError, match="journal"):
+            Journal(path, header)
+        assert path.read_bytes() == before
+        # Without locks, lines of another run are noticed; none is cut.
+        monkeypatch.setattr("jaxrob._files.locks.fcntl", None)
+        with Journal(path, header) as second:
+            second.append({"number": 2})
+        with pytest.raises(OSError, match="journal"):
+            first.append({"number": 3})
+    with Journal(path, header) as last:
+        assert last.records == [{"number": 1}, {"number": 2}]
+
+
 @pytest.mark.parametrize("torn", [5, 2000, 5000])
 def test_a_long_header_may_be_torn(tmp_path, torn):
     path = tmp_path / "journal"
