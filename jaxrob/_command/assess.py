@@ -188,10 +188,16 @@ def _earlier(
             )
         return []
     found = reporting.earlier_assessments(values.earlier, wanted)
-    lacking = set(wanted) - {one.alteration for one in found}
-    if lacking:
+    there = {one.alteration for one in found}
+    if lacking := set(wanted) - there:
         raise Refused(f"--earlier: no result of {', '.join(sorted(lacking))} is there")
-    return found
+    gone = [one for one in sorted(there - {*names}) if any(a.is_of(one) for a in asked)]
+    if gone:
+        raise Refused(
+            f"--earlier: {', '.join(gone)} is not assessed any more; assess it too, or "
+            f'say of what: --require="{wanted[0]}: difference>=-0.02"'
+        )
+    return [one for one in found if one.alteration in wanted]
 
 
 def _of_flags(values: Values) -> _Request:
@@ -249,7 +255,8 @@ def _check_comparable(
     by_name = {one.name: one for one in altered}
     images = jaxrob.provenance(found.classifier, found.dataset)["dataset"]
     for old in earlier:
-        new = by_name[old.alteration]
+        if (new := by_name.get(old.alteration)) is None:
+            continue  # A regression.
         if old.sampling is not None:
             raise Refused(
                 f"--{flag}: the earlier result of {old.alteration} is from few "

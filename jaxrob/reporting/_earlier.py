@@ -19,6 +19,9 @@ def earlier_assessments(
         single assessments.
       alterations: the names of the alterations assessed now.
 
+    Returns:
+      All that are there: `regressions` names those that are not assessed any more.
+
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if a file is missing, or holds no assessment of one of the
@@ -44,11 +47,11 @@ def earlier_assessments(
 
 
 def _in_folder(path: pathlib.Path, alterations: Sequence[str]) -> list[Assessment]:
-    there = {one.alteration: one for one in read_results(path).assessments}
+    found = [*read_results(path).assessments]
     for name in alterations:
-        if name not in there:
+        if name not in [one.alteration for one in found]:
             raise ValueError(f"{path}: it has no assessment of {name}")
-    return [there[name] for name in alterations]
+    return found
 
 
 def _in_file(path: pathlib.Path) -> Assessment:

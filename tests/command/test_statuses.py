@@ -57,6 +57,11 @@ def test_a_regression_is_found_and_no_change_is_good(assess, tmp_path):
     assert "not good enough: brightness: robustness is" in last_line(err)
     kept = reporting.read_results(tmp_path / "planted").regressions
     assert len(kept) == 1 and kept[0] in err
+    fewer = "--alterations=contrast", "--alterations=brightness"
+    assert assess("--levels=9", *fewer)[0] == 0
+    check(assess(*again, f"--output={tmp_path / 'fewer'}"), 1, "contrast: it is not")
+    earlier = f"--earlier={folder}", "--require=difference>=-1", *again[:1]
+    check(assess(*earlier, f"--output={tmp_path / 'earlier'}"), 2, "contrast")
 
 
 @pytest.fixture
