@@ -45,6 +45,8 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
 
     Raises:
       TypeError: if it is neither, or its variables are not nested dictionaries.
+      ValueError: if names of its variables are no texts or integers, or joined by "/"
+        are the same, as of `{"a/b": x, "a": {"b": y}}`.
       OSError: if the file cannot be written, for instance on a full disk; the message
         names the file.
     """
@@ -67,7 +69,13 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
             )
         location = [key.key for key in keys]
         array, dtype = _to_numpy(leaf)
-        arrays["/".join(map(str, location))] = array
+        name = "/".join(map(str, location))
+        if name in arrays or "\0" in name or not all(map(_is_name, location)):
+            raise ValueError(
+                "value must have variables whose names are texts or integers, and "
+                f"differ when joined by '/'; got {name!r} {'again' * (name in arrays)}"
+            )
+        arrays[name] = array
         described.append(Described(tuple(location), dtype))
     header = to_json(Header(kind, tuple(described), **settings))
     contents = io.BytesIO()
@@ -167,8 +175,14 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[Header, dict[str, Any]]:
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name!r}: {error}") from None
     described = {"/".join(map(str, location)) for location, _ in header.arrays}
+    if len(described) < len(header.arrays):
+        raise ValueError("an array is in two places")
     check_known(arrays, "", described | {_HEADER})
     return header, tree
+
+
+def _is_name(key: Any) -> bool:
+    return isinstance(key, str | int) and not isinstance(key, bool)
 
 
 def _to_numpy(leaf: Any) -> tuple[np.ndarray, str]:

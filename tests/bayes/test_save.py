@@ -157,6 +157,10 @@ def test_what_cannot_be_saved(tmp_path, modules, images):
     listed = bayes.ensemble(lambda variables, images: variables[0], [[np.eye(3)]])
     with pytest.raises(TypeError, match="nested dictionaries"):
         bayes.save(path, listed)
+    one, two = np.eye(3), np.ones(3)
+    for tree in ({"a/b": one, "a": {"b": two}}, {1.5: one}):
+        with pytest.raises(ValueError, match="value"):
+            bayes.save(path, bayes.ensemble(lambda variables, images: images, [tree]))
     assert not path.exists()
 
 
@@ -277,6 +281,12 @@ WRONG_DRAWS = {
 WRONG_MEMBERS = {
     "outputs": (set_header(outputs="x"), "outputs"),
     "no outputs": (drop_header("outputs"), "outputs"),
+    "one name for two": (
+        lambda header, arrays: header["arrays"].append(
+            [["variables", f"params/{KERNEL}"], "float32"]
+        ),
+        "two places",
+    ),
     "passes": (set_header(kind="passes"), "num_samples"),
     "0 passes": (set_header(kind="passes", num_samples=0), "num_samples"),
     "many passes": (set_header(kind="passes", num_samples=10**12), "num_samples"),
