@@ -32,6 +32,8 @@ from jaxrob._stored_images import StoredImages
 _NO_BATCH = "no batch"
 # The largest value of images divided by 255 twice, up to rounding.
 _DIVIDED_TWICE = 1.001 / 255
+# That of images which are probably of fewer bits, such as 0 to 16, as a share of white.
+_DARK = 64 / 255
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -88,17 +90,15 @@ class Dataset:
     _file_names: np.ndarray | None = dataclasses.field(
         default=None, kw_only=True, repr=False
     )
-    # The lowest and the highest value; None for images that are read when needed.
-    _range: tuple[float, float] | None = dataclasses.field(
-        default=None, init=False, repr=False
-    )
+    # Of the images read so far: the lowest and the highest value, and their kind.
+    _range: list[Any] = dataclasses.field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         images = self.images
         if not isinstance(images, StoredImages):
             images = checked_images(images)
             if not isinstance(images, np.memmap):
-                object.__setattr__(self, "_range", checked_value_range(images))
+                note_values(self._range, images)
         elif not len(images):
             raise ValueError("images is empty; at least one is needed")
         class_names = _checked_class_names(self.class_names, self.name)
@@ -277,6 +277,8 @@ class BatchedDataset:
     _digests: list[str] = dataclasses.field(
         default_factory=list, init=False, repr=False
     )
+    # As that of a `Dataset`.
+    _range: list[Any] = dataclasses.field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         wanted = "an iterable of (images, labels)"
@@ -310,6 +312,8 @@ class BatchedDataset:
                     f"{kind[1]} after images of shape {first[0]} and type {first[1]}"
                 )
             self._check_same(index, digest([data.images, data.labels]))
+            if data._range:
+                widen(self._range, *data._range)
             yield data
         if first is None:
             raise ValueError(f"{self.name} is empty: its iterable gave no batch")
@@ -340,32 +344,51 @@ def with_pseudo_labels(dataset: Dataset, predicted: np.ndarray) -> Dataset:
 
 
 def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
-    """Describes a likely mistake in the range of all values, or returns None.
-
-    Nothing is read: the range was found when the data set was made.
-    """
-    if not isinstance(dataset, Dataset) or dataset._range is None:
+    """Describes a likely mistake in the range of the values read so far, or None."""
+    images = getattr(dataset, "images", None)
+    is_stored = isinstance(images, StoredImages)
+    found = images.value_range() if is_stored else dataset._range
+    if not found:
         return None
-    low, high = dataset._range
-    if low == high and dataset.labels is not None and np.ptp(dataset.labels) > 0:
+    (low, high, kind), labels = found, getattr(dataset, "labels", None)
+    if low == high and labels is not None and np.ptp(labels) > 0:
         return (
             f"all values of {dataset.name} are {low:g}, so that images of different "
             "labels do not differ. Look at how they are read."
         )
-    is_bytes = dataset.images.dtype == np.uint8
-    if is_bytes and high == 1:
+    if kind == "bytes" and high == 1:
         return (
             f"{dataset.name} holds bytes of 0 and 1 alone, which are divided by 255 "
             "and so nearly black. If they were divided before they became bytes, pass "
             "floats in [0, 1]; if they are black and white, multiply by 255."
         )
-    if not is_bytes and dataset.images.ndim == 4 and 0 < high <= _DIVIDED_TWICE:
-        return (
-            f"the images of {dataset.name} are nearly black: no value is above "
-            f"{high:.3g}, and 1/255 is {1 / 255:.3g}. If they were divided by 255 "
-            "twice, divide once."
-        )
-    return None
+    most = {"bytes": 255, "images": 1}.get(kind, 0)
+    if not 0 < high <= _DARK * most:
+        return None
+    reason = f"If {high:g} is white, divide by it as floats, so that the highest is 1."
+    if most == 1 and high <= _DIVIDED_TWICE:
+        reason = "If they were divided by 255 twice, divide once."
+    return (
+        f"the images of {dataset.name} are nearly black: no value is above {high:.3g} "
+        f"of {most}. {reason}"
+    )
+
+
+def note_values(into: list[Any], images: np.ndarray | jax.Array) -> None:
+    """Widens a range by that of images, which are checked, see `checked_value_range`.
+
+    Args:
+      into: the lowest and the highest value and the images' kind, or nothing yet.
+      images: the images.
+    """
+    kind = "images" if images.ndim == 4 else "other"
+    kind = "bytes" if images.dtype == np.uint8 else kind
+    widen(into, *checked_value_range(images), kind)
+
+
+def widen(into: list[Any], low: float, high: float, kind: str) -> None:
+    """Widens a range, see `note_values`."""
+    into[:] = min([low, *into[:1]]), max([high, *into[1:2]]), kind
 
 
 def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:

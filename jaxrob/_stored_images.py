@@ -69,7 +69,8 @@ class Store:
     most_bytes: int
     _digests: np.ndarray = dataclasses.field(init=False, repr=False)
     _is_digested: np.ndarray = dataclasses.field(init=False, repr=False)
-    _is_decoded: np.ndarray = dataclasses.field(init=False, repr=False)
+    # `[2, N]`, of each image the lowest and the highest value; NaN before it is read.
+    _ends: np.ndarray = dataclasses.field(init=False, repr=False)
     _odd: dict[int, Any] = dataclasses.field(
         default_factory=dict, init=False, repr=False
     )
@@ -79,7 +80,7 @@ class Store:
         digests = np.zeros((number, _DIGEST_BYTES), np.uint8)
         object.__setattr__(self, "_digests", digests)
         object.__setattr__(self, "_is_digested", np.zeros(number, bool))
-        object.__setattr__(self, "_is_decoded", np.zeros(number, bool))
+        object.__setattr__(self, "_ends", np.full((2, number), np.nan, np.float32))
 
     def image(self, index: int) -> np.ndarray:
         """Reads an image.
@@ -94,7 +95,7 @@ class Store:
             raise Unreadable(str(error)) from error
         self._check_same(index, data)
         image, odd = self.decode(index, data)
-        self._is_decoded[index] = True
+        self._ends[:, index] = image.min(), image.max()
         if odd is not None:
             self._odd[index] = odd
         return image
@@ -260,8 +261,16 @@ class StoredImages:
 
     def warn_of_odd(self) -> None:
         """Warns of the odd images among those read so far."""
-        number = int(self.store._is_decoded[self.indices].sum())
+        number = int(np.isfinite(self.store._ends[0, self.indices]).sum())
         self.store.warn_of(self.odd(), number)
+
+    def value_range(self) -> list[Any]:
+        """Returns the range of the images read so far, see `_dataset.note_values`."""
+        low, high = self.store._ends[:, self.indices]
+        if np.isnan(low).all():
+            return []
+        kind = "bytes" if self.store.dtype == np.uint8 else "images"
+        return [float(np.nanmin(low)), float(np.nanmax(high)), kind]
 
     def odd(self) -> dict[int, Any]:
         """Returns what is odd about images read so far, by their index in the store."""

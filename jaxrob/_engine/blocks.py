@@ -17,7 +17,7 @@ from jaxrob._dataset import (
     Dataset,
     are_classes,
     check_labels_below,
-    checked_value_range,
+    note_values,
 )
 from jaxrob._devices.hosts import own_rows, put, put_rows
 from jaxrob._devices.kept import Kept
@@ -225,7 +225,7 @@ def _placed_rows(
     part = np.asarray(images[start : start + size])
     if not isinstance(images, np.memmap):
         return put((padded(part, size), *numbers), split)
-    checked_value_range(part)
+    note_values(dataset._range, part)
     # Read now, in the prefetching thread; else a step would wait for the disk.
     read = functools.partial(_read, padded(part, size))
     return put_rows(read, size, split), *put(numbers, split)
@@ -314,7 +314,7 @@ def _joined(
             last = min(len(batch), first + size - sum(map(len, labels)))
             part = np.asarray(batch.images[first:last])
             if isinstance(batch.images, np.memmap):
-                checked_value_range(part)
+                note_values(dataset._range, part)
             images.append(part)
             labels.append(batch.labels[first:last])
             first = last

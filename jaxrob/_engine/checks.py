@@ -13,6 +13,7 @@ from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._engine.answers import INVALID
+from jaxrob._engine.picked import must_be_read
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import is_identifiable
 from jaxrob._pixels import as_floats
@@ -153,7 +154,8 @@ def check_images(
     dataset: Dataset | BatchedDataset, image_shape: tuple[int, ...]
 ) -> None:
     """Warns of doubtful pixel values, or channels that come first."""
-    if doubt := value_doubt(dataset):
+    # Of images that must be read, the run looks when it has.
+    if not must_be_read(dataset) and (doubt := value_doubt(dataset)):
         warn(doubt)
     if looks_channels_first(image_shape):
         warn(

@@ -4,10 +4,9 @@ import dataclasses
 import threading
 from collections.abc import Iterator, Sequence
 
-import jax
 import numpy as np
 
-from jaxrob._dataset import BatchedDataset, Dataset, checked_value_range
+from jaxrob._dataset import BatchedDataset, Dataset, note_values
 from jaxrob._stored_images import StoredImages
 
 # Bytes of images kept in memory, and read in one pass.
@@ -101,7 +100,7 @@ def picked(
         yield from dataset.images.read((order[span] for span in spans), stopped)
         return
     if isinstance(dataset, Dataset):
-        yield from (_rows(dataset.images, order[span]) for span in spans)
+        yield from (_rows(dataset, order[span]) for span in spans)
         return
     most = max(1, _MAX_BYTES // max(1, dataset.image.nbytes))
     if not dataset._first:
@@ -119,12 +118,13 @@ def picked(
         yield from np.split(images, ends[:-1])
 
 
-def _rows(images: np.ndarray | jax.Array, indices: np.ndarray) -> np.ndarray:
+def _rows(dataset: Dataset, indices: np.ndarray) -> np.ndarray:
     """Returns images in memory; checks those of a memory map."""
+    images = dataset.images
     if not isinstance(images, np.memmap):
         return np.asarray(images)[indices]
     found = np.asarray(images[indices])
-    checked_value_range(found)
+    note_values(dataset._range, found)
     return found
 
 
@@ -140,7 +140,7 @@ def _read(dataset: CountedBatches, indices: np.ndarray) -> np.ndarray:
         start, done = done, int(np.searchsorted(ascending, last))
         if start < done:
             here = ascending[start:done] - first
-            found[places[start:done]] = _rows(batch.images, here)
+            found[places[start:done]] = _rows(batch, here)
         if done == len(indices):
             break
     return found

@@ -18,10 +18,10 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_path,
 )
-from jaxrob._arguments.warnings import collected
+from jaxrob._arguments.warnings import collected, warn
 from jaxrob._arguments.wrapping import classifier_wanted, dataset_wanted
 from jaxrob._classifier import Classifier, check_has_classes
-from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._devices.memory_maps import make_room
 from jaxrob._devices.mesh import ImageMesh, checked_mesh
 from jaxrob._engine.cached_answers import cached_answers_in
@@ -185,6 +185,8 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                     yield Run(*what, key, execution, source, warned, each)
                     if isinstance(images := _images(dataset), StoredImages):
                         images.warn_of_odd()
+                    if must_be_read(dataset) and (doubt := value_doubt(dataset)):
+                        warn(doubt)
                 finally:
                     # An error that is looked at later would hold them.
                     execution.kept.drop()

@@ -7,9 +7,10 @@ import re
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 import jaxrob
-from jaxrob import RobustnessWarning, alterations
+from jaxrob import RobustnessWarning, alterations, data
 from jaxrob._dataset import value_doubt
 from jaxrob._engine.checks import _check_values, check_images
 from jaxrob.alterations._said import doubts
@@ -175,6 +176,9 @@ BLACK_AND_WHITE = (DATA.images > 99).astype(np.uint8)
         (np.float32(BLACK_AND_WHITE), None),
         (BLACK_AND_WHITE * 255, None),
         (np.float32(DATA.images) / 255 / 255, "divided by 255 twice"),
+        (DATA.images // 16, "no value is above 15 of 255"),
+        (np.float32(DATA.images // 16) / 255, "no value is above 0.0588 of 1"),
+        (DATA.images[:, 0, :, 0] / 255 / 16, None),
         (np.zeros((12, 8, 8, 1)), "all values of dataset are 0"),
         (np.full((12, 8, 8, 1), 7, np.uint8), "all values of dataset are 7"),
     ],
@@ -184,10 +188,18 @@ def test_images_with_doubtful_values(images, says):
     assert says in found if says else found is None
 
 
-def test_of_a_memory_map_nothing_is_read(tmp_path):
-    np.save(tmp_path / "ones.npy", BLACK_AND_WHITE)
-    images = np.load(tmp_path / "ones.npy", mmap_mode="r")
-    assert value_doubt(jaxrob.Dataset(images, DATA.labels)) is None
+def test_images_that_must_be_read_are_looked_at_when_they_have_been(tmp_path):
+    np.save(tmp_path / "dark.npy", DATA.images // 16)
+    mapped = jaxrob.Dataset(np.load(tmp_path / "dark.npy", mmap_mode="r"), DATA.labels)
+    (tmp_path / "all").mkdir()
+    for index, image in enumerate(mapped.images[..., 0]):
+        Image.fromarray(image).save(tmp_path / "all" / f"{index}.png")
+    stored = data.image_folder(tmp_path / "all", grey=True, labels=None, max_bytes=1)
+    batches = jaxrob.Dataset.from_batches([(mapped.images[:], DATA.labels)] * 2)
+    for dataset in mapped, stored, batches:
+        assert value_doubt(dataset) is None
+        with pytest.warns(RobustnessWarning, match="no value is above 15 of 255"):
+            jaxrob.evaluate(CLASSIFIER, dataset, alterations.brightness(), [0.0])
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (4, 28, 28)])
