@@ -198,7 +198,7 @@ def jpeg_form(interpret: bool) -> _jpeg.JpegForm:
 def _coefficients(
     image: jax.Array, *, interpret: bool
 ) -> tuple[jax.Array, jax.Array | None]:
-    """As `_jpeg_fused.coefficients`, in int16: |c| < 2^14."""
+    """As `_jpeg_fused.coefficients`."""
     height, width, channels = jnp.shape(image)
     levels = levels_of(image).astype(jnp.int32)
     if channels == 1:
@@ -238,13 +238,13 @@ def _decode(
 
 
 def _forward(planes: jax.Array, interpret: bool) -> jax.Array:
-    """Transforms levels [P, H, W] to coefficients x 8, int16 [8, 8, N]."""
+    """Transforms levels [P, H, W] to coefficients x 8, int32 [8, 8, N]."""
     count, height, width = planes.shape
     blocks = count, height // 8, width // 8
     found = _transformed(
         _forward_kernel,
         blocks,
-        jnp.int16,
+        jnp.int32,
         interpret,
         planes.astype(jnp.uint8).reshape(-1),
     )
@@ -269,7 +269,7 @@ def _forward_kernel(matrix: Any, levels: Any, out: Any, *, columns: int) -> None
     found = (jnp.sum(down, axis=1) + 2**14) >> 15
     at = (8 * row + eight[:, None, None]) * 8 + eight[None, :, None]
     at = at * columns + blocks[None, None, :]
-    out[at] = found.astype(jnp.int16)
+    out[at] = found
 
 
 def _inverse(
