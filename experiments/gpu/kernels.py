@@ -48,30 +48,31 @@ _PIXELS = 1024
 _TILE, _WHOLE = 32, 64
 # Blocks of 8 x 8 pixels in a program of JPEG's.
 _BLOCKS = 4
+#: The kernels' names, by the part of an alteration.
+NAMES = {"blur": ("kernel", "kernel in tiles"), "jpeg": ("kernel",)}
 
 
 @contextlib.contextmanager
-def as_forms(interpret: bool) -> Iterator[dict[str, tuple[str, ...]]]:
-    """Adds the kernels to the library's forms; yields their names by part.
+def as_forms(interpret: bool) -> Iterator[None]:
+    """Adds the kernels to the library's forms.
 
     Args:
       interpret: whether they are computed by XLA, as on a CPU, for which Pallas has no
         compiler.
     """
-    blur = {
-        "kernel": functools.partial(blur_by_shifts, interpret=interpret),
-        "kernel in tiles": functools.partial(blur_in_tiles, interpret=interpret),
-    }
-    jpeg = {"kernel": jpeg_form(interpret)}
-    _gaussian_blur.BLUR.update(blur)
-    _jpeg.JPEG_FORMS.update(jpeg)
+    known = {"blur": _gaussian_blur.BLUR, "jpeg": _jpeg.JPEG_FORMS}
+    blur = (
+        functools.partial(one, interpret=interpret)
+        for one in (blur_by_shifts, blur_in_tiles)
+    )
+    for part, forms in {"blur": blur, "jpeg": [jpeg_form(interpret)]}.items():
+        known[part].update(zip(NAMES[part], forms))
     try:
-        yield {"blur": tuple(blur), "jpeg": tuple(jpeg)}
+        yield
     finally:
-        for name in blur:
-            del _gaussian_blur.BLUR[name]
-        for name in jpeg:
-            del _jpeg.JPEG_FORMS[name]
+        for part, names in NAMES.items():
+            for name in names:
+                del known[part][name]
 
 
 @contextlib.contextmanager
@@ -165,7 +166,9 @@ def _tile_kernel(
     )
     # Edge pixels repeat, so that no weight depends on the place.
     down, across = (
-        jnp.clip(first * tile - reach + jnp.arange(window, dtype=jnp.int32), 0, size - 1)
+        jnp.clip(
+            first * tile - reach + jnp.arange(window, dtype=jnp.int32), 0, size - 1
+        )
         for first, size in ((top, height), (left, width))
     )
     pixels = planes[(channel * height + down[:, None]) * width + across[None, :]]
@@ -282,7 +285,11 @@ def _inverse(
     """Quantises coefficients and returns levels 0-255, uint8 [P, H, W]."""
     count, rows, columns = blocks
     steps = quantisation_steps(table, quality)
-    given = steps.reshape(-1), inverse_steps(steps).reshape(-1), coefficients.reshape(-1)
+    given = (
+        steps.reshape(-1),
+        inverse_steps(steps).reshape(-1),
+        coefficients.reshape(-1),
+    )
     found = _transformed(_inverse_kernel, blocks, jnp.uint8, interpret, *given)
     return found.reshape(count, 8 * rows, 8 * columns)
 

@@ -1,0 +1,627 @@
+r"""All that is to be measured on a GPU, for the day when one is at hand.
+
+    python experiments/gpu_day.py --wheels=wheels         # before, with a registry
+    python experiments/gpu_day.py --aot                   # before, without a GPU
+    pip install --no-index --no-deps wheels/*.whl         # there
+    PYTHONPATH=$PWD python experiments/gpu_day.py
+    PYTHONPATH=$PWD python experiments/gpu_day.py --parts=flagship,memory
+
+A GPU may be there for minutes, on a machine without a registry that is cut off at any
+time. So the parts, of rows each, come in the order of their importance:
+
+* agreement: pixels and answers on the GPU beside the CPU's;
+* evaluate: from the call to the answers: `evaluate` of each alteration, alternating
+  with the bare forward pass on pictures that are on the device ("share"), and what it
+  adds to that, beside one read and one write of its pictures; `assess`;
+* forms: each form of each part of an alteration (`jaxrob/alterations/_forms.py`), and
+  the kernels of `gpu/kernels.py`, beside the form that a GPU takes, with a verdict;
+* steps: RoMA's steps and a Bayesian one, beside the forward pass;
+* compilation: the first call of a process, without and with the persistent cache;
+* flagship: `flagship.py`, beside torchvision v2 and Kornia, and all of CIFAR-10-C;
+* memory: the most that a GPU holds in a call.
+
+What is found is written after each row to `gpu_day.json` in the folder `--output`. A
+row that fails does not end the run, a part ends when its programs should be compiled.
+The same command goes on where an earlier one ended: the first call, of `--seconds`,
+ends with the forms, the second with all.
+
+`--tiny` runs everything small on a CPU, to see that it works. `--aot` compiles the
+programs of evaluate, forms and steps for an H100 that is not there, which takes an
+environment with `jax[cuda]`, and prints the bytes that they move by XLA's cost model:
+of kernels only what they are given and return. `--wheels` fetches what a CUDA image
+with JAX, Flax, NumPyro, torch, torchvision and timm lacks.
+"""
+
+import functools
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+from accelerators import bench, compiling, environment, others, programs, targets
+from accelerators.networks import NETWORKS
+from common import datasets, define, files, hosts, machine, startup, timing
+from gpu import kernels, ledger
+from jax.sharding import Mesh
+from speed import side_by_side
+
+import jaxrob
+from jaxrob.alterations import Alteration, _forms
+from jaxrob.alterations._gaussian_blur import BLUR
+from jaxrob.alterations._jpeg import JPEG_FORMS
+from jaxrob.alterations._resample import BILINEAR, GRID
+from jaxrob.alterations._rotation import ROTATION
+from jaxrob.alterations._shifts import OWN_SHIFTS, SHIFTS
+
+# By part of an alteration: an alteration that has it, and its forms.
+_FORMS = {
+    "blur": ("gaussian_blur", tuple(BLUR)),
+    "jpeg": ("jpeg_compression", tuple(JPEG_FORMS)),
+    "grid": ("zoom", tuple(GRID)),
+    "bilinear": ("rotation", tuple(BILINEAR)),
+    "rotation": ("rotation", tuple(ROTATION)),
+    "shifts": ("defocus_blur", tuple(SHIFTS)),
+    "own shifts": ("motion_blur", tuple(OWN_SHIFTS)),
+}
+# The matrix of "product" has a number for each pair of pixels.
+_LARGEST_PRODUCT = 64
+# Sets of weights of the Bayesian step.
+_SAMPLES = 10
+# What a CUDA image lacks, its Python, and what travels at most.
+_WHEELS, _PYTHON = ("dm-pix", "kornia", "kornia-rs"), "3.12"
+_MOST_BYTES = 64 * 2**20
+
+
+class _Size(NamedTuple):
+    """What is measured.
+
+    Attributes:
+      evaluated: networks, pictures and levels of `evaluate`.
+      altered: networks whose pictures are altered, how many, and at how many levels.
+      alterations: the names of those of `evaluate`.
+      parts: of `_FORMS`.
+      flagship: the rows of `flagship.py`, their programs and arguments.
+      pace: seconds that a program may take.
+      repeats: timed runs.
+    """
+
+    evaluated: tuple[tuple[str, int, int], ...]
+    altered: tuple[tuple[str, int, int], ...]
+    alterations: tuple[str, ...]
+    parts: tuple[str, ...]
+    flagship: tuple[tuple[str, int, tuple[str, ...]], ...]
+    pace: float
+    repeats: int
+
+
+_LARGE = _Size(
+    evaluated=(
+        ("idc_cnn", 10000, 16),
+        ("resnet50", 256, 4),
+        ("idc_cnn", 1000, 16),
+        ("mnist_cnn", 10000, 16),
+        ("mnist_cnn", 1000, 16),
+    ),
+    altered=(("idc_cnn", 1000, 16), ("resnet50", 32, 4), ("mnist_cnn", 1000, 16)),
+    # A vertical translation costs what a horizontal one does.
+    alterations=tuple(
+        name for name in programs.alterations_by_name() if "vertical" not in name
+    ),
+    parts=tuple(_FORMS),
+    flagship=(
+        ("resnet50", 60, ("--networks=resnet50", "--corruptions=")),
+        ("CIFAR-10-C", 60, ("--networks=",)),
+        ("vit_b16", 60, ("--networks=vit_b16", "--corruptions=")),
+    ),
+    pace=1.2,
+    repeats=7,
+)
+_SMALL = _Size(
+    evaluated=(("mlp", 8, 2),),
+    altered=(("mlp", 4, 2),),
+    alterations=("brightness",),
+    parts=("blur",),
+    flagship=(
+        (
+            "CIFAR-10-C",
+            8,
+            ("--networks=", "--corruptions=contrast", "--cifar_images=4"),
+        ),
+    ),
+    pace=20.0,
+    repeats=1,
+)
+
+_PARTS = (
+    "agreement", "evaluate", "forms", "steps", "compilation", "flagship", "memory"
+)  # fmt: skip
+_WHICH = define.choices("parts", list(_PARTS), _PARTS, "Parts")
+_SECONDS = flags.DEFINE_float("seconds", 480, "The time for all.", 1)
+_TINY = flags.DEFINE_bool("tiny", False, "Whether it runs small, and on a CPU.")
+_AOT = flags.DEFINE_bool("aot", False, "Whether programs are compiled, for an H100.")
+_FETCH = flags.DEFINE_string("wheels", None, "Folder that wheels are fetched into.")
+_CHILD = flags.DEFINE_list("child", None, "What a process of its own evaluates.")
+_OUTPUT = define.output("results/gpu_day")
+
+
+def main(argv: Sequence[str]) -> None:
+    hosts.refuse_several()
+    if _FETCH.value is not None:
+        return _fetch(pathlib.Path(_FETCH.value))
+    target = targets.load("h100")
+    if _AOT.value:
+        environment.for_compiling(target)
+    # Else JAX takes three quarters of the memory, and other processes have the rest.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    startup.start(argv)
+    if _CHILD.value is not None:
+        return _evaluate_once(*_CHILD.value)
+    on_cpu = jax.default_backend() == "cpu" and not _AOT.value
+    if on_cpu and not _TINY.value:
+        raise app.UsageError(
+            "there is no GPU: JAX finds a CPU alone. --tiny runs everything on it, "
+            "small, to see that it works; --aot compiles for an H100"
+        )
+    here = Mesh(np.array(jax.local_devices()[:1]), ("images",))
+    day = _Day(
+        _SMALL if _TINY.value else _LARGE,
+        target,
+        compiling.mesh_of(target) if _AOT.value else here,
+        "cpu" if on_cpu else "gpu",
+        not _AOT.value,
+    )
+    about = {"device": day.device.device_kind, "tiny": _TINY.value, "aot": _AOT.value}
+    about |= {"jax": jax.__version__, "jaxrob": jaxrob.__version__}
+    print(", ".join(f"{name} {value}" for name, value in about.items()))
+    name = "gpu_day_aot.json" if _AOT.value else "gpu_day.json"
+    path = files.output_folder(_OUTPUT.value) / name
+    document = ledger.opened(path, about)
+    known = _COMPILED if _AOT.value else _TASKS
+    parts = {part: known[part](day) for part in _WHICH.value if part in known}
+    with kernels.as_forms(interpret=on_cpu):
+        done = ledger.work(parts, document, path, _SECONDS.value, day.size.pace)
+    if _AOT.value:
+        print(_sum(document))
+    sys.exit(not done)
+
+
+class _Day(NamedTuple):
+    """Where it is measured.
+
+    Attributes:
+      size: what is.
+      target: what programs are compiled for, or whose estimates they have.
+      mesh: the device.
+      platform: whose forms are tried.
+      measure: whether programs are run.
+    """
+
+    size: _Size
+    target: targets.Target
+    mesh: Mesh
+    platform: _forms.Platform
+    measure: bool
+
+    @property
+    def device(self) -> jax.Device:
+        """The one device."""
+        return self.mesh.devices.flat[0]
+
+    def bench(self, name: str, num_images: int, num_levels: int) -> bench.Bench:
+        """Compiles and times programs of a network."""
+        sizes = {"num_images": num_images, "num_levels": num_levels}
+        network = NETWORKS[name]._replace(**sizes)
+        altered = programs.alterations_by_name() | programs.further_alterations()
+        given = self.target, self.mesh, name, network, altered, self.measure, 0
+        return bench.Bench(*given)
+
+
+def _agreement(day: _Day) -> Iterator[ledger.Task]:
+    devices = day.device, jax.local_devices(backend="cpu")[0]
+    known = programs.alterations_by_name()
+    some = {which: known[which] for which in day.size.alterations}
+    for name, *_ in day.size.altered:
+
+        def pixels(rows: ledger.Rows, name: str = name) -> ledger.Found:
+            there, here = (_altered(name, some, device) for device in devices)
+            off = {one: _difference(there[one], here[one]) for one in some}
+            words = ", ".join(f"{one} {most:.1g}" for one, most in off.items())
+            return f"differ at most by {words}", off
+
+        yield ledger.Task(f"pixels, {name}", 8, pixels)
+    name, *_ = day.size.altered[0]
+    for which in some:
+        if which not in ("brightness", "gaussian_noise", "jpeg_compression"):
+            continue
+
+        def answers(rows: ledger.Rows, which: str = which) -> ledger.Found:
+            there, here = (
+                _evaluate(name, 100, 4, which, Mesh(np.array([one]), "images"))()
+                for one in devices
+            )
+            off = float((there.predicted != here.predicted).mean())
+            most = _difference(there.confidence, here.confidence)
+            words = f"{off:.2%} differ, confidences by at most {most:.1g}"
+            return words, {"answers": off, "confidence": most}
+
+        yield ledger.Task(f"answers, {name}, {which}", 8, answers)
+
+
+def _altered(
+    name: str, some: Mapping[str, Alteration], device: jax.Device
+) -> dict[str, np.ndarray]:
+    """Four pictures of a network's size at three levels, altered on a device."""
+
+    def at_levels(one: Alteration, pictures: Any, keys: Any) -> jax.Array:
+        key = keys if one.stochastic else None
+        alter = jax.vmap(one, (0, None, None if key is None else 0))
+        levels = jnp.linspace(one.lower, one.upper, 3)
+        return jax.vmap(lambda level: alter(pictures, level, key))(levels)
+
+    @jax.jit
+    def altered(pictures: jax.Array, keys: jax.Array) -> dict[str, jax.Array]:
+        return {which: at_levels(one, pictures, keys) for which, one in some.items()}
+
+    _, dataset = _subject(name, 4)
+    pictures = datasets.unit_range(np.asarray(dataset.images))
+    keys = jax.random.split(jax.random.key(0), 4)
+    return jax.tree.map(np.asarray, altered(*jax.device_put((pictures, keys), device)))
+
+
+def _difference(one: Any, other: Any) -> float:
+    return float(np.max(np.abs(np.asarray(one) - np.asarray(other))))
+
+
+@functools.lru_cache(maxsize=1)
+def _subject(name: str, number: int) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
+    """A network with random weights, and pictures for it: bytes on the host."""
+    network = NETWORKS[name]
+    size, _, channels = network.image_shape
+    some = datasets.smooth_pictures(min(number, 256), size, 0)[..., :channels]
+    pictures = np.resize(some, (number, *network.image_shape))
+    image = jnp.zeros((1, *network.image_shape), jnp.float32)
+    variables = jax.jit(network.module().init)(jax.random.key(0), image)
+    labels = np.zeros(number, np.int32)
+    return network.classifier(variables), jaxrob.Dataset(pictures, labels)
+
+
+def _evaluate(
+    name: str, num_images: int, num_levels: int, which: str, mesh: Mesh | None = None
+) -> Callable[[], jaxrob.Curve]:
+    one = programs.alterations_by_name()[which]
+    given = *_subject(name, num_images), one
+    levels = np.linspace(one.lower, one.upper, num_levels)
+    return lambda: jaxrob.evaluate(*given, levels, key=jax.random.key(0), mesh=mesh)
+
+
+def _evaluated(day: _Day) -> Iterator[ledger.Task]:
+    for where in day.size.evaluated:
+        name, num_images, num_levels = where
+        about = f"{name}, {num_images:,} x {num_levels}"
+
+        def copy(rows: ledger.Rows, where: Any = where) -> ledger.Found:
+            one = day.bench(*where)
+            return _kept(day, one.row(programs.read_and_write(one.network, day.mesh)))
+
+        yield ledger.Task(f"{about}, read and write", 1, copy)
+        for which in day.size.alterations:
+            run = functools.partial(_beside_forward, day, where, which, about)
+            yield ledger.Task(f"{about}, {which}", 4, run)
+        if num_images < 10000:
+            run = functools.partial(_assessed, day, where, "gaussian_blur")
+            yield ledger.Task(f"{about}, assess gaussian_blur", 3, run)
+
+
+@functools.lru_cache(maxsize=1)
+def _forward(
+    name: str, num_images: int, num_levels: int
+) -> tuple[Callable[[], None], int]:
+    classifier, dataset = _subject(name, num_images)
+    pictures, batches = np.asarray(dataset.images), (256, 1000, 4000, 16000)
+    return timing.best_forward(classifier, pictures, batches, num_levels)
+
+
+def _beside_forward(
+    day: _Day, where: tuple[str, int, int], which: str, about: str, rows: ledger.Rows
+) -> ledger.Found:
+    """A row of `evaluate` and of the forward pass, alternating."""
+    name, num_images, num_levels = where
+    forward, batch_size = _forward(*where)
+    runs = {"evaluate": _evaluate(*where, which), "forward": forward}
+    found = side_by_side.measured(runs, num_images * num_levels, day.size.repeats)
+    whole, bare = (statistics.median(found[one]["seconds"]) for one in runs)
+    share, adds = found["forward"]["ratio"], 1e6 * (whole - bare)
+    words = f"{1e3 * whole:8.2f} ms, share {share:.2f}, adds {adds:,.0f} us"
+    copy = rows.get(f"{about}, read and write", {}).get("seconds")
+    if copy:
+        words += f" ({adds / copy / 1e6:.1f} times a read and a write)"
+    good = _is_good(name, num_images, which, whole, bare)
+    row = {"share": share, "as_asked": good, "batch_size": batch_size}
+    return f"{words}, {'as asked' if good else 'LESS THAN ASKED'}", row | found
+
+
+def _is_good(name: str, num_images: int, which: str, whole: float, bare: float) -> bool:
+    """What is asked: a share of the forward pass, or of few pictures a time."""
+    if name == "resnet50":
+        return bare >= 0.95 * whole
+    if num_images < 10000:
+        return whole <= 1.1 * bare + 1.5e-3
+    dear = which in ("gaussian_blur", "jpeg_compression")
+    return bare >= (0.8 if dear else 0.9) * whole
+
+
+def _assessed(
+    day: _Day, where: tuple[str, int, int], which: str, rows: ledger.Rows
+) -> ledger.Found:
+    """A row of `assess`, beside the forward passes of the levels that it asked for."""
+    name, num_images, num_levels = where
+    forward, _ = _forward(*where)
+    classifier, dataset = _subject(name, num_images)
+    # Labels that the network answers, or there would be nothing to search for.
+    labels = _evaluate(name, num_images, 1, "gaussian_blur")().predicted[0]
+    dataset = jaxrob.Dataset(dataset.images, labels)
+    alteration = programs.alterations_by_name()[which]
+
+    def run() -> jaxrob.Assessment:
+        return jaxrob.assess(classifier, dataset, alteration, key=jax.random.key(0))
+
+    number = len(run().levels)
+    times = [
+        (timing.seconds(run), timing.seconds(forward) * number / num_levels)
+        for _ in range(day.size.repeats)
+    ]
+    whole = statistics.median(one for one, _ in times)
+    share = statistics.median(bare / one for one, bare in times)
+    words = f"{1e3 * whole:8.2f} ms, {number} levels, share {share:.2f}"
+    return words, {"seconds": whole, "levels": number, "share": share}
+
+
+def _formed(day: _Day) -> Iterator[ledger.Task]:
+    for part in day.size.parts:
+        for name, *size in day.size.altered:
+            # Pictures of one channel differ in the blur and in JPEG.
+            if part not in kernels.NAMES and name == "mnist_cnn":
+                continue
+            shape = NETWORKS[name].image_shape
+            usual = _forms.form_for(part, day.platform, max(shape[:2]))
+            about = f"{part}, {'x'.join(map(str, shape))}"
+            # The one that is taken comes first, because others stand beside it.
+            names = usual, *kernels.NAMES.get(part, ()), *_FORMS[part][1]
+            for form in dict.fromkeys(names):
+                if form == "product" and max(shape[:2]) > _LARGEST_PRODUCT:
+                    continue
+                given = day, (name, *size), part, form, f"{about}, {usual}"
+                run = functools.partial(_in_form, *given)
+                yield ledger.Task(f"{about}, {form}", 3, run)
+
+
+def _in_form(
+    day: _Day,
+    where: tuple[str, int, int],
+    part: str,
+    form: str,
+    usual: str,
+    rows: ledger.Rows,
+) -> ledger.Found:
+    """A row of a form, beside that of the one that the platform takes."""
+    which, _ = _FORMS[part]
+    one = day.bench(*where)
+    one = one._replace(network=one.network.alone())
+    is_compared = form in kernels.NAMES.get(part, ()) and day.measure
+    few = where[0], {which: one.alterations[which]}, day.device
+    plain = _altered(*few)[which] if is_compared else None
+    with kernels.chosen(part, day.platform, form):
+        before, step = one.step(which)
+        other = _altered(*few)[which] if is_compared else None
+    words, row = _kept(day, step, before)
+    beside, what = rows.get(usual, {}), "seconds" if day.measure else "bytes"
+    if what in beside:
+        row["ratio"] = row[what] / beside[what]
+        words += f", {_verdict(row['ratio'])} {row['ratio']:.2f} of the form taken"
+    if is_compared:
+        row["differs"] = _difference(plain, other)
+        words += f", differs by {row['differs']:.1g}"
+    return words, row
+
+
+def _verdict(ratio: float) -> str:
+    if 0.95 <= ratio <= 1.05:
+        return "as good:"
+    return "BETTER:" if ratio < 1 else "worse:"
+
+
+def _kept(
+    day: _Day, row: dict[str, Any], before: dict[str, Any] | None = None
+) -> ledger.Found:
+    """A row of a program, with its preparation if it has one."""
+
+    def whole(name: str) -> Any:
+        return row[name] + (before[name] if before else 0)
+
+    names = "bytes", "launches", "compile_seconds", "temporary_bytes"
+    found = {name: whole(name) for name in names}
+    found |= {"estimated_seconds": whole("seconds"), "programs": 2 if before else 1}
+    words = f"{found['bytes'] / 1e9:.3f} GB, {found['launches']} kernels"
+    if not day.measure:
+        return words, found
+    found["seconds"] = whole("measured_seconds")
+    return f"{1e6 * found['seconds']:9,.0f} us, {words}", found
+
+
+def _stepped(day: _Day) -> Iterator[ledger.Task]:
+    name, *size = day.size.altered[-1]
+    mesh = day.mesh
+    makers = {
+        "forward": lambda one: programs.forward(one.network, one.network.rows, mesh),
+        "RoMA, drawn": lambda one: others.roma_draws(one.network, mesh),
+        "RoMA, counted": lambda one: others.roma_count(one.network, mesh),
+        "RoMA, splitting": lambda one: others.roma_splitting(one.network, mesh),
+        "Bayesian": lambda one: others.bayesian(
+            one.network, one.alterations["brightness"], _SAMPLES, mesh
+        ),
+    }
+    for which, make in makers.items():
+        # Its draws are as many as ever.
+        if "RoMA" in which and _TINY.value and day.measure:
+            continue
+
+        def run(rows: ledger.Rows, which: str = which, make: Any = make) -> Any:
+            one, prepared = day.bench(name, *size), None
+            if which == "Bayesian":
+                _, prepared = one.preparation(one.alterations["brightness"])
+            program = make(one)
+            words, row = _kept(day, one.row(program, prepared))
+            row["passes"] = program.passes
+            bare = rows.get(f"{name}, forward", {})
+            if "seconds" in bare:
+                least = bare["seconds"] / bare["passes"] * row["passes"]
+                row["share"] = least / row["seconds"]
+                words += f", share {row['share']:.2f}"
+            return words, row
+
+        yield ledger.Task(f"{name}, {which}", 2, run)
+
+
+def _compiled_steps(day: _Day) -> Iterator[ledger.Task]:
+    """The steps of `evaluate`, compiled alone."""
+    for where in day.size.altered:
+
+        def bare(rows: ledger.Rows, where: Any = where) -> ledger.Found:
+            return _kept(day, day.bench(*where).forward())
+
+        yield ledger.Task(f"{where[0]}, forward", 1, bare)
+        for which in day.size.alterations:
+
+            def step(rows: ledger.Rows, where: Any = where, which: Any = which) -> Any:
+                before, found = day.bench(*where).step(which)
+                return _kept(day, found, before)
+
+            yield ledger.Task(f"{where[0]}, {which}", 2, step)
+
+
+def _sum(document: dict[str, Any]) -> str:
+    """Says how many programs were compiled, and in how many seconds."""
+    rows = [row for part in document["parts"].values() for row in part.values()]
+    number, seconds = (
+        sum(row.get(name, 0) for row in rows)
+        for name in ("programs", "compile_seconds")
+    )
+    return f"{number} programs compiled for an H100, by XLA in {seconds:.0f} s"
+
+
+def _first_calls(day: _Day) -> Iterator[ledger.Task]:
+    for which in ("brightness", "jpeg_compression"):
+        if which not in day.size.alterations:
+            continue
+        given = *day.size.evaluated[-1], which
+
+        def run(rows: ledger.Rows, given: Any = given) -> ledger.Found:
+            with tempfile.TemporaryDirectory() as cache:
+                cold, warm = (_in_a_process(given, cache) for _ in range(2))
+            row = {"cold": cold, "cached": warm}
+            words = (f"{how} {one['first_seconds']:.2f} s" for how, one in row.items())
+            return f"first call {', '.join(words)}, {cold['programs']} programs", row
+
+        yield ledger.Task(f"{given[0]}, {which}", 16, run)
+
+
+def _memory(day: _Day) -> Iterator[ledger.Task]:
+    for where in day.size.evaluated[:2]:
+
+        def run(rows: ledger.Rows, where: Any = where) -> ledger.Found:
+            found = _in_a_process((*where, day.size.alterations[-1]), None)
+            pictures = where[1] * math.prod(NETWORKS[where[0]].image_shape)
+            words = f"{machine.in_words(found['memory'])}; the pictures' bytes"
+            return f"{words} {pictures / 2**20:,.1f} MiB", found
+
+        yield ledger.Task(f"{where[0]}, {where[1]:,} x {where[2]}", 8, run)
+
+
+def _in_a_process(given: tuple[Any, ...], cache: str | None) -> dict[str, Any]:
+    """What `_evaluate_once` finds in a new process."""
+    command = [sys.executable, __file__, f"--child={','.join(map(str, given))}"]
+    if cache is not None:
+        command.append(f"--compilation_cache={cache}")
+    return json.loads(_output(command, 120).splitlines()[-1])
+
+
+def _evaluate_once(name: str, num_images: str, num_levels: str, which: str) -> None:
+    """Prints the seconds of the first call and of the second one, and the memory."""
+    run = _evaluate(name, int(num_images), int(num_levels), which)
+    with timing.compilations() as compiled:
+        first = timing.seconds(run)
+    found = {"first_seconds": first, "programs": len(compiled)}
+    found |= {"second_seconds": timing.seconds(run), "memory": machine.memory()}
+    print(json.dumps(found))
+
+
+def _flagship(day: _Day) -> Iterator[ledger.Task]:
+    for name, number, arguments in day.size.flagship:
+
+        def run(rows: ledger.Rows, arguments: Any = arguments) -> ledger.Found:
+            script = pathlib.Path(__file__).with_name("flagship.py")
+            with tempfile.TemporaryDirectory() as folder:
+                command = [sys.executable, script, f"--output={folder}", *arguments]
+                command.append(f"--repeats={min(day.size.repeats, 3)}")
+                print(printed := _output(command, 300))
+                path = pathlib.Path(folder, "flagship.json")
+                return "as above", json.loads(path.read_text()) | {"printed": printed}
+
+        yield ledger.Task(name, number, run)
+
+
+def _output(command: Sequence[Any], seconds: float) -> str:
+    """What a command prints.
+
+    Raises:
+      RuntimeError: if it fails, with the end of its errors.
+    """
+    given = {"capture_output": True, "text": True, "timeout": seconds}
+    done = subprocess.run([str(one) for one in command], **given)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:]
+        raise RuntimeError(f"{command[1]}: {' '.join(last)}")
+    return done.stdout
+
+
+_TASKS = {
+    "agreement": _agreement,
+    "evaluate": _evaluated,
+    "forms": _formed,
+    "steps": _stepped,
+    "compilation": _first_calls,
+    "flagship": _flagship,
+    "memory": _memory,
+}
+# Those that are compiled for a GPU that is not there.
+_COMPILED = {"evaluate": _compiled_steps, "forms": _formed, "steps": _stepped}
+
+
+def _fetch(folder: pathlib.Path) -> None:
+    """Fetches the wheels, and says what to do with them."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--only-binary=:all:", f"--python-version={_PYTHON}"]
+    command += ["--platform=manylinux_2_28_x86_64", "--platform=manylinux2014_x86_64"]
+    command += [f"--dest={folder}", *_WHEELS]
+    if subprocess.run(command).returncode:
+        raise app.UsageError("pip could not fetch the wheels, for the reason above")
+    sizes = {path.name: path.stat().st_size for path in folder.glob("*.whl")}
+    for name, size in sizes.items():
+        print(f"{size / 2**20:6.1f} MiB  {name}")
+    if sum(sizes.values()) > _MOST_BYTES:
+        raise app.UsageError(f"they take more than {_MOST_BYTES / 2**20:.0f} MiB")
+    print(f"there: pip install --no-index --no-deps {folder}/*.whl")
+
+
+if __name__ == "__main__":
+    app.run(main)
