@@ -189,7 +189,8 @@ def main(argv: Sequence[str]) -> None:
     known = _COMPILED if _AOT.value else _TASKS
     parts = {part: known[part](day) for part in _WHICH.value if part in known}
     with kernels.as_forms(interpret=on_cpu):
-        done = ledger.work(parts, document, path, _SECONDS.value, day.size.pace)
+        pace = day.size.pace if day.measure else math.inf
+        done = ledger.work(parts, document, path, _SECONDS.value, pace)
     if _AOT.value:
         print(_sum(document))
     sys.exit(not done)

@@ -78,7 +78,7 @@ def work(
       Whether no task failed.
     """
     start = time.monotonic()
-    spent, programs, failed = pace, 1, 0
+    spent, programs, failed = min(pace, 2.0), 1, 0
     for part, given in parts.items():
         tasks = list(given)
         rows = document["parts"].setdefault(part, {})
@@ -86,9 +86,8 @@ def work(
         # A part that takes far longer than it should leaves the others their time.
         limit = _FIXED + pace * sum(one.programs for one in wanted)
         begun, left_out = time.monotonic(), []
-        print(
-            f"\n{part}: {len(wanted)} of {len(tasks)} rows to do, at most {limit:.0f} s"
-        )
+        number = f"{len(wanted)} of {len(tasks)} rows to do"
+        print(f"\n{part}: {number}, at most {min(limit, seconds):.0f} s", flush=True)
         for task in wanted:
             now = time.monotonic()
             left = min(start + seconds, begun + limit) - now
