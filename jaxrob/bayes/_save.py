@@ -2,34 +2,53 @@
 
 import io
 import os
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.naming import wrong_type
-from jaxrob._classifier import Classifier
-from jaxrob._codec import from_json, to_json
+from jaxrob._classifier import OUTPUTS, Classifier
+from jaxrob._codec import Integer, Layout, Row, Text, document, from_json, to_json
 from jaxrob._files.npz import DAMAGE, read_npz
 from jaxrob._files.writing import write_file
-from jaxrob._identity.digest import host_array
+from jaxrob._identity.digest import digest, host_array
 from jaxrob._identity.hashable_partial import HashablePartial
-from jaxrob.bayes._check_saved import (
-    FIELDS,
-    Described,
-    Header,
-    check_arrays,
-    check_known,
-    check_module,
-)
 from jaxrob.bayes._classifier import apply_draws, from_draws
 from jaxrob.bayes._dropout import apply_passes, dropout_apply_fn, from_passes
 from jaxrob.bayes._ensemble import apply_members, from_members
+from jaxrob.bayes._head import MOST_SAMPLES, Head
 from jaxrob.bayes._model import Likelihood
-from jaxrob.bayes._network import params_apply_fn, variables_apply_fn
+from jaxrob.bayes._network import as_dicts, params_apply_fn, variables_apply_fn
 from jaxrob.bayes._posterior import Posterior
+
+_KINDS = {apply_draws: "draws", apply_members: "members", apply_passes: "passes"}
+_FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
+_KEYS = ("threefry2x32", "rbg", "unsafe_rbg")
+_MAY_LACK = Layout(may_lack=True)
+
+
+class _Described(NamedTuple):
+    """An array: its place in nested dictionaries, its type's name, and its digest."""
+
+    place: tuple[str | int, ...]
+    dtype: str
+    digest: str
+
+
+@document("jaxrob.bayes 2")
+class _Header(NamedTuple):
+    """All but the arrays: `head` of a posterior and its draws, `outputs` of others."""
+
+    kind: Annotated[str, Text(allowed=("posterior", *_KINDS.values()))]
+    arrays: tuple[Annotated[_Described, Row()], ...]
+    head: Annotated[Head | None, Row(), _MAY_LACK] = None
+    outputs: Annotated[str | None, Text(allowed=OUTPUTS), _MAY_LACK] = None
+    num_samples: Annotated[int | None, Integer(1, MOST_SAMPLES), _MAY_LACK] = None
+
 
 _HEADER = "header"
 
@@ -54,7 +73,7 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
 
     if isinstance(value, Posterior):
         kind = "posterior"
-        tree = {name: getattr(value, name) for name in FIELDS}
+        tree = {name: getattr(value, name) for name in _FIELDS}
         settings: dict[str, Any] = {"head": value.likelihood.head}
     else:
         kind, settings = _settings(value)
@@ -76,8 +95,8 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
                 f"differ when joined by '/'; got {name!r} {'again' * (name in arrays)}"
             )
         arrays[name] = array
-        described.append(Described(tuple(location), dtype))
-    header = to_json(Header(kind, tuple(described), **settings))
+        described.append(_Described(tuple(location), dtype, digest([array])))
+    header = to_json(_Header(kind, tuple(described), **settings))
     contents = io.BytesIO()
     np.savez(contents, **{_HEADER: np.array(header)}, **arrays)
     write_file(path, contents.getvalue())
@@ -96,15 +115,13 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
 
     Raises:
       FileNotFoundError: if there is no such file.
-      ValueError: if the file is damaged, compressed, or not written by `save`: a part
-        is missing, unknown or NaN, or its type or shape does not fit the others or, for
-        an NNX module, the module. Never more is unpacked than the file's size.
+      ValueError: if the file is damaged, compressed, edited, or not written by `save`,
+        or does not fit an NNX module. Never more is unpacked than the file's size.
       TypeError: if `module` is not a module.
     """
     path = checked_path("path", path)
     try:
         header, tree = _read(read_npz(path))
-        check_arrays(header.kind, tree)
     except FileNotFoundError:
         raise
     except DAMAGE as error:
@@ -113,18 +130,17 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
         ) from None
     value = _made(header, tree, module)
     try:
-        check_module(header.kind, tree, module)
+        _check_module(header.kind, tree, module)
     except ValueError as error:
         raise ValueError(f"{path}: does not fit the module: {error}") from None
     return value
 
 
-def _made(header: Header, tree: dict[str, Any], module: Any) -> Posterior | Classifier:
-    # `Header` has checked that the fields of this kind are present.
+def _made(header: _Header, tree: dict[str, Any], module: Any) -> Posterior | Classifier:
     head: Any = header.head
     outputs: Any = header.outputs
     if header.kind == "posterior":
-        fields = {name: tree.get(name) for name in FIELDS}
+        fields = {name: tree.get(name) for name in _FIELDS}
         fields["fixed"] = fields["fixed"] or {}
         if fields["elbo"] is not None:
             fields["elbo"] = np.asarray(fields["elbo"])
@@ -152,33 +168,58 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
     return kind, settings | {"outputs": classifier.outputs}
 
 
-def _read(arrays: dict[str, np.ndarray]) -> tuple[Header, dict[str, Any]]:
+def _read(arrays: dict[str, np.ndarray]) -> tuple[_Header, dict[str, Any]]:
     """Returns the header, and the arrays in nested dictionaries."""
-    text = arrays.get(_HEADER)
+    text = arrays.pop(_HEADER, None)
     if text is None or text.dtype.kind != "U" or text.shape:
         raise ValueError(f"{_HEADER!r}, a text, is missing")
-    header = from_json(str(text), Header)
+    header = from_json(str(text), _Header)
     tree: dict[Any, Any] = {}
-    for location, dtype in header.arrays:
-        name = "/".join(map(str, location))
-        if name not in arrays:
-            raise ValueError(f"the array {name!r} is missing")
+    for place, dtype, digest_of_array in header.arrays:
+        name = "/".join(map(str, place))
+        array = arrays.pop(name, None)
+        if array is not None and array.dtype.kind == "V":
+            # npz files have no bfloat16 and similar types, but keep their bytes.
+            array = array.view(jnp.dtype(dtype))
+        if array is None or digest([array]) != digest_of_array:
+            raise ValueError(f"the array {name!r} is not what was written")
         node = tree
-        for parent in location[:-1]:
+        for parent in place[:-1]:
             node = node.setdefault(parent, {})
-            if not isinstance(node, dict):
-                raise ValueError(f"{name!r} lies within another array")
-        if location[-1] in node:
-            raise ValueError(f"{name!r} is there twice")
-        try:
-            node[location[-1]] = _from_numpy(arrays[name], dtype)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name!r}: {error}") from None
-    described = {"/".join(map(str, location)) for location, _ in header.arrays}
-    if len(described) < len(header.arrays):
-        raise ValueError("an array is in two places")
-    check_known(arrays, "", described | {_HEADER})
+        is_key, array = dtype in _KEYS, jnp.asarray(array)
+        node[place[-1]] = (
+            jax.random.wrap_key_data(array, impl=dtype) if is_key else array
+        )
+    if arrays:
+        raise ValueError(f"it holds unknown arrays: {sorted(arrays)!a:.80}")
     return header, tree
+
+
+def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
+    """A Linen module has no parameters before it is initialised."""
+    if not isinstance(module, nnx.Module):
+        return
+    prefix = {"posterior": "location", "draws": "variables/params"}.get(
+        kind, "variables"
+    )
+    node: Any = tree
+    for name in prefix.split("/"):
+        node = node[name]
+    found, wanted = _flat(node), _flat(as_dicts(nnx.state(module, nnx.Param)))
+    # Draws and members have a leading axis.
+    lead = 1 if kind in ("draws", "members") else 0
+    for name, array in wanted.items():
+        shape = found[name].shape[lead:] if name in found else None
+        if shape != array.shape:
+            raise ValueError(
+                f"'{prefix}/{name}' has the shape {shape}; the module's is "
+                f"{array.shape}"
+            )
+
+
+def _flat(node: Any) -> dict[str, Any]:
+    leaves = jax.tree_util.tree_leaves_with_path(node)
+    return {"/".join(str(key.key) for key in keys): leaf for keys, leaf in leaves}
 
 
 def _is_name(key: Any) -> bool:
@@ -191,23 +232,3 @@ def _to_numpy(leaf: Any) -> tuple[np.ndarray, str]:
     if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
         return array, str(jax.random.key_impl(leaf))
     return array, array.dtype.name
-
-
-def _from_numpy(array: np.ndarray, dtype: str) -> jax.Array:
-    if dtype in _KEYS:
-        return jax.random.wrap_key_data(jnp.asarray(array), impl=dtype)
-    wanted = jnp.dtype(dtype)
-    is_number = jnp.issubdtype(wanted, jnp.number) or wanted.kind == "b"
-    if not is_number or wanted.name != dtype:
-        raise ValueError(f"its type is {dtype!r}, which holds no numbers")
-    # npz files have no bfloat16 and similar types, but keep their bytes.
-    found = array.view(wanted) if array.dtype == f"V{wanted.itemsize}" else array
-    if found.dtype.name != dtype:
-        raise ValueError(f"it holds {array.dtype}, not {dtype}")
-    if np.isnan(found).any():
-        raise ValueError("it holds NaN")
-    return jnp.asarray(found)
-
-
-_KINDS = {apply_draws: "draws", apply_members: "members", apply_passes: "passes"}
-_KEYS = ("threefry2x32", "rbg", "unsafe_rbg")
