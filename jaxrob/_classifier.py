@@ -700,10 +700,6 @@ def check_has_classes(classifier: Classifier) -> None:
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
     """Returns a classifier's properties; a fingerprinted one is not traced again.
 
-    Args:
-      classifier: the classifier.
-      image_shape: the shape of one image, `(H, W, C)`.
-
     Raises:
       ValueError: as `Classifier.num_classes`.
     """
@@ -749,10 +745,6 @@ def gradient_obstacle(
 
     Nothing is computed. A function on the host (`Classifier.from_host`) has no
     gradient.
-
-    Args:
-      classifier: the classifier.
-      image_shape: the shape of one image, `(H, W, C)`.
 
     Returns:
       JAX's message, or None if the classifier can be differentiated.

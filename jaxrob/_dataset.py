@@ -332,12 +332,7 @@ class BatchedDataset:
 
 
 def with_pseudo_labels(dataset: Dataset, predicted: np.ndarray) -> Dataset:
-    """Returns the images with a network's answers as labels, marked as such.
-
-    Args:
-      dataset: the images.
-      predicted: `[N]` integers, the network's answers on the unaltered images.
-    """
+    """Returns the images with a network's answers as labels, marked as such."""
     found = dataclasses.replace(dataset, labels=predicted)
     object.__setattr__(found, "_has_pseudo_labels", True)
     return found
@@ -375,12 +370,7 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
 
 
 def note_values(into: list[Any], images: np.ndarray | jax.Array) -> None:
-    """Widens a range by that of images, which are checked, see `checked_value_range`.
-
-    Args:
-      into: the lowest and the highest value and the images' kind, or nothing yet.
-      images: the images.
-    """
+    """Widens a range by that of images, see `checked_value_range`."""
     kind = "images" if images.ndim == 4 else "other"
     kind = "bytes" if images.dtype == np.uint8 else kind
     widen(into, *checked_value_range(images), kind)
@@ -507,12 +497,6 @@ def check_labels_below(
 ) -> None:
     """Rejects labels beyond the classifier's classes.
 
-    Args:
-      labels: integers from 0.
-      num_classes: the classifier's number of classes.
-      name: their name in messages, "labels of digits" for instance.
-      class_names: the data set's class names, for messages, or None.
-
     Raises:
       ValueError: if there is such a label, or labels are missing.
     """
@@ -541,10 +525,6 @@ def check_labels_below(
 def images_and_labels(images: Any, labels: Any) -> tuple[np.ndarray | jax.Array, Any]:
     """Returns `images` and `labels`, or the arrays of a data set given as `images`.
 
-    Args:
-      images: an array, or a `Dataset`.
-      labels: an array or None; None beside a `Dataset`.
-
     Raises:
       TypeError: if there are labels beside a `Dataset`, the images are read batch by
         batch, or the labels are a data set.
@@ -571,11 +551,6 @@ def images_and_labels(images: Any, labels: Any) -> tuple[np.ndarray | jax.Array,
 
 def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> Dataset:
     """Returns images and labels given as separate arguments, checked, as a data set.
-
-    Args:
-      images: `[N, ...]`, as `Dataset` takes them; or a `Dataset`.
-      labels: `[N]`; None beside a `Dataset`.
-      may_lack_labels: whether None is allowed, and replaced by zeros.
 
     Raises:
       TypeError: as `images_and_labels` or `Dataset`.

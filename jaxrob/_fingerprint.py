@@ -19,10 +19,6 @@ def fingerprinted_classifier(
     a classifier begins with this. What `apply_fn` captures becomes constants of
     compiled programs, so it is traced anew to find the present values.
 
-    Args:
-      classifier: the classifier. A fingerprinted one is returned unchanged.
-      image_shape: the shape of one image, `(H, W, C)`.
-
     Raises:
       ValueError: if the classifier does not take images of this shape, or its outputs
         have a wrong shape.

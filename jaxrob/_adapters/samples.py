@@ -58,12 +58,6 @@ def checked_parts(image: Any, label: Any, channels_first: Any) -> Parts:
 def check_source(name: str, source: Any, wanted: str, *, has_items: bool) -> None:
     """Rejects a source that cannot be read to its end, or only once.
 
-    Args:
-      name: the argument's name.
-      source: what was given.
-      wanted: what it must be, in words.
-      has_items: whether a sequence without `__iter__` will do, as torch's are.
-
     Raises:
       TypeError: if it is no source, or an iterator.
       ValueError: if it has no end.
@@ -144,12 +138,6 @@ def read_items(
 ) -> tuple[np.ndarray, Any] | None:
     """Reads all items of a source.
 
-    Args:
-      source: a sequence or an iterable of items.
-      parts: where an item has its image and label.
-      name: the data set's name, for messages.
-      most_bytes: of all images, and of labels that are arrays.
-
     Returns:
       The images and labels; None, as soon as that is known, if they take more.
 
@@ -211,10 +199,6 @@ def class_names_of(source: Any, label: str) -> tuple[str, ...] | None:
 
     Those of Hugging Face are in `features`, of torchvision in `classes`, of Keras in
     `class_names`; torch's loaders and parts have `dataset`.
-
-    Args:
-      source: of batches or items.
-      label: the key of the label.
     """
     for _ in range(_MOST_NESTED):
         features = getattr(source, "features", None)

@@ -35,12 +35,6 @@ def check_names(
 ) -> None:
     """Rejects requirements that nothing assessed could meet.
 
-    Args:
-      said_by: the flag that says them.
-      requirements: the requirements.
-      names: the names of the alterations that will be assessed.
-      has_earlier: whether there are earlier results to compare with.
-
     Raises:
       Refused: if one is of another alteration, or its quantity will not be known.
     """

@@ -84,12 +84,6 @@ def rule_of(
 ) -> ScoreRule:
     """Finds out where a score runs.
 
-    Args:
-      score: the score.
-      classifier: the network.
-      image_shape: the shape of one image.
-      labels: some images' labels.
-
     Raises:
       TypeError: if it returns anything but an array of real numbers, as far as a trace
         shows.
@@ -123,12 +117,6 @@ def check_labels_move(
     image_shape: tuple[int, ...],
 ) -> None:
     """Rejects labels of which it is not known how an alteration moves them.
-
-    Args:
-      score: the score.
-      alterations: the alterations.
-      labels: some images' labels.
-      image_shape: the shape of one image.
 
     Raises:
       TypeError: if boxes are not numbers.
@@ -165,12 +153,6 @@ def score_block(
     rule: ScoreRule, network: OnHost | None, classifier: Classifier, given: Unscored
 ) -> Scored:
     """Runs a network on the host, if it is one, and the score.
-
-    Args:
-      rule: the score.
-      network: the network on the host, or None.
-      classifier: the classifier.
-      given: the block.
 
     Returns:
       Scores `[1, B]`; those of padding are meaningless.
@@ -213,13 +195,6 @@ def checked_scores(
     alteration: Alteration,
 ) -> np.ndarray:
     """Returns scores `[..., n]` as float64.
-
-    Args:
-      found: the scores.
-      indices: `[n]`, the images' indices in the data set.
-      level: the level, for messages.
-      rule: the score.
-      alteration: the alteration.
 
     Raises:
       ValueError: if one is NaN or outside [0, 1]; the message names the image.

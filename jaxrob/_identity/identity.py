@@ -68,11 +68,6 @@ def fingerprinted_parts(value: T, names: Sequence[str], program: ClosedJaxpr) ->
     """Replaces a dataclass's functions by ones that carry their program's fingerprint.
 
     It leaves identifiable functions unchanged.
-
-    Args:
-      value: the dataclass.
-      names: those of its fields that hold functions, or None.
-      program: what they compute together.
     """
     functions = {name: getattr(value, name) for name in names}
     found = fingerprint_of(program)

@@ -37,7 +37,7 @@ class ProgramFingerprint(NamedTuple):
     Attributes:
       digest: of all operations and constants.
       num_captured: how many numbers the arrays hold that the function took from around
-        it, one at least if it is empty; 0 if there are none.
+        it.
       on_host: the functions on the host that it calls and that have no name and
         version: then two programs of equal digests may differ.
     """
@@ -92,7 +92,7 @@ def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
     text = _closed_text(program, found)
     return ProgramFingerprint(
         digest=digest([text]),
-        num_captured=sum(max(size, 1) for size in found.captured.values()),
+        num_captured=sum(found.captured.values()),
         on_host=tuple(found.on_host),
     )
 

@@ -40,13 +40,7 @@ def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:
 
 
 def has_changed(function: Callable[..., Any], way: Hashable, found: Trace) -> bool:
-    """Whether a function's last trace in the same way showed another program.
-
-    Args:
-      function: the function. Equal ones are the same.
-      way: what else makes the program: settings, and the types of the arguments.
-      found: its present trace.
-    """
+    """Whether a function's last trace in the same way showed another program."""
     try:
         place = _place(weakref.ref(function), way, _settings())
     except TypeError:  # A function that cannot be hashed, or referred to weakly.

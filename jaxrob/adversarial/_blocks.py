@@ -19,10 +19,6 @@ _MAX_BYTES = 2**30
 def by_image(function: Callable[..., Any]) -> Callable[..., Call]:
     """Compiles a function that treats images one by one, each device its own.
 
-    Args:
-      function: `function(shared, *arrays)`; `shared` is the same for all images, the
-        arrays have a leading axis of images, and so have those that it returns.
-
     Returns:
       A function of the same arguments, or their shapes, and of `mesh`, over which the
       images are split. It returns the call, whose program communicates nothing.
@@ -49,17 +45,7 @@ def rows_in_block(
     live_images: int,
     mesh: ImageMesh,
 ) -> int:
-    """Images in a block, a multiple of the devices, where none is much smaller.
-
-    Args:
-      num_images: images in all, however many are attacked; None for one full block.
-      batch_size: images in a block at most, except for rounding up to whole devices; by
-        default the most that help and that memory allows.
-      largest_array: bytes for one image of the classifier's largest array.
-      image_size: values in an image.
-      live_images: copies of an image that the attack keeps.
-      mesh: the devices.
-    """
+    """Images in a block, a multiple of the devices, where none is much smaller."""
     most = batch_size or _rows_that_fit(largest_array, image_size, live_images, mesh)
     num_images = num_images or most
     num_blocks = -(-num_images // most)

@@ -28,10 +28,6 @@ def fingerprinted_alteration(
     The library's own alterations are identified by their parameters and returned as
     they are. Users' functions are traced anew: programs compiled for other values than
     those that they capture now do not fit them.
-
-    Args:
-      alteration: the alteration.
-      image_shape: the shape of one image.
     """
     if is_identifiable(alteration):
         return alteration

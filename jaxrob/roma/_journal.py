@@ -27,13 +27,6 @@ def answers_in(
 ) -> Answers:
     """The answers for N inputs; those that a journal has are taken from it.
 
-    Args:
-      journal: where known answers are found, and new ones go as soon as they are known;
-        None keeps nothing.
-      estimate: an estimator, given all but the inputs and the settings.
-      inputs: N inputs.
-      settings: what the caller asked for.
-
     Raises:
       ValueError: if the journal holds what no run can have written.
     """

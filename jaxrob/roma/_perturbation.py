@@ -105,10 +105,6 @@ def fingerprinted_perturbation(
     The library's own are identified by their parameters, and returned as they are.
     Other functions are traced, with what they capture: a program compiled for other
     values does not serve them.
-
-    Args:
-      perturbation: the perturbation.
-      image_shape: the shape of one image, `(H, W, C)`.
     """
     if is_identifiable(perturbation):
         return perturbation
