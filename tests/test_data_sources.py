@@ -256,6 +256,8 @@ class Augmented(Indexed):
         (None, TypeError, "items must be"),
         ([], ValueError, "items is empty; some needs at least one"),
         (pairs(first(IMAGES)), ValueError, "item 0 of some: images of the shape (3, 8"),
+        ([(np.ma.masked_array(IMAGES[0]), 0)], TypeError, "must not be masked"),
+        ([(IMAGES[0], np.ma.masked_array(MASKS[0]))], TypeError, "must not be masked"),
         (rows(image="img"), ValueError, "has no 'image'; it has 'img', 'label': pass "),
         (rows(label="fine"), ValueError, "it has 'image', 'fine': pass label="),
         ([(IMAGES[0], 0, "id")], ValueError, "must be (image, label), or a mapping wi"),

@@ -311,7 +311,9 @@ def _as_label(value: Any) -> Any:
 def _own(value: Any) -> Any:
     """Copies an array in memory: a source may fill the same one again."""
     is_there = isinstance(value, np.ndarray) and not isinstance(value, np.memmap)
-    return value.copy() if is_there else value
+    if is_there:
+        value = plain_array("an array of a source", value, "an array").copy()
+    return value
 
 
 def _together(labels: list[Any], image_shape: tuple[int, ...]) -> Any:
@@ -363,7 +365,7 @@ def _image(value: Any, parts: Parts) -> Any:
     array = as_array(value)
     if _is_picture(value):
         return array
-    if not isinstance(array, np.ndarray | jax.Array):
+    if not isinstance(array, jax.Array):
         array = plain_array("an image", array, "an array")
     return _channels_last(array, parts.channels_first, 0)
 
