@@ -41,7 +41,7 @@ from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob._identity.program import traced
-from jaxrob._identity.trace import Trace, has_changed, trace_of
+from jaxrob._identity.trace import Trace, has_changed, kept, trace_of
 from jaxrob._log_probabilities import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.
@@ -83,7 +83,8 @@ class Classifier:
         function object each time: another one is recompiled, even if it does the same.
         Whatever it takes from around it (arrays of any type, numbers, attributes) is
         looked at in each call, and what has changed causes a recompilation and draws a
-        warning; within a `jax.jit` of your own, JAX keeps first values.
+        warning; within a `jax.jit` of your own, JAX keeps first values. A Flax module
+        that takes no arrays from around it is looked at once.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 
@@ -734,8 +735,11 @@ def current_trace(
     leaves, tree = jax.tree.flatten(classifier.variables)
     types = tuple(map(jax.typeof, leaves))
     settings = classifier.outputs, classifier.stochastic, tuple(image_shape)
+    way = tree, types, settings
+    if (known := kept(classifier.apply_fn, way)) is not None:
+        return known, False
     found = trace_of(*_program(structure(classifier), image_shape))
-    return found, has_changed(classifier.apply_fn, (tree, types, settings), found)
+    return found, has_changed(classifier.apply_fn, way, found)
 
 
 def gradient_obstacle(

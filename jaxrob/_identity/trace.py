@@ -1,13 +1,16 @@
 """Traces functions as they are now, and notices what has changed since."""
 
+import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
+from flax import linen, nnx
 from jax.extend.core import ClosedJaxpr
 
+from jaxrob._identity.hashable_partial import HashablePartial
 from jaxrob._identity.program import (
     ProgramFingerprint,
     fingerprint_of,
@@ -39,21 +42,59 @@ def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:
     return Trace(fingerprint, outputs, largest_array(jaxpr), operations(jaxpr))
 
 
+def kept(function: Callable[..., Any], way: Hashable) -> Trace | None:
+    """Returns the last trace of a function of a Flax module, if it captured nothing.
+
+    Modules do not change, and a trace takes as long as all else in a short call.
+    """
+    return _kept_at(function, way).trace if _is_of_flax(function) else None
+
+
 def has_changed(function: Callable[..., Any], way: Hashable, found: Trace) -> bool:
-    """Whether a function's last trace in the same way showed another program."""
+    """Whether a function's last trace in the same way showed another program.
+
+    Args:
+      function: the function. Equal ones are the same.
+      way: what else makes the program: settings, and the types of the arguments.
+      found: its present trace.
+    """
+    place, program = _kept_at(function, way), found.fingerprint
+    before, place.digest = place.digest, program.digest
+    if not program.num_captured and not program.on_host:
+        place.trace = found
+    return before not in (None, program.digest)
+
+
+@dataclasses.dataclass
+class _Kept:
+    digest: str | None = None
+    trace: Trace | None = None
+
+
+def _kept_at(function: Callable[..., Any], way: Hashable) -> _Kept:
     try:
-        place = _place(weakref.ref(function), way, _settings())
+        return _place(weakref.ref(function), way, _settings())
     except TypeError:  # A function that cannot be hashed, or referred to weakly.
-        return False
-    known, place[:] = place[:], [found.fingerprint.digest]
-    return known not in ([], place)
+        return _Kept()
 
 
 @functools.lru_cache(maxsize=1024)
-def _place(*of: Hashable) -> list[str]:
-    """Returns the cache entry of a function called in one way: its program's digest."""
+def _place(*of: Hashable) -> _Kept:
     del of
-    return []
+    return _Kept()
+
+
+def _is_of_flax(function: Any) -> bool:
+    if isinstance(function, linen.Module | nnx.GraphDef):
+        return True
+    if isinstance(function, HashablePartial):
+        parts = [one for _, one in function.keywords]
+    elif type(function).__module__.startswith("jaxrob."):  # Preprocessing before it.
+        parts = list(vars(function).values())
+    else:
+        return False
+    others = [one for one in parts if callable(one) and not _is_of_flax(one)]
+    return any(map(_is_of_flax, parts)) and not others
 
 
 def _settings() -> ClosedJaxpr:
