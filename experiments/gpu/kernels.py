@@ -76,7 +76,7 @@ def as_forms(interpret: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def chosen(part: str, platform: str, name: str) -> Iterator[None]:
+def chosen(part: str, platform: _forms.Platform, name: str) -> Iterator[None]:
     """Lets a platform take the form `name` of a part, whatever the image's size."""
     before = _forms.FORMS
     one = _forms.Form(part, platform, math.inf, name, "chosen to be measured")
@@ -134,8 +134,8 @@ def blur_in_tiles(
     """Blurs planes `[C, H, W]` to `[H, W, C]`, by two products a tile."""
     channels, height, width = planes.shape
     small = max(height, width) <= _WHOLE
-    tile = max(16, _power_of_2(max(height, width))) if small else _TILE
-    window = _power_of_2(tile + 2 * reach)
+    tile = max(16, pl.next_power_of_2(max(height, width))) if small else _TILE
+    window = pl.next_power_of_2(tile + 2 * reach)
     given = {"tile": tile, "window": window, "reach": reach, "interpret": interpret}
     image = pl.pallas_call(
         functools.partial(_tile_kernel, shape=(height, width, channels), **given),
@@ -265,7 +265,9 @@ def _forward_kernel(matrix: Any, levels: Any, out: Any, *, columns: int) -> None
         return levels[at].astype(jnp.int32) - 128
 
     # [row, frequency, block].
-    rows = sum(matrix[8 * eight + x][:, None] * pixels(x)[:, None, :] for x in range(8))
+    rows: Any = sum(
+        matrix[8 * eight + x][:, None] * pixels(x)[:, None, :] for x in range(8)
+    )
     rows = (rows + 2**10) >> 11
     # [vertical frequency, row] times [row, frequency, block].
     down = matrix[8 * eight[:, None] + eight[None, :]][:, :, None, None] * rows[None]
@@ -309,7 +311,9 @@ def _inverse_kernel(
         return jnp.floor(found + 0.5).astype(jnp.int32) * steps[8 * v + eight][:, None]
 
     # [row, horizontal frequency, block].
-    down = sum(matrix[8 * v + eight][:, None, None] * quantised(v) for v in range(8))
+    down: Any = sum(
+        matrix[8 * v + eight][:, None, None] * quantised(v) for v in range(8)
+    )
     down = (down + 2**10) >> 11
     # [row, frequency, column, block].
     across = matrix[8 * eight[:, None] + eight[None, :]][None, :, :, None]
@@ -341,7 +345,3 @@ def _where(columns: int) -> tuple[jax.Array, jax.Array]:
     """The row of blocks, and the blocks in it; the last one several times."""
     blocks = pl.program_id(1) * _BLOCKS + jnp.arange(_BLOCKS, dtype=jnp.int32)
     return pl.program_id(0), jnp.minimum(blocks, columns - 1)
-
-
-def _power_of_2(size: int) -> int:
-    return 1 << (size - 1).bit_length()
