@@ -73,8 +73,9 @@ _FORMS = {
     "shifts": ("defocus_blur", tuple(SHIFTS)),
     "own shifts": ("motion_blur", tuple(OWN_SHIFTS)),
 }
-# The matrix of "product" has a number for each pair of pixels.
-_LARGEST_PRODUCT = 64
+# Forms of pictures up to 64 px: a matrix with a number for each pair of pixels, and
+# products by the hundred, which take minutes to compile at 224 px.
+_SMALL_ONLY = ("product", "tiles")
 # Sets of weights of the Bayesian step.
 _SAMPLES = 10
 # What a CUDA image lacks, its Python, and what travels at most.
@@ -398,7 +399,7 @@ def _formed(day: _Day) -> Iterator[ledger.Task]:
             # The one that is taken comes first, because others stand beside it.
             names = usual, *kernels.NAMES.get(part, ()), *_FORMS[part][1]
             for form in dict.fromkeys(names):
-                if form == "product" and max(shape[:2]) > _LARGEST_PRODUCT:
+                if form in _SMALL_ONLY and max(shape[:2]) > 64:
                     continue
                 given = day, (name, *size), part, form, f"{about}, {usual}"
                 run = functools.partial(_in_form, *given)
