@@ -21,6 +21,8 @@ from jaxrob.roma._inputs_mean import (
 from jaxrob.roma._local_answers import plr_of_all
 
 Group = TypeVar("Group")
+# With fewer inputs Welch's test alone finds differences between equal populations.
+_FEW = 30
 
 
 class Categorial(NamedTuple):
@@ -46,7 +48,8 @@ class Categorial(NamedTuple):
         category's inputs, by betting without replacement (Waudby-Smith and Ramdas
         2020). Those of all categories hold together. Both ends are `plr_all`
         where all inputs were looked at.
-      welch: `[C, C]` p-values of Welch's t-test for equal means.
+      welch: `[C, C]` p-values of Welch's t-test for equal means; never 0, and Student's
+        where greater, or of fewer than 30 inputs Mann and Whitney's.
       binomial: `[C, C]` p-values of the binomial test that an input with a distinctly
         misclassified draw is as likely in either category; NaN where nothing was
         counted.
@@ -193,14 +196,25 @@ def _betting(values: np.ndarray, error: float) -> tuple[float, float]:
 
 
 def _welch(first: np.ndarray, second: np.ndarray) -> float:
-    if min(len(first), len(second)) < 2:
+    """Returns Welch's p-value, or others' where few inputs are alike by chance.
+
+    No test of equal populations goes below the share of the most extreme divisions.
+    """
+    number, fewer = len(first) + len(second), min(len(first), len(second))
+    if fewer < 2:
         return np.nan
-    if np.ptp(first) == 0 and np.ptp(second) == 0:
-        return 1.0 if first[0] == second[0] else 0.0
+    if np.ptp(np.concatenate([first, second])) == 0:
+        return 1.0
     with warnings.catch_warnings():
         # SciPy warns of values that are equal except for rounding.
         warnings.simplefilter("ignore", RuntimeWarning)
-        return scipy.stats.ttest_ind(first, second, equal_var=False).pvalue
+        found = [
+            scipy.stats.ttest_ind(first, second, equal_var=alike).pvalue
+            for alike in (False, True)
+        ]
+    if fewer < _FEW:
+        found.append(scipy.stats.mannwhitneyu(first, second).pvalue)
+    return max(*found, 2 / scipy.special.comb(number, fewer), np.finfo(float).tiny)
 
 
 def _binomial(first: np.ndarray | None, second: np.ndarray | None) -> float:
