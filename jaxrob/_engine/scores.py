@@ -33,6 +33,8 @@ _ROUNDING = 1e-6
 _ROWS = 2
 # Boxes that end here lie in one pixel, or are fractions of the picture, up to rounding.
 _ONE_PIXEL = 1.001
+# Beside boxes, in names of what depends on where they are, or is of the picture.
+_OF_PLACES = "area", "size", "shape", "center", "centre", "point", "mask"
 # The most parts of outputs or labels that a note lists.
 _MOST_LISTED = 10
 # Includes JAX's types, such as bfloat16, which NumPy counts as void.
@@ -123,7 +125,8 @@ def check_labels_move(
       ValueError: if an alteration moves pixels, and the score does not say what the
         labels are; if it moves pixels nobody knows where; if masks have another size
         than the images; or if boxes have another form than x1, y1, x2, y2, are
-        fractions of the picture, or are masks.
+        fractions of the picture, are masks, or have something beside them that does not
+        move along.
     """
     kind = score.labels or ("fixed" if are_classes(labels) else None)
     if kind == "masks":
@@ -135,7 +138,10 @@ def check_labels_move(
                 f"{np.shape(labels[0])} of the first"
             )
     if kind == "boxes":
-        _check_boxes(labels, alterations[0], image_shape)
+        moving = [one for one in alterations if unmoved_reason(one) is None]
+        moving.sort(key=lambda one: not one.moves_pixels)
+        if moving:
+            _check_boxes(labels, moving[0], image_shape)
     for one in alterations:
         if kind == "fixed" or not one.moves_pixels:
             continue
@@ -239,10 +245,10 @@ def _check_boxes(
             f"labels look like masks: all have the images' size {size}, and the score "
             'says labels="boxes", which are [M, 4 + k]: say labels="masks"'
         )
-    ends, level = [], float(alteration.identity)
+    ends, level = [np.zeros((0, 2))], float(alteration.identity)
     for index, label in enumerate(labels):
         try:
-            found = _moved_boxes(alteration, label, level, image_shape)
+            _moved_boxes(alteration, label, level, image_shape)
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(
@@ -250,7 +256,8 @@ def _check_boxes(
                 "[M, 4 + k] of boxes x1, y1, x2, y2 in pixels, or a dict with such "
                 f'"boxes": {error}'
             ) from error
-        ends.append(_boxes(found)[:, 2:4])
+        if np.size(_boxes(label)):
+            ends.append(np.asarray(_boxes(label))[:, 2:4])
     found = np.concatenate(ends)
     if len(found) and found.max() <= _ONE_PIXEL < max(size):
         raise ValueError(
@@ -309,11 +316,29 @@ def _moved_boxes(
     if not is_dict:
         return boxes
 
-    def beside(value: Any) -> Any:
-        is_array = np.ndim(value) > 0 and len(value) == len(given)
-        return np.asarray(value)[kept] if is_array else value
+    def beside(name: Any, value: Any) -> Any:
+        if name == "boxes" or not _has_parts(value):
+            return value
+        is_of_boxes = len(value) == len(given) and not isinstance(value, Mapping)
+        places = isinstance(name, str) and any(
+            one in name.lower() for one in _OF_PLACES
+        )
+        if is_of_boxes and not places and not any(map(_has_parts, value)):
+            return np.asarray(value)[kept]
+        if not alteration.moves_pixels:
+            return value
+        raise ValueError(
+            f"{name!r} beside the boxes does not move along: only a number or a text "
+            f"may stand there, or one for each of the {len(given)} boxes. Leave it out, "
+            "or add it to the boxes as columns if it says nothing about places"
+        )
 
-    return {name: beside(value) for name, value in label.items()} | {"boxes": boxes}
+    found = {name: beside(name, value) for name, value in label.items()}
+    return found | {"boxes": boxes}
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, list | tuple | Mapping) or getattr(value, "ndim", 0) > 0
 
 
 @functools.partial(jax.jit, static_argnames="function")

@@ -40,7 +40,7 @@ def followed_by(
     Args:
       corruption: the alteration.
       fixed: `fixed(image)`, a pure function; it returns an array of the image's shape.
-        It is taken to move no pixels where masks and boxes follow them.
+        Masks and boxes follow where it computes each pixel from that pixel alone.
       name: its name in reports; by default the name of the corruption, "followed by"
         and the name of the function.
 
@@ -63,6 +63,7 @@ def followed_by(
     checked_text("followed_by: name", name)
     about = corruption.about
     then = f"then {called}, at every level but {corruption.identity:g}"
+    stays = _moves_nothing(fixed)
     return Alteration(
         name,
         hashable_partial(_at_level, corruption=corruption, fixed=fixed),
@@ -73,8 +74,8 @@ def followed_by(
         stochastic=corruption.stochastic,
         prepare=hashable_partial(_prepare, corruption=corruption),
         representative=hashable_partial(_representative, corruption=corruption),
-        geometry=corruption.geometry,
-        moves_pixels=corruption.moves_pixels,
+        geometry=corruption.geometry if stays else None,
+        moves_pixels=corruption.moves_pixels or not stays,
         about=dataclasses.replace(
             about,
             level=f"{about.level}, {then}" if about.level else then,
@@ -107,6 +108,23 @@ def _check_takes_an_image(fixed: Callable[..., Any]) -> None:
             "followed_by: fixed must be a function of an image alone; got "
             f"{_name_of_fixed(fixed)}{signature}"
         ) from error
+
+
+def _moves_nothing(fixed: Callable[[jax.Array], jax.Array]) -> bool:
+    """Whether it moves no pixels: it is the library's, or other pixels change none."""
+    function = getattr(fixed, "function", fixed)
+    if getattr(function, "__module__", "").startswith("jaxrob."):
+        return True
+    rng = np.random.default_rng(0)
+    first, second = rng.random((2, 6, 9, 3), np.float32)
+    same = rng.random((6, 9, 1)) < 0.5
+    try:
+        with jax.ensure_compile_time_eval():
+            both = [fixed(jnp.asarray(first))]
+            both.append(fixed(jnp.where(same, first, second)))
+            return bool(jnp.where(same, both[0] == both[1], True).all())
+    except Exception:  # It may need other images than these.
+        return False
 
 
 def _prepare(

@@ -1,6 +1,6 @@
 """Boxes that follow the pixels of an altered picture."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ def move_boxes(
 
     Returns:
       The new boxes, of the same columns, and which of the old ones they are. At the
-      identity, and for colours and noise, they are the given ones.
+      identity, and for colours and noise, they are the given ones in the picture.
 
     Raises:
       TypeError: if an argument has a wrong type.
@@ -61,18 +61,20 @@ def move_boxes(
     check_level(alteration, level)
     boxes = _checked_boxes(boxes)
     height, width = _checked_size(size)
-    kept = np.arange(len(boxes))
     # Levels of pictures are float32.
-    if np.float32(level) == np.float32(alteration.identity):
-        return MovedBoxes(boxes, kept)
-    moves = moves_of(alteration, level, (height, width))
-    for move in moves:
-        corners = np.array([_moved(box, move, height, width) for box in boxes[:, :4]])
-        corners = corners.reshape(-1, 4)
-        some = (corners[:, 2:] - corners[:, :2] > _LEAST).all(axis=1)
-        kept, rest = kept[some], boxes[some, 4:]
-        boxes = np.concatenate([corners[some].astype(boxes.dtype), rest], axis=1)
-    return MovedBoxes(boxes, kept)
+    is_moved = np.float32(level) != np.float32(alteration.identity)
+    moves = moves_of(alteration, level, (height, width)) if is_moved else ()
+    size = np.array((width, height), float)
+    boxes[:, :4] = np.clip(boxes[:, :4], 0, np.tile(size, 2))
+    kept = np.flatnonzero(_are_seen(boxes))
+    if moves and len(kept):
+        boxes[kept, :4] = [_moved(box, moves, size) for box in boxes[kept, :4]]
+        kept = kept[_are_seen(boxes[kept])]
+    return MovedBoxes(boxes[kept], kept)
+
+
+def _are_seen(boxes: np.ndarray) -> np.ndarray:
+    return (boxes[:, 2:4] - boxes[:, :2] > _LEAST).all(axis=1)
 
 
 def _checked_boxes(boxes: np.ndarray) -> np.ndarray:
@@ -99,42 +101,48 @@ def _checked_size(size: Sequence[int]) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def _moved(box: np.ndarray, move: Move, height: int, width: int) -> np.ndarray:
-    """Returns x1, y1, x2, y2 around what is left of a box; all 0 if nothing is."""
-    matrix = np.asarray(move.matrix, np.float64)
-    frame = _corners(np.array((0.0, 0.0, width, height)))
-    shown = frame @ matrix[:, :2].T + matrix[:, 2]
-    x1, y1, x2, y2 = _visible(box.astype(np.float64), shown, move.fill, width, height)
-    if x1 >= x2 or y1 >= y2:
-        return np.zeros(4)
-    before = _corners(np.array((x1, y1, x2, y2)))
-    after = np.linalg.solve(matrix[:, :2], (before - matrix[:, 2]).T).T
-    polygon = _clipped(after, width, height)
-    if not len(polygon):
-        return np.zeros(4)
-    return np.concatenate([polygon.min(axis=0), polygon.max(axis=0)])
+def _moved(box: np.ndarray, moves: Sequence[Move], size: np.ndarray) -> np.ndarray:
+    """Returns x1, y1, x2, y2 around what is left of a box; all 0 if nothing is.
 
-
-def _visible(
-    box: np.ndarray, shown: np.ndarray, fill: str, width: int, height: int
-) -> np.ndarray:
-    """Returns the box in the picture, or as it goes on where the edge repeats.
-
-    Args:
-      box: x1, y1, x2, y2.
-      shown: `[4, 2]`, the corners of what the moved picture shows.
-      fill: as in `Move`.
-      width: the picture's.
-      height: the picture's.
+    The hull is taken once, at the end: one after each movement would be larger.
     """
-    low, high = np.zeros(2), np.array((width, height), float)
-    starts, ends = np.maximum(box[:2], low), np.minimum(box[2:], high)
-    if fill == "edge" and (starts < ends).all():
-        # Whether the centres of the edge pixels lie in the box.
-        starts = np.where(starts < 0.5, np.minimum(shown.min(axis=0), 0) - 1, starts)
-        far = np.maximum(shown.max(axis=0), high) + 1
-        ends = np.where(ends > high - 0.5, far, ends)
-    return np.concatenate([starts, ends])
+    pieces = [_corners(box.astype(np.float64))]
+    for move in moves:
+        matrix = np.asarray(move.matrix, np.float64)
+        shown = _corners(np.append(np.zeros(2), size)) @ matrix[:, :2].T + matrix[:, 2]
+        if move.fill == "edge":
+            pieces += [one for piece in pieces for one in _repeated(piece, shown, size)]
+        after = (np.linalg.solve(matrix[:, :2], (p - matrix[:, 2]).T).T for p in pieces)
+        pieces = [_clipped(piece, np.zeros(2), size) for piece in after]
+        pieces = [p for p in pieces if len(p) and np.ptp(p, 0).min() > _LEAST]
+    found = np.concatenate([*pieces, np.zeros((0, 2))])
+    return np.append(found.min(axis=0), found.max(axis=0)) if len(found) else [0.0] * 4
+
+
+def _repeated(
+    piece: np.ndarray, shown: np.ndarray, size: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Yields the rectangles that repeated edge pixels, by their centres, add to one."""
+    ends = [(np.full(2, 0.5), np.minimum(shown.min(axis=0), 0) - 1)]
+    ends += [(size - 0.5, np.maximum(shown.max(axis=0), size) + 1)]
+    for axis in (0, 1):
+        for at, outer in ends:
+            sign = np.sign(outer - at)[axis]
+            if (sign * (piece[:, axis] - at[axis])).max() <= 0:
+                continue
+            low, high = np.full(2, -np.inf), np.full(2, np.inf)
+            (high if sign < 0 else low)[axis] = at[axis]
+            beyond = _clipped(piece, low, high)
+            edge = beyond[beyond[:, axis] == at[axis], 1 - axis]
+            if not len(edge):
+                continue
+            start, end = edge.min(), edge.max()
+            start = ends[0][1][1 - axis] if start < 0.5 else start
+            end = ends[1][1][1 - axis] if end > size[1 - axis] - 0.5 else end
+            box = np.empty(4)
+            box[[axis, axis + 2]] = sorted((outer[axis], at[axis]))
+            box[[1 - axis, 3 - axis]] = start, end
+            yield _corners(box)
 
 
 def _corners(box: np.ndarray) -> np.ndarray:
@@ -142,9 +150,14 @@ def _corners(box: np.ndarray) -> np.ndarray:
     return box[[[0, 1], [2, 1], [2, 3], [0, 3]]]
 
 
-def _clipped(polygon: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Clips a convex polygon `[k, 2]` at the picture (Sutherland and Hodgman 1974)."""
-    for axis, sign, limit in ((0, 1, 0), (0, -1, width), (1, 1, 0), (1, -1, height)):
+def _clipped(polygon: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Clips a convex polygon `[k, 2]` at a box (Sutherland and Hodgman 1974)."""
+    for axis, sign, limit in (
+        *((axis, 1, low[axis]) for axis in (0, 1)),
+        *((axis, -1, high[axis]) for axis in (0, 1)),
+    ):
+        if not np.isfinite(limit):
+            continue
         within = sign * (polygon[:, axis] - limit)
         after = np.roll(within, -1)
         crosses = within * after < 0

@@ -1,5 +1,7 @@
 """Masks that follow the pixels of an altered picture."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,10 +50,15 @@ def move_mask(
     moves = moves_of(alteration, level, mask.shape[:2])
     if not moves:
         return mask
-    moved = in_float32(mask) if jnp.issubdtype(mask.dtype, jnp.floating) else mask
+    is_soft = jnp.issubdtype(mask.dtype, jnp.floating)
+    moved = in_float32(mask) if is_soft else mask
     moved = moved.reshape(*mask.shape[:2], -1)
-    for move in moves:
-        moved = _shown(moved, move)
+    if is_soft:  # As the picture, which each movement interpolates.
+        for move in moves:
+            columns, rows = _before(move, *_centres(moved))
+            moved = bilinear(moved, rows - 0.5, columns - 0.5, move.fill)
+    else:
+        moved = _nearest(moved, moves)
     moved = as_given(moved.reshape(mask.shape), mask)
     # Not 0 times a neighbour, which may be NaN.
     return jnp.where(level == alteration.identity, mask, moved)
@@ -85,19 +92,31 @@ def check_integers(name: str, array: jax.Array | np.ndarray) -> None:
         )
 
 
-def _shown(mask: jax.Array, move: Move) -> jax.Array:
-    """Returns the mask `[H, W, C]` after a movement."""
+def _centres(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
     height, width, _ = mask.shape
-    x, y = jnp.arange(width) + 0.5, (jnp.arange(height) + 0.5)[:, None]
+    return jnp.arange(width) + 0.5, (jnp.arange(height) + 0.5)[:, None]
+
+
+def _before(
+    move: Move, x: jax.Array, y: jax.Array
+) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarray]:
     columns, rows = (a * x + b * y + c for a, b, c in jnp.asarray(move.matrix))
-    if jnp.issubdtype(mask.dtype, jnp.floating):
-        return bilinear(mask, rows - 0.5, columns - 0.5, move.fill)
+    return columns, rows
+
+
+def _nearest(mask: jax.Array, moves: Sequence[Move]) -> jax.Array:
+    """Returns the mask `[H, W, C]` after all movements, by the nearest pixel once."""
+    height, width, _ = mask.shape
+    (x, y), inside = _centres(mask), jnp.array(True)
+    for move in reversed(moves):
+        x, y = _before(move, x, y)
+        if move.fill == "edge":
+            # Where the picture is interpolated, edges repeat from pixels' centres on.
+            x, y = jnp.clip(x, 0.5, width - 0.5), jnp.clip(y, 0.5, height - 0.5)
+        else:
+            inside &= (y >= 0) & (y < height) & (x >= 0) & (x < width)
     down, right = (
         jnp.floor(jnp.clip(at, 0, size - 1)).astype(jnp.int32)
-        for at, size in ((rows, height), (columns, width))
+        for at, size in ((y, height), (x, width))
     )
-    found = mask[down, right]
-    if move.fill == "edge":
-        return found
-    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    return jnp.where(inside[..., None], found, jnp.zeros_like(found))
+    return jnp.where(inside[..., None], mask[down, right], jnp.zeros((), mask.dtype))
