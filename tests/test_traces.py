@@ -129,7 +129,7 @@ def test_a_network_is_traced_once_in_a_call_and_not_compiled_again(kind, monkeyp
     assert traces(lambda: assess(MADE[kind]())) > 1
     with compilations() as compiled:
         found = [traces(lambda: assess(MADE[kind]())) for _ in range(2)]
-    # Flax's modules do not change; within a `jax.jit` of the user's, JAX keeps its trace.
+    # Flax's modules do not change; in a `jax.jit` of the user's, JAX keeps its trace.
     assert found == [kind not in KEPT] * 2 and not compiled
 
 

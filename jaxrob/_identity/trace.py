@@ -47,7 +47,7 @@ def kept(function: Callable[..., Any], way: Hashable) -> Trace | None:
 
     Modules do not change, and a trace takes as long as all else in a short call.
     """
-    return _kept_at(function, way).trace if _is_of_flax(function) else None
+    return _kept_at(function, way).trace if _is_fixed(function) else None
 
 
 def has_changed(function: Callable[..., Any], way: Hashable, found: Trace) -> bool:
@@ -84,17 +84,15 @@ def _place(*of: Hashable) -> _Kept:
     return _Kept()
 
 
-def _is_of_flax(function: Any) -> bool:
-    if isinstance(function, linen.Module | nnx.GraphDef):
+def _is_fixed(part: Any) -> bool:
+    """Whether it is Flax's or the library's, down to what it is made of."""
+    if isinstance(part, linen.Module | nnx.GraphDef) or not callable(part):
         return True
-    if isinstance(function, HashablePartial):
-        parts = [one for _, one in function.keywords]
-    elif type(function).__module__.startswith("jaxrob."):  # Preprocessing before it.
-        parts = list(vars(function).values())
-    else:
-        return False
-    others = [one for one in parts if callable(one) and not _is_of_flax(one)]
-    return any(map(_is_of_flax, parts)) and not others
+    if isinstance(part, HashablePartial):
+        return all(_is_fixed(one) for _, one in part.keywords)
+    if type(part).__module__.startswith("jaxrob."):
+        return all(map(_is_fixed, vars(part).values()))
+    return False
 
 
 def _settings() -> ClosedJaxpr:
