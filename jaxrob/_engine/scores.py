@@ -329,8 +329,8 @@ def _moved_boxes(
             return value
         raise ValueError(
             f"{name!r} beside the boxes does not move along: only a number or a text "
-            f"may stand there, or one for each of the {len(given)} boxes. Leave it out, "
-            "or add it to the boxes as columns if it says nothing about places"
+            f"may stand there, or one for each of the {len(given)} boxes. Leave it "
+            "out, or add it to the boxes as columns if it says nothing about places"
         )
 
     found = {name: beside(name, value) for name, value in label.items()}
