@@ -1,7 +1,4 @@
-"""Arguments that are easily mistaken: the remedy in the message.
-
-`experiments/argument_mutations.py` tries every argument of every public function.
-"""
+"""Arguments that are easily mistaken: the remedy in the message."""
 
 import dataclasses
 

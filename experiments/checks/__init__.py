@@ -1,1 +1,1 @@
-"""Parts of `argument_mutations.py`, and cases of `roma_modes.py`."""
+"""Statistical checks, and valid calls of public functions."""
