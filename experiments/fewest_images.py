@@ -3,7 +3,6 @@ r"""How few images suffice for the robustness, and how often the intervals cover
     python experiments/fewest_images.py --dataset=mnist --network=mlp
     python experiments/fewest_images.py --dataset=cifar10 --network=strided_cnn
     python experiments/fewest_images.py --what=coverage
-    python experiments/fewest_images.py --what=time --network=mnist_cnn
 
 "table": a trained network's answers on the test set are recorded at evenly spaced
 levels of eight alterations, kept in the folder `--output`. On these answers, `assess`
@@ -11,18 +10,15 @@ with a half width, in many random orders of the images, is compared with ASAP on
 images, with all levels, and with ASAP on a fixed number of images of equal cost. Prints
 evaluations as shares of ASAP's on all images, over all curves and over those that cross
 the threshold; errors; and how often the interval covers the result of all images. The
-thresholds are shares of the clean accuracy. Plots evaluations over half widths.
+thresholds are shares of the clean accuracy.
 
 "coverage": the same on test sets drawn from 16 curves given as formulas: how often the
 data set's interval covers the result of all images, and the population's interval the
 formula's robustness; and which cells are significantly below 95 %.
 
-"time": `assess` with a half width beside ASAP on all images, compiled before.
-
 Writes JSON into the folder `--output`.
 """
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,9 +40,7 @@ from common import (
 import jaxrob
 from jaxrob import data, metrics, strategies, training
 
-_WHAT = flags.DEFINE_enum(
-    "what", "table", ("table", "coverage", "time"), "What is measured."
-)
+_WHAT = flags.DEFINE_enum("what", "table", ("table", "coverage"), "What is measured.")
 _DATASET = define.dataset("mnist", "cifar10", "digits")
 _DATA_DIR = define.data_dir()
 _NETWORK = define.network(default="mlp")
@@ -69,7 +63,7 @@ _OUTPUT = define.output("results/fewest_images")
 
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
-    {"table": _table, "coverage": _coverage, "time": _time}[_WHAT.value]()
+    {"table": _table, "coverage": _coverage}[_WHAT.value]()
 
 
 def _table() -> None:
@@ -79,7 +73,6 @@ def _table() -> None:
         rows += _at_threshold(names, right, share)
     path = files.output_folder(_OUTPUT.value) / f"{_title()}.json"
     files.write_json(path, rows)
-    _draw(rows)
     print(f"wrote {path}")
 
 
@@ -285,31 +278,6 @@ def _coverage() -> None:
     print(f"wrote {path}")
 
 
-def _time() -> None:
-    classifier, test_set = _trained()
-    threshold = float(_THRESHOLDS.value[0]) * 0.97
-    key = jax.random.key(_SEED.value)
-    for half_width in map(float, _HALF_WIDTHS.value):
-        seconds: dict[str, list[float]] = {"few": [], "all": []}
-        spent = {}
-        for _ in range(4):
-            for name, settings in (("few", {"half_width": half_width}), ("all", {})):
-                start = time.perf_counter()
-                results = jaxrob.assess(
-                    classifier, test_set, ranges.WIDE, threshold, key=key, **settings
-                )
-                seconds[name].append(time.perf_counter() - start)
-                spent[name] = sum(one.evaluations for one in results)
-        # The first run compiles.
-        few, whole = (float(np.median(seconds[name][1:])) for name in ("few", "all"))
-        print(
-            f"half width {half_width:<6g} {few:.2f} s, all images {whole:.2f} s: "
-            f"{whole / few:.1f} times as fast, {spent['few'] / spent['all']:.1%} of "
-            "the evaluations",
-            flush=True,
-        )
-
-
 def _records() -> tuple[list[str], list[np.ndarray]]:
     """Returns the alterations' names, and which answers are right at each level."""
     path = files.output_folder(_OUTPUT.value) / f"{_title()}.npz"
@@ -375,34 +343,6 @@ def _half(one: jaxrob.Assessment) -> float:
 def _title() -> str:
     size = f"{_NUM_IMAGES.value}x{_LEVELS.value}"
     return f"{_DATASET.value}-{_NETWORK.value}-{_EPOCHS.value}-{_SEED.value}-{size}"
-
-
-def _draw(rows: Sequence[dict[str, Any]]) -> None:
-    """Plots evaluations over half width, a line for each curve, on logarithmic axes."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    first = rows[0]["threshold"]
-    for name in dict.fromkeys(row["curve"] for row in rows):
-        some = [
-            (row["half_width"], row["evaluations"] / row["asap"])
-            for row in rows
-            if row["curve"] == name and row["threshold"] == first and row["half_width"]
-        ]
-        axes.plot(*zip(*sorted(some)), marker="o", markersize=3, label=name)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="half width of the interval",
-        ylabel="evaluations, as a share of ASAP's on all images",
-        title=f"{_title()}, threshold {first:g} of the unaltered accuracy",
-    )
-    axes.legend(fontsize="small")
-    axes.grid(alpha=0.3)
-    path = files.output_folder(_OUTPUT.value) / f"{_title()}.png"
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    print(f"wrote {path}")
 
 
 if __name__ == "__main__":

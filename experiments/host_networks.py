@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 from absl import app, flags
-from common import define, files, ported, scored, startup, timing
+from common import define, files, ported, startup, timing
 
 import jaxrob
 from jaxrob import alterations, data, networks, training
@@ -140,7 +140,12 @@ def _altering(
     keys = jax.random.split(key, len(images))
     size = len(images) // 2
 
-    prepare = scored.preparation(alteration)
+    @jax.jit
+    def prepare(images: jax.Array, keys: jax.Array) -> Any:
+        pixels = images.astype(np.float32) / 255
+        if not alteration.stochastic:
+            return jax.vmap(alteration.prepared)(pixels)
+        return jax.vmap(alteration.prepared)(pixels, keys)
 
     @jax.jit
     def alter(prepared: Any, level: jax.Array) -> jax.Array:

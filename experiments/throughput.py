@@ -4,8 +4,6 @@ r"""Images times levels per second, beside the forward pass, OpenCV and dm-pix.
     python experiments/throughput.py --networks=mlp --devices=1,2,4,8
     python experiments/throughput.py --networks=resnet_224 --num_images=64 \
         --num_levels=5 --batch_sizes=4,8,16,32,64 --repeats=5
-    python experiments/throughput.py --networks=vgg16 --num_images=10000 \
-        --num_levels=64 --compare=results/throughput/throughput.json
 
 For every alteration, `jaxrob.evaluate` alternates with
 
@@ -19,14 +17,11 @@ For every alteration, `jaxrob.evaluate` alternates with
 
 Ratios are medians over the repeats, each of runs side by side. RoMA with
 `--num_samples` draws an input is compared in the same way with the speed that the
-forward pass and the random numbers, each timed alone, would allow together. On a GPU or
-TPU the compiled steps are timed alone as well, beside their compiler's estimates, as
-`accelerator.py --measure` does.
+forward pass and the random numbers, each timed alone, would allow together.
 
 Prints a table and writes JSON with a description of the machine into the folder
-`--output`; `--compare` prints each speed-up over an earlier run. Weights are random,
-and without `--data_dir` images are noise: they do not matter for speed. It takes 9
-minutes on two CPU cores.
+`--output`. Weights are random, and without `--data_dir` images are noise: they do not
+matter for speed. It takes 9 minutes on two CPU cores.
 """
 
 import json
@@ -41,8 +36,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from absl import app, flags
-from accelerators import bench, environment, programs, targets
-from accelerators.networks import NETWORKS
 from common import (
     baselines,
     classifiers,
@@ -55,7 +48,7 @@ from common import (
     timing,
 )
 from jax.sharding import Mesh
-from speed import earlier, roma_draws, side_by_side
+from speed import roma_draws, side_by_side
 
 import jaxrob
 from jaxrob import alterations
@@ -100,9 +93,6 @@ _DEVICES = flags.DEFINE_list(
     "Numbers of devices that evaluate is timed on as well: on a CPU that many are made "
     "of it, in a process of their own.",
 )
-_COMPARE = flags.DEFINE_string(
-    "compare", None, "The JSON of an earlier run, to be compared with."
-)
 _ONLY_EVALUATE = flags.DEFINE_bool(
     "only_evaluate", False, "Whether nothing else than evaluate is timed."
 )
@@ -112,10 +102,8 @@ _OUTPUT = define.output("results/throughput")
 
 def main(argv: Sequence[str]) -> None:
     hosts.refuse_several()
-    environment.for_measuring()
     startup.start(argv)
     counts = _device_counts()
-    before = None if _COMPARE.value is None else earlier.read(_COMPARE.value)
     document = {
         "machine": machine.description(),
         "results": [_measure(name) for name in _CHOICE.value],
@@ -123,9 +111,6 @@ def main(argv: Sequence[str]) -> None:
         "memory": machine.memory(),
     }
     print(f"memory at most: {machine.in_words(document['memory'])}")
-    if before is not None:
-        lines = earlier.compared(earlier.of(document), before)
-        print("\n".join(["", *lines]))
     path = files.output_folder(_OUTPUT.value) / "throughput.json"
     files.write_json(path, document)
     print(f"wrote {path}")
@@ -191,25 +176,7 @@ def _measure(name: str) -> dict[str, Any]:
         "forward_batch_size": batch_size,
         "alterations": measured,
         "roma": roma,
-        "steps": _steps_on_device(name),
     }
-
-
-def _steps_on_device(name: str) -> list[dict[str, Any]]:
-    """Times the compiled steps beside their estimate, if the device is described."""
-    device = jax.local_devices()[0]
-    target = targets.of_device(device.device_kind)
-    if target is None:
-        return []
-    usual = NETWORKS[name]
-    network = usual._replace(
-        num_images=min(_NUM_IMAGES.value, usual.num_images),
-        num_levels=min(_NUM_LEVELS.value, usual.num_levels),
-    )
-    print(f"\n{name}, {network.size} levels in a step, {target.device}:")
-    mesh = Mesh(np.array([device]), ("images",))
-    altered = programs.alterations_by_name()
-    return bench.Bench(target, mesh, network, altered, True, 0).table("steps")
 
 
 def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:

