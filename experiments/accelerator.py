@@ -15,13 +15,7 @@ are files in `accelerators/targets`. `--what` selects the programs:
 
 * steps: evaluate's step and preparation for each alteration, beside the forward pass;
 * alter: the same for the smallest possible network (mean colour and a dense layer),
-  beside reading each picture once and writing it once for each level;
-* roma: plain draws with their statistics and counted alone, tilted draws, a level of
-  splitting;
-* bayesian: a step of a classifier with T = 10 sets of weights;
-* lbfgs: an evaluation of L-BFGS, beside the bare gradient;
-* training: a step of data augmentation, beside one of plain training;
-* sizes: steps of 1, 4 and 16 levels, and of smaller blocks.
+  beside reading each picture once and writing it once for each level.
 
 For a GPU the table gives the time that a program with its preparation adds to the
 forward pass: in microseconds, as a share of it, and as a share of its kernels without
@@ -76,13 +70,9 @@ _NUM_IMAGES = flags.DEFINE_integer(
 _NUM_LEVELS = flags.DEFINE_integer(
     "num_levels", None, "Levels in a step; by default 16, or 4 at 224 px.", 1
 )
-_ALL_DEVICES = flags.DEFINE_bool(
-    "all_devices", False, "Whether the steps are split over all devices."
-)
 _MEASURE = flags.DEFINE_bool(
     "measure", False, "Whether the programs are run, on the device that is there."
 )
-_LINES = flags.DEFINE_integer("lines", 3, "Lines of code shown of each program.", 0)
 _COMPARE = flags.DEFINE_string(
     "compare", None, "The JSON of an earlier run, to be compared with."
 )
@@ -120,7 +110,7 @@ def main(argv: Sequence[str]) -> None:
     altered = {name: _ALTERATIONS[name] for name in _WHICH.value}
     for name in _NETWORKS.value:
         network = _sized(NETWORKS[name])
-        how = _MEASURE.value, _LINES.value, kept
+        how = _MEASURE.value, 3, kept
         one = bench.Bench(target, mesh, name, network, altered, *how)
         for kind in _WHAT.value:
             print(f"\n{name}, {kind}: {network.size} levels, {target.device}")
@@ -138,10 +128,9 @@ def main(argv: Sequence[str]) -> None:
 
 def _devices() -> tuple[targets.Target, Mesh]:
     """Returns the target, and the devices that programs are compiled for."""
-    number = None if _ALL_DEVICES.value else 1
     if not _MEASURE.value:
         target = targets.load(_TARGET.value)
-        return target, compiling.mesh_of(target, number)
+        return target, compiling.mesh_of(target)
     if jax.default_backend() == "cpu":
         raise app.UsageError("--measure needs a GPU or TPU; JAX finds none here")
     kind = jax.local_devices()[0].device_kind
@@ -153,7 +142,7 @@ def _devices() -> tuple[targets.Target, Mesh]:
             f"there is no target for {kind}: name one that is like it with --target, "
             "or describe it in a file in accelerators/targets"
         )
-    return target, Mesh(np.array(jax.local_devices()[:number]), ("images",))
+    return target, Mesh(np.array(jax.local_devices()[:1]), ("images",))
 
 
 def _sized(network: Network) -> Network:

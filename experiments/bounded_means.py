@@ -37,15 +37,10 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 
 class Scores(NamedTuple):
-    """A distribution of scores.
+    """A distribution of scores."""
 
-    Attributes:
-      mean: its mean.
-      draw: draws scores of a shape.
-    """
-
-    mean: float
-    draw: Draw
+    mean: float  # its mean
+    draw: Draw  # draws scores of a shape
 
 
 def _ones(share: float) -> Scores:

@@ -43,14 +43,10 @@ _OUTPUT = define.output("results/on_ramps")
 
 
 class Ramp(NamedTuple):
-    """A network in jaxrob and in its own framework.
+    """A network in jaxrob and in its own framework."""
 
-    Attributes:
-      classifier: jaxrob's.
-      own: the framework's logits `[B, K]` of images `[B, H, W, 3]` in [0, 1].
-    """
-
-    classifier: jaxrob.Classifier
+    classifier: jaxrob.Classifier  # jaxrob's
+    # The framework's logits `[B, K]` of images `[B, H, W, 3]` in [0, 1].
     own: Callable[[np.ndarray], np.ndarray]
 
 

@@ -270,13 +270,7 @@ def _assess(
 def _over(
     assess: _Assess, queries: Sequence[_Query], varied: str
 ) -> tuple[list[findings.Case], list[dict[str, Any]]]:
-    """Returns results of queries and prints a row for each query and estimator.
-
-    Args:
-      assess: computes the results.
-      queries: the queries.
-      varied: the varied column, "epsilon" or "epoch".
-    """
+    """Returns results of queries and prints a row for each query and estimator."""
     print(tables.line(varied, "estimator", *tables.HEAD))
     cases, rows = [], []
     for query in queries:

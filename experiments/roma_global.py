@@ -64,17 +64,12 @@ _CONFIDENCE = 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Inputs and a classifier whose global probability is known.
+    """Inputs and a classifier whose global probability is known."""
 
-    Attributes:
-      probability: the probability of a distinct misclassification.
-      spread: the inputs' standard deviation along the direction, in perturbations'.
-      boundary: where the classifier's answer changes.
-    """
-
-    probability: float
+    probability: float  # the probability of a distinct misclassification
+    # The inputs' standard deviation along the direction, in perturbations'.
     spread: float
-    boundary: float
+    boundary: float  # where the classifier's answer changes
 
 
 def main(argv: Sequence[str]) -> None:

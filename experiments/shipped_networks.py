@@ -83,19 +83,14 @@ _LITE = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}
 
 
 class Shipped(NamedTuple):
-    """A network in its package's pipeline and in jaxrob's.
+    """A network in its package's pipeline and in jaxrob's."""
 
-    Attributes:
-      classifier: jaxrob's.
-      dataset: the pictures as jaxrob reads them, in the order of their names.
-      theirs: probabilities `[N, K]` of the package's own pipeline, in that order.
-      has_gradient: whether the classifier is differentiable in its images.
-    """
-
-    classifier: jaxrob.Classifier
+    classifier: jaxrob.Classifier  # jaxrob's
+    # The pictures as jaxrob reads them, in the order of their names.
     dataset: jaxrob.Dataset
+    # Probabilities `[N, K]` of the package's own pipeline, in that order.
     theirs: np.ndarray
-    has_gradient: bool = False
+    has_gradient: bool = False  # whether the classifier is differentiable in its images
 
 
 def main(argv: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ and on all to `FOLDER/one.npz` and `FOLDER/all.npz`.
 import functools
 import pathlib
 import sys
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,8 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxrob
-from jaxrob import adversarial, alterations, bayes, roma, steps, training
+from jaxrob import adversarial, alterations, bayes, roma, training
+from jaxrob._devices.call import Call
 from jaxrob.networks import MLP
 
 # Not a multiple of 2, 4 or 8.
@@ -231,23 +233,28 @@ def flat(variables):
 
 
 def check_no_communication(mesh):
-    """Reads the compiled steps of evaluations, estimates and attacks."""
-    given = make_classifier(), make_data().images.shape[1:]
-    evaluation = steps.evaluation(*given, NOISE, num_images=16, mesh=mesh)
-    looked_at = {
-        "preparation": evaluation.preparation,
-        "evaluation": evaluation.step,
-        "attack": steps.attack(*given, num_images=16, mesh=mesh),
-    }
-    for estimator in ("roma", "importance"):
-        looked_at[estimator] = steps.roma(
-            *given, estimator=estimator, num_inputs=16, num_samples=40, mesh=mesh
-        )
-    for name, step in looked_at.items():
-        text = step.lower().compile().as_text()
-        assert f"num_partitions={mesh.size}" in text, (name, text[:500])
+    """Reads the compiled programs of evaluations, estimates and attacks."""
+    classifier, data = make_classifier(), make_data()
+    few = data.images[:16], data.labels[:16]
+    texts, run = {}, Call.run
+
+    def looked_at(call):
+        if call.function not in texts:
+            texts[call.function] = call.lower().compile().as_text()
+        return run(call)
+
+    with mock.patch.object(Call, "run", looked_at):
+        given = {"key": jax.random.key(0), "mesh": mesh}
+        jaxrob.evaluate(classifier, data[:16], NOISE, [0.1], **given)
+        adversarial.lbfgs(classifier, *few, mesh=mesh)
+        for estimator in ("roma", "importance"):
+            how = {"estimator": estimator, "num_samples": 40}
+            roma.assess(classifier, few[0], **how, **given)
+    assert len(texts) >= 5
+    for text in texts.values():
+        assert f"num_partitions={mesh.size}" in text, text[:500]
         for collective in COLLECTIVES:
-            assert collective not in text, (name, collective)
+            assert collective not in text, (text[:500], collective)
 
 
 def main(folder, num_processes, process, port):

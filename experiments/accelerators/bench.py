@@ -5,35 +5,13 @@ from typing import Any, NamedTuple
 
 from jax.sharding import Mesh
 
-from accelerators import (
-    compiling,
-    measured,
-    measuring,
-    others,
-    programs,
-    tables,
-    targets,
-)
+from accelerators import compiling, measured, measuring, programs, tables, targets
 from accelerators.networks import Network
 from jaxrob.alterations import Alteration
 
-_SAMPLES = 10
-
 
 class Bench(NamedTuple):
-    """Where programs are compiled for a network.
-
-    Attributes:
-      target: what for.
-      mesh: its devices.
-      network_name: the network's name.
-      network: the network, and the size of a step.
-      alterations: by the names that lines show.
-      measure: whether programs are run, too.
-      lines: lines of code shown of each program.
-      kept: what was measured on such a device before; None: nothing.
-      kind: which of `KINDS` is printed.
-    """
+    """Where programs are compiled for a network, and perhaps run."""
 
     target: targets.Target
     mesh: Mesh
@@ -41,9 +19,9 @@ class Bench(NamedTuple):
     network: Network
     alterations: Mapping[str, Alteration]
     measure: bool
-    lines: int
-    kept: measured.Figures | None = None
-    kind: str = "steps"
+    lines: int  # of code, shown of each program
+    kept: measured.Figures | None = None  # what such a device was measured to do
+    kind: str = "steps"  # of `KINDS`
 
     def table(self, kind: str) -> list[tables.Row]:
         """Prints the table of one of `KINDS`, and returns its rows and more."""
@@ -55,12 +33,7 @@ class Bench(NamedTuple):
         return self.measure or self.kept is not None
 
     def row(self, program: programs.Program, prepared: Any = None) -> tables.Row:
-        """What is known of a program.
-
-        Args:
-          program: the program.
-          prepared: what the preparation gave, if the program is run and takes that.
-        """
+        """What is known of a program, and of its run if what was prepared is given."""
         return self._row(program, self._compiled(program), prepared)
 
     def preparation(self, alteration: Alteration) -> tuple[tables.Row, Any]:
@@ -91,13 +64,7 @@ class Bench(NamedTuple):
         beside: tables.Row | None = None,
         best: tables.Row | None = None,
     ) -> tables.Row:
-        """Prints a row, beside what was measured before, and returns both.
-
-        Args:
-          found: the row.
-          beside: the forward pass that it is compared with.
-          best: the best forward pass over as many images.
-        """
+        """Prints a row beside a forward pass and the best one, and returns it."""
         before = []
         if not self.measure:
             where = self.network_name, self.kind, self.network.size
@@ -121,9 +88,6 @@ class Bench(NamedTuple):
         On a GPU that is all of them at once. A TPU may take batches in turn whose
         arrays stay on the chip: as many images as `evaluate` takes of many, half and
         twice as many, and so on as long as it gets faster.
-
-        Args:
-          at_once: the forward pass over all images at once.
         """
         best = at_once | {"batch": self.network.rows}
         if self.target.platform == "tpu":
@@ -182,72 +146,9 @@ def _alter(bench: Bench) -> Iterator[tables.Row]:
         print(f"    {whole / once['seconds']:9.1f} times reading and writing once")
 
 
-def _roma(bench: Bench) -> Iterator[tables.Row]:
-    network, mesh = bench.network, bench.mesh
-    yield (forward := bench.shown(bench.forward()))
-    yield (best := bench.best_forward(forward))
-    for make in (
-        others.roma_draws,
-        others.roma_count,
-        others.roma_tilts,
-        others.roma_splitting,
-    ):
-        program = make(network, mesh)
-        share = program.passes / network.rows
-        beside, least = tables.times(forward, share), tables.times(best, share)
-        yield bench.shown(bench.row(program), beside, least)
-
-
-def _bayesian(bench: Bench) -> Iterator[tables.Row]:
-    yield (forward := bench.shown(bench.forward()))
-    yield (best := bench.best_forward(forward))
-    alteration = next(iter(bench.alterations.values()))
-    program = others.bayesian(bench.network, alteration, _SAMPLES, bench.mesh)
-    beside, least = tables.times(forward, _SAMPLES), tables.times(best, _SAMPLES)
-    before, prepared = bench.preparation(alteration)
-    step = tables.with_preparation(bench.row(program, prepared), before)
-    yield bench.shown(step, beside, least)
-
-
-def _lbfgs(bench: Bench) -> Iterator[tables.Row]:
-    network, mesh = bench.network, bench.mesh
-    bare = bench.row(others.gradient(network, network.num_images, mesh))
-    yield bench.shown(bare)
-    yield bench.shown(bench.row(others.lbfgs(network, mesh)), bare)
-
-
-def _training(bench: Bench) -> Iterator[tables.Row]:
-    network, mesh = bench.network, bench.mesh
-    plain = bench.row(others.training(network, [], "training", mesh))
-    yield bench.shown(plain)
-    altered = list(bench.alterations.values())
-    program = others.training(network, altered, "data augmentation", mesh)
-    yield bench.shown(bench.row(program), plain)
-
-
-def _sizes(bench: Bench) -> Iterator[tables.Row]:
-    """Steps of other sizes, each beside the forward pass over as many images."""
-    usual = bench.network
-    levels = [(usual.num_images, number) for number in (1, 4, 16)]
-    images = [(max(usual.num_images // n, 1), usual.num_levels) for n in (2, 4, 16)]
-    for num_images, num_levels in dict.fromkeys(levels + images):
-        network = usual._replace(num_images=num_images, num_levels=num_levels)
-        one = bench._replace(network=network)
-        size = f"{num_images} x {num_levels}"
-        yield (forward := one.shown(one.forward() | {"program": f"forward, {size}"}))
-        for name in bench.alterations:
-            _, step = one.step(name)
-            yield one.shown(step | {"program": f"{name}, {size}"}, forward)
-
-
 _TABLES: dict[str, Callable[[Bench], Iterator[tables.Row]]] = {
     "steps": _steps,
     "alter": _alter,
-    "roma": _roma,
-    "bayesian": _bayesian,
-    "lbfgs": _lbfgs,
-    "training": _training,
-    "sizes": _sizes,
 }
 
 #: The tables that there are.

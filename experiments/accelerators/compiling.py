@@ -14,30 +14,22 @@ from accelerators.targets import Target
 
 
 class Compiled(NamedTuple):
-    """A compiled program.
-
-    Attributes:
-      executable: JAX's.
-      cost: what it costs.
-      temporary_bytes: memory that it takes besides its arguments and results.
-      code_bytes: the size of the program.
-      once_bytes: bytes by XLA's own count, which takes a loop's body once; None where
-        it does not count.
-      seconds: how long it took to trace and to compile.
-    """
+    """A compiled program."""
 
     executable: Any
     cost: costs.Cost
-    temporary_bytes: int
-    code_bytes: int
+    temporary_bytes: int  # memory that it takes besides its arguments and results
+    code_bytes: int  # the size of the program
+    # Bytes by XLA's own count, which takes a loop's body once; None where it does not
+    # count.
     once_bytes: float | None
-    seconds: tuple[float, float]
+    seconds: tuple[float, float]  # how long it took to trace and to compile
 
 
-def mesh_of(target: Target, num_devices: int | None = 1) -> Mesh:
-    """Devices of a target that need not be there; None: all of its topology."""
+def mesh_of(target: Target) -> Mesh:
+    """A device of a target, which need not be there."""
     topology = topologies.get_topology_desc(**target.topology)
-    return Mesh(np.array(topology.devices[:num_devices]), ("images",))
+    return Mesh(np.array(topology.devices[:1]), ("images",))
 
 
 def compile_for(program: Program, target: Target, mesh: Mesh) -> Compiled:

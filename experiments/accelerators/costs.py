@@ -45,55 +45,32 @@ _SLICES = ("slice", "dynamic-slice", "gather")
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """An instruction that runs by itself.
-
-    Attributes:
-      name: its name.
-      what: its opcode, or what a custom call calls.
-      place: the line of code that it comes from.
-      times: how often it runs.
-      seconds: its time, each time.
-      cycles: the cycles of that which the compiler estimated; 0 if not in cycles.
-      num_bytes: read and written in the large memory, each time.
-      flops: of the products and convolutions in it, each time.
-      kind: "estimated", "convolution" (by operations and bytes) or "bytes".
-    """
+    """An instruction that runs by itself."""
 
     name: str
-    what: str
-    place: str
-    times: int
-    seconds: float
-    cycles: float
-    num_bytes: int
-    flops: float
-    kind: str
+    what: str  # its opcode, or what a custom call calls
+    place: str  # the line of code that it comes from
+    times: int  # how often it runs
+    seconds: float  # its time, each time
+    cycles: float  # the cycles of that which the compiler estimated; 0 if not in cycles
+    num_bytes: int  # read and written in the large memory, each time
+    flops: float  # of the products and convolutions in it, each time
+    kind: str  # "estimated", "convolution" (by operations and bytes) or "bytes"
 
 
 class Cost(NamedTuple):
-    """What a program costs.
-
-    Attributes:
-      kernels: one by one.
-      seconds: the estimated time: of the kernels, or of the bytes if that is more.
-      bound: "kernels" or "bytes", which of the two it is.
-      cycles: the kernels' time in cycles of the target.
-      num_bytes: read and written in the large memory.
-      flops: of products and convolutions.
-      launches: kernels started.
-      collectives: those among them that talk to other devices.
-      unknown_loops: loops whose number of turns the text does not tell.
-    """
+    """What a program costs."""
 
     kernels: tuple[Kernel, ...]
+    # The estimated time: of the kernels, or of the bytes if that is more.
     seconds: float
-    bound: str
-    cycles: float
-    num_bytes: float
-    flops: float
-    launches: int
-    collectives: int
-    unknown_loops: int
+    bound: str  # "kernels" or "bytes", which of the two it is
+    cycles: float  # the kernels' time in cycles of the target
+    num_bytes: float  # read and written in the large memory
+    flops: float  # of products and convolutions
+    launches: int  # kernels started
+    collectives: int  # those among them that talk to other devices
+    unknown_loops: int  # loops whose number of turns the text does not tell
 
     def seconds_of(self, kind: str) -> float:
         """The time of the kernels of one kind, see `Kernel`."""
@@ -109,13 +86,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(text: str, target: Target, turns: int = 1) -> Cost:
-    """What the program of a scheduled HLO text costs.
-
-    Args:
-      text: what `as_text()` of a compiled program returns.
-      target: where it was compiled for.
-      turns: how often loops turn whose number is not in the text.
-    """
+    """What the program of a scheduled HLO text costs."""
     module = hlo.parse(text)
     walk = _Walk(module, target, turns)
     kernels = tuple(walk.kernels(module.computations[module.entry], 1))
@@ -138,18 +109,12 @@ def cost_of(text: str, target: Target, turns: int = 1) -> Cost:
 
 @dataclasses.dataclass(frozen=True)
 class _Walk:
-    """The way through a program from its entry.
-
-    Attributes:
-      module: the program.
-      target: where it runs.
-      turns: of loops whose number is not known.
-      unknown: the names of those that were met.
-    """
+    """The way through a program from its entry."""
 
     module: hlo.Module
     target: Target
-    turns: int
+    turns: int  # of loops whose number is not known
+    # The names of those that were met.
     unknown: set[str] = dataclasses.field(default_factory=set)
 
     def kernels(self, computation: hlo.Computation, times: int) -> Iterator[Kernel]:
@@ -296,11 +261,6 @@ def trip_count(
 
     Where the compiler does not say, the condition does, if it compares a counter with a
     constant. The counter is taken to go by ones.
-
-    Args:
-      module: the program.
-      computation: the one that the loop stands in.
-      loop: the loop.
     """
     known = re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.attributes)
     if known:

@@ -29,11 +29,7 @@ def missing(target: Target) -> str | None:
 
 
 def for_compiling(target: Target) -> None:
-    """Starts the script anew in the target's environment, unless it is in it.
-
-    Raises:
-      absl.app.UsageError: if the target's compiler is not installed.
-    """
+    """Starts the script anew in the target's environment, unless it is in it."""
     words = missing(target)
     if words is not None:
         raise app.UsageError(words)

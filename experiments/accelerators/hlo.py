@@ -33,16 +33,11 @@ _VIEWS = ("bitcast", "reshape", "copy", "convert")
 
 
 class Array(NamedTuple):
-    """An array's type.
+    """An array's type."""
 
-    Attributes:
-      dtype: HLO's name of the element type.
-      dims: the dimensions.
-      layout: `2,1,0:T(8,128)S(1)`: the order from the innermost, tiles, memory space.
-    """
-
-    dtype: str
+    dtype: str  # HLO's name of the element type
     dims: tuple[int, ...]
+    # `2,1,0:T(8,128)S(1)`: the order from the innermost, tiles, memory space.
     layout: str
 
     @property
@@ -79,25 +74,15 @@ class Array(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """A line.
-
-    Attributes:
-      name: its name.
-      opcode: what it does, such as "fusion".
-      arrays: what it returns; several if that is a tuple.
-      operands: the names of what it takes.
-      literal: what stands in its brackets, as it is.
-      attributes: the rest of the line.
-      is_root: whether it is what its computation returns.
-    """
+    """A line."""
 
     name: str
-    opcode: str
-    arrays: tuple[Array, ...]
-    operands: tuple[str, ...]
-    literal: str
-    attributes: str
-    is_root: bool
+    opcode: str  # what it does, such as "fusion"
+    arrays: tuple[Array, ...]  # what it returns; several if that is a tuple
+    operands: tuple[str, ...]  # the names of what it takes
+    literal: str  # what stands in its brackets, as it is
+    attributes: str  # the rest of the line
+    is_root: bool  # whether it is what its computation returns
 
     @property
     def target(self) -> str:
@@ -163,17 +148,11 @@ class Frame(NamedTuple):
 
 
 class Module(NamedTuple):
-    """A program.
-
-    Attributes:
-      computations: by name.
-      entry: the name of the one that runs.
-      frames: stack frames by number.
-    """
+    """A program."""
 
     computations: Mapping[str, Computation]
-    entry: str
-    frames: Mapping[int, Frame]
+    entry: str  # the name of the one that runs
+    frames: Mapping[int, Frame]  # stack frames by number
 
     def places(self, instruction: Instruction) -> Iterator[Place]:
         """The lines of code that an instruction comes from, the innermost first."""
@@ -192,11 +171,7 @@ class Module(NamedTuple):
 
 
 def parse(text: str) -> Module:
-    """The program of a text.
-
-    Raises:
-      ValueError: if it has no entry.
-    """
+    """The program of a text."""
     computations, entry, tables, section = {}, "", {}, ""
     inside: dict[str, Instruction] | None = None
     for line in text.splitlines():

@@ -54,11 +54,7 @@ def versions(device: jax.Device) -> dict[str, str]:
 
 
 def figures(document: dict[str, Any]) -> Figures:
-    """What of a run of `accelerator.py --measure` is kept.
-
-    Args:
-      document: what the script writes.
-    """
+    """What of a run of `accelerator.py --measure` is kept."""
     programs = []
     for result in document["results"]:
         where = {name: result[name] for name in ("network", "what", "size")}

@@ -19,13 +19,7 @@ _REPEATS = 7
 
 
 def seconds(program: Program, executable: Any, prepared: Any = None) -> float:
-    """The median time of a run, a few behind each other.
-
-    Args:
-      program: the program.
-      executable: what it was compiled to, for a device of this process.
-      prepared: what the preparation gave, for a step of `evaluate`.
-    """
+    """The median time of a run, a few behind each other."""
     args = arguments(program, prepared)
 
     def run(number: int) -> float:

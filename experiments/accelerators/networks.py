@@ -88,23 +88,14 @@ class Mean(nn.Module):
 
 
 class Network(NamedTuple):
-    """A network and the size of a step.
+    """A network and the size of a step."""
 
-    Attributes:
-      make: `make(num_classes)`, the module.
-      image_shape: of one image.
-      num_classes: K.
-      num_images: in a step.
-      num_levels: in a step.
-      outputs: what the module returns.
-    """
-
-    make: Callable[[int], nn.Module]
+    make: Callable[[int], nn.Module]  # `make(num_classes)`, the module
     image_shape: tuple[int, int, int]
     num_classes: int
     num_images: int
     num_levels: int
-    outputs: str = "logits"
+    outputs: str = "logits"  # what the module returns
 
     @property
     def rows(self) -> int:

@@ -1,44 +1,56 @@
-"""The other steps of the library: RoMA's, a Bayesian classifier's, attack, training."""
+"""Other steps of the library: RoMA's, and a Bayesian classifier's."""
 
 import math
-from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax.sharding import Mesh
 
 import jaxrob
-from accelerators import shapes
 from accelerators.networks import Network
-from accelerators.programs import Program, of_function, of_step, rows_at_once, step
-from jaxrob import steps
+from accelerators.programs import Program, rows_at_once, step
+from jaxrob import roma
+from jaxrob._devices.call import Call, shapes_of, shapes_whole
+from jaxrob._devices.mesh import mesh_for, sharded
+from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration
+from jaxrob.roma import _particles, _splitting
+from jaxrob.roma._draws import drawing
+from jaxrob.roma._estimators import estimator_named
+from jaxrob.roma._pairs import SPLITTING, Pairs
+from jaxrob.roma._perturbation import fingerprinted_perturbation
+from jaxrob.roma._work import Inputs, Work
 
 _INPUTS, _SAMPLES = 64, 1000
-_BATCH = 128
 
 
 def roma_draws(network: Network, mesh: Mesh) -> Program:
     """Algorithm 1 of 64 inputs with 1,000 draws each, statistics included."""
-    return of_step("RoMA draws", _roma(network, mesh, "roma"))
+    return _drawn("RoMA draws", "roma", network, mesh)
 
 
 def roma_count(network: Network, mesh: Mesh) -> Program:
     """The same draws, counted: what the statistics add is the difference."""
-    return of_step("RoMA count", _roma(network, mesh, "count"))
-
-
-def roma_tilts(network: Network, mesh: Mesh) -> Program:
-    """Draws from mixtures of three tilts and the plain distribution."""
-    return of_step("RoMA tilts", _roma(network, mesh, "importance"))
+    return _drawn("RoMA count", "count", network, mesh)
 
 
 def roma_splitting(network: Network, mesh: Mesh) -> Program:
     """A level of splitting, with as many inputs as rows allow."""
-    found = _roma(network, mesh, "splitting")
+    work, particles = _work(network, mesh), _splitting.NUM_PARTICLES
+    most = _rows(network, mesh) * mesh.size // particles
+    number = _splitting.num_slots(_INPUTS * mesh.size, most, mesh.size)
+    image = jax.ShapeDtypeStruct(network.image_shape, jnp.float32)
+    systems = jax.eval_shape(
+        lambda: _particles.empty_systems(work.perturbation, image, number, particles)
+    )
+    split = sharded(work.mesh)
+    active = jax.ShapeDtypeStruct((number,), bool, sharding=split)
+    given = shapes_of(systems, split), _pairs(work, network, number), active
+    call = _particles.stepping(work, *given, SPLITTING, particles)
+    moves = _particles.num_moves(work.perturbation, math.prod(network.image_shape))
     # Fewer turns where all inputs are new: the loop's bound is known when it runs.
-    return of_step("RoMA splitting", found, turns=found.passes // found.rows)
+    return _program("RoMA splitting", call, number * particles * moves, moves)
 
 
 def bayesian(
@@ -54,56 +66,43 @@ def bayesian(
     return found._replace(name=f"Bayesian, T = {samples}")
 
 
-def gradient(network: Network, rows: int, mesh: Mesh) -> Program:
-    """The gradient alone of a class's log-probability with respect to the images."""
-
-    def total(classifier: jaxrob.Classifier, images: jax.Array) -> jax.Array:
-        return classifier.log_probabilities(images)[0, :, 0].sum()
-
-    classifier = network.classifier(shapes.whole(network.variables(), mesh))
-    images = shapes.array((rows, *network.image_shape), jnp.float32, mesh, split=True)
-    function = jax.jit(jax.grad(total, argnums=1))
-    return of_function("gradient", function, (classifier, images), rows)
+def _drawn(name: str, estimator: str, network: Network, mesh: Mesh) -> Program:
+    work, number = _work(network, mesh), _INPUTS * mesh.size
+    pairs = _pairs(work, network, number)
+    block = Inputs(pairs.images, pairs.indices, pairs.excluded)
+    statistic = estimator_named(estimator).plain
+    call = drawing(work, block, _SAMPLES, _rows(network, mesh), statistic)
+    return _program(name, call, number * _SAMPLES)
 
 
-def lbfgs(network: Network, mesh: Mesh) -> Program:
-    """One evaluation of as many searches as a block has images."""
-    found = steps.attack(
-        network.classifier(network.variables()),
-        network.image_shape,
-        num_images=network.num_images,
-        batch_size=network.num_images,
-        mesh=mesh,
-    )
-    return of_step("L-BFGS", found)
+def _program(name: str, call: Call, passes: int, turns: int = 1) -> Program:
+    return Program(name, call.lower, call.args, passes, turns)
 
 
-def training(
-    network: Network, altered: Sequence[Alteration], name: str, mesh: Mesh
-) -> Program:
-    """A step of training with Adam, by data augmentation if there are alterations."""
-    batch = min(_BATCH, network.num_images)
-    found = steps.training(
-        network.module(),
-        network.image_shape,
-        alterations=altered,
-        num_images=8 * batch,
-        batch_size=batch,
-        optimizer=optax.adam(1e-3),
-        outputs=network.outputs,
-        mesh=mesh,
-    )
-    return of_step(name, found)
+def _rows(network: Network, mesh: Mesh) -> int:
+    return math.ceil(rows_at_once(network, mesh) / mesh.size)
 
 
-def _roma(network: Network, mesh: Mesh, estimator: str) -> steps.Step:
-    return steps.roma(
-        network.classifier(network.variables()),
-        network.image_shape,
-        estimator=estimator,
-        num_inputs=_INPUTS * mesh.size,
-        num_samples=_SAMPLES,
-        rows=math.ceil(rows_at_once(network, mesh) / mesh.size),
-        dtype="float32",
-        mesh=mesh,
+def _work(network: Network, mesh: Mesh) -> Work:
+    """RoMA's parts as shapes, which its entry points don't take."""
+    classifier = network.classifier(network.variables())
+    over = mesh_for(mesh, classifier.variables)
+    classifier = fingerprinted_classifier(classifier, network.image_shape)
+    ball = fingerprinted_perturbation(roma.ball("linf", 0.04), network.image_shape)
+    logit_delta: Any = jax.ShapeDtypeStruct((), jnp.float32)
+    key = jax.eval_shape(jax.random.key, 0)
+    return shapes_whole(Work(classifier, ball, logit_delta, key, over), over)
+
+
+def _pairs(work: Work, network: Network, number: int) -> Pairs[Any]:
+    split = sharded(work.mesh)
+
+    def array(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((number, *shape), dtype, sharding=split)
+
+    return Pairs(
+        images=array(jnp.float32, *network.image_shape),
+        indices=array(jnp.uint32),
+        classes=array(jnp.int32),
+        excluded=array(jnp.int32),
     )

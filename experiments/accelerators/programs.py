@@ -22,21 +22,15 @@ from jaxrob.alterations import Alteration
 
 
 class Program(NamedTuple):
-    """A program to be compiled.
+    """A program to be compiled."""
 
-    Attributes:
-      name: what it does.
-      lower: returns the program, traced for the devices that its arguments lie on.
-      args: its arguments: pytrees of shapes, or of NumPy arrays where values matter.
-      passes: images that the network classifies in it.
-      turns: how often a loop turns whose number of iterations is known only at run
-        time.
-    """
-
-    name: str
+    name: str  # what it does
+    # Returns the program, traced for the devices that its arguments lie on.
     lower: Callable[[], jax.stages.Lowered]
+    # Its arguments: pytrees of shapes, or of NumPy arrays where values matter.
     args: tuple[Any, ...]
-    passes: int
+    passes: int  # images that the network classifies in it
+    # How often a loop turns whose number of iterations is known only at run time.
     turns: int = 1
 
 

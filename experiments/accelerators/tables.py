@@ -21,14 +21,7 @@ Row = dict[str, Any]
 def row(
     name: str, compiled: Compiled, target: Target, measured: float | None = None
 ) -> Row:
-    """What is known of a program, for JSON.
-
-    Args:
-      name: the program's.
-      compiled: the program.
-      target: what it was compiled for.
-      measured: the time that it took, if it was run.
-    """
+    """What is known of a program, for JSON."""
     cost = compiled.cost
     traced, compilation = compiled.seconds
     return {
@@ -73,12 +66,7 @@ def with_preparation(step: Row, prepared: Row) -> Row:
 
 
 def with_best(found: Row, best: Row | None) -> Row:
-    """A row with the best forward pass's time as a share of its own, if there is one.
-
-    Args:
-      found: a program's row.
-      best: the row of the best forward pass over as many images.
-    """
+    """A row with the best forward pass's time as a share of its own."""
     if best is None:
         return found
     shares = {"of_best": _whole(best, "") / _whole(found, "")}
@@ -89,12 +77,7 @@ def with_best(found: Row, best: Row | None) -> Row:
 
 
 def with_kept(found: Row, before: Sequence[dict[str, Any]]) -> Row:
-    """A row with what was measured before, if that was of today's forms.
-
-    Args:
-      found: a program's row, of which nothing was measured now.
-      before: the figures kept of the program, see `measured.of_program`.
-    """
+    """A row with what was measured before, if that was of today's forms."""
     for one in before:
         if "form" not in one:
             return found | {"measured_seconds": one["measured_us"] * 1e-6, "kept": True}
@@ -139,14 +122,7 @@ def heading(target: Target, measured: bool) -> str:
 
 
 def line(found: Row, beside: Row | None, target: Target, measured: bool = False) -> str:
-    """A line of the table: a program beside another, or nothing.
-
-    Args:
-      found: the program's row.
-      beside: the other's.
-      target: what they were compiled for.
-      measured: whether the table has columns for what was measured.
-    """
+    """A line of the table: a program beside another, or nothing."""
     gpu = target.platform == "cuda"
     cells = [f"{found['program']:24}{found['seconds'] * 1e6:9,.0f}"]
     if not gpu:
@@ -183,11 +159,7 @@ def dearest(found: Row, beside: Row | None, most: int) -> Iterator[str]:
 
 
 def read(path: str) -> dict[str, Any]:
-    """An earlier run's JSON.
-
-    Raises:
-      absl.app.UsageError: if it is missing, or not what the script writes.
-    """
+    """An earlier run's JSON."""
     try:
         document = json.loads(pathlib.Path(path).read_text())
         _estimates(document)

@@ -10,35 +10,24 @@ NAMES = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
 class Target(NamedTuple):
-    """An accelerator.
+    """An accelerator."""
 
-    Attributes:
-      name: the file's name.
-      device: what it is, in words.
-      platform: "tpu" or "cuda".
-      extra: the extra of jaxrob that brings its compiler.
-      estimates: whether its compiler estimates each instruction. If not, all cost their
-        operations or bytes.
-      kinds: parts of the names that JAX gives such devices (`device_kind`).
-      bytes_per_second: of its large memory.
-      cycles_per_second: its clock.
-      flops_per_second: of products of matrices.
-      slow_flops_per_second: of convolutions that are grouped or have few channels.
-      environment: variables that its compiler reads.
-      topology: what `jax.experimental.topologies.get_topology_desc` takes.
-    """
-
-    name: str
-    device: str
-    platform: str
-    extra: str
+    name: str  # the file's name
+    device: str  # what it is, in words
+    platform: str  # "tpu" or "cuda"
+    extra: str  # the extra of jaxrob that brings its compiler
+    # Whether its compiler estimates each instruction. If not, all cost their operations
+    # or bytes.
     estimates: bool
+    # Parts of the names that JAX gives such devices (`device_kind`).
     kinds: tuple[str, ...]
-    bytes_per_second: float
-    cycles_per_second: float
-    flops_per_second: float
+    bytes_per_second: float  # of its large memory
+    cycles_per_second: float  # its clock
+    flops_per_second: float  # of products of matrices
+    # Of convolutions that are grouped or have few channels.
     slow_flops_per_second: float
-    environment: dict[str, str]
+    environment: dict[str, str]  # variables that its compiler reads
+    # What `jax.experimental.topologies.get_topology_desc` takes.
     topology: dict[str, Any]
 
     def rate(self, slow: bool) -> float:

@@ -50,17 +50,7 @@ def evaluate(
     name: str,
     progress: bool,
 ) -> list[jaxrob.Curve]:
-    """Returns a curve for each alteration, at evenly spaced levels.
-
-    Args:
-      classifier: the classifier.
-      test_set: the images.
-      some: the alterations.
-      num_levels: levels of each.
-      key: a random key.
-      name: the journal's.
-      progress: whether a progress bar is shown.
-    """
+    """Returns a curve for each alteration, at evenly spaced levels."""
     return [
         jaxrob.evaluate(
             classifier,
@@ -82,14 +72,7 @@ def both(
     some: Sequence[jaxrob.Alteration],
     alpha: float,
 ) -> Measured:
-    """Measures a plain network's curves and a Bayesian one's.
-
-    Args:
-      plain: a curve for each alteration.
-      bayesian: a curve for each alteration.
-      some: the alterations.
-      alpha: the confidence level of an answer.
-    """
+    """Measures a plain network's curves and a Bayesian one's."""
     found = of_bayesian(bayesian, some, alpha)
     rows = {"MLP": robustness(plain, some, "accuracy")} | found.rows
     right = at_identity(plain[0], plain[0].accuracy, some[0])
@@ -119,13 +102,7 @@ def of_bayesian(
 def robustness(
     curves: Sequence[jaxrob.Curve], some: Sequence[jaxrob.Alteration], measure: str
 ) -> np.ndarray:
-    """Computes Definitions 8, 9 and 11 with linear tolerance, theta = gamma = 0.
-
-    Args:
-      curves: a curve for each alteration.
-      some: the alterations.
-      measure: the measure's name.
-    """
+    """Computes Definitions 8, 9 and 11 with linear tolerance, theta = gamma = 0."""
     found = []
     for curve, alteration in zip(curves, some):
         values = metrics.measures[measure](curve.confusion)

@@ -15,16 +15,7 @@ def fit(
     progress: bool,
     prior_scale: float = 1.0,
 ) -> jaxrob.Classifier:
-    """Fits the perceptron: 161,040 parameters on images of 28 by 28 with ten classes.
-
-    Args:
-      train_set: the training set.
-      key: a random key.
-      num_samples: draws from the posterior, T.
-      epochs: passes over the data.
-      progress: whether a progress bar is shown.
-      prior_scale: the standard deviation of the weights' prior.
-    """
+    """Fits the perceptron: 161,040 parameters on 28x28 images of ten classes."""
     return bayes.fit(
         networks.MLP(num_classes=2 * len(datasets.class_names(train_set))),
         train_set,

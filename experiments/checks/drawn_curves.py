@@ -15,23 +15,16 @@ _FREQUENCIES = np.arange(1, 7) / 2
 
 
 class Near(NamedTuple):
-    """A curve that runs close to the threshold, and what is asked of it.
+    """A curve that runs close to the threshold, and what is asked of it."""
 
-    Attributes:
-      slope: by how much the accuracy falls over the range.
-      at: where it crosses the threshold; beyond [0, 1] it never does.
-      bend: by how much it leaves the straight line in its middle, as a share of slope.
-      num_images: N.
-      half_width: of the robustness.
-      varying: the share of an image's strength that varies with the level; with 0 an
-        image that fails at a level fails beyond it too.
-    """
-
-    slope: float
-    at: float
+    slope: float  # by how much the accuracy falls over the range
+    at: float  # where it crosses the threshold; beyond [0, 1] it never does
+    # By how much it leaves the straight line in its middle, as a share of slope.
     bend: float
-    num_images: int
-    half_width: float
+    num_images: int  # N
+    half_width: float  # of the robustness
+    # The share of an image's strength that varies with the level; with 0 an image that
+    # fails at a level fails beyond it too.
     varying: float
 
     def shape(self, x: np.ndarray) -> np.ndarray:
@@ -64,14 +57,7 @@ NEAR = (
 def answers(
     shape: Shape, num_images: int, varying: float, rng: np.random.Generator
 ) -> Right:
-    """A test set whose accuracy at single levels is the shape's, but for rounding.
-
-    Args:
-      shape: the accuracy expected.
-      num_images: N.
-      varying: the share of an image's strength that varies with the level.
-      rng: draws the images and their order.
-    """
+    """A test set whose accuracy at single levels is the shape's, but for rounding."""
     places = (rng.permutation(num_images) + 0.5) / num_images
     if not varying:
         return lambda level: places < shape(np.asarray(level))

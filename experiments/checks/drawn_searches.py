@@ -13,39 +13,21 @@ Right = Callable[[float], np.ndarray]
 
 
 class Found(NamedTuple):
-    """What a search found.
+    """What a search found."""
 
-    Attributes:
-      low: the lower end of the data set's interval.
-      high: the upper end.
-      robustness: the answer.
-      status: see `jaxrob.strategies.Found`.
-      evaluations: altered images looked at.
-      levels: `[n]`, those looked at.
-      sides: int `[n]`: 1 if a level counts as accepted, -1 as rejected, 0 as open.
-    """
-
-    low: float
-    high: float
-    robustness: float
-    status: str
-    evaluations: int
-    levels: np.ndarray
-    sides: np.ndarray
+    low: float  # the lower end of the data set's interval
+    high: float  # the upper end
+    robustness: float  # the answer
+    status: str  # see `jaxrob.strategies.Found`
+    evaluations: int  # altered images looked at
+    levels: np.ndarray  # `[n]`, those looked at
+    sides: np.ndarray  # int `[n]`: 1 accepted, -1 rejected, 0 open
 
 
 def search(
     right: Right, num_images: int, threshold: float, parts: int = 1024, **asked: Any
 ) -> Found:
-    """The robustness from few images, as `jaxrob.assess` finds it.
-
-    Args:
-      right: the images' answers.
-      num_images: N.
-      threshold: of the accuracy.
-      parts: of the range.
-      **asked: half_width, budget, curtail, required.
-    """
+    """The robustness from few images, as `jaxrob.assess` finds it."""
     task = strategies.Task(0.0, 1.0, threshold, 0.0, num_images)
     history, found = strategies.sample_few(
         strategies.ASAP(n=parts),

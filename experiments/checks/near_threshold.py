@@ -34,21 +34,13 @@ _ROUNDING = 1e-9
 
 
 class Run(NamedTuple):
-    """One search.
+    """One search."""
 
-    Attributes:
-      held: whether the interval holds the truth.
-      gross: whether the answer is far off, without a sign of it.
-      precise: whether the status is "precise".
-      cost: altered images over N.
-      seconds: it took.
-    """
-
-    held: bool
-    gross: bool
-    precise: bool
-    cost: float
-    seconds: float
+    held: bool  # whether the interval holds the truth
+    gross: bool  # whether the answer is far off, without a sign of it
+    precise: bool  # whether the status is "precise"
+    cost: float  # altered images over N
+    seconds: float  # it took
 
 
 class Decided(NamedTuple):

@@ -28,21 +28,13 @@ _OF_THIN = 50.0
 
 
 class Region(NamedTuple):
-    """A region, defined by a function of some coordinates.
+    """A region, defined by a function of some coordinates."""
 
-    Attributes:
-      name: what it is called, for the most part after the function.
-      kind: the function, of `_KINDS`.
-      size: how many coordinates it depends on, k.
-      steepness: logits that a unit of the function is.
-      saturated: whether the outputs are one-hot.
-    """
-
-    name: str
-    kind: str
-    size: int
-    steepness: float = _STEEPNESS
-    saturated: bool = False
+    name: str  # what it is called, for the most part after the function
+    kind: str  # the function, of `_KINDS`
+    size: int  # how many coordinates it depends on, k
+    steepness: float = _STEEPNESS  # logits that a unit of the function is
+    saturated: bool = False  # whether the outputs are one-hot
 
 
 FOUND_WITH = (
@@ -80,14 +72,7 @@ LEFT_ASIDE = (
 def cases(
     regions: Sequence[Region], dim: int, probability: float, seed: int
 ) -> Iterator[Case]:
-    """Cases of the regions that fit into a box of `dim` dimensions.
-
-    Args:
-      regions: the regions.
-      dim: the box's dimension, at least 2.
-      probability: of each region, below 0.01.
-      seed: of the coordinates' places and signs.
-    """
+    """Cases of the regions that fit into a box of `dim` dimensions."""
     rng = np.random.default_rng(seed)
     for region in regions:
         places = np.resize(rng.permutation(dim), _MOST).astype(np.int32)

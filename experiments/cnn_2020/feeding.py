@@ -16,22 +16,17 @@ _SUBTRACTED = (123.0, 116.0, 104.0)
 
 
 class AttackResult(NamedTuple):
-    """An attack's results on patches classified correctly as the network was trained.
+    """An attack's results on patches that the network classifies correctly."""
 
-    Attributes:
-      num_inputs: the number of these patches.
-      already_wrong: the share of them that is misclassified unaltered, as the network
-        is fed. The script takes these as their own adversarial examples.
-      attackable: the share for which the attack finds an adversarial example.
-      similarity: the mean similarity of these examples; None if there are none.
-      adversariability: the mean similarity over all these patches, 1 for those that are
-        misclassified unaltered and 0 where no example is found.
-    """
-
-    num_inputs: int
+    num_inputs: int  # the number of these patches
+    # The share of them that is misclassified unaltered, as the network is fed. The
+    # script takes these as their own adversarial examples.
     already_wrong: float
-    attackable: float
+    attackable: float  # the share for which the attack finds an adversarial example
+    # The mean similarity of these examples; None if there are none.
     similarity: float | None
+    # The mean similarity over all these patches, 1 for those that are misclassified
+    # unaltered and 0 where no example is found.
     adversariability: float
 
 
@@ -51,14 +46,7 @@ def attacked(
     labels: np.ndarray,
     attack: Callable[..., adversarial.Attack],
 ) -> AttackResult:
-    """Returns the attack's results.
-
-    Args:
-      fed: the network, as it is fed.
-      images: `[N, H, W, C]`, classified correctly with the training's inputs.
-      labels: `[N]`, their classes.
-      attack: the attack.
-    """
+    """Returns the attack's results."""
     found = attack(fed, images, labels)
     worth = np.where(found.correct, np.maximum(found.similarity, 0), 1)
     similar = found.similarity[found.success]

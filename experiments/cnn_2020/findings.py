@@ -17,12 +17,7 @@ _PAPER_ACCURACY = {"DA": 0.11, "LDA": 0.18, "NP": 0.64, "LNP": 0.05}
 def findings(
     seeds: Sequence[Seed], alterations: Sequence[jaxrob.Alteration]
 ) -> list[str]:
-    """Returns all findings, with 95 % intervals over the seeds.
-
-    Args:
-      seeds: the networks' results of each seed.
-      alterations: the alterations.
-    """
+    """Returns all findings, with 95 % intervals over the seeds."""
 
     def rob(name: str) -> np.ndarray:
         return np.array([np.mean(seed[name]["robustness"]) for seed in seeds])

@@ -6,13 +6,7 @@ from cnn_2020.results import METHODS, NETWORKS, Seed, mean
 
 
 def robustness(seeds: Sequence[Seed], names: Sequence[str], threshold: float) -> str:
-    """Returns table II: robustness by alteration and method, and the differences [%].
-
-    Args:
-      seeds: the networks' results of each seed.
-      names: the alterations' names.
-      threshold: the lowest accepted accuracy.
-    """
+    """Returns table II: robustness by alteration and method, and differences [%]."""
     means = {network: 100 * mean(seeds, network, "robustness") for network in NETWORKS}
     head = f"{'':5}{'C_o':>8} "
     under = f"{'Alt.':5}{'rob':>8} "

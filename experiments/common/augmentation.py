@@ -15,10 +15,6 @@ def mirrored_and_shifted(
 ) -> Callable[[int], training.Batches]:
     """Returns batches of every image once an epoch, mirrored and shifted at random.
 
-    Args:
-      num_images: images in the data set.
-      pixels: the largest shift of an image, along each axis; edge pixels are repeated.
-
     Returns:
       A function from the batch size to the batches, as `jaxrob.training.fit` takes it.
     """

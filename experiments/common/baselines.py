@@ -27,17 +27,7 @@ def opencv(
     batch_size: int,
     threads: int = 1,
 ) -> Callable[[], None]:
-    """Returns a function that alters (by OpenCV) and classifies at all levels.
-
-    Args:
-      classifier: the classifier.
-      images: uint8 `[N, H, W, C]`.
-      alteration: one of `jaxrob.alterations.presets.cnn_2020`.
-      levels: `[L]` levels.
-      batch_size: images classified at once.
-      threads: among which the images of a batch are shared. With several, OpenCV's own
-        are switched off.
-    """
+    """Returns a function that alters (by OpenCV) and classifies at all levels."""
     if threads > 1:
         cv2.setNumThreads(1)
 
@@ -70,13 +60,7 @@ def opencv(
 def opencv_alter(
     alteration: jaxrob.Alteration, shape: tuple[int, int, int], level: float
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns OpenCV's alteration at a level, a function of uint8 images.
-
-    Args:
-      alteration: one of `jaxrob.alterations.presets.cnn_2020`.
-      shape: `(H, W, C)`.
-      level: the level.
-    """
+    """Returns OpenCV's alteration at a level, a function of uint8 images."""
     name = alteration.name
     if level == alteration.identity:
         return lambda image: image

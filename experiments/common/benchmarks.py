@@ -47,10 +47,6 @@ def load(first: int = 0, num_images: int | None = None) -> Benchmark:
 
     "idc" takes the network that the 2020 paper published; the others train one and
     keep it in the folder `--output`, for the next script.
-
-    Args:
-      first: the first test image.
-      num_images: the number of test images; by default `--num_images`.
     """
     name = NAME.value
     test_set = data.load(name, "test", DATA_DIR.value)

@@ -70,16 +70,7 @@ def train(
     epochs: int | None = None,
     progress: bool = True,
 ) -> jaxrob.Classifier:
-    """Trains a network on a data set.
-
-    Args:
-      name: one of `NAMES`.
-      dataset: the training set; the number of classes is that of its class names.
-      key: a random key.
-      epochs: passes over the data; by default a number for the network, or more for a
-        small data set.
-      progress: whether a progress bar is shown.
-    """
+    """Trains a network on a data set."""
     usual = _NETWORKS[name]
     if epochs is None:
         steps_an_epoch = math.ceil(len(dataset) / _BATCH_SIZE)
@@ -101,11 +92,6 @@ def for_photographs(name: str, num_images: int, epochs: int) -> dict[str, Any]:
 
     Images are mirrored and shifted at random. Adam's rate rises for a fifth of the
     training and falls to zero, "one cycle" (Smith and Topin, 2019).
-
-    Args:
-      name: one of `NAMES`.
-      num_images: images in the training set.
-      epochs: how often each is shown.
     """
     batch_size = min(128, num_images)
     return {
@@ -151,11 +137,7 @@ def from_bytes(
 
 
 def published_idc(data_dir: str | None) -> jaxrob.Classifier:
-    """Returns the network on breast-histology patches that the 2020 paper published.
-
-    Args:
-      data_dir: the folder of data sets; None for that of `$JAXROB_DATA_DIR`.
-    """
+    """Returns the network on breast-histology patches that the 2020 paper published."""
     folder = pathlib.Path(data_dir or os.environ["JAXROB_DATA_DIR"], "idc")
     variables = networks.load_idc_weights(folder / "idc_cnn_weights.npz")
     return jaxrob.Classifier.from_linen(networks.IdcCNN(), variables, "sigmoid")

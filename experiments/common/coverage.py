@@ -35,12 +35,7 @@ _OUTPUT = define.output("results/interval_coverage")
 
 
 def study(name: str, shapes: Mapping[str, Shape]) -> None:
-    """Measures all cells, prints them and writes them as JSON.
-
-    Args:
-      name: the file's name.
-      shapes: the curves, by name.
-    """
+    """Measures all cells, prints them and writes them as JSON."""
     rows = []
     print(f"{'curve':22}{'flips':9}{'inputs':>7}  held  width  levels  bound held")
     for flips in _HOW.value:

@@ -159,14 +159,7 @@ def budget() -> flags.FlagHolder[int]:
 def choices(
     name: str, default: Sequence[str], allowed: Sequence[str], help: str
 ) -> flags.FlagHolder[list[str]]:
-    """Defines a flag whose value is a subset of the allowed texts, separated by commas.
-
-    Args:
-      name: the flag's name.
-      default: its default.
-      allowed: the texts.
-      help: their meaning; the list of allowed texts is appended.
-    """
+    """Defines a flag of some of the allowed texts, separated by commas."""
     flag = flags.DEFINE_list(name, default, f"{help}, of {', '.join(allowed)}.")
     flags.register_validator(
         flag,

@@ -53,11 +53,7 @@ def write(path: pathlib.Path, content: bytes) -> None:
 
 
 def assessment_name(alteration: str) -> str:
-    """Returns the name of an assessment's file, without its extension.
-
-    Args:
-      alteration: the name of its alteration.
-    """
+    """Returns the name of an assessment's file, without its extension."""
     return re.sub(r"\W+", "_", alteration)
 
 
@@ -71,11 +67,7 @@ def write_assessments(
 
 
 def read_assessment(path: str | os.PathLike[str]) -> jaxrob.Assessment:
-    """Reads an assessment.
-
-    Raises:
-      ValueError: if the file is missing or is not an assessment; with its path.
-    """
+    """Reads an assessment."""
     try:
         return jaxrob.Assessment.from_json(pathlib.Path(path).read_text())
     except OSError as error:

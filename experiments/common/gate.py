@@ -57,12 +57,7 @@ def define_regressions() -> flags.FlagHolder[list[str]]:
 def earlier(
     flag: flags.FlagHolder[list[str]], alterations: Sequence[jaxrob.Alteration]
 ) -> list[jaxrob.Assessment]:
-    """Reads the assessments that `--regressions` names; call it before the work begins.
-
-    Args:
-      flag: the result of `define_regressions`.
-      alterations: those to be assessed.
-    """
+    """Reads the assessments that `--regressions` names, before the work begins."""
     names = [one.name for one in alterations]
     try:
         return reporting.earlier_assessments(flag.value, names)
@@ -75,13 +70,7 @@ def require(
     found: Mapping[str, jaxrob.Assessment | roma.RomaResult | Mapping[str, float]],
     regressions: Sequence[str] = (),
 ) -> None:
-    """Exits with status 1 if a result is not good enough.
-
-    Args:
-      requirements: the value of `--require`.
-      found: results, or the values of quantities, by the name of their subject.
-      regressions: further failures, in words.
-    """
+    """Exits with status 1 if a result is not good enough."""
     if line := reporting.verdict(requirements, found, regressions):
         sys.exit(line)
 

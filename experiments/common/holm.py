@@ -13,11 +13,6 @@ def significantly_below(
 ) -> np.ndarray:
     """Finds the cells with too low a coverage, by exact one-sided tests (Holm, 1979).
 
-    Args:
-      times_held: in each cell, the number of intervals that cover.
-      draws: the number of intervals, in all cells or in each.
-      confidence: their confidence level.
-
     Returns:
       bool `[cells]`, at a level of 5 % for all cells together.
     """

@@ -34,11 +34,6 @@ def over_inputs(
 ) -> tuple[float, float]:
     """Computes a statistic's interval over inputs by the BCa bootstrap (Efron, 1987).
 
-    Args:
-      statistic: `statistic(*values, axis)` of arrays whose axis `axis` is the inputs.
-      *values: `[N]`, values of each input.
-      confidence_level: the confidence level.
-
     Returns:
       The lower and the upper end; NaN if all resamples give the same value, for example
       if no input has a hit: then the inputs determine no interval.

@@ -14,11 +14,7 @@ _JOURNAL = flags.DEFINE_string(
 
 
 def path(name: str) -> pathlib.Path | None:
-    """Returns the journal called `name`; None if no folder is given.
-
-    Args:
-      name: distinguishes this classifier and data set from the script's others.
-    """
+    """Returns the journal called `name`; None if no folder is given."""
     if _JOURNAL.value is None:
         return None
     folder = pathlib.Path(_JOURNAL.value)

@@ -54,12 +54,6 @@ def several_modes(dim: int, norm: str, probability: float, seed: int) -> Iterato
     Directions are opposite, or share no coordinate: then events are
     independent in the L-infinity ball, and nearly exclusive in the L2 ball, where
     their intersection is neglected.
-
-    Args:
-      dim: the dimension, at least 20.
-      norm: "linf" or "l2".
-      probability: of all modes together.
-      seed: of the directions.
     """
     rng = np.random.default_rng(seed)
     whole = rng.standard_normal(dim)
@@ -94,12 +88,7 @@ def several_modes(dim: int, norm: str, probability: float, seed: int) -> Iterato
 
 
 def few_dimensions(probability: float, seed: int) -> Iterator[Case]:
-    """Returns corners, islands and slabs of a box of 2, 5 and 10 dimensions.
-
-    Args:
-      probability: of each, below 0.01.
-      seed: of their positions.
-    """
+    """Returns corners, islands and slabs of a box of 2, 5 and 10 dimensions."""
     rng = np.random.default_rng(seed)
     for dim in (2, 5, 10):
         if (side := 2 * probability ** (1 / dim)) < 0.9:

@@ -12,10 +12,6 @@ def linear_linf_log_probability(a: np.ndarray, t: float) -> float:
     The inverse Laplace transform of the moment generating function, along a line
     through its saddle point (Lugannani and Rice, 1980), where the integrand hardly
     cancels: accurate to about 1e-9, for any probability.
-
-    Args:
-      a: `[d]` weights.
-      t: the threshold, below the sum of the absolute weights.
     """
     a = np.abs(np.asarray(a, np.float64))
     a = a[a > 0]
@@ -51,11 +47,6 @@ def linear_l2_log_probability(a_norm: float, dim: int, t: float) -> float:
     """Computes log P(a . u >= t) for u uniform in the unit ball of `dim` dimensions.
 
     One coordinate s of such a point has (1 + s) / 2 ~ Beta((dim + 1) / 2, the same).
-
-    Args:
-      a_norm: the Euclidean norm of a.
-      dim: the dimension.
-      t: the threshold.
     """
     half = (dim + 1) / 2
     return float(stats.beta.logsf((1 + t / a_norm) / 2, half, half))

@@ -9,23 +9,16 @@ import numpy as np
 
 
 class Layer(NamedTuple):
-    """A layer of a Flax network: its weights and what surrounds it.
+    """A layer of a Flax network: its weights and what surrounds it."""
 
-    Attributes:
-      kernel: `[h, w, in, out]` of a convolution, `[in, out]` of a dense layer.
-      bias: `[out]`.
-      padding: of a convolution, `(top, bottom)`, alike in width.
-      stride: of a convolution.
-      pooled: whether a maximum over 2x2 follows.
-      last: whether no ReLU follows.
-    """
-
+    # `[h, w, in, out]` of a convolution, `[in, out]` of a dense layer.
     kernel: np.ndarray
-    bias: np.ndarray
+    bias: np.ndarray  # `[out]`
+    # Of a convolution, `(top, bottom)`, alike in width.
     padding: tuple[int, int] = (0, 0)
-    stride: int = 1
-    pooled: bool = False
-    last: bool = False
+    stride: int = 1  # of a convolution
+    pooled: bool = False  # whether a maximum over 2x2 follows
+    last: bool = False  # whether no ReLU follows
 
 
 def layers(variables: Any, network: str) -> list[Layer]:

@@ -8,12 +8,7 @@ from collections.abc import Callable
 
 
 def watts(run: Callable[[], object], seconds: float = 3.0) -> float | None:
-    """Returns the mean power while `run` is repeated; None without nvidia-smi.
-
-    Args:
-      run: what is repeated.
-      seconds: for how long at least; the driver's readings are means of up to a second.
-    """
+    """Returns the mean power while `run` is repeated; None without nvidia-smi."""
     if shutil.which("nvidia-smi") is None:
         return None
     # Of the first GPU, ten times a second.

@@ -16,27 +16,15 @@ import jaxrob
 
 
 class Recorded(NamedTuple):
-    """Arguments of `jaxrob.assess`, valid at the recorded levels alone.
+    """Arguments of `jaxrob.assess`, valid at the recorded levels alone."""
 
-    Attributes:
-      classifier: looks answers up.
-      dataset: N images.
-      alteration: its range is [0, 1].
-    """
-
-    classifier: jaxrob.Classifier
-    dataset: jaxrob.Dataset
-    alteration: jaxrob.Alteration
+    classifier: jaxrob.Classifier  # looks answers up
+    dataset: jaxrob.Dataset  # N images
+    alteration: jaxrob.Alteration  # its range is [0, 1]
 
 
 def recorded(name: str, right: np.ndarray, identity: float = 0.0) -> Recorded:
-    """Returns recorded answers as arguments of `jaxrob.assess`.
-
-    Args:
-      name: the alteration's name.
-      right: bool `[L, N]`, whether an answer was right at L evenly spaced levels.
-      identity: the identity's level in [0, 1].
-    """
+    """Returns recorded answers as arguments of `jaxrob.assess`."""
     num_images = right.shape[1]
     images = np.zeros((num_images, 1, 1, 2), np.float32)
     images[:, 0, 0, 0] = np.arange(num_images) / num_images

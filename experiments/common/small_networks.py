@@ -41,14 +41,7 @@ class _Network(nn.Module):
 
 
 def small_networks(dim: int, number: int, draws: int, seed: int) -> Iterator[Case]:
-    """Returns points around networks trained on a corner, slab, wedge or islands.
-
-    Args:
-      dim: the inputs of the networks.
-      number: the number of cases, at most, in equal parts for each of the four.
-      draws: the draws among which the truth is counted, at most.
-      seed: of networks and draws.
-    """
+    """Returns points around networks trained on a corner, slab, wedge or islands."""
     for place, (region, inside) in enumerate(_REGIONS.items()):
         rng = np.random.default_rng([seed, dim, place])
         classifier = _trained(dim, inside, rng)

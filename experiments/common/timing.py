@@ -23,12 +23,6 @@ def best_forward(
 ) -> tuple[Callable[[], None], int]:
     """Returns a function that passes all images `passes` times, in the best batch size.
 
-    Args:
-      classifier: the classifier.
-      images: bytes `[N, H, W, C]`; those passed are float32 and on the device.
-      batch_sizes: the sizes to choose from.
-      passes: how often the function passes the images.
-
     Returns:
       The function and the batch size.
     """

@@ -40,12 +40,6 @@ class Fed(np.random.Generator):
 def load(folder, size, **random):
     """Returns the script's functions for images of a size.
 
-    Args:
-      folder: the folder of the scripts.
-      size: 32, 64, 224 or 299.
-      **random: replacements of functions of `np.random` ("normal", "uniform",
-        "randint", "poisson"), and `rng`, a `Fed`, for scikit-image's noise.
-
     Returns:
       A dictionary: `load(...)["fog"](picture, severity)` takes a Pillow image or an
       array of bytes and returns values from 0 to 255.

@@ -27,15 +27,10 @@ _BY_IMAGEMAGICK = ("motion_blur", "snow")
 
 
 class Made(NamedTuple):
-    """Pictures of one corruption.
+    """Pictures of one corruption."""
 
-    Attributes:
-      pictures: bytes `[5, N, H, W, C]`, by severity.
-      seconds: the seconds of all processes together.
-    """
-
-    pictures: np.ndarray
-    seconds: float
+    pictures: np.ndarray  # bytes `[5, N, H, W, C]`, by severity
+    seconds: float  # the seconds of all processes together
 
 
 def possible(names: Sequence[str], folder: pathlib.Path) -> list[str]:
@@ -56,15 +51,7 @@ def make(
     seed: int,
     processes: int,
 ) -> dict[str, Made]:
-    """Makes the benchmark's pictures, by corruption.
-
-    Args:
-      names: of `CORRUPTIONS`.
-      images: bytes `[N, 32, 32, 3]`.
-      folder: the benchmark's scripts and pictures of frost.
-      seed: of its random numbers, which do not depend on the number of processes.
-      processes: the number of parallel processes.
-    """
+    """Makes the benchmark's pictures, by corruption."""
     starts = range(0, len(images), _AT_ONCE)
     jobs = [
         (name, severity, at)
@@ -121,15 +108,7 @@ def compare(
     made: Mapping[str, Made],
     labels: np.ndarray,
 ) -> dict[str, Any]:
-    """Compares accuracies on the benchmark's pictures and on ours, of the same images.
-
-    Args:
-      classifier: the network.
-      assessments: of ours, by corruption.
-      chosen: the images of these assessments that the benchmark's pictures show.
-      made: the benchmark's pictures.
-      labels: of these images.
-    """
+    """Compares accuracies on the benchmark's pictures and on ours."""
     begin = time.perf_counter()
     differences, cells = [], []
     for name, one in made.items():

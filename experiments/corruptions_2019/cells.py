@@ -21,15 +21,7 @@ def alterations(
     frost_folder: str | os.PathLike[str] | None,
     size: int | None = None,
 ) -> dict[str, jaxrob.Alteration]:
-    """Returns the corruptions by name; frost is left out if its pictures are missing.
-
-    Args:
-      names: of `CORRUPTIONS`.
-      frost_folder: the folder of the frost pictures, see
-        `jaxrob.alterations.corruptions.frost`.
-      size: the image size whose parameters they take; None for the nearest to the
-        images'.
-    """
+    """The corruptions by name; frost is left out if its pictures are missing."""
     found = {}
     for name in names:
         if name == "frost":
@@ -46,11 +38,6 @@ def alterations(
 
 def failing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
     """Returns the level at which values, interpolated linearly, first fall below.
-
-    Args:
-      levels: `[L]`, ascending from the identity.
-      values: `[L]`.
-      threshold: the lowest value accepted.
 
     Returns:
       The level, infinite if there is none.

@@ -60,11 +60,6 @@ def strip(
     """Shows one image at severities 0 to 5, a row for each corruption but frost.
 
     Frost is left out because the licence of its pictures is not stated.
-
-    Args:
-      alterations: the corruptions by name.
-      image: bytes `[H, W, C]`.
-      key: a random key.
     """
     shown = {name: one for name, one in alterations.items() if name != "frost"}
     levels = np.arange(MOST + 1, dtype=np.float32)
@@ -92,12 +87,7 @@ def strip(
 
 
 def retrained(found: Mapping[str, Sequence[dict[str, Any]]], groups: Any) -> Figure:
-    """Plots mean errors before and after retraining, and intervals over seeds.
-
-    Args:
-      found: for each method, the result of `retrained.answers` for each seed.
-      groups: the names of the corruptions of each group.
-    """
+    """Plots mean errors before and after retraining, and intervals over seeds."""
     names = [name for group in groups.values() for name in group]
     figure, axes = plt.subplots(figsize=(11, 4.2), layout="constrained")
     width = 0.8 / len(found)

@@ -33,10 +33,6 @@ def altering(
 
     None if the package is not installed. Each process receives its share of the images
     before the call and does not send results back, so neither transfer is timed.
-
-    Args:
-      images: bytes `[N, H, W, 3]`.
-      processes: the number of parallel processes, each of one thread.
     """
     if importlib.util.find_spec("imagecorruptions") is None:
         print("imagecorruptions-imaug is not installed")

@@ -21,15 +21,10 @@ _ASSUMED_OF_UNKNOWN = (
 
 
 class Published(NamedTuple):
-    """A table's entries of one model.
+    """A table's entries of one model."""
 
-    Attributes:
-      clean: the clean accuracy; NaN if it is not known.
-      accuracy: `[5]` at severities 1 to 5, by corruption.
-    """
-
-    clean: float
-    accuracy: dict[str, np.ndarray]
+    clean: float  # the clean accuracy; NaN if it is not known
+    accuracy: dict[str, np.ndarray]  # `[5]` at severities 1 to 5, by corruption
 
 
 def read(path: pathlib.Path) -> dict[str, Published]:
@@ -39,9 +34,6 @@ def read(path: pathlib.Path) -> dict[str, Published]:
     other row holds a model's name and accuracies. The clean accuracy is not among them.
     It is taken from `clean_acc`, in per cent, of the file "<model>.json" in the table's
     folder, if there is one.
-
-    Raises:
-      ValueError: if the file is not such a table.
     """
     try:
         with path.open(newline="") as file:
@@ -100,13 +92,6 @@ def robustness(
     there. Between two on different sides it may cross anywhere, so such a gap may count
     with any share from 0 to 1.
 
-    Args:
-      clean: the accuracy at level 0; NaN if it is not known. Then it is taken to be at
-        least that at severity 1, which leaves the first gap open only if that one
-        is below the threshold.
-      accuracy: `[5]` at severities 1 to 5.
-      threshold: the lowest accuracy accepted.
-
     Returns:
       "robustness" by straight lines between the points, None if the first gap is
       open; "low" and "high", its ends; "bound", the largest error of "robustness";
@@ -136,14 +121,7 @@ def robustness(
 def table(
     models: dict[str, Published], threshold: float, reference: str
 ) -> dict[str, Any]:
-    """Returns, for each model, its means, and robustness and bound by corruption.
-
-    Args:
-      models: the models read.
-      threshold: the lowest accuracy accepted.
-      reference: the model by whose errors those of the others are divided, if it is
-        there.
-    """
+    """Returns, for each model, its means, and robustness and bound by corruption."""
     return {
         name: {
             "clean": one.clean,

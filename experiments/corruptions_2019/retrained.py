@@ -21,37 +21,22 @@ ORIGINAL = "original"
 
 
 class Setting(NamedTuple):
-    """Settings that all networks share.
+    """Settings that all networks share."""
 
-    Attributes:
-      train: the training set.
-      validation: the images on which the original's weaknesses are measured.
-      test: the test set.
-      alterations: the corruptions, by name.
-      trained_on: names of those that are trained on.
-      network: the network's name.
-      images_seen: the number of images that each network is trained on.
-      batch_size: images in a step of the training.
-      threshold: the lowest accuracy accepted.
-      levels: evenly spaced ones of each corruption.
-      block: images in a step of the evaluation; None: chosen from memory.
-      folder: the folder of networks and answers.
-      progress: whether progress bars are shown.
-    """
-
-    train: jaxrob.Dataset
+    train: jaxrob.Dataset  # the training set
+    # The images on which the original's weaknesses are measured.
     validation: jaxrob.Dataset
-    test: jaxrob.Dataset
-    alterations: Mapping[str, jaxrob.Alteration]
-    trained_on: Sequence[str]
-    network: str
-    images_seen: int
-    batch_size: int
-    threshold: float
-    levels: int
-    block: int | None
-    folder: pathlib.Path
-    progress: bool
+    test: jaxrob.Dataset  # the test set
+    alterations: Mapping[str, jaxrob.Alteration]  # the corruptions, by name
+    trained_on: Sequence[str]  # names of those that are trained on
+    network: str  # the network's name
+    images_seen: int  # the number of images that each network is trained on
+    batch_size: int  # images in a step of the training
+    threshold: float  # the lowest accuracy accepted
+    levels: int  # evenly spaced ones of each corruption
+    block: int | None  # images in a step of the evaluation; None: chosen from memory
+    folder: pathlib.Path  # the folder of networks and answers
+    progress: bool  # whether progress bars are shown
 
     @property
     def groups(self) -> dict[str, list[str]]:
@@ -209,12 +194,7 @@ def _assess(
 def lines(
     found: Mapping[str, Sequence[dict[str, Any]]], groups: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Formats means over the seeds, before and after, and changes with 95 % intervals.
-
-    Args:
-      found: for each method, `_answers` of each seed.
-      groups: the corruptions of each group.
-    """
+    """Formats means over the seeds, and changes with 95 % intervals."""
     text = []
     for group, names in groups.items():
         if not names:

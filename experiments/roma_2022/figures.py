@@ -32,10 +32,6 @@ def hic(drawn: Mapping[str, Drawn], delta: float) -> Figure:
     """Plots figures 1 and 2: histograms with the normal distribution fitted to them.
 
     The Anderson-Darling A² stands beside the value below which data count as normal.
-
-    Args:
-      drawn: as `hic.draw` returns it, not empty.
-      delta: the least confidence of a distinct answer.
     """
     panels = []
     if "normal" in drawn:
@@ -84,11 +80,6 @@ def _histogram(
 
 def curves(rows: _Rows, varied: str, title: str) -> Figure:
     """Plots figures 3 and 4, and the statuses of the queries.
-
-    Args:
-      rows: as `tables.row` makes them.
-      varied: the column on the horizontal axis, "epsilon" or "epoch".
-      title: the figure's title.
 
     Returns:
       On the left plr, with 95 % intervals over the inputs; on the right the statuses.
@@ -169,12 +160,7 @@ def _order(status: str) -> int:
 def categories(
     found: Mapping[str, Mapping[str, roma.Categorial]], title: str
 ) -> Figure:
-    """Plots figure 5, the table by category: Adv with 95 % intervals, and the paper's.
-
-    Args:
-      found: by the kind of category, the tables by estimator or reading.
-      title: the figure's title.
-    """
+    """Figure 5, the table by category: Adv with 95 % intervals, and the paper's."""
     figure, axes = plt.subplots(
         1, len(found), figsize=(5.5 * len(found), 4), layout="constrained", sharey=True
     )

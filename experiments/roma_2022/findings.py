@@ -44,12 +44,6 @@ def over(
     from the first as claimed, beyond the interval, and no step goes the other way
     beyond its own; it does not hold if the opposite is shown for the whole or a step.
     The steps' intervals have a simultaneous coverage of 95 % (Bonferroni).
-
-    Args:
-      number: the experiment's.
-      claim: the finding in words.
-      cases: at least two, in the order of their levels.
-      rises: whether it is claimed to rise.
     """
     lines = []
     sign = 1 if rises else -1
@@ -264,11 +258,6 @@ def costs(
     """Returns each estimator's cost, and the estimated cost for the whole test set.
 
     Queries whose answers came from a journal do not count.
-
-    Args:
-      found: by estimator, a result for each epsilon and epoch.
-      seconds_a_pass: of the forward pass alone, for an image.
-      num_images: images of the whole test set.
     """
     lines = []
     for name, every in found.items():

@@ -50,9 +50,6 @@ class Values(NamedTuple):
 def readings(found: Mapping[str, Timed]) -> dict[str, tuple[Timed, Values]]:
     """Returns the ways to read results of the same inputs, by name.
 
-    Args:
-      found: results, by estimator.
-
     Returns:
       For each estimator its answers alone, as the paper reads "roma", or, if it
       answers for nearly all inputs, all of them; and `COUNTED`.
@@ -71,13 +68,7 @@ def readings(found: Mapping[str, Timed]) -> dict[str, tuple[Timed, Values]]:
 def by_category(
     found: Mapping[str, Timed], class_names: tuple[str, ...], by: str
 ) -> dict[str, roma.Categorial]:
-    """Returns the table by category for each way to read the results.
-
-    Args:
-      found: results with labels, by estimator.
-      class_names: the categories' names.
-      by: one of `CATEGORIES`.
-    """
+    """Returns the table by category for each way to read the results."""
     tables = {}
     for name, (one, values) in readings(found).items():
         result = one.result

@@ -20,13 +20,6 @@ def row(
 ) -> dict[str, Any]:
     """Returns an estimator's results at an epoch and an epsilon.
 
-    Args:
-      epoch: the epoch.
-      epsilon: the radius.
-      estimator: the estimator.
-      found: its results.
-      auto: the results of "auto", to compare on the inputs that both answer; or None.
-
     Returns:
       Values by name. "adversarial" is the mean of the answers; "adversarial_all" of all
       inputs, those without an answer by their crude draws; "counted" of all inputs by

@@ -28,11 +28,6 @@ def makers(network: str, pictures: np.ndarray, batch_size: int) -> dict[str, Mak
     """Returns "torch" (its forward pass) and the libraries that can run here.
 
     Prints why others cannot.
-
-    Args:
-      network: "resnet50" or "vit_b16".
-      pictures: uint8 `[N, size, size, 3]`.
-      batch_size: pictures classified at once.
     """
     wanted = ("torch", "torchvision")
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]

@@ -23,16 +23,7 @@ def measure(
     forward_rate: tuple[Callable[[], None], int],
     repeats: int,
 ) -> dict[str, Any]:
-    """Measures Algorithm 1's speed, and the speed that its parts would allow together.
-
-    Args:
-      classifier: the classifier.
-      images: bytes `[N, H, W, C]`.
-      num_samples: draws an image.
-      key: a random key.
-      forward_rate: a bare forward pass, and the number of images it passes.
-      repeats: timed runs of each part.
-    """
+    """Measures Algorithm 1's speed, and that of its parts together."""
     draws = len(images) * num_samples
 
     def assess() -> None:

@@ -13,11 +13,6 @@ def measured(
     """Returns each run's speed, and the speed of "evaluate" in proportion to it.
 
     Ratios are medians over the repeats, each of runs side by side.
-
-    Args:
-      runs: by name, among them "evaluate".
-      rows: images that a run classifies.
-      repeats: how often each is timed, after a first time.
     """
     first = {name: timing.seconds(run) for name, run in runs.items()}
     times = [

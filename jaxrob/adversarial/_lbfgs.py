@@ -16,10 +16,9 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._classifier import Classifier
 from jaxrob._devices.blocks import in_blocks
-from jaxrob._devices.call import Call, shapes_of
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import ImageMesh, platform, sharded
+from jaxrob._devices.mesh import platform, sharded
 from jaxrob._devices.rows import filled, taken
 from jaxrob._engine.bar import Bar
 from jaxrob._engine.execution import progress_bar
@@ -39,7 +38,7 @@ from jaxrob.adversarial._search import (
 # The targets that have a name; others are a class for each image.
 _TARGETS = ("runner-up", "all")
 #: Copies of an image: steps and gradients remembered, and the rest of a search's state.
-LIVE_IMAGES = 2 * MEMORY + 12
+_LIVE_IMAGES = 2 * MEMORY + 12
 # Passes of the network for an image and a target, usually, a gradient counted as three
 # (digits: 16 gradients by an MLP, 24 by a CNN).
 _GRADIENT = 3
@@ -143,7 +142,7 @@ def lbfgs(
         targets = checked_array("targets", targets, "N", "integers", at_least=0)
     checked_flag("progress", progress)
     problem = make_problem(
-        classifier, images, labels, key, batch_size, mesh, LIVE_IMAGES
+        classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES
     )
     targeted = _targeted(problem, targets)
     number = len(targeted) * int(problem.correct.sum())
@@ -232,19 +231,6 @@ def _closest_found(
             block = put(taken(everything, index), sharded(mesh))
             is_new = put(np.isin(np.arange(rows), refilled), sharded(mesh))
             searches = _refill(None, searches, block[0], is_new, mesh=mesh).run()
-
-
-def evaluating(shared: Shared, block: tuple[Any, ...], mesh: ImageMesh) -> Call:
-    """The call of one evaluation of a block's searches, from shapes alone.
-
-    Args:
-      shared: the classifier, and the confidence to be reached.
-      block: shapes of images, targets and keys, as `place` puts them.
-      mesh: the devices.
-    """
-    searches = _begin(None, block[0], mesh=mesh).lower().out_info
-    searches = shapes_of(searches, sharded(mesh))
-    return _advance(shared, searches, *block, mesh=mesh)
 
 
 @by_image

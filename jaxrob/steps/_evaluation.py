@@ -1,45 +1,63 @@
 """What `evaluate` does with a block of images."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._arguments.checks import check_type
+from jaxrob._adapters.on_host import on_host
+from jaxrob._arguments import checks
+from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier, trace_info, unnamed
-from jaxrob._devices.call import shapes_of, shapes_whole
-from jaxrob._devices.mesh import sharded
+from jaxrob._devices.call import Call, shapes_of, shapes_whole
+from jaxrob._devices.mesh import mesh_for, sharded
+from jaxrob._engine import sizes
 from jaxrob._engine.checks import check_shape_is_kept
-from jaxrob._engine.sizes import (
-    images_in_block,
-    levels_are_sequential,
-    levels_in_step,
-    rows_for,
-    rows_of_a_level,
-)
+from jaxrob._engine.split_network import check_split_network
 from jaxrob._engine.step import answering, preparing
+from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._fingerprint import fingerprinted_alteration
-from jaxrob.steps._step import (
-    Step,
-    a_key,
-    checked_classifier,
-    checked_shape,
-    checked_size,
-    checked_type,
-)
 
-# Many levels, of which a step takes as many as it does.
-_MANY_LEVELS = 1024
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Step:
+    """A step of the library, as `jax.jit` compiles it, with the shapes that it takes.
+
+    Attributes:
+      passes: images that the network classifies in it, each counted once for each of
+        S samples; 0 if there is no network in it.
+      rows: images that are classified at once, by all devices together: on a CPU and
+        most TPUs those of one level.
+      mesh: the devices that it is for.
+    """
+
+    passes: int
+    rows: int
+    mesh: Mesh
+    _call: Call = dataclasses.field(repr=False)
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """Pytrees of `jax.ShapeDtypeStruct`; levels are NumPy arrays with values."""
+        return self._call.args
+
+    def lower(self) -> jax.stages.Lowered:
+        """The program for the devices of the mesh, which need not be there.
+
+        `lower().compile()` has a `cost_analysis()` and a `memory_analysis()`, and runs
+        where the devices are there.
+        """
+        return self._call.lower()
 
 
 class Evaluation(NamedTuple):
     """The two steps of `jaxrob.evaluate`, and of `jaxrob.assess`.
 
     Attributes:
-      preparation: the part of the alteration that does not depend on the level, once
-        for a block of images.
+      preparation: what does not depend on the level, once for a block of images.
       step: the block altered at a few levels, and classified.
     """
 
@@ -63,8 +81,7 @@ def evaluation(
 
         blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)
         found = jaxrob.steps.evaluation(classifier, (28, 28, 1), blur)
-        compiled = found.step.lower().compile()
-        print(compiled.cost_analysis()["flops"])
+        print(found.step.lower().compile().cost_analysis()["flops"])
 
     Args:
       classifier: the classifier. Its variables may be shapes.
@@ -78,42 +95,52 @@ def evaluation(
         this process. They need not be there. Then their memory is taken as 4 GiB. For
         sharded variables, or shapes with such shardings, see `jaxrob.evaluate`.
 
-    Returns:
-      An `Evaluation`. The step of `jaxrob.assess` is the same.
-
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if a number is below 1, the classifier runs on the host, or the
         alteration or the classifier refuses the images' shape.
     """
-    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
-    image_shape, dtype = checked_shape(image_shape), checked_type(dtype)
-    num_images = checked_size("num_images", num_images)
-    num_levels = checked_size("num_levels", num_levels)
+    checks.check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
+    checks.check_type(
+        "classifier", classifier, Classifier, classifier_wanted(classifier)
+    )
+    image_shape = checks.checked_integers("image_shape", image_shape, at_least=1)
+    for name, number in (("num_images", num_images), ("num_levels", num_levels)):
+        if number is not None:
+            checks.checked_integer(name, number, at_least=1)
+    dtype = np.dtype(dtype).name if isinstance(dtype, type | np.dtype) else dtype
+    checks.check_choice("dtype", dtype, ("uint8", "float32"))
+    if on_host(classifier.apply_fn) is not None:
+        raise ValueError(
+            "classifier must run on the devices, because a network on the host "
+            "(from_torch, from_onnx, from_keras, from_host) is no part of a step"
+        )
     alteration = fingerprinted_alteration(alteration, image_shape)
     check_shape_is_kept(alteration, image_shape)
-    classifier, over = checked_classifier(classifier, image_shape, mesh)
+    over = mesh_for(mesh, classifier.variables)
+    classifier = fingerprinted_classifier(classifier, image_shape)
+    check_split_network(classifier, image_shape, over)
     info = trace_info(classifier, image_shape)
-    rows = rows_for(classifier, image_shape, over)
-    most = rows_of_a_level(rows, image_shape, [num_levels or _MANY_LEVELS], over)
-    number = images_in_block(classifier, most, None, num_images, over)
+    rows = sizes.rows_for(classifier, image_shape, over)
+    most = sizes.rows_of_a_level(rows, image_shape, [num_levels or 1024], over)
+    number = sizes.images_in_block(classifier, most, None, num_images, over)
     if num_levels is None:
-        about = info, image_shape, rows, number
-        num_levels = levels_in_step(*about, _MANY_LEVELS, over)
+        num_levels = sizes.levels_in_step(info, image_shape, rows, number, 1024, over)
 
-    split = sharded(over)
-    images = jax.ShapeDtypeStruct((number, *image_shape), dtype, sharding=split)
+    split, key = sharded(over), jax.eval_shape(jax.random.key, 0)
+    images = jax.ShapeDtypeStruct(
+        (number, *image_shape), np.dtype(dtype), sharding=split
+    )
     index = jax.ShapeDtypeStruct((number,), np.uint32, sharding=split)
-    placed, key = shapes_whole((unnamed(classifier), a_key()), over)
+    labels = jax.ShapeDtypeStruct((number,), np.int32, sharding=split)
+    placed, key = shapes_whole((unnamed(classifier), key), over)
     before = preparing(images, index, key, alteration, over)
     prepared = shapes_of(before.lower().out_info, split)
     levels = np.linspace(alteration.lower, alteration.upper, num_levels)
-    labels = jax.ShapeDtypeStruct((number,), np.int32, sharding=split)
     block = placed, prepared, index, labels, key
-    at_levels = answering(*block, levels, num_levels, alteration, over)
-    in_turn = levels_are_sequential(image_shape, over)
+    step = answering(*block, levels, num_levels, alteration, over)
+    in_turn = sizes.levels_are_sequential(image_shape, over)
     at_once = number if in_turn else number * num_levels
     passes = number * num_levels * info.num_samples
-    return Evaluation(
-        Step(0, 0, over.mesh, before), Step(passes, at_once, over.mesh, at_levels)
-    )
+    mesh = over.mesh
+    return Evaluation(Step(0, 0, mesh, before), Step(passes, at_once, mesh, step))

@@ -12,7 +12,6 @@ import optax
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
-from jaxrob._devices.call import shapes_of
 from jaxrob._devices.hosts import put, put_rows
 from jaxrob._devices.mesh import ImageMesh, replicated, sharded
 from jaxrob._pixels import as_floats
@@ -146,7 +145,10 @@ def step_inputs(
     dataset: Dataset, planned: PlannedStep, mesh: ImageMesh
 ) -> tuple[Any, ...]:
     """Returns images, labels, rows drawn and number, the step's arguments."""
-    index, others = _index_and_others(dataset.labels, planned, mesh)
+    index = planned.image_index
+    others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
+    # All devices take equally many images, so the last image is repeated.
+    index = np.pad(index, (0, -len(index) % mesh.size), "edge")
     if mesh.size == 1:
         # The step is fastest with arrays of the host.
         return np.asarray(dataset.images[index]), *others
@@ -156,28 +158,6 @@ def step_inputs(
 
     images = put_rows(read, len(index), sharded(mesh))
     return images, *put(others, replicated(mesh))
-
-
-def step_shapes(
-    shape: tuple[int, ...], dtype: Any, planned: PlannedStep, mesh: ImageMesh
-) -> tuple[Any, ...]:
-    """Returns the shapes of `step_inputs`, by the shape and type of all images."""
-    labels = np.zeros(shape[0], np.int32)
-    index, others = _index_and_others(labels, planned, mesh)
-    images = jax.ShapeDtypeStruct((len(index), *shape[1:]), dtype)
-    if mesh.size == 1:
-        return images, *others
-    return shapes_of(images, sharded(mesh)), *shapes_of(others, replicated(mesh))
-
-
-def _index_and_others(
-    labels: Any, planned: PlannedStep, mesh: ImageMesh
-) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """Returns the indices of a step's images, and its labels, rows drawn and number."""
-    index = planned.image_index
-    others = labels[index], planned.drawn, np.uint32(planned.done - 1)
-    # All devices take equally many images, so the last image is repeated.
-    return np.pad(index, (0, -len(index) % mesh.size), "edge"), others
 
 
 def _cross_entropy(returned: jax.Array, labels: jax.Array, outputs: str) -> jax.Array:
