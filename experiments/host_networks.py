@@ -1,17 +1,13 @@
-r"""Networks of other frameworks: their cost, and the agreement of their answers.
+"""The cost of networks of other frameworks.
 
-    python experiments/host_networks.py --what=cost
-    python experiments/host_networks.py --what=agreement --dataset=mnist --data_dir=...
+    python experiments/host_networks.py
 
-Requires the extras torch, onnx and keras. A small Flax network is trained and copied,
-with its weights, to torch, ONNX and Keras. "cost" times `jaxrob.evaluate` of 2,000
-images at 16 levels of each alteration, beside the altering alone and the bare runtime
-alone on as many batches; the three alternate. "agreement" counts the altered images on
-which a copy answers another class than the Flax network, and compares robustness.
-Writes JSON into the folder `--output`.
+Requires the extras torch and onnx. A small Flax network is trained and copied, with its
+weights, to torch and ONNX. `jaxrob.evaluate` of 2,000 images at 16 levels of each
+alteration is timed beside the altering alone and the bare runtime alone on as many
+batches; the three alternate. Writes JSON into the folder `--output`.
 """
 
-import os
 import pathlib
 import statistics
 import tempfile
@@ -37,7 +33,6 @@ _ALTERATIONS = (
     alterations.jpeg_compression(),
 )
 
-_WHAT = flags.DEFINE_enum("what", "cost", ["cost", "agreement"], "What is measured.")
 _DATASET = define.dataset("digits", "mnist")
 _DATA_DIR = define.data_dir()
 _NETWORKS = flags.DEFINE_list(
@@ -55,7 +50,6 @@ _OUTPUT = define.output("results/host_networks")
 
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
-    os.environ.setdefault("KERAS_BACKEND", "jax")
     train = data.load(_DATASET.value, "train", _DATA_DIR.value)
     test = data.load(_DATASET.value, "test", _DATA_DIR.value)
     test = test[np.arange(_NUM_IMAGES.value) % len(test)]
@@ -64,20 +58,17 @@ def main(argv: Sequence[str]) -> None:
         module, key = getattr(networks, name)(), jax.random.key(_SEED.value)
         flax = training.fit(module, train, key=key, epochs=_EPOCHS.value)
         found = ported.layers(flax.variables, name)
-        measure = _cost if _WHAT.value == "cost" else _agreement
-        results[name] = measure(name, flax, found, test, key)
-    folder = files.output_folder(_OUTPUT.value)
-    files.write_json(folder / f"{_WHAT.value}.json", results)
+        results[name] = _cost(name, found, test, key)
+    files.write_json(files.output_folder(_OUTPUT.value) / "cost.json", results)
 
 
 def _cost(
-    name: str, flax: Any, found: list[ported.Layer], test: jaxrob.Dataset, key: Any
+    name: str, found: list[ported.Layer], test: jaxrob.Dataset, key: Any
 ) -> list[dict[str, Any]]:
     """Returns medians of seconds, and ratios, for each framework and alteration."""
     import onnxruntime
     import torch
 
-    del flax
     with tempfile.TemporaryDirectory() as folder:
         path = ported.to_onnx(found, pathlib.Path(folder, f"{name}.onnx"))
         session = onnxruntime.InferenceSession(path)
@@ -166,41 +157,6 @@ def _medians(runs: Sequence[Callable[[], None]]) -> list[float]:
         run()
     rounds = [[timing.seconds(run) for run in runs] for _ in range(_RUNS.value)]
     return [statistics.median(column) for column in zip(*rounds)]
-
-
-def _agreement(
-    name: str, flax: Any, found: list[ported.Layer], test: jaxrob.Dataset, key: Any
-) -> list[dict[str, Any]]:
-    """Counts the copies' differing answers, and measures their robustness."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = ported.to_onnx(found, pathlib.Path(folder, f"{name}.onnx"))
-        copies = {
-            "onnx": jaxrob.Classifier.from_onnx(path),
-            "torch": jaxrob.Classifier.from_torch(ported.to_torch(found)),
-            "keras": jaxrob.Classifier.from_keras(ported.to_keras(found)),
-        }
-    rows = []
-    for alteration in _chosen():
-        ours = jaxrob.assess(flax, test, alteration, threshold=0.5, key=key)
-        levels = ours.levels
-        truth = jaxrob.evaluate(flax, test, alteration, levels, key=key)
-        for framework, classifier in copies.items():
-            theirs = jaxrob.evaluate(classifier, test, alteration, levels, key=key)
-            result = jaxrob.assess(classifier, test, alteration, threshold=0.5, key=key)
-            differ = theirs.predicted != truth.predicted
-            row = {
-                "network": name,
-                "framework": framework,
-                "alteration": alteration.name,
-                "answers": truth.predicted.size,
-                "other class": int(differ.sum()),
-                "confidence": float(np.abs(theirs.confidence - truth.confidence).max()),
-                "robustness": result.robustness,
-                "of Flax": ours.robustness,
-            }
-            print("  ".join(_shown(value) for value in row.values()), flush=True)
-            rows.append(row)
-    return rows
 
 
 def _shown(value: Any) -> str:

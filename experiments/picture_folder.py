@@ -5,25 +5,18 @@
 
 `--num_images` JPEG files of 500 x 375 pixels (crops of two photographs of scikit-learn,
 quality 90) and `--num_large` of 4000 x 3000 are written to `--folder` (a gigabyte by
-default, deleted at the end). `--num_compared` of them are read, resized, cropped and
-evaluated under a linear network at one level, alternately with two plain thread pools
-of Pillow on the same cores: one that decodes, and one that decodes, resizes and crops.
-Prints pictures per second and their ratios, medians over the repeats, and processor
-time per picture, which other work on the machine hardly changes.
-
-Then a process evaluates all of them at two levels, and reports its peak of anonymous
-memory; another is killed (SIGKILL) at half of its journal, and a third resumes it: both
-must print the same digest of the answers. Takes 10 minutes on two CPU cores.
+default, deleted at the end). All are evaluated at two levels, with the peak of
+anonymous memory. `--num_compared` of them are read, resized, cropped and evaluated
+under a linear network at one level, alternately with two plain thread pools of Pillow
+on the same cores: one that decodes, and one that decodes, resizes and crops. Prints
+pictures per second and their ratios, medians over the repeats, and processor time per
+picture, which other work on the machine hardly changes. It takes 10 minutes.
 """
 
 import functools
-import hashlib
 import os
 import pathlib
-import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -52,8 +45,6 @@ _NUM_LARGE = flags.DEFINE_integer(
 _REPEATS = define.repeats()
 _FOLDER = flags.DEFINE_string("folder", None, "Where the files go; by default $TMPDIR.")
 _SEED = define.seed()
-# Set in the processes that this one starts.
-_JOURNAL = flags.DEFINE_string("journal", None, "Evaluate --folder with this journal.")
 
 _SMALL, _LARGE = (500, 375), (4000, 3000)
 # The folder's pictures, and what each is resized to and cropped to.
@@ -67,10 +58,6 @@ _CASES = (
 
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
-    if _JOURNAL.value is not None:
-        assert _FOLDER.value is not None
-        _evaluate_all(pathlib.Path(_FOLDER.value), pathlib.Path(_JOURNAL.value))
-        return
     with tempfile.TemporaryDirectory(dir=_FOLDER.value) as name:
         folder = pathlib.Path(name)
         for kind, number, size in (
@@ -84,9 +71,9 @@ def main(argv: Sequence[str]) -> None:
                 f"{size_in_bytes / number / 1000:,.0f} kB each",
                 flush=True,
             )
+        _evaluate_all(folder / "small")  # First, since it looks at the memory.
         for kind, resize, crop in _CASES:
             _compare(folder / kind, resize, crop)
-        _kill_and_resume(folder / "small", folder)
 
 
 def _compare(folder: pathlib.Path, resize: int, crop: int) -> None:
@@ -128,46 +115,15 @@ def _compare(folder: pathlib.Path, resize: int, crop: int) -> None:
         )
 
 
-def _kill_and_resume(folder: pathlib.Path, outside: pathlib.Path) -> None:
-    """Compares an undisturbed run with one that is killed and resumed."""
-
-    def start(name: str) -> subprocess.Popen[str]:
-        command = [sys.executable, __file__, f"--folder={folder}"]
-        command += [f"--journal={outside / name}", f"--seed={_SEED.value}"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    whole = start("whole").communicate()[0]
-    print(f"all: {whole}", end="")
-    most = (outside / "whole").stat().st_size
-    killed, journal = start("killed"), outside / "killed"
-    while killed.poll() is None:
-        if journal.exists() and journal.stat().st_size > most / 2:
-            killed.send_signal(signal.SIGKILL)
-            break
-        time.sleep(0.01)
-    killed.communicate()
-    share = journal.stat().st_size / most
-    resumed = start("killed").communicate()[0]
-    print(f"killed at {share:.0%} of the journal, resumed: {resumed}", end="")
-    digests = [text.partition("answers ")[2].split()[0] for text in (whole, resumed)]
-    print("same bytes" if digests[0] == digests[1] else "DIFFERENT BYTES", flush=True)
-
-
-def _evaluate_all(folder: pathlib.Path, journal: pathlib.Path) -> None:
-    """Evaluates a whole folder; prints speed, memory and a digest of the answers."""
+def _evaluate_all(folder: pathlib.Path) -> None:
+    """Evaluates a whole folder, and prints speed and memory."""
     dataset = _dataset(folder, 256, 224, False)
     start = time.perf_counter()
     with machine.anonymous_peak() as peak:
-        curve = jaxrob.evaluate(
-            _linear(224), dataset, _brightness(), [0.0, 0.4], journal=journal
-        )
-    seconds = time.perf_counter() - start
-    assert isinstance(curve, jaxrob.Curve)
-    parts = curve.predicted, curve.confidence, curve.uncertainty, curve.labels
-    digest = hashlib.sha256(b"".join(np.asarray(one).tobytes() for one in parts))
+        jaxrob.evaluate(_linear(224), dataset, _brightness(), [0.0, 0.4])
     print(
-        f"{len(dataset):,} pictures in {seconds:.1f} s, peak of anonymous memory "
-        f"{peak[0] / 2**20:,.0f} MB, answers {digest.hexdigest()[:16]}"
+        f"{len(dataset):,} pictures in {time.perf_counter() - start:.1f} s, peak of "
+        f"anonymous memory {peak[0] / 2**20:,.0f} MB"
     )
 
 

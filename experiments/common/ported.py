@@ -1,7 +1,6 @@
 """The library's small networks in other frameworks, with the same weights."""
 
 import pathlib
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -116,34 +115,3 @@ def to_onnx(some: list[Layer], path: pathlib.Path) -> pathlib.Path:
     opset = helper.make_opsetid("", 17)
     onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
     return path
-
-
-def to_keras(some: list[Layer]) -> Any:
-    """Returns a Keras model of images `[B, 28, 28, 1]`."""
-    import keras
-
-    def parts() -> Iterator[Any]:
-        yield keras.Input((28, 28, 1))
-        flat = False
-        for layer in some:
-            activation = None if layer.last else "relu"
-            number = layer.kernel.shape[-1]
-            if layer.kernel.ndim == 4:
-                yield keras.layers.ZeroPadding2D((layer.padding, layer.padding))
-                yield keras.layers.Conv2D(
-                    number,
-                    layer.kernel.shape[:2],
-                    strides=layer.stride,
-                    activation=activation,
-                )
-                if layer.pooled:
-                    yield keras.layers.MaxPooling2D(2)
-            else:
-                if not flat:
-                    yield keras.layers.Flatten()
-                flat = True
-                yield keras.layers.Dense(number, activation=activation)
-
-    model = keras.Sequential(list(parts()))
-    model.set_weights([array for layer in some for array in layer[:2]])
-    return model

