@@ -62,13 +62,14 @@ class Case(NamedTuple):
     arguments: dict[str, Argument]
 
 
-def case(name: str, function: Callable[..., Any], /, **arguments: Any) -> Case:
+def case(function: Callable[..., Any], name: str = "", /, **arguments: Any) -> Case:
     """A case; each argument is its value, or the value and what else is allowed."""
-    return Case(
-        name,
-        function,
-        {
-            each: value if isinstance(value, Argument) else Argument(value)
-            for each, value in arguments.items()
-        },
-    )
+    if not name:
+        # jaxrob.metrics._tolerance: metrics.beta.
+        room = function.__module__.split("._")[0].removeprefix("jaxrob")
+        name = f"{room}.{function.__qualname__}"[1:]
+    given = {
+        each: value if isinstance(value, Argument) else Argument(value)
+        for each, value in arguments.items()
+    }
+    return Case(name, function, given)

@@ -67,21 +67,19 @@ def _of_alterations(blur: jaxrob.Alteration) -> list[Case]:
     ends = {"lower": A(0.0, NUMBER), "upper": A(1.0, POSITIVE | {"0"})}
     return [
         case(
-            "alterations.gaussian_blur",
             alterations.gaussian_blur,
             lower=A(0.0, frozenset({"0"})),
             upper=A(2.0, POSITIVE),
         ),
         case(
-            "alterations.rotation",
             alterations.rotation,
             lower=A(-9.0, frozenset({"-1", "0"})),
             upper=A(9.0, POSITIVE | {"0"}),
             fill="edge",
         ),
         case(
-            "Alteration",
             jaxrob.Alteration,
+            "Alteration",
             name=A("fading", TEXT),
             fn=A(_fade, CALLABLE),
             lower=A(0.0, NUMBER),
@@ -96,22 +94,14 @@ def _of_alterations(blur: jaxrob.Alteration) -> list[Case]:
             geometry=A(None, CALLABLE | OR_NONE),
             moves_pixels=A(False, FLAG),
         ),
+        case(alterations.rescale, alteration=blur, **ends, unit=A("", ANY_TEXT)),
         case(
-            "alterations.rescale",
-            alterations.rescale,
-            alteration=blur,
-            **ends,
-            unit=A("", ANY_TEXT),
-        ),
-        case(
-            "alterations.compose",
             alterations.compose,
             alterations=[blur, alterations.zoom()],
             **ends,
             name=A("both", TEXT | OR_NONE),
         ),
         case(
-            "alterations.followed_by",
             alterations.followed_by,
             corruption=blur,
             fixed=A(_half, CALLABLE),
@@ -124,11 +114,8 @@ def _of_data(dataset: jaxrob.Dataset) -> list[Case]:
     images, labels = dataset.images, dataset.labels
     named = {"class_names": A(("a", "b", "c"), NAMES_OR_NONE), "name": A("tiny", TEXT)}
     return [
+        case(jaxrob.Dataset, images=images, labels=A(labels, OR_NONE), **named),
         case(
-            "Dataset", jaxrob.Dataset, images=images, labels=A(labels, OR_NONE), **named
-        ),
-        case(
-            "Dataset.from_batches",
             jaxrob.Dataset.from_batches,
             # What they hold is known once they are read.
             batches=A([(images, labels)], EMPTY | {"list of None"}),
@@ -151,7 +138,6 @@ def _of_classifiers(
     }
     return [
         case(
-            "Classifier",
             jaxrob.Classifier,
             apply_fn=A(_linear, CALLABLE),
             # A tree: JAX puts values of its own there.
@@ -162,7 +148,6 @@ def _of_classifiers(
             class_names=A(("a", "b", "c"), NAMES_OR_NONE),
         ),
         case(
-            "Classifier.from_host",
             jaxrob.Classifier.from_host,
             function=A(lambda images: np.zeros((len(images), 3)), CALLABLE),
             num_classes=A(3, COUNT),
@@ -178,7 +163,6 @@ def _of_classifiers(
             class_names=A(("a", "b", "c"), NAMES_OR_NONE),
         ),
         case(
-            "Curve",
             jaxrob.Curve,
             **fields,
             **answers,
@@ -206,16 +190,8 @@ def _of_assessments(
     }
     needed = reporting.Requirement("robustness", 0.5)
     return [
+        case(jaxrob.evaluate, **what, alteration=blur, levels=[0.0, 1.0], **execution),
         case(
-            "evaluate",
-            jaxrob.evaluate,
-            **what,
-            alteration=blur,
-            levels=[0.0, 1.0],
-            **execution,
-        ),
-        case(
-            "assess",
             jaxrob.assess,
             **what,
             alteration=blur,
@@ -230,14 +206,12 @@ def _of_assessments(
             **execution,
         ),
         case(
-            "compare",
             jaxrob.compare,
             first=first,
             second=first,
             confidence_level=A(0.9, INSIDE_SHARE),
         ),
         case(
-            "compare_sequentially",
             jaxrob.compare_sequentially,
             first=classifier,
             second=classifier,
@@ -252,16 +226,14 @@ def _of_assessments(
             key=A(KEY, OR_NONE),
             mesh=none,
         ),
-        case("provenance", jaxrob.provenance, **what, key=A(KEY, OR_NONE), mesh=none),
-        case("reporting.table", reporting.table, assessments=[first]),
+        case(jaxrob.provenance, **what, key=A(KEY, OR_NONE), mesh=none),
+        case(reporting.table, assessments=[first]),
         case(
-            "reporting.unmet",
             reporting.unmet,
             requirements=A([needed], EMPTY),
             found={"blur": {"robustness": 0.7}},
         ),
         case(
-            "reporting.to_html",
             reporting.to_html,
             results=[reporting.Results(None, None, (first,))],
             earlier=A([], EMPTY),
@@ -290,9 +262,8 @@ def _of_roma(
         "progress": A(False, FLAG),
     }
     return [
-        case("roma.assess", roma.assess, **common),
+        case(roma.assess, **common),
         case(
-            "roma.global_robustness",
             roma.global_robustness,
             **common,
             num_inputs=A(None, OR_NONE),
@@ -315,16 +286,8 @@ def _of_attacks(
         "progress": A(False, FLAG),
     }
     return [
+        case(adversarial.fgsm, **what, epsilon=A(0.1, POSITIVE), norm="linf", **how),
         case(
-            "adversarial.fgsm",
-            adversarial.fgsm,
-            **what,
-            epsilon=A(0.1, POSITIVE),
-            norm="linf",
-            **how,
-        ),
-        case(
-            "adversarial.lbfgs",
             adversarial.lbfgs,
             **what,
             target_confidence_level=A(0.51, INSIDE_SHARE),
@@ -332,7 +295,6 @@ def _of_attacks(
             **how,
         ),
         case(
-            "adversarial.adversariability",
             adversarial.adversariability,
             **what,
             attack=functools.partial(adversarial.fgsm, epsilon=0.1),

@@ -44,13 +44,8 @@ def of_numbers() -> list[Case]:
         *_of_uncertainty(),
         *_of_strategies(),
         *_of_roma_numbers(),
+        case(strategies.all_images, levels=A(LEVELS, EMPTY)),
         case(
-            "strategies.all_images",
-            strategies.all_images,
-            levels=A(LEVELS, EMPTY),
-        ),
-        case(
-            "strategies.sample_few",
             strategies.sample_few,
             strategy=strategies.ASAP(16),
             task=strategies.Task(0.0, 1.0, 0.8, num_images=100),
@@ -66,12 +61,11 @@ def of_numbers() -> list[Case]:
 def _of_measures() -> list[Case]:
     by_class = ("precision", "recall", "f1")
     found = [
-        case(f"metrics.{name}", getattr(metrics, name), counts=CONFUSION)
+        case(getattr(metrics, name), counts=CONFUSION)
         for name in ("accuracy", "indecision", "decided_ratio", "effectiveness")
     ]
     found += [
         case(
-            f"metrics.{name}",
             getattr(metrics, name),
             counts=CONFUSION,
             positive=A(1, INDEX | OR_NONE),
@@ -81,67 +75,50 @@ def _of_measures() -> list[Case]:
     for table in ("measures", "per_class"):
         for name, measure in getattr(metrics, table).items():
             call = f"metrics.{table}[{name!r}]"
-            found.append(case(call, measure, counts=CONFUSION))
+            found.append(case(measure, call, counts=CONFUSION))
     ranks = np.zeros((5, 3, 2), np.int64)
     ranks[..., 0] = 1
     ones = np.ones((5, 3), np.int64)
     return [
         *found,
         case(
-            "metrics.top_k_accuracy",
             metrics.top_k_accuracy,
             counts=metrics.Counts(ones, ones, ones, 0 * ones, ranks=ranks),
             k=A(2, COUNT),
         ),
+        case(metrics.effective_inputs, counts=CONFUSION, measure="f1"),
         case(
-            "metrics.effective_inputs",
-            metrics.effective_inputs,
-            counts=CONFUSION,
-            measure="f1",
-        ),
-        case(
-            "metrics.bands",
             metrics.bands,
             counts=CONFUSION + 1,
             measure="accuracy",
             confidence_level=A(0.9, INSIDE_SHARE),
         ),
+        case(metrics.risk_coverage, confidence=CONFIDENCES, correct=CORRECT),
+        case(metrics.aurc, confidence=CONFIDENCES, correct=CORRECT),
         case(
-            "metrics.risk_coverage",
-            metrics.risk_coverage,
-            confidence=CONFIDENCES,
-            correct=CORRECT,
-        ),
-        case("metrics.aurc", metrics.aurc, confidence=CONFIDENCES, correct=CORRECT),
-        case(
-            "metrics.expected_calibration_error",
             metrics.expected_calibration_error,
             confidence=CONFIDENCES,
             correct=CORRECT,
             num_bins=A(5, COUNT),
         ),
         case(
-            "metrics.wilson",
             metrics.wilson,
             successes=A(3, SHARES | COUNT),
             totals=A(8, COUNTS),
             confidence_level=A(0.9, INSIDE_SHARE),
         ),
         case(
-            "metrics.bounded_mean",
             metrics.bounded_mean,
             scores=A(CONFIDENCES, frozenset({"array of NaN"})),
             confidence_level=A(0.9, INSIDE_SHARE),
         ),
         case(
-            "metrics.odds_ratio",
             metrics.odds_ratio,
             counts=np.array([[3, 1], [2, 9]]),
             confidence_level=A(0.9, INSIDE_SHARE),
         ),
         *_of_corruption_errors(),
         case(
-            "metrics.unknown_counts",
             metrics.unknown_counts,
             predicted=np.zeros((2, 3), int),
             labels=np.array([0, 1, 0]),
@@ -165,7 +142,6 @@ def _of_corruption_errors() -> list[Case]:
     return [
         *(
             case(
-                f"metrics.{name}",
                 getattr(metrics, name),
                 **pair,
                 confidence_level=confidence,
@@ -173,7 +149,6 @@ def _of_corruption_errors() -> list[Case]:
             for name in singles
         ),
         case(
-            "metrics.mean_corruption_error",
             metrics.mean_corruption_error,
             curves=curves,
             reference=A(dict.fromkeys(metrics.ALEXNET, reference), OR_NONE),
@@ -181,7 +156,6 @@ def _of_corruption_errors() -> list[Case]:
             confidence_level=confidence,
         ),
         case(
-            "metrics.failing_level",
             metrics.failing_level,
             levels=curve.levels,
             counts=confusion,
@@ -197,7 +171,6 @@ def _of_curves() -> list[Case]:
     bounds = A((0.0, 1.0), OR_NONE)
     return [
         case(
-            "metrics.heaviside_robustness",
             metrics.heaviside_robustness,
             levels=LEVELS,
             values=VALUES,
@@ -206,14 +179,12 @@ def _of_curves() -> list[Case]:
             bounds=bounds,
         ),
         case(
-            "metrics.accepted_intervals",
             metrics.accepted_intervals,
             levels=LEVELS,
             values=VALUES,
             threshold=A(0.8, NUMBER),
         ),
         case(
-            "metrics.robustness_interval",
             metrics.robustness_interval,
             levels=LEVELS,
             low=VALUES - 0.1,
@@ -222,7 +193,6 @@ def _of_curves() -> list[Case]:
             bounds=bounds,
         ),
         case(
-            "metrics.confidence_interval",
             metrics.confidence_interval,
             levels=LEVELS,
             counts=CONFUSION + 1,
@@ -238,7 +208,6 @@ def _of_tolerance() -> list[Case]:
     score = A(None, OR_NONE)
     return [
         case(
-            "metrics.tolerance_robustness",
             metrics.tolerance_robustness,
             levels=LEVELS,
             values=VALUES,
@@ -250,7 +219,6 @@ def _of_tolerance() -> list[Case]:
             bounds=A((0.0, 1.0), OR_NONE),
         ),
         case(
-            "metrics.linear_tolerance",
             metrics.linear_tolerance,
             value=A(VALUES, SHARES),
             threshold=A(0.8, SHARE),
@@ -258,14 +226,13 @@ def _of_tolerance() -> list[Case]:
         ),
         *(
             case(
-                f"metrics.{name}",
                 getattr(metrics, name),
                 value=A(VALUES, SHARES),
                 threshold=A(0.8, SHARE),
             )
             for name in ("step_tolerance", "linear_penalization", "step_penalization")
         ),
-        case("metrics.beta", metrics.beta, theta=A(0.8, SHARE), gamma=A(0.5, SHARE)),
+        case(metrics.beta, theta=A(0.8, SHARE), gamma=A(0.5, SHARE)),
     ]
 
 
@@ -276,16 +243,14 @@ def _of_uncertainty() -> list[Case]:
     allowed = frozenset({"array of NaN", "array of rank 5"})
     found = [
         case(
-            f"uncertainty.{name}",
             getattr(uncertainty, name),
             log_probabilities=A(log_p, allowed),
         )
         for name in (*names, "mutual_information")
     ]
-    threshold = uncertainty.unknown_threshold
     return [
         *found,
-        case("uncertainty.unknown_threshold", threshold, alpha=A(0.5, SHARE)),
+        case(uncertainty.unknown_threshold, alpha=A(0.5, SHARE)),
     ]
 
 
@@ -293,11 +258,10 @@ def _of_strategies() -> list[Case]:
     task = strategies.Task(0.0, 1.0, 0.8)
     history = strategies.History(LEVELS, VALUES)
     found = [
-        case("strategies.Uniform", strategies.Uniform, n=A(5, COUNT)),
-        case("strategies.Random", strategies.Random, n=A(5, COUNT), seed=A(0, INDEX)),
-        case("strategies.Quadrature", strategies.Quadrature, limit=A(5, COUNT)),
+        case(strategies.Uniform, n=A(5, COUNT)),
+        case(strategies.Random, n=A(5, COUNT), seed=A(0, INDEX)),
+        case(strategies.Quadrature, limit=A(5, COUNT)),
         case(
-            "strategies.ASAP",
             strategies.ASAP,
             n=A(16, COUNT),
             concavity=A(128.0, POSITIVE),
@@ -305,13 +269,11 @@ def _of_strategies() -> list[Case]:
             narrowest=A(0.25, INSIDE_SHARE | OR_NONE),
         ),
         case(
-            "strategies.Including",
             strategies.Including,
             strategy=strategies.ASAP(16),
             levels=A((0.0, 0.5), NUMBERS),
         ),
         case(
-            "strategies.History",
             strategies.History,
             levels=LEVELS,
             values=VALUES,
@@ -320,7 +282,6 @@ def _of_strategies() -> list[Case]:
             rounds=A(1, INDEX),
         ),
         case(
-            "strategies.sample",
             strategies.sample,
             strategy=strategies.ASAP(16),
             task=task,
@@ -340,7 +301,7 @@ def _of_strategies() -> list[Case]:
             name = f"{type(strategy).__name__}.{method}"
             # Quadrature's levels are its own.
             if name != "Quadrature.ask":
-                found.append(case(name, getattr(strategy, method), **known))
+                found.append(case(getattr(strategy, method), name, **known))
     return found
 
 
@@ -356,29 +317,13 @@ def _of_roma_numbers() -> list[Case]:
     any_last = frozenset({"array of NaN", "array of rank 5"})
     scalar = NUMBERS | {"NaN", "array of NaN"}
     return [
+        case(roma.anderson_darling, samples=samples, ascending=A(True, FLAG)),
+        case(roma.boxcox, log_x=A(0.5, scalar), lmbda=A(0.5, scalar)),
+        case(roma.yeojohnson, x=A(0.5, scalar), lmbda=A(0.5, scalar)),
+        case(roma.boxcox_lambda, log_x=A(samples, any_last)),
+        case(roma.yeojohnson_lambda, x=A(samples, any_last)),
+        case(roma.compare_categories, **answers),
         case(
-            "roma.anderson_darling",
-            roma.anderson_darling,
-            samples=samples,
-            ascending=A(True, FLAG),
-        ),
-        case("roma.boxcox", roma.boxcox, log_x=A(0.5, scalar), lmbda=A(0.5, scalar)),
-        case(
-            "roma.yeojohnson", roma.yeojohnson, x=A(0.5, scalar), lmbda=A(0.5, scalar)
-        ),
-        case(
-            "roma.boxcox_lambda",
-            roma.boxcox_lambda,
-            log_x=A(samples, any_last),
-        ),
-        case(
-            "roma.yeojohnson_lambda",
-            roma.yeojohnson_lambda,
-            x=A(samples, any_last),
-        ),
-        case("roma.compare_categories", roma.compare_categories, **answers),
-        case(
-            "roma.inputs_needed",
             roma.inputs_needed,
             probability=A(0.1, INSIDE_SHARE),
             half_width=A(None, OR_NONE),
@@ -389,15 +334,8 @@ def _of_roma_numbers() -> list[Case]:
             categories=A(2, COUNT),
             asymptotic=A(False, FLAG),
         ),
+        case(roma.ball, norm="linf", epsilon=A(0.1, POSITIVE), clip=A(False, FLAG)),
         case(
-            "roma.ball",
-            roma.ball,
-            norm="linf",
-            epsilon=A(0.1, POSITIVE),
-            clip=A(False, FLAG),
-        ),
-        case(
-            "roma.Perturbation",
             roma.Perturbation,
             name=A("mine", TEXT),
             draw=A(_draw, CALLABLE),
@@ -408,12 +346,7 @@ def _of_roma_numbers() -> list[Case]:
             size=A(0.1, ANYTHING),
             clip=A(False, FLAG),
         ),
-        case(
-            "roma.from_sampler",
-            roma.from_sampler,
-            fn=A(_draw, CALLABLE),
-            clip=A(False, FLAG),
-        ),
+        case(roma.from_sampler, fn=A(_draw, CALLABLE), clip=A(False, FLAG)),
     ]
 
 
