@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 from absl import app, flags
-from bnn_2024 import authors, figures, measuring, perceptron, tables
+from bnn_2024 import authors, measuring, tables
 from bnn_2024.measuring import COLUMNS, ROWS, Measured
 from bnn_2024.tables import TRAINED_AS_THEIRS, Explained
 from common import datasets, define, files, gate, hosts, startup
@@ -75,8 +75,8 @@ def main(argv: Sequence[str]) -> None:
         "answers": answers,
     }
     files.write_json(output / "tables.json", document)
-    figures.measures(curves).savefig(output / "measures.png", dpi=110)
-    figures.most_uncertain(curves, test_set).savefig(
+    tables.measures(curves).savefig(output / "measures.png", dpi=110)
+    tables.most_uncertain(curves, test_set).savefig(
         output / "uncertain.png", dpi=110, bbox_inches="tight"
     )
     print(f"wrote {output / 'tables.json'}, measures.png and uncertain.png")
@@ -158,7 +158,7 @@ def _keys(seed: int) -> jax.Array:
 def _bayesian(
     train_set: jaxrob.Dataset, key: jax.Array, prior_scale: float
 ) -> jaxrob.Classifier:
-    return perceptron.fit(
+    return measuring.fit(
         train_set,
         key,
         _SAMPLES.value,

@@ -43,7 +43,6 @@ from common import (
     files,
     hosts,
     machine,
-    power,
     startup,
     timing,
 )
@@ -148,7 +147,7 @@ def _measure(name: str) -> dict[str, Any]:
             print(f"  {_OTHERS[other]} failed: {reason}")
         rows[alteration.name] = found | {"failures": failures}
         watts = watts or {
-            which: power.watts(runs[which]) for which in ("evaluate", "forward")
+            which: machine.watts(runs[which]) for which in ("evaluate", "forward")
         }
     return {
         "forward_batch_size": batch_size,

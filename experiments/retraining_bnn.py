@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 from absl import app
-from bnn_2024 import measuring, perceptron
+from bnn_2024 import measuring
 from common import datasets, define, files, intervals, startup
 
 import jaxrob
@@ -64,7 +64,7 @@ def _one_seed(
     for when, images in (("before", train_set), ("after", augmented)):
         # As many images seen, for sets of any size.
         epochs = max(1, round(_EPOCHS.value * len(train_set) / len(images)))
-        classifier = perceptron.fit(
+        classifier = measuring.fit(
             images, fit_key, _SAMPLES.value, epochs, _PROGRESS.value
         )
         found[when] = _measure(classifier, test_set, key, f"seed{seed}-{when}")

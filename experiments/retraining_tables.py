@@ -27,9 +27,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from absl import app, flags
-from cnn_2020 import figures, tables
-from cnn_2020.findings import findings
-from cnn_2020.results import NETWORKS, Found, Seed, mean
+from cnn_2020 import findings
+from cnn_2020.findings import NETWORKS, Found, Seed, mean
 from common import (
     classifiers,
     datasets,
@@ -116,9 +115,9 @@ def main(argv: Sequence[str]) -> None:
         "test with"
     )
     seeds = [_one_seed(seed, sets) for seed in range(_SEEDS.value)]
-    table_two = tables.robustness(seeds, _names(), _threshold())
-    print("\n" + table_two + "\n\n" + tables.summary(seeds))
-    answers = findings(seeds, _alterations())
+    table_two = findings.robustness(seeds, _names(), _threshold())
+    print("\n" + table_two + "\n\n" + findings.summary(seeds))
+    answers = findings.findings(seeds, _alterations())
     print("\n" + "\n".join(answers))
     document = {
         "dataset": _DATASET.value,
@@ -129,7 +128,7 @@ def main(argv: Sequence[str]) -> None:
         "answers": answers,
     }
     files.write_json(output / "tables.json", document)
-    number = figures.write(output, seeds, _alterations(), _threshold())
+    number = findings.write_figures(output, seeds, _alterations(), _threshold())
     print(f"wrote {output / 'tables.json'} and {number} figures")
     gate.require(
         _requirements(),

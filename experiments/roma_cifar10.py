@@ -48,7 +48,7 @@ from common import (
     timing,
 )
 from matplotlib.figure import Figure
-from roma_2022 import figures, findings, hic, tables
+from roma_2022 import figures, findings, hic, results
 from roma_2022.results import CATEGORIES, Timed, by_category, category, without_nan
 
 import jaxrob
@@ -82,8 +82,8 @@ _CHECKPOINTS = flags.DEFINE_integer(
 )
 _NUM_TRAIN = define.num_train(60000)
 _NUM_IMAGES = define.num_images(50, "Test images at most, evenly picked.")
-_EPSILON = define.epsilon_or_usual(
-    "Radius of experiments 2 and 3; by default for the data set."
+_EPSILON = flags.DEFINE_float(
+    "epsilon", None, "Radius of experiments 2 and 3; by default for the data set.", 0
 )
 _EPSILONS = define.epsilons([], "Radii of experiment 1; by default for the data set.")
 _DELTA = define.delta()
@@ -168,7 +168,7 @@ def main(argv: Sequence[str]) -> None:
         "over epochs": second,
         **{
             f"by category, {kind}": {
-                name: tables.by_category(one) for name, one in third[by].items()
+                name: results.category_document(one) for name, one in third[by].items()
             }
             for by, kind in CATEGORIES.items()
         },
@@ -271,14 +271,14 @@ def _over(
     assess: _Assess, queries: Sequence[_Query], varied: str
 ) -> tuple[list[findings.Case], list[dict[str, Any]]]:
     """Returns results of queries and prints a row for each query and estimator."""
-    print(tables.line(varied, "estimator", *tables.HEAD))
+    print(results.line(varied, "estimator", *results.HEAD))
     cases, rows = [], []
     for query in queries:
         found = {name: assess(*query, name) for name in _ESTIMATORS.value}
         cases.append(findings.Case(getattr(query, varied), found))
         for name, one in found.items():
-            rows.append(tables.row(*query, name, one, found.get("auto")))
-            print(tables.row_line(rows[-1], varied), flush=True)
+            rows.append(results.row(*query, name, one, found.get("auto")))
+            print(results.row_line(rows[-1], varied), flush=True)
     return cases, rows
 
 
@@ -296,7 +296,7 @@ def _by_category(
             class_names,
         )
         print(f"\nexperiment 3, {CATEGORIES[by]}, epsilon {epsilon:g}, {name} [%]")
-        tables.print_categories(compared[name])
+        results.print_categories(compared[name])
     return compared
 
 

@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import define, files, holm, hosts, linear_truth, parsed, startup
+from common import define, files, holm, hosts, linear_truth, startup
 from scipy import integrate, special, stats
 
 import jaxrob
@@ -111,9 +111,9 @@ def main(argv: Sequence[str]) -> None:
 
 def _checked() -> tuple[list[Problem], list[int]]:
     """Returns the possible problems, and the numbers of inputs."""
-    probabilities = parsed.probabilities(_PROBABILITIES.value)
-    spreads = parsed.numbers("spreads", _SPREADS.value)
-    sizes = parsed.numbers("num_inputs", _NUM_INPUTS.value, int)
+    probabilities = define.probabilities(_PROBABILITIES.value)
+    spreads = define.numbers("spreads", _SPREADS.value)
+    sizes = define.numbers("num_inputs", _NUM_INPUTS.value, int)
     if any(not 0 < spread <= 5 for spread in spreads):
         raise app.UsageError(f"spreads must lie between 0 and 5; got {spreads}")
     if any(number < 2 for number in sizes):

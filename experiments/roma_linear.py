@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import define, files, hosts, linear_truth, parsed, startup
+from common import define, files, hosts, linear_truth, startup
 from scipy import special
 
 import jaxrob
@@ -80,14 +80,14 @@ def main(argv: Sequence[str]) -> None:
 
 def _checked() -> tuple[list[int], list[float]]:
     """Returns the dimensions and probabilities as numbers."""
-    dims = parsed.numbers("dims", _DIMS.value, int)
+    dims = define.numbers("dims", _DIMS.value, int)
     if any(dim < 3 for dim in dims):
         raise app.UsageError(f"dims must be at least 3; got {dims}")
     if "gaussian" in _NORMS.value and "importance" in _ESTIMATORS.value:
         raise app.UsageError(
             "importance needs a ball; with --norms=gaussian take --estimators=splitting"
         )
-    return dims, parsed.probabilities(_PROBABILITIES.value)
+    return dims, define.probabilities(_PROBABILITIES.value)
 
 
 def _measure(estimator: str, dim: int, norm: str, probability: float) -> dict[str, Any]:

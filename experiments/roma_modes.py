@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from absl import app, flags
 from checks import rare_regions
-from common import define, files, hosts, known_modes, parsed, small_networks, startup
+from common import define, files, hosts, known_modes, small_networks, startup
 from scipy import stats
 
 import jaxrob
@@ -92,9 +92,9 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _cases() -> Iterator[known_modes.Case]:
-    dims = parsed.numbers("dims", _DIMS.value, int)
-    few = parsed.numbers("few", _FEW.value, int)
-    probabilities = parsed.probabilities(_PROBABILITIES.value)
+    dims = define.numbers("dims", _DIMS.value, int)
+    few = define.numbers("few", _FEW.value, int)
+    probabilities = define.probabilities(_PROBABILITIES.value)
     if any(dim < 2 for dim in few):
         raise app.UsageError(f"few must be at least 2; got {few}")
     if "modes" in _WHAT.value and any(dim < 20 for dim in dims):

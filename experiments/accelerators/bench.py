@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from jax.sharding import Mesh
 
-from accelerators import compiling, measured, measuring, programs, tables, targets
+from accelerators import compiling, measured, programs, tables, targets
 from accelerators.networks import Network
 from jaxrob.alterations import Alteration
 
@@ -41,7 +41,7 @@ class Bench(NamedTuple):
         program = programs.preparation(self.network, alteration, self.mesh)
         compiled, prepared = self._compiled(program), None
         if self.measure:
-            prepared = compiled.executable(*measuring.arguments(program))
+            prepared = compiled.executable(*compiling.arguments(program))
         return self._row(program, compiled), prepared
 
     def _compiled(self, program: programs.Program) -> compiling.Compiled:
@@ -55,7 +55,7 @@ class Bench(NamedTuple):
     ) -> tables.Row:
         seconds = None
         if self.measure:
-            seconds = measuring.seconds(program, compiled.executable, prepared)
+            seconds = compiling.seconds(program, compiled.executable, prepared)
         return tables.row(program.name, compiled, self.target, seconds)
 
     def shown(

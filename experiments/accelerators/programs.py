@@ -12,13 +12,26 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from every_alteration import every_alteration
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import jaxrob
-from accelerators import shapes
 from accelerators.networks import Network
 from jaxrob import alterations, steps
 from jaxrob.alterations import Alteration
+
+
+def array(
+    shape: tuple[int, ...], dtype: Any, mesh: Mesh, split: bool = False
+) -> jax.ShapeDtypeStruct:
+    """An array, replicated on the devices or sharded along its first axis."""
+    sharding = NamedSharding(mesh, P(mesh.axis_names) if split else P())
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+
+def whole(tree: Any, mesh: Mesh) -> Any:
+    """A pytree of arrays, or of their shapes, replicated on the devices."""
+    return jax.tree.map(lambda leaf: array(leaf.shape, leaf.dtype, mesh), tree)
 
 
 class Program(NamedTuple):
@@ -68,8 +81,8 @@ def further_alterations() -> dict[str, Alteration]:
 
 def forward(network: Network, rows: int, mesh: Mesh) -> Program:
     """The forward pass alone, over images that lie on the device."""
-    classifier = network.classifier(shapes.whole(network.variables(), mesh))
-    images = shapes.array((rows, *network.image_shape), jnp.float32, mesh, split=True)
+    classifier = network.classifier(whole(network.variables(), mesh))
+    images = array((rows, *network.image_shape), jnp.float32, mesh, split=True)
     function = jax.jit(classifier.apply_fn)
     return of_function("forward", function, (classifier.variables, images), rows)
 
@@ -130,7 +143,7 @@ def read_and_write(network: Network, mesh: Mesh) -> Program:
 
     shape = (network.num_images, *network.image_shape)
     args = (
-        shapes.array(shape, jnp.float32, mesh, split=True),
-        shapes.array((network.num_levels,), jnp.float32, mesh),
+        array(shape, jnp.float32, mesh, split=True),
+        array((network.num_levels,), jnp.float32, mesh),
     )
     return of_function("read and write once", copied, args, 0)

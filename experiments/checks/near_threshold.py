@@ -24,7 +24,7 @@ from common import holm
 from scipy import stats
 
 from checks import drawn_curves
-from checks.drawn_searches import Right, search, truth
+from checks.drawn_curves import Right, search, truth
 from jaxrob import metrics
 
 # Answers farther off than so many half widths are gross errors.

@@ -6,9 +6,9 @@ A script gives its default, and the flag's special meaning there, if any:
     _NUM_IMAGES = define.num_images(1000, "Test images at most, evenly picked.")
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from absl import flags
+from absl import app, flags
 
 from common import classifiers
 from jaxrob import roma
@@ -38,11 +38,6 @@ def network(
     return flags.DEFINE_enum("network", default, names, help)
 
 
-def epochs(default: int, help: str = "Training epochs.") -> flags.FlagHolder[int]:
-    """`--epochs`, for scripts with a fixed default."""
-    return flags.DEFINE_integer("epochs", default, help, 1)
-
-
 def epochs_or_usual(
     help: str = "Training epochs; by default a number for the data set.",
 ) -> flags.FlagHolder[int | None]:
@@ -50,26 +45,23 @@ def epochs_or_usual(
     return flags.DEFINE_integer("epochs", None, help, 1)
 
 
-def num_train(default: int) -> flags.FlagHolder[int]:
-    """`--num_train`."""
-    return flags.DEFINE_integer("num_train", default, "Training images at most.", 2)
+def _integer(
+    name: str, usual: str, least: int = 1
+) -> Callable[..., flags.FlagHolder[int]]:
+    """Defines a flag's function, of its default and its help."""
+    return lambda default, help=usual: flags.DEFINE_integer(name, default, help, least)
 
 
-def num_images(
-    default: int, help: str = "Test images at most, the first ones."
-) -> flags.FlagHolder[int]:
-    """`--num_images`."""
-    return flags.DEFINE_integer("num_images", default, help, 1)
-
-
-def levels(default: int) -> flags.FlagHolder[int]:
-    """`--levels`."""
-    return flags.DEFINE_integer("levels", default, "Levels of each alteration.", 2)
-
-
-def num_levels(default: int) -> flags.FlagHolder[int]:
-    """`--num_levels`, of scripts that measure speed."""
-    return flags.DEFINE_integer("num_levels", default, "Levels of each alteration.", 1)
+epochs = _integer("epochs", "Training epochs.")
+num_train = _integer("num_train", "Training images at most.", 2)
+num_images = _integer("num_images", "Test images at most, the first ones.")
+levels = _integer("levels", "Levels of each alteration.", 2)
+#: Of scripts that measure speed.
+num_levels = _integer("num_levels", "Levels of each alteration.")
+num_inputs = _integer("num_inputs", "Inputs of RoMA at most.")
+num_samples = _integer("num_samples", "RoMA's plain draws an input, n.", 8)
+#: Of scripts that train several networks of each kind.
+seeds = _integer("seeds", "Networks of each kind.")
 
 
 def repeats() -> flags.FlagHolder[int]:
@@ -113,28 +105,6 @@ def delta() -> flags.FlagHolder[float]:
     return flags.DEFINE_float("delta", 0.6, "Least confidence of a distinct answer.")
 
 
-def num_inputs(default: int) -> flags.FlagHolder[int]:
-    """`--num_inputs`, of RoMA."""
-    return flags.DEFINE_integer("num_inputs", default, "Inputs of RoMA at most.", 1)
-
-
-def num_samples(default: int) -> flags.FlagHolder[int]:
-    """`--num_samples`, of RoMA."""
-    return flags.DEFINE_integer(
-        "num_samples", default, "RoMA's plain draws an input, n.", 8
-    )
-
-
-def epsilon(default: float) -> flags.FlagHolder[float]:
-    """`--epsilon`, of RoMA."""
-    return flags.DEFINE_float("epsilon", default, "Radius of RoMA's ball.", 0)
-
-
-def epsilon_or_usual(help: str) -> flags.FlagHolder[float | None]:
-    """`--epsilon`, None by default."""
-    return flags.DEFINE_float("epsilon", None, help, 0)
-
-
 def epsilons(default: Sequence[str], help: str) -> flags.FlagHolder[list[str]]:
     """`--epsilons`, several radii of RoMA's ball."""
     return flags.DEFINE_list("epsilons", default, help)
@@ -174,11 +144,6 @@ def seed() -> flags.FlagHolder[int]:
     return flags.DEFINE_integer("seed", 0, "Random seed.", 0)
 
 
-def seeds(default: int) -> flags.FlagHolder[int]:
-    """`--seeds`, of scripts that train several networks of each kind."""
-    return flags.DEFINE_integer("seeds", default, "Networks of each kind.", 1)
-
-
 def output(default: str) -> flags.FlagHolder[str]:
     """`--output`."""
     return flags.DEFINE_string("output", default, "Folder written to.")
@@ -187,3 +152,19 @@ def output(default: str) -> flags.FlagHolder[str]:
 def progress() -> flags.FlagHolder[bool]:
     """`--progress`."""
     return flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
+
+
+def numbers(name: str, texts: Sequence[str], kind: type = float) -> list:
+    """Parses a flag's values as numbers."""
+    try:
+        return [kind(text) for text in texts]
+    except ValueError as error:
+        raise app.UsageError(f"{name} must be numbers: {error}") from None
+
+
+def probabilities(texts: Sequence[str]) -> list[float]:
+    """Parses a flag's values as probabilities below 1/2."""
+    found = numbers("probabilities", texts)
+    if any(not 0 < p < 0.5 for p in found):
+        raise app.UsageError(f"probabilities must lie between 0 and 1/2; got {found}")
+    return found

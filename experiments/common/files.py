@@ -5,7 +5,6 @@ On several hosts only the first process writes, and broadcasts what it reads.
 
 import atexit
 import json
-import os
 import pathlib
 import re
 import tempfile
@@ -64,13 +63,3 @@ def write_assessments(
     for one in assessments:
         path = folder / f"{assessment_name(one.alteration)}.json"
         path.write_text(one.to_json())
-
-
-def read_assessment(path: str | os.PathLike[str]) -> jaxrob.Assessment:
-    """Reads an assessment."""
-    try:
-        return jaxrob.Assessment.from_json(pathlib.Path(path).read_text())
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from error
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error

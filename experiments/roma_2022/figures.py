@@ -19,8 +19,8 @@ from roma_2022.results import (
     at_inputs,
     comparable,
     log10_adversarial,
+    short,
 )
-from roma_2022.tables import short
 
 _Rows = Sequence[dict[str, Any]]
 

@@ -20,8 +20,8 @@ from roma_2022.results import (
     comparable,
     log10_adversarial,
     readings,
+    short,
 )
-from roma_2022.tables import short
 
 # The largest p-value of a finding, as in the paper.
 _SIGNIFICANT = 0.001
