@@ -12,11 +12,6 @@ The accuracy is measured at `--levels` levels of each corruption, severities amo
 Figures: the curves with the severities marked, and a strip of pictures. The test
 pictures are computed as they are used; none is stored.
 
-`--compare_reference=FOLDER` applies the same corruptions to some images by the
-benchmark's own code (ImageNet-C/create_c of github.com/hendrycks/robustness; needs
-OpenCV, scikit-image and, for motion blur and snow, Wand), classifies them, tests each
-cell, and prints the time of both.
-
 `--retrain=da,lda,worst_level` trains, for each seed, a network and retrains it against
 the corruptions `--trained_on`, each on equally many images without other augmentation;
 and prints errors and robustness before and after, on the corruptions of the training
@@ -52,7 +47,7 @@ from common import (
     journals,
     startup,
 )
-from corruptions_2019 import beside, cells, figures, replay, retrained
+from corruptions_2019 import cells, figures, replay, retrained
 
 import jaxrob
 from jaxrob import data, strategies, training
@@ -87,15 +82,6 @@ _THRESHOLD = define.threshold_or_usual(
 _BLOCK = flags.DEFINE_integer(
     "block", None, "Images in a step of the evaluation; by default from memory.", 1
 )
-_COMPARE = flags.DEFINE_string(
-    "compare_reference", None, "Folder of the benchmark's own code."
-)
-_COMPARED = flags.DEFINE_integer(
-    "num_compared", 2000, "Test images that its code alters, at most.", 2
-)
-_PROCESSES = flags.DEFINE_integer(
-    "processes", 2, "Processes in which its code runs.", 1
-)
 _RETRAIN = define.choices("retrain", [], retrained.METHODS, "Ways to retrain")
 _TRAINED_ON = define.choices(
     "trained_on",
@@ -128,8 +114,6 @@ def main(argv: Sequence[str]) -> None:
     if _REPLAY.value is not None:
         _replay(pathlib.Path(_REPLAY.value), output)
         return
-    if _COMPARE.value is not None and not pathlib.Path(_COMPARE.value).is_dir():
-        raise app.UsageError(f"--compare_reference: no folder {_COMPARE.value}")
     some = cells.alterations(_CORRUPTIONS.value, _FROST.value)
     whole = _load("test")
     test_set = datasets.evenly_picked(whole, _NUM_IMAGES.value)
@@ -163,7 +147,7 @@ def _table(
     test_set: jaxrob.Dataset,
     output: pathlib.Path,
 ) -> None:
-    """Measures the table, its figures and, on request, the benchmark's own code."""
+    """Measures the table and its figures."""
     _, key = jax.random.split(jax.random.key(_SEED.value))
     classifier = _network()
     start = time.perf_counter()
@@ -204,8 +188,6 @@ def _table(
         f"{document['mean']}\n{pictures:,} altered images ({_LEVELS.value} "
         f"levels) made and classified in {seconds:.1f} s, compilation included"
     )
-    if _COMPARE.value is not None:
-        document["reference"] = _beside(classifier, by_name, test_set)
     _write(document, some, test_set, output)
     files.write_assessments(output, assessments)
     gate.require_of_assessments(_requirements(), assessments)
@@ -245,40 +227,6 @@ def _network() -> jaxrob.Classifier:
 
 def _block(dataset: jaxrob.Dataset) -> int | None:
     return None if _BLOCK.value is None else min(_BLOCK.value, len(dataset))
-
-
-def _beside(
-    classifier: jaxrob.Classifier,
-    assessments: Mapping[str, jaxrob.Assessment],
-    test_set: jaxrob.Dataset,
-) -> dict[str, Any]:
-    """Measures the same cells by the benchmark's own code, and prints them."""
-    folder = pathlib.Path(_COMPARE.value or "")
-    names = beside.possible(list(assessments), folder)
-    chosen = np.arange(len(test_set))[:: -(-len(test_set) // _COMPARED.value)]
-    start = time.perf_counter()
-    made = beside.make(
-        names, test_set.images[chosen], folder, _SEED.value, _PROCESSES.value
-    )
-    seconds = time.perf_counter() - start
-    found = beside.compare(
-        classifier, assessments, chosen, made, test_set.labels[chosen]
-    )
-    print("\n" + "\n".join(beside.lines(found)))
-    number = len(names) * len(cells.SEVERITIES) * len(chosen)
-    of_all = seconds * len(test_set) / len(chosen)
-    print(
-        f"the benchmark's code made {number:,} pictures in {seconds:.1f} s on "
-        f"{_PROCESSES.value} processes ({sum(found['seconds to make'].values()):.1f} s "
-        f"of one); of all {len(test_set):,} images that would be {of_all:.0f} s, to "
-        f"classify theirs {found['seconds to classify']:.1f} s more"
-    )
-    return {
-        "num_images": len(chosen),
-        "processes": _PROCESSES.value,
-        "seconds": seconds,
-        **found,
-    }
 
 
 def _write(

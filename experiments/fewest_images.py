@@ -19,10 +19,12 @@ formula's robustness; and which cells are significantly below 95 %.
 Writes JSON into the folder `--output`.
 """
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
 from common import (
@@ -33,7 +35,6 @@ from common import (
     holm,
     known_curves,
     ranges,
-    recorded,
     startup,
 )
 
@@ -61,6 +62,14 @@ _SEED = define.seed()
 _OUTPUT = define.output("results/fewest_images")
 
 
+class Recorded(NamedTuple):
+    """Arguments of `jaxrob.assess`, valid at the recorded levels alone."""
+
+    classifier: jaxrob.Classifier  # looks answers up
+    dataset: jaxrob.Dataset  # N images
+    alteration: jaxrob.Alteration  # its range is [0, 1]
+
+
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     {"table": _table, "coverage": _coverage}[_WHAT.value]()
@@ -82,7 +91,7 @@ def _at_threshold(
     """Returns the rows of one threshold, and prints them."""
     identities = [_identity_step(one) for one in ranges.WIDE]
     found = [
-        recorded.recorded(name, some, step / _LEVELS.value)
+        recorded(name, some, step / _LEVELS.value)
         for name, some, step in zip(names, right, identities)
     ]
     threshold = share * float(right[0][identities[0]].mean())
@@ -227,7 +236,7 @@ def _coverage() -> None:
         for half_width in map(float, _HALF_WIDTHS.value):
             results = [
                 jaxrob.assess(
-                    *recorded.recorded(name, some),
+                    *recorded(name, some),
                     known_curves.THRESHOLD,
                     half_width=half_width,
                     **settings,
@@ -276,6 +285,35 @@ def _coverage() -> None:
     path = files.output_folder(_OUTPUT.value) / "coverage.json"
     files.write_json(path, rows)
     print(f"wrote {path}")
+
+
+def recorded(name: str, right: np.ndarray, identity: float = 0.0) -> Recorded:
+    """Returns recorded answers as arguments of `jaxrob.assess`."""
+    num_images = right.shape[1]
+    images = np.zeros((num_images, 1, 1, 2), np.float32)
+    images[:, 0, 0, 0] = np.arange(num_images) / num_images
+    images[:, 0, 0, 1] = identity
+    dataset = jaxrob.Dataset(images, np.arange(num_images) % 2, name="recorded answers")
+    classifier = jaxrob.Classifier(
+        functools.partial(_answers, num_images=num_images),
+        jnp.asarray(np.packbits(right, axis=1)),
+    )
+    return Recorded(
+        classifier, dataset, jaxrob.Alteration(name, _with_level, 0.0, 1.0, identity)
+    )
+
+
+def _with_level(image: jax.Array, level: jax.Array) -> jax.Array:
+    return image.at[0, 0, 1].set(level)
+
+
+def _answers(table: jax.Array, images: jax.Array, *, num_images: int) -> jax.Array:
+    index = jnp.round(images[:, 0, 0, 0] * num_images).astype(int)
+    step = jnp.round(images[:, 0, 0, 1] * (len(table) - 1)).astype(int)
+    right = (table[step, index // 8] >> (7 - index % 8).astype(jnp.uint8)) & 1
+    label = index % 2
+    answer = jnp.where(right == 1, label, 1 - label)
+    return 8 * jax.nn.one_hot(answer, 2)
 
 
 def _records() -> tuple[list[str], list[np.ndarray]]:

@@ -208,7 +208,6 @@ def test_common_corruptions(done, refused, tmp_path):
         ("multiple of 5", "--levels=7"),
         ("none of them is among", "--trained_on=fog", "--retrain=da"),
         ("RobustBench", "--replay=none.csv"),
-        ("no folder nowhere", "--compare_reference=nowhere"),
     ):
         refused(message, "common_corruptions.py", *small, *flags)
 
