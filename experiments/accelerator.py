@@ -25,13 +25,10 @@ one, on a TPU one in batches whose arrays stay on the chip, which a line names. 
 is a multiple of the forward pass's bytes, or memory. "launched" counts at least 2 us a
 kernel.
 
-Only a device shows which kernel autotuning picks for convolutions and products, the
-clocks under load, the host's time to launch kernels, and transfers. `--measure` runs
-the same programs on the device that is present, prints their time beside the estimate
-and how many times the estimate that is ("of est."), and writes the figures with the
-device and its versions to `measured/TARGET.json` in the output folder. Copied to
-`docs/measurements/measured`, they stand beside the estimates of later runs without the
-device, for the same network, size and alteration.
+`--measure` runs the same programs on the device that is present, prints their time
+beside the estimate and how many times the estimate that is ("of est."), and writes the
+figures to `measured/TARGET.json` in the output folder. Copied to
+`docs/measurements/measured`, they stand beside the estimates of later runs.
 """
 
 from collections.abc import Sequence
@@ -60,9 +57,6 @@ _WHAT = define.choices("what", ["steps"], bench.KINDS, "What is compiled")
 _NETWORKS = define.choices("networks", ["mnist_cnn"], tuple(NETWORKS), "Networks")
 _WHICH = define.choices(
     "alterations", list(_PAPERS), tuple(_ALTERATIONS), "Alterations"
-)
-_IMAGE_SIZE = flags.DEFINE_integer(
-    "image_size", None, "Pixels of a side; by default those of the network.", 8
 )
 _NUM_IMAGES = flags.DEFINE_integer(
     "num_images", None, "Images in a step; by default as the network's memory is.", 1
@@ -146,9 +140,6 @@ def _devices() -> tuple[targets.Target, Mesh]:
 
 
 def _sized(network: Network) -> Network:
-    if _IMAGE_SIZE.value is not None:
-        shape = (_IMAGE_SIZE.value, _IMAGE_SIZE.value, network.image_shape[2])
-        network = network._replace(image_shape=shape)
     return network._replace(
         num_images=_NUM_IMAGES.value or network.num_images,
         num_levels=_NUM_LEVELS.value or network.num_levels,

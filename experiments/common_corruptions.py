@@ -8,9 +8,7 @@ r"""The common corruptions of CIFAR-10-C: a network's errors, and where it fails
 Trains a network, and prints its error at the benchmark's 15 corruptions x 5 severities
 (Hendrycks and Dietterich, 2019), their mean, and the severity at which its accuracy
 falls below `--threshold`, with the 95 % interval that the finite test set leaves.
-The accuracy is measured at `--levels` levels of each corruption, severities among them.
-Figures: the curves with the severities marked, and a strip of pictures. The test
-pictures are computed as they are used; none is stored.
+Figures: the curves with the severities marked, and a strip of pictures.
 
 `--retrain=da,lda,worst_level` trains, for each seed, a network and retrains it against
 the corruptions `--trained_on`, each on equally many images without other augmentation;
@@ -24,9 +22,8 @@ model's robustness with the bound that its six points leave. It assumes that acc
 monotone between one severity and the next.
 
 With the defaults it takes a minute or two on two CPU cores: digits in colour, with a
-border that makes them 32 px. Frost's pictures are not part of this project: without
-them frost is left out. JSON and figures go into the folder `--output`; networks are
-kept there, so that another run does not train again.
+border that makes them 32 px. Without frost's pictures frost is left out. JSON, figures
+and networks go into the folder `--output`; another run does not train again.
 """
 
 import pathlib
@@ -79,9 +76,6 @@ flags.register_validator(
 _THRESHOLD = define.threshold_or_usual(
     "Lowest accepted accuracy; by default 0.7, in a replay 0.5."
 )
-_BLOCK = flags.DEFINE_integer(
-    "block", None, "Images in a step of the evaluation; by default from memory.", 1
-)
 _RETRAIN = define.choices("retrain", [], retrained.METHODS, "Ways to retrain")
 _TRAINED_ON = define.choices(
     "trained_on",
@@ -96,11 +90,6 @@ _BATCH_SIZE = flags.DEFINE_integer(
     "batch_size", 128, "Images in a step of retraining.", 1
 )
 _REPLAY = flags.DEFINE_string("replay", None, "Table of published accuracies.")
-_REFERENCE_MODEL = flags.DEFINE_string(
-    "reference_model",
-    "AlexNet",
-    "Model of the replayed table by whose errors the mCE divides, if it is there.",
-)
 _SEED = define.seed()
 _SEEDS = flags.DEFINE_integer("seeds", 1, "Seeds of retraining, from seed on.", 1)
 _OUTPUT = define.output("results/common_corruptions")
@@ -159,7 +148,6 @@ def _table(
         strategy=strategies.Uniform(_LEVELS.value),
         rule="linear",
         key=key,
-        batch_size=_block(test_set),
         journal=journals.path(_title()),
         mesh=hosts.mesh(),
         progress=_PROGRESS.value,
@@ -225,10 +213,6 @@ def _network() -> jaxrob.Classifier:
     return classifier
 
 
-def _block(dataset: jaxrob.Dataset) -> int | None:
-    return None if _BLOCK.value is None else min(_BLOCK.value, len(dataset))
-
-
 def _write(
     document: dict[str, Any],
     some: Mapping[str, jaxrob.Alteration],
@@ -273,7 +257,6 @@ def _retrained(
         batch_size=_BATCH_SIZE.value,
         threshold=_threshold(),
         levels=_LEVELS.value,
-        block=_BLOCK.value,
         folder=pathlib.Path(_OUTPUT.value, "networks", settings),
         progress=_PROGRESS.value,
     )
@@ -308,7 +291,7 @@ def _replay(path: pathlib.Path, output: pathlib.Path) -> None:
         models = replay.read(path)
     except ValueError as error:
         raise app.UsageError(f"--replay: {error}") from error
-    found = replay.table(models, threshold, _REFERENCE_MODEL.value)
+    found = replay.table(models, threshold)
     print(f"{path.name}: {len(models)} models, threshold {threshold:g}")
     print("\n".join(replay.lines(found)))
     to = output / "replay.json"

@@ -2,7 +2,6 @@
 
     python experiments/fixed_cost.py
     python experiments/fixed_cost.py --layers=101 --repeats=7
-    python experiments/fixed_cost.py --profile
 
 Each network answers 4 images at 2 levels: as a Flax Linen module, as a Flax NNX module,
 as a function of its variables, and as a function that captures them; then a linear
@@ -14,16 +13,11 @@ takes a minute on two CPU cores.
 
 Then 4 images at 16 levels and the linear classifier, which costs next to nothing: the
 wall time of a call of a jitted function with the same arguments and answers, and of
-`evaluate` and `assess` beyond it. `--profile` lists what the host does in one such
-call of `evaluate`, by JAX's profiler, which itself takes time.
+`evaluate` and `assess` beyond it.
 """
 
 import functools
-import gzip
-import json
-import pathlib
 import statistics
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +33,6 @@ from flax import linen, nnx
 import jaxrob
 
 _LAYERS = flags.DEFINE_integer("layers", 50, "Layers of the networks.", 2)
-_PROFILE = flags.DEFINE_bool("profile", False, "Whether one call is profiled.")
 _REPEATS = define.repeats()
 _SEED = define.seed()
 
@@ -47,16 +40,6 @@ _CHANNELS = 8
 _LEVELS = [0.0, 0.25]
 _MANY = 16
 _BRIGHTNESS = jaxrob.alterations.brightness(-0.5, 0.5)
-# What the host does in a call, by the library's functions.
-_PARTS = {
-    "checked_arguments": "checks of each argument",
-    "fingerprint_inputs": "has the network changed since it was traced?",
-    "check_together": "checks of the arguments together",
-    "put_whole": "the network to the device",
-    "_placed_rows": "images to the device",
-    "run": "dispatch of a program",
-    "_finish": "wait for the answers, and collect them",
-}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -74,8 +57,6 @@ def main(argv: Sequence[str]) -> None:
     jitted, evaluated, assessed = _beyond_dispatch(classifier, data)
     print(f"\n4 images x {_MANY} levels, wall time: jitted {jitted:.2f} ms; beyond it")
     print(f"evaluate {evaluated:.2f} ms, assess {assessed:.2f} ms")
-    if _PROFILE.value:
-        print(*_profiled(classifier, data), sep="\n")
 
 
 class _Linen(linen.Module):
@@ -179,31 +160,6 @@ def _beyond_dispatch(
     rounds = [[timing.seconds(run) for run in runs] for _ in range(10 * _REPEATS.value)]
     jitted, *calls = (1e3 * statistics.median(times) for times in zip(*rounds[3:]))
     return [jitted, *(call - jitted for call in calls)]
-
-
-def _profiled(classifier: jaxrob.Classifier, data: jaxrob.Dataset) -> Iterator[str]:
-    """Lines that say what the host does in one call, in order, and for how long."""
-
-    def run() -> None:
-        jaxrob.evaluate(classifier, data, _BRIGHTNESS, np.linspace(-0.5, 0.5, _MANY))
-
-    run()
-    with tempfile.TemporaryDirectory() as folder:
-        with jax.profiler.trace(folder):
-            for _ in range(2):  # The profiler itself is slow at first.
-                run()
-        (path,) = pathlib.Path(folder).rglob("*.trace.json.gz")
-        events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-    spans = [one for one in events if one.get("ph") == "X"]
-    # The profiler's names of Python functions: "$file.py:line function".
-    named = [(one["name"].split(" ")[-1], one["ts"], one["dur"]) for one in spans]
-    _, begin, whole = max(one for one in named if one[0] == "evaluate")
-    yield f"\n{'microseconds, under the profiler':48}   from   took"
-    yield f"{'evaluate':48}{0:7.0f}{whole:7.0f}"
-    inside = [one for one in named if begin <= one[1] < begin + whole]
-    for name, start, took in sorted(inside, key=lambda one: one[1]):
-        if name in _PARTS:
-            yield f"{_PARTS[name]:48}{start - begin:7.0f}{took:7.0f}"
 
 
 def _milliseconds(run: Callable[[], Any]) -> float:

@@ -9,16 +9,13 @@ Trains a network, keeping it at several epochs, and assesses the probabilistic l
 robustness (plr) of test images with "roma", the paper's Algorithm 1, and with "auto",
 whose answers have intervals: over epsilon (figure 3), over the training epochs
 (figure 4) and by category, true or predicted (the table called figure 5), beside the
-paper's results.
-Figures 1 and 2 show the highest incorrect confidences (hic) at an input where they are
-normal as drawn, and at one where the Box-Cox transform makes them normal. A last figure
-compares the two estimators input by input.
+paper's results. Figures 1 and 2 show the highest incorrect confidences (hic) at an
+input where they are normal as drawn, and at one where the Box-Cox transform makes them
+normal. A last figure compares the two estimators input by input.
 
 It prints which of the paper's findings hold, by the estimators' answers and by the
-crude Monte Carlo draws alone, which are unbiased; and each estimator's cost, with the
-time for the whole test set. Tables are printed, and written as JSON with the figures
-into the folder `--output`. The networks are kept there, so that another run does not
-train again.
+crude Monte Carlo draws alone, which are unbiased; and each estimator's cost. Tables,
+figures and networks go into the folder `--output`; another run does not train again.
 
 With the defaults it takes a minute or two on two CPU cores. There "auto" takes seconds
 an input with a convolutional network: keep `--auto_images` small, or set

@@ -36,7 +36,6 @@ _DATA_DIR = define.data_dir()
 _NETWORK = define.network()
 _EPOCHS = define.epochs(10)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Images in a training step.", 1)
-_LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-3, "Of Adam.", 0)
 _NUM_TRAIN = define.num_train(60000)
 _NUM_IMAGES = define.num_images(1000)
 _LEVELS = define.levels(11)
@@ -109,7 +108,7 @@ def _epochs(
     """Trains as long as the caller iterates; yields the variables after each epoch."""
     images = jnp.asarray(train_set.images, jnp.float32) / 255
     labels = jnp.asarray(train_set.labels)
-    optimizer = optax.adam(_LEARNING_RATE.value)
+    optimizer = optax.adam(1e-3)
     batch_size = min(_BATCH_SIZE.value, len(images))
 
     @jax.jit

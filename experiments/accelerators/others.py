@@ -71,6 +71,7 @@ def _drawn(name: str, estimator: str, network: Network, mesh: Mesh) -> Program:
     pairs = _pairs(work, network, number)
     block = Inputs(pairs.images, pairs.indices, pairs.excluded)
     statistic = estimator_named(estimator).plain
+    assert statistic is not None
     call = drawing(work, block, _SAMPLES, _rows(network, mesh), statistic)
     return _program(name, call, number * _SAMPLES)
 

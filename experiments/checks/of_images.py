@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import jaxrob
@@ -38,7 +39,9 @@ def of_images() -> list[Case]:
         _linear, {"weights": jax.random.normal(KEY, (8 * 8, 3))}
     )
     # As the classifier sees them that is right most often.
-    labels = np.asarray(_linear(classifier.variables, images).argmax(axis=1))
+    labels = np.asarray(
+        _linear(classifier.variables, jnp.asarray(images)).argmax(axis=1)
+    )
     dataset = jaxrob.Dataset(images, labels, ("a", "b", "c"), "tiny")
     blur = alterations.gaussian_blur(0.0, 1.0)
     return [
@@ -179,6 +182,7 @@ def _of_assessments(
     first = jaxrob.assess(
         classifier, dataset, blur, strategy=jaxrob.strategies.Uniform(3)
     )
+    assert isinstance(first, jaxrob.Assessment)
     none = A(None, OR_NONE)
     execution = {
         "key": A(KEY, OR_NONE),

@@ -49,7 +49,11 @@ def _integer(
     name: str, usual: str, least: int = 1
 ) -> Callable[..., flags.FlagHolder[int]]:
     """Defines a flag's function, of its default and its help."""
-    return lambda default, help=usual: flags.DEFINE_integer(name, default, help, least)
+
+    def flag(default: int, help: str = usual) -> flags.FlagHolder[int]:
+        return flags.DEFINE_integer(name, default, help, least)
+
+    return flag
 
 
 epochs = _integer("epochs", "Training epochs.")

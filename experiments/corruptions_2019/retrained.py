@@ -34,7 +34,6 @@ class Setting(NamedTuple):
     batch_size: int  # images in a step of the training
     threshold: float  # the lowest accuracy accepted
     levels: int  # evenly spaced ones of each corruption
-    block: int | None  # images in a step of the evaluation; None: chosen from memory
     folder: pathlib.Path  # the folder of networks and answers
     progress: bool  # whether progress bars are shown
 
@@ -176,7 +175,6 @@ def _assess(
     some: Sequence[jaxrob.Alteration],
     key: jax.Array,
 ) -> Sequence[jaxrob.Assessment]:
-    block = None if setting.block is None else min(setting.block, len(dataset))
     return jaxrob.assess(
         classifier,
         dataset,
@@ -185,7 +183,6 @@ def _assess(
         strategy=strategies.Uniform(setting.levels),
         rule="linear",
         key=key,
-        batch_size=block,
         mesh=hosts.mesh(),
         progress=setting.progress,
     )

@@ -11,33 +11,21 @@ _NOTHING = object()
 
 
 class Difference(NamedTuple):
-    """A difference.
+    """A difference."""
 
-    Attributes:
-      case: the case's name.
-      path: the place in the case's result: names, and places in lists, joined by dots.
-      before: the kept value, as text.
-      now: the present value.
-    """
-
-    case: str
+    case: str  # the case's name
+    # The place in the case's result: names, and places in lists, joined by dots.
     path: str
-    before: str
-    now: str
+    before: str  # the kept value, as text
+    now: str  # the present value
 
 
 class Intended(NamedTuple):
-    """Differences that a change of the library intends.
+    """Differences that a change of the library intends."""
 
-    Attributes:
-      case: a pattern of case names, as `fnmatch` takes it.
-      path: a pattern of paths.
-      reason: the change and its reason.
-    """
-
-    case: str
-    path: str
-    reason: str
+    case: str  # a pattern of case names, as `fnmatch` takes it
+    path: str  # a pattern of paths
+    reason: str  # the change and its reason
 
     def covers(self, difference: Difference) -> bool:
         """Whether a difference is one of these."""
@@ -47,17 +35,12 @@ class Intended(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The outcome of a comparison.
+    """The outcome of a comparison."""
 
-    Attributes:
-      found: all differences that are not intended.
-      intended: for each entry of the list, the number of differences it covers.
-      unused: entries that cover nothing, of cases that were run.
-    """
-
-    found: list[Difference]
+    found: list[Difference]  # all differences that are not intended
+    # For each entry of the list, the number of differences it covers.
     intended: dict[Intended, int]
-    unused: list[Intended]
+    unused: list[Intended]  # entries that cover nothing, of cases that were run
 
 
 def compared(

@@ -25,12 +25,7 @@ def write(path: str | os.PathLike[str], cases: dict[str, Any]) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads the file.
-
-    Raises:
-      absl.app.UsageError: if it is missing, not written by `write`, or from another
-        machine, other versions or another way to compile.
-    """
+    """Reads the file."""
     try:
         document = json.loads(pathlib.Path(path).read_text())
         before, cases = document["where"], document["cases"]

@@ -62,7 +62,7 @@ def published(tmp_path):
 
 
 def test_published_table_has_the_published_means(published):
-    found = replay.table(replay.read(published), 0.5, "AlexNet")
+    found = replay.table(replay.read(published), 0.5)
     for model, mean in MEANS.items():
         assert found[model]["mean accuracy"] == pytest.approx(mean, abs=5e-4)
         assert found[model]["mCE"] == pytest.approx(MCE[model], abs=1e-3)

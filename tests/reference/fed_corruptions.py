@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import pytest
-from corruptions_2019.benchmark_code import Fed, load
+from benchmark_code import Fed, load
 from PIL import Image
 from scipy.stats import poisson
 

@@ -9,7 +9,7 @@ import pathlib
 import jax
 import numpy as np
 import pytest
-from corruptions_2019.benchmark_code import SCRIPTS, parameters
+from benchmark_code import SCRIPTS, parameters
 from fed_corruptions import (
     NAMES,
     alteration_of,
