@@ -6,10 +6,11 @@ import sys
 import typing
 from typing import Any
 
+import jupytext
+
 import jaxrob
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import notebooks
 import summaries
 
 project = "jaxrob"
@@ -44,6 +45,8 @@ copybutton_selector = "div.highlight-python pre, div.highlight-console pre, " + 
 )
 # Blocks of a page are one program, so a name imported in one is known in the next.
 codeautolink_concat_default = True
+# They are offered as notebooks, too.
+_TUTORIALS = ("tutorial", "tutorial-decision")
 _DOWNLOAD = (
     '\n\n<p><a href="notebooks/{0}.ipynb" download>This page as a notebook</a></p>\n\n'
 )
@@ -96,7 +99,7 @@ def _prepare_page(app: Any, document: str, source: list[str]) -> None:
     del app
     if document.startswith("api/"):
         source[0] = summaries.with_summary(source[0])
-    if document in notebooks.TUTORIALS:
+    if document in _TUTORIALS:
         source[0] = source[0].replace("\n\n", _DOWNLOAD.format(document), 1)
     if document in _NOT_LINKED:
         skip = "\n\n```{autolink-skip} file\n```\n\n"
@@ -105,8 +108,15 @@ def _prepare_page(app: Any, document: str, source: list[str]) -> None:
 
 def _write_notebooks(app: Any, error: Exception | None) -> None:
     """Puts the tutorials' notebooks beside the pages."""
-    if error is None and app.builder.format == "html":
-        notebooks.write(pathlib.Path(app.outdir, "notebooks"))
+    if error is not None or app.builder.format != "html":
+        return
+    folder = pathlib.Path(app.outdir, "notebooks")
+    folder.mkdir(exist_ok=True)
+    for name in _TUTORIALS:
+        # What is to be typed into a shell is no cell.
+        page = pathlib.Path(app.srcdir, f"{name}.md").read_text()
+        made = jupytext.reads(page.replace("```sh\n", "```console\n"), "md")
+        jupytext.write(made, folder / f"{name}.ipynb")
 
 
 def setup(app: Any) -> None:
