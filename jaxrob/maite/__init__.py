@@ -6,9 +6,7 @@ that `maite.tasks.evaluate` takes. MAITE's protocols are structural, so none of 
 needs it installed; version 0.10 is what is tested.
 """
 
-from jaxrob.maite._augmentation import Augmentation
-from jaxrob.maite._classifier import classifier
-from jaxrob.maite._dataset import dataset
-from jaxrob.maite._robustness import Robustness
+from jaxrob.maite._parts import Augmentation, Robustness
+from jaxrob.maite._sources import classifier, dataset
 
 __all__ = ("Augmentation", "Robustness", "classifier", "dataset")

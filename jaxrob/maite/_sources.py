@@ -1,0 +1,196 @@
+"""MAITE's data sets and models as ours."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxrob._arguments.checks import check_choice, check_type, checked_names
+from jaxrob._arguments.naming import named, wrong_type
+from jaxrob._classifier import Classifier
+from jaxrob._dataset import BatchedDataset, Dataset
+
+
+def dataset(
+    source: Any,
+    *,
+    class_names: Sequence[str] | None = None,
+    max_bytes: int = 1 << 30,
+) -> Dataset | BatchedDataset:
+    """A data set of MAITE's, as `jaxrob.assess` and the others take it.
+
+    Example::
+
+        test = jaxrob.maite.dataset(maite_dataset)
+
+    Args:
+      source: a `maite.protocols.image_classification.Dataset`: each item is an image
+        `[C, H, W]`, uint8 or floating in [0, 1], a one-hot label `[K]`, and metadata.
+      class_names: one name for each class; by default those of `index2label` in the
+        metadata.
+      max_bytes: see `jaxrob.Dataset.from_items`.
+
+    Returns:
+      The data set, images `[N, H, W, C]`. Its name is the id in the metadata.
+
+    Raises:
+      TypeError: if `source` has no metadata, or an item is no such triple.
+      ValueError: if a label is not one-hot, `index2label` leaves classes out, or as
+        `jaxrob.Dataset.from_items`.
+    """
+    metadata = _metadata_of("source", source)
+    if not (hasattr(source, "__getitem__") and hasattr(source, "__len__")):
+        raise wrong_type("source", "a data set of MAITE's, with items", source)
+    if class_names is None:
+        class_names = _class_names_in("source", metadata)
+    else:
+        class_names = checked_names("class_names", class_names)
+    return Dataset.from_items(
+        _Items(source, None if class_names is None else len(class_names)),
+        class_names,
+        metadata["id"],
+        channels_first=True,
+        max_bytes=max_bytes,
+    )
+
+
+def classifier(
+    model: Any,
+    outputs: str,
+    pixels: str,
+    num_classes: int | None = None,
+    *,
+    batch_size: int | None = None,
+    version: str | None = None,
+    class_names: Sequence[str] | None = None,
+) -> Classifier:
+    """A model of MAITE's, as `jaxrob.assess` and the others take it.
+
+    Example::
+
+        classifier = jaxrob.maite.classifier(model, "probabilities", "bytes")
+
+    It runs on the host and has no gradients. MAITE's protocol leaves open what a model
+    returns and which pixels it takes, so both must be said.
+
+    Args:
+      model: a `maite.protocols.image_classification.Model`. It is called with a list of
+        NumPy arrays `[C, H, W]`. An image's answer must not depend on its batch.
+      outputs: what it returns for each image: "logits", "probabilities", "sigmoid" or
+        "scores", see `jaxrob.Classifier`.
+      pixels: what it takes: "bytes", uint8 in 0-255 (altered images are clipped and
+        rounded), or "unit", float32 in [0, 1]. Its normalisation is its own affair.
+      num_classes: number of classes; by default as many as `index2label` in its
+        metadata names.
+      batch_size: see `jaxrob.Classifier.from_torch`.
+      version: identifies it in a journal, together with the id in its metadata, see
+        `jaxrob.Classifier.from_host`.
+      class_names: one name for each output; by default those of `index2label`.
+
+    Raises:
+      TypeError: if it is no function with metadata.
+      ValueError: if the number of classes is not known, `index2label` leaves classes
+        out, or as `jaxrob.Classifier.from_host`.
+    """
+    metadata = _metadata_of("model", model)
+    check_type("model", model, Callable, "a model of MAITE's, which can be called")
+    check_choice("pixels", pixels, ("bytes", "unit"))
+    if class_names is None:
+        class_names = _class_names_in("model", metadata)
+    if num_classes is None:
+        if class_names is None:
+            raise ValueError(
+                "num_classes must be given where the model's metadata has no "
+                "index2label; got None"
+            )
+        num_classes = len(class_names)
+    return Classifier.from_host(
+        _Called(model, pixels == "bytes"),
+        num_classes,
+        outputs,
+        name=metadata["id"],
+        version=version,
+        batch_size=batch_size,
+        channels_first=True,
+        class_names=class_names,
+    )
+
+
+def array_of(value: Any) -> np.ndarray:
+    """An array of any framework, torch's with a gradient or on a device included."""
+    is_torch = hasattr(value, "detach") and hasattr(value, "cpu")
+    return np.asarray(value.detach().cpu() if is_torch else value)
+
+
+def class_of(target: Any, name: str) -> tuple[int, int]:
+    """The class of a one-hot label `[K]`, and K; `name` is what messages call it."""
+    label = array_of(target)
+    if label.dtype.kind not in "biuf":
+        raise wrong_type(name, "one-hot", target)
+    is_one_hot = label.ndim == 1 and (label == 1).sum() == 1 == np.count_nonzero(label)
+    if not is_one_hot:
+        raise ValueError(f"{name} must be one-hot, [K]; got {named(label)}")
+    return int(label.argmax()), len(label)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Items:
+    """MAITE's items as pairs of an image and an integer."""
+
+    source: Any
+    num_classes: int | None  # if it is known
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        item = self.source[index]
+        if not isinstance(item, tuple) or len(item) != 3:
+            raise wrong_type(f"item {index}", "(image, label, metadata)", item)
+        label, num_classes = class_of(item[1], f"the label of item {index}")
+        if num_classes != (self.num_classes or num_classes):
+            raise ValueError(
+                f"the label of item {index} must have {self.num_classes} classes, one "
+                f"for each name; got {num_classes}"
+            )
+        return item[0], label
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Called:
+    """A model as a function of arrays."""
+
+    model: Any
+    takes_bytes: bool
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        if self.takes_bytes:
+            images = np.rint(np.clip(images, 0, 1) * 255).astype(np.uint8)
+        found = self.model([*images])
+        if not hasattr(found, "__len__") or len(found) != len(images):
+            raise ValueError(
+                f"the model must return a sequence of {len(images)} outputs, one for "
+                f"each image; got {named(found)}"
+            )
+        return np.stack([array_of(one) for one in found])
+
+
+def _metadata_of(name: str, value: Any) -> Mapping[str, Any]:
+    metadata = getattr(value, "metadata", None)
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("id"), str):
+        raise wrong_type(name, "one of MAITE's, with metadata and a text as id", value)
+    return metadata
+
+
+def _class_names_in(name: str, metadata: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The names in `index2label`, in the order of the classes 0, 1, 2, ..."""
+    names = metadata.get("index2label")
+    if not names:
+        return None
+    if not isinstance(names, Mapping) or {*names} != {*range(len(names))}:
+        raise ValueError(
+            f"{name}: index2label must name the classes 0, 1, 2, ... without a gap; "
+            f"got {named(names)}: pass class_names="
+        )
+    return tuple(str(names[index]) for index in range(len(names)))
