@@ -1,6 +1,5 @@
 """The compiled steps of `jaxrob.evaluate`: what does one cost on a device?
 
-They are the functions that the library compiles, with the shapes that it gives them.
 Nothing is computed: variables may be shapes, and devices need not be there.
 """
 

@@ -27,10 +27,8 @@ class Step:
     """A step of the library, as `jax.jit` compiles it, with the shapes that it takes.
 
     Attributes:
-      passes: images that the network classifies in it, each counted once for each of
-        S samples; 0 if there is no network in it.
-      rows: images that are classified at once, by all devices together: on a CPU and
-        most TPUs those of one level.
+      passes: images that the network classifies in it, each once for each of S samples.
+      rows: those that all devices classify at once: on a CPU and most TPUs one level's.
       mesh: the devices that it is for.
     """
 
@@ -47,8 +45,7 @@ class Step:
     def lower(self) -> jax.stages.Lowered:
         """The program for the devices of the mesh, which need not be there.
 
-        `lower().compile()` has a `cost_analysis()` and a `memory_analysis()`, and runs
-        where the devices are there.
+        `lower().compile()` has a `cost_analysis()` and a `memory_analysis()`.
         """
         return self._call.lower()
 
@@ -101,9 +98,8 @@ def evaluation(
         alteration or the classifier refuses the images' shape.
     """
     checks.check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
-    checks.check_type(
-        "classifier", classifier, Classifier, classifier_wanted(classifier)
-    )
+    wanted = classifier_wanted(classifier)
+    checks.check_type("classifier", classifier, Classifier, wanted)
     image_shape = checks.checked_integers("image_shape", image_shape, at_least=1)
     for name, number in (("num_images", num_images), ("num_levels", num_levels)):
         if number is not None:
