@@ -118,17 +118,16 @@ USES = {
         "the noise grows with the signal",
     ),
 }
-#: By the name in `jaxrob.alterations.corruptions`, where it differs from the above.
-CORRUPTION_USES = {
-    "glass_blur": Use("frosted glass, a dirty window", "mCE; what is behind glass"),
-    "zoom_blur": Use("a camera that moves towards the object", "mCE; vehicles"),
-    "snow": Use("falling snow", "mCE; outdoors"),
-    "frost": Use("ice on the lens", "mCE; outdoors"),
-    "fog": Use("fog", "mCE; outdoors, ports, roads"),
-    "elastic_transform": USES["elastic_deformation"],
-    "pixelate": USES["pixelation"],
-    "spatter": Use("water or mud on the lens", "outdoors, vehicles"),
-    "saturate": USES["saturation"],
+#: What stands behind a corruption, where no alteration above has its name.
+CORRUPTION_FIELDS = {
+    "glass_blur": "frosted glass, a dirty window",
+    "zoom_blur": "a camera that moves towards the object",
+    "snow": "falling snow",
+    "fog": "fog",
+    "elastic_transform": USES["elastic_deformation"].field,
+    "pixelate": USES["pixelation"].field,
+    "spatter": "water or mud on the lens",
+    "saturate": USES["saturation"].field,
 }
 
 
@@ -139,12 +138,6 @@ def drawn() -> dict[str, jaxrob.Alteration]:
     return {
         name: catalogue.made(grammar.read(name), (_SIDE, _SIDE, 3)) for name in names
     }
-
-
-def use(name: str) -> Use:
-    """Returns what an alteration of that name in the command stands for."""
-    short = name.removeprefix(_PREFIX)
-    return CORRUPTION_USES[short] if short in CORRUPTION_USES else USES[short]
 
 
 def levels(alteration: jaxrob.Alteration) -> np.ndarray:
@@ -180,20 +173,35 @@ def photograph() -> np.ndarray:
 
 def section(name: str, alteration: jaxrob.Alteration) -> str:
     """Returns the part of the page about an alteration."""
-    short = name.removeprefix(_PREFIX)
-    module = "jaxrob.alterations" + (".corruptions" if name != short else "")
     shown = ", ".join(f"{level:.4g}" for level in levels(alteration))
+    said = alteration.about
     range_ = f"{alteration.lower:.4g} to {alteration.upper:.4g}"
-    source = alteration.about.range_from or "the benchmark's severities"
-    what = use(name)
+    use = USES[name]
     return (
-        f"### {short.replace('_', ' ').capitalize()}\n\n"
+        f"### {_title(name)}\n\n"
         f"![The photograph at {shown} {alteration.unit}](gallery/{name}.webp)\n\n"
-        f"* {{py:obj}}`{module}.{short}`, in {alteration.unit}: "
-        f"{alteration.about.level}. Nothing happens at {alteration.identity:g}.\n"
-        f"* Shown: {shown}. Default range for 224 px: {range_} ({source}).\n"
-        f"* Stands for {what.field}. Test it if: {what.when}.\n"
+        f"{{py:obj}}`jaxrob.alterations.{name}`, {alteration.unit}: {said.level}; "
+        f"{alteration.identity:g} alters nothing. Shown: {shown}. Range: {range_} "
+        f"({said.range_from}).\n\n"
+        f"Stands for {use.field}. Test it if {use.when}.\n"
     )
+
+
+def severity_section(name: str, alteration: jaxrob.Alteration) -> str:
+    """Returns the part of the page about a corruption."""
+    _, _, sets = alteration.about.level.partition("which set ")
+    short = name.removeprefix(_PREFIX)
+    field = CORRUPTION_FIELDS.get(short)
+    what = f" Stands for {field}." if field else ""
+    return (
+        f"### {_title(short)}\n\n"
+        f"![The photograph at three severities](gallery/{name}.webp)\n\n"
+        f"{{py:obj}}`jaxrob.alterations.{name}`: the severity sets {sets}.{what}\n"
+    )
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").capitalize()
 
 
 _HEAD = """# Gallery
@@ -213,16 +221,16 @@ The photograph is NASA's of the astronaut Eileen Collins, in the public domain.
 _ALTERATIONS = """
 ## Alterations
 
-Each has a level in a unit of its own. Ranges are defaults: replace them by what your
-camera can do.
+Each has a level in a unit of its own. Ranges are the defaults for 224 px: replace them
+by what your camera can do.
 """
 _CORRUPTIONS = """
 ## Common corruptions
 
 Those of [ImageNet-C and CIFAR-10-C](how-to/common-corruptions.md), in severities from
-0 to 5. Use them to compare with published numbers. For a requirement of your own take
-an alteration, because its unit can be measured. Frost is not shown, because the licence
-of its pictures is not stated.
+0, which alters nothing, to 5; shown are 1.667, 3.333 and 5. Use them to compare with
+published numbers. For a requirement of your own take an alteration, because its unit
+can be measured. Frost is not shown, because the licence of its pictures is not stated.
 """
 _RESULTS = """
 ## What comes out
@@ -244,7 +252,9 @@ _RESULTS = """
 def page(shown: dict[str, jaxrob.Alteration]) -> str:
     """Returns the text of the page."""
     own = [section(name, one) for name, one in shown.items() if "." not in name]
-    of_benchmark = [section(name, one) for name, one in shown.items() if "." in name]
+    of_benchmark = [
+        severity_section(name, one) for name, one in shown.items() if "." in name
+    ]
     return "\n".join(
         [_HEAD + _ALTERATIONS, *own, _CORRUPTIONS, *of_benchmark, _RESULTS]
     )
