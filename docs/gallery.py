@@ -179,7 +179,7 @@ def section(name: str, alteration: jaxrob.Alteration) -> str:
     use = USES[name]
     return (
         f"### {_title(name)}\n\n"
-        f"![The photograph at {shown} {alteration.unit}](gallery/{name}.webp)\n\n"
+        f"![{_title(name)}](gallery/{name}.webp)\n\n"
         f"{{py:obj}}`jaxrob.alterations.{name}`, {alteration.unit}: {said.level}; "
         f"{alteration.identity:g} alters nothing. Shown: {shown}. Range: {range_} "
         f"({said.range_from}).\n\n"
@@ -195,7 +195,7 @@ def severity_section(name: str, alteration: jaxrob.Alteration) -> str:
     what = f" Stands for {field}." if field else ""
     return (
         f"### {_title(short)}\n\n"
-        f"![The photograph at three severities](gallery/{name}.webp)\n\n"
+        f"![{_title(short)}](gallery/{name}.webp)\n\n"
         f"{{py:obj}}`jaxrob.alterations.{name}`: the severity sets {sets}.{what}\n"
     )
 
