@@ -174,16 +174,12 @@ def photograph() -> np.ndarray:
 def section(name: str, alteration: jaxrob.Alteration) -> str:
     """Returns the part of the page about an alteration."""
     shown = ", ".join(f"{level:.4g}" for level in levels(alteration))
-    said = alteration.about
-    range_ = f"{alteration.lower:.4g} to {alteration.upper:.4g}"
     use = USES[name]
     return (
         f"### {_title(name)}\n\n"
         f"![{_title(name)}](gallery/{name}.webp)\n\n"
-        f"{{py:obj}}`jaxrob.alterations.{name}`, {alteration.unit}: {said.level}; "
-        f"{alteration.identity:g} alters nothing. Shown: {shown}. Range: {range_} "
-        f"({said.range_from}).\n\n"
-        f"Stands for {use.field}. Test it if {use.when}.\n"
+        f"{{py:obj}}`jaxrob.alterations.{name}`, here {shown} {alteration.unit}: "
+        f"{alteration.about.level}. Stands for {use.field}. Test it if {use.when}.\n"
     )
 
 
@@ -221,8 +217,8 @@ The photograph is NASA's of the astronaut Eileen Collins, in the public domain.
 _ALTERATIONS = """
 ## Alterations
 
-Each has a level in a unit of its own. Ranges are the defaults for 224 px: replace them
-by what your camera can do.
+Each has a level in a unit of its own, and is shown at three levels of the default range
+for 224 px, which `jaxrob alterations` lists: replace it by what your camera can do.
 """
 _CORRUPTIONS = """
 ## Common corruptions
