@@ -228,21 +228,6 @@ Those of [ImageNet-C and CIFAR-10-C](how-to/common-corruptions.md), in severitie
 published numbers. For a requirement of your own take an alteration, because its unit
 can be measured. Frost is not shown, because the licence of its pictures is not stated.
 """
-_RESULTS = """
-## What comes out
-
-[A report](how-to/report.md) for somebody who was not there:
-
-![The first page of a report](../experiments/figures/report.png)
-
-[A curve for each alteration](tutorial.md), with the pictures under it:
-
-![Four curves, each with a strip of altered digits below it](figures/tutorial-four.png)
-
-[Ranks of several networks](how-to/ranks.md), with confidence intervals:
-
-![Each network's ranks, by alteration and over all](figures/ranks.png)
-"""
 
 
 def page(shown: dict[str, jaxrob.Alteration]) -> str:
@@ -251,9 +236,7 @@ def page(shown: dict[str, jaxrob.Alteration]) -> str:
     of_benchmark = [
         severity_section(name, one) for name, one in shown.items() if "." in name
     ]
-    return "\n".join(
-        [_HEAD + _ALTERATIONS, *own, _CORRUPTIONS, *of_benchmark, _RESULTS]
-    )
+    return "\n".join([_HEAD + _ALTERATIONS, *own, _CORRUPTIONS, *of_benchmark])
 
 
 def main(folder: pathlib.Path, alterations: dict[str, jaxrob.Alteration]) -> None:
