@@ -247,7 +247,10 @@ def placed(
         for each in requirements:
             if _concerns(each, name, one):
                 value = _value(name, one, each, by_name.get(name), number)
-                value = value._replace(is_doubted=is_doubted(one, each.quantity))
+                # Any curve has a robustness of 0 at least, and of 1 at most.
+                is_sure = each.bound <= 0 if each.sign == AT_LEAST else each.bound >= 1
+                doubted = is_doubted(one, each.quantity) and not is_sure
+                value = value._replace(is_doubted=doubted)
                 every.append((place, _outcome(name, each, value, number)))
                 concerned.add(each)
     for each in dict.fromkeys(requirements):

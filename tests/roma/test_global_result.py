@@ -233,12 +233,11 @@ def test_json(rng):
     for change, message in (
         ({"format": "jaxrob roma 1"}, "format"),
         ({"by": "class"}, "by"),
-        ({"names": ["a"]}, "names"),
-        ({"unanswered": [99, 0, 0]}, "unanswered"),
+        ({"unanswered": [99, 0, 0]}, "not what was written"),
         ({"inputs": [60, 30]}, "unanswered"),
         ({"status": ["fine"] * 3}, "status"),
         ({"inputs_interval": [[0, 2]] * 3}, "inputs_interval"),
-        ({"jointly": False}, "jointly"),
+        ({"jointly": False}, "not what was written"),
         ({"beauty": 1}, "beauty"),
     ):
         with pytest.raises(ValueError, match=message):
