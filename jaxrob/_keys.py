@@ -64,7 +64,7 @@ def random_words(key: jax.Array, number: int) -> jax.Array:
     """
     data = jax.random.key_data(key) if is_key(key) else key
     if data.shape != (2,):  # Not threefry's.
-        return jax.random.bits(key, (number,))
+        return jax.random.bits(key, (number,), jnp.uint32)
     return threefry_2x32(data, jnp.arange(number, dtype=jnp.uint32))
 
 
@@ -85,4 +85,4 @@ def order_keys(key: jax.Array, index: jax.Array) -> jax.Array:
 
 def host_generator(key: jax.Array) -> np.random.Generator:
     """A NumPy generator for draws on the host, started by a key."""
-    return np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))
+    return np.random.default_rng(np.asarray(jax.random.bits(key, (4,), jnp.uint32)))

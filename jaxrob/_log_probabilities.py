@@ -42,7 +42,7 @@ def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
     number = log_probabilities.shape[axis]
     if number == 1:
         return jnp.squeeze(log_probabilities, axis)
-    return jax.nn.logsumexp(log_probabilities, axis=axis) - jnp.log(number)
+    return jax.nn.logsumexp(log_probabilities, axis=axis) - jnp.log(jnp.float32(number))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))

@@ -58,7 +58,7 @@ def answer(
     # saves a tenth of a perceptron's assessment.
     outputs = jnp.moveaxis(classifier.raw_outputs(images, keys), -1, 0)
     if classifier.outputs == "scores":
-        none = jnp.full(len(images), jnp.nan)
+        none = jnp.full(len(images), jnp.nan, jnp.float32)
         largest = _largest(outputs.mean(axis=1))
         return Answers(largest, none, none, jnp.full_like(largest, INVALID))
     log_probabilities = log_normalised(outputs, classifier.outputs, axis=0)

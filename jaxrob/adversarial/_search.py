@@ -103,7 +103,7 @@ def new_search(image: jax.Array) -> Search:
         at_point=Evaluation(infinity, zeros, no),
         direction=zeros,
         share=jnp.float32(1),
-        memory=_quasi_newton.init(image),
+        memory=_no_memory(image),
         bracket=Bracket(zero, zero, infinity, count),
         steps=count,
         best=image,
@@ -152,7 +152,7 @@ def advanced(
 
     # The next trial: along a new direction, or less far along the old one.
     gradient = _free(point, point - image + bracket.weight * at_point.slope)
-    fresh = _quasi_newton.init(image)
+    fresh = _no_memory(image)
     memory = select(settled | search.is_first, fresh, search.memory)
     direction, memory = _descent(gradient, memory, fresh, point)
     direction, memory, share = select(
@@ -221,7 +221,7 @@ def _bisected(
     low = jnp.where(settled & ~reached, weight, low)
     high = jnp.where(settled & reached, weight, high)
     tried = tried + settled
-    factor = 2.0**tried
+    factor = jnp.float32(2) ** tried
     middle = jnp.sqrt(low) * jnp.sqrt(high)
     middle = jnp.where(low > 0, middle, high / factor)
     middle = jnp.where(jnp.isinf(high), low * factor, middle)
@@ -250,3 +250,9 @@ def _free(point: jax.Array, gradient: jax.Array) -> jax.Array:
     """The gradient without the pixels that it pushes out of the box."""
     held = ((point <= 0) & (gradient > 0)) | ((point >= 1) & (gradient < 0))
     return jnp.where(held, 0, gradient)
+
+
+def _no_memory(image: jax.Array) -> optax.OptState:
+    """Optax's memory before any step, which has JAX's default type."""
+    memory = _quasi_newton.init(image)
+    return jax.tree.map(lambda a: a.astype("f4") if a.dtype == "f8" else a, memory)

@@ -166,6 +166,7 @@ class Alteration:
             lies outside the range, or the image has a shape that `fn` rejects.
         """
         check_level(self, level)
+        level = jnp.asarray(level, jnp.float32)
         return self.at_level(self.prepared(image, key), level)
 
     def prepared(self, image: jax.Array, key: jax.Array | None = None) -> Any:

@@ -115,7 +115,7 @@ def _defocus(
     offsets = _offsets(in_pixels(largest, unit, image))
     radius = in_pixels(level, unit, image)
     # The radius of the smallest disk that holds a pixel.
-    first = np.ceil(np.hypot(offsets[:, 0], offsets[:, 1]))
+    first = np.float32(np.ceil(np.hypot(offsets[:, 0], offsets[:, 1])))
     weights = jnp.clip(radius + 1 - first, 0.0, 1.0)
     return defocused(image, padded, offsets, weights / weights.sum())
 

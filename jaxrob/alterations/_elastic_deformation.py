@@ -97,7 +97,7 @@ def elastic_deformation(
 def draw_uniform(image: jax.Array, key: jax.Array) -> Displacement:
     """Draws numbers uniformly from [-1, 1) for each pixel and axis."""
     shape = (2, *image.shape[:2])
-    return Displacement(*jax.random.uniform(key, shape, minval=-1.0))
+    return Displacement(*jax.random.uniform(key, shape, jnp.float32, -1.0))
 
 
 def smooth(uniform: Displacement, sigma: float) -> Displacement:
@@ -115,8 +115,8 @@ def displaced(by: Displacement) -> tuple[jax.Array, jax.Array]:
     Beyond the edge the image is mirrored, its edge pixels repeated.
     """
     height, width = by.rows.shape
-    rows = jnp.arange(height)[:, None] + by.rows
-    columns = jnp.arange(width) + by.columns
+    rows = jnp.arange(height, dtype=jnp.float32)[:, None] + by.rows
+    columns = jnp.arange(width, dtype=jnp.float32) + by.columns
     return _mirrored(rows, height), _mirrored(columns, width)
 
 

@@ -225,7 +225,7 @@ def _blur_matrix(sigma: jax.Array, reach: int, size: int) -> jax.Array:
     kernel = _kernel(sigma, reach, span)
     # tail[k] is the weight of all offsets <= k - span.
     tail = jnp.cumsum(kernel)
-    pixel = jnp.arange(size)
+    pixel = jnp.arange(size, dtype=jnp.int32)
     matrix = kernel[pixel[None, :] - pixel[:, None] + span]
     # The first column takes every offset that reaches or passes the edge; the last does
     # so by symmetry.
@@ -237,7 +237,7 @@ def _blur_matrix(sigma: jax.Array, reach: int, size: int) -> jax.Array:
 
 def _kernel(sigma: jax.Array, reach: int, span: int) -> jax.Array:
     """Returns the kernel for offsets -span ... span, zero beyond the reach."""
-    offsets = jnp.arange(-span, span + 1)
+    offsets = jnp.arange(-span, span + 1, dtype=jnp.float32)
     kernel = jnp.exp(-0.5 * jnp.square(offsets / jnp.maximum(sigma, _SMALLEST)))
     kernel = jnp.where(jnp.abs(offsets) <= reach, kernel, 0.0)
     return kernel / kernel.sum()

@@ -111,7 +111,7 @@ def motion_blur(
 
 def ready(image: jax.Array, motion: Motion, taps: int) -> Line:
     """Prepares the image for `moved` with as many taps."""
-    step = jnp.arange(taps)
+    step = jnp.arange(taps, dtype=jnp.float32)
     angle = jnp.deg2rad(motion.angle)
 
     def nearest(position: jax.Array) -> jax.Array:
@@ -135,7 +135,7 @@ def moved(
       sigma: the Gaussian's standard deviation in pixels; 0 leaves the image as it is.
       width: the number of taps, at least 1.
     """
-    step = jnp.arange(len(line.rows))
+    step = jnp.arange(len(line.rows), dtype=jnp.float32)
     weights = jnp.exp(-0.5 * jnp.square(step / jnp.maximum(sigma, _SMALLEST)))
     weights = weights * jnp.clip(width - step, 0.0, 1.0)
     weights = weights / weights.sum()
@@ -145,7 +145,7 @@ def moved(
 
 def draw_motion(key: jax.Array, lowest: float, highest: float) -> Motion:
     """Draws a direction in degrees uniformly between the two."""
-    return Motion(jax.random.uniform(key, minval=lowest, maxval=highest))
+    return Motion(jax.random.uniform(key, (), jnp.float32, lowest, highest))
 
 
 def _taps(largest: float) -> int:

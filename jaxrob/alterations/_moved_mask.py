@@ -94,13 +94,16 @@ def check_integers(name: str, array: jax.Array | np.ndarray) -> None:
 
 def _centres(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
     height, width, _ = mask.shape
-    return jnp.arange(width) + 0.5, (jnp.arange(height) + 0.5)[:, None]
+    x = jnp.arange(width, dtype=jnp.float32) + 0.5
+    return x, jnp.arange(height, dtype=jnp.float32)[:, None] + 0.5
 
 
 def _before(
     move: Move, x: jax.Array, y: jax.Array
 ) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarray]:
-    columns, rows = (a * x + b * y + c for a, b, c in jnp.asarray(move.matrix))
+    columns, rows = (
+        a * x + b * y + c for a, b, c in jnp.asarray(move.matrix, jnp.float32)
+    )
     return columns, rows
 
 

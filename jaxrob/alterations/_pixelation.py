@@ -64,10 +64,10 @@ def _means(share: jax.typing.ArrayLike, size: int) -> jax.Array:
     # Rounding must not turn 0.9 of 100 into 89.
     number = jnp.floor(share * size + 1e-3).astype(jnp.int32)
     number = jnp.clip(number, 1, size)
-    pixel = jnp.arange(size)
+    pixel = jnp.arange(size, dtype=jnp.int32)
     new = (2 * pixel + 1) * number // (2 * size)
     # The new pixel's ends, rounded to pixels, halves upwards. Pillow does the same up
     # to the rounding of doubles, as for 74 pixels of 299.
     start, stop = ((2 * (new + i) * size + number) // (2 * number) for i in (0, 1))
     inside = (start[:, None] <= pixel) & (pixel < stop[:, None])
-    return inside / (stop - start)[:, None]
+    return inside / (stop - start).astype(jnp.float32)[:, None]

@@ -126,7 +126,8 @@ def window_positions(
     Returns:
       `[size]` positions; exactly the pixel centres 0, 1, ... for start 0 and scale 1.
     """
-    return jnp.asarray(start + (jnp.arange(size) + 0.5) * scale - 0.5)
+    pixels = jnp.arange(size, dtype=jnp.float32)
+    return jnp.asarray(start + (pixels + 0.5) * scale - 0.5)
 
 
 def _pixels_by_table(
@@ -250,4 +251,5 @@ def _weights(positions: jax.Array, size: int) -> jax.Array:
 
 
 def _hat(positions: jax.Array, size: int) -> jax.Array:
-    return jnp.maximum(0.0, 1.0 - jnp.abs(positions[..., None] - jnp.arange(size)))
+    pixels = jnp.arange(size, dtype=jnp.float32)
+    return jnp.maximum(0.0, 1.0 - jnp.abs(positions[..., None] - pixels))

@@ -125,8 +125,8 @@ def _source_positions(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns the row and the column that each output pixel shows, both `[H, W]`."""
     cos, sin, scale = _turn(jnp, degrees, height, width, fill)
-    y = (jnp.arange(height) - (height - 1) / 2)[:, None] * scale
-    x = (jnp.arange(width) - (width - 1) / 2)[None, :] * scale
+    y = (jnp.arange(height, dtype=jnp.float32) - (height - 1) / 2)[:, None] * scale
+    x = (jnp.arange(width, dtype=jnp.float32) - (width - 1) / 2)[None, :] * scale
     rows = cos * y + sin * x + (height - 1) / 2
     columns = cos * x - sin * y + (width - 1) / 2
     return rows, columns

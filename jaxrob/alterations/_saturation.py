@@ -51,8 +51,8 @@ def saturated(
     spread = value - image.min(-1, keepdims=True)
     # Grey pixels have no hue, and black ones no saturation: 1 avoids NaN in both.
     is_grey = spread == 0
-    of_grey = jnp.clip(jnp.asarray(offset), 0.0, 1.0)
-    red = value * (1 - of_grey * jnp.array([0.0, 1.0, 1.0]))
+    of_grey = jnp.clip(jnp.asarray(offset, jnp.float32), 0.0, 1.0)
+    red = value * (1 - of_grey * jnp.array([0, 1, 1], jnp.float32))
     before = jnp.where(is_grey, 1.0, spread) / jnp.where(value > 0, value, 1.0)
     before = jnp.minimum(before, 1.0)
     more = (jnp.clip(factor * before + offset, 0.0, 1.0) - before) / before

@@ -88,11 +88,11 @@ def in_a_loop(
     if isinstance(rows, np.ndarray):
         # XLA would turn constant places into slices, and pad again for each.
         padded, rows, columns = jax.lax.optimization_barrier(
-            (padded, jnp.asarray(rows), jnp.asarray(columns))
+            (padded, jnp.asarray(rows, jnp.int32), jnp.asarray(columns, jnp.int32))
         )
 
     def add(tap: jax.Array, found: jax.Array) -> jax.Array:
-        start = (reach + rows[tap], reach + columns[tap], 0)
+        start = (reach + rows[tap], reach + columns[tap], jnp.int32(0))
         return found + weights[tap] * jax.lax.dynamic_slice(padded, start, shape)
 
     zeros = jnp.zeros(shape, padded.dtype)
@@ -146,9 +146,9 @@ def _step_by_step(
 
     def moved(padded: jax.Array, step: jax.Array, axis: int) -> jax.Array:
         # Values that enter at the far edges never reach the image.
-        sides = [(0, 0, 0)] * padded.ndim
+        sides, none = [(0, 0, 0)] * padded.ndim, jnp.zeros((), padded.dtype)
         after, before = (
-            jax.lax.pad(padded, 0.0, [*sides[:axis], (-by, by, 0), *sides[axis + 1 :]])
+            jax.lax.pad(padded, none, [*sides[:axis], (-by, by, 0), *sides[axis + 1 :]])
             for by in (1, -1)
         )
         stays = jnp.where(step == 0, padded, before)

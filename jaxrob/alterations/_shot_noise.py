@@ -91,7 +91,7 @@ def count_photons(
     image: jax.Array, draws: ShotDraws, per_photon: jax.typing.ArrayLike
 ) -> jax.Array:
     """Replaces the image by photon counts, each worth `per_photon`; clips to [0, 1]."""
-    per_photon = jnp.asarray(per_photon)
+    per_photon = jnp.asarray(per_photon, jnp.float32)
     positive = per_photon > 0
     safe = jnp.where(positive, per_photon, 1.0)
     # One division, the same for one level and for many. Half precision could not

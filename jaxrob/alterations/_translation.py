@@ -153,8 +153,8 @@ def _window(
                 f'image of {length} px with fill="crop"'
             )
         # Only the identity shows the whole image.
-        start = xp.where(level == 0, 0.0, last)
-        scale = xp.where(level == 0, 1.0, scale)
+        start = xp.where(level == 0, 0 * level, last)
+        scale = xp.where(level == 0, 1 + 0 * level, scale)
     # The other axis is cropped by the same factor, about its centre.
     top, left = (0.5 * one * (1 - scale) for one in size)
     moved = start - level * pixels

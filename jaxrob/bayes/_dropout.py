@@ -122,7 +122,8 @@ def _apply_linen(
         shape = list(inputs.shape)
         for axis in layer.broadcast_dims:
             shape[axis] = 1
-        kept = jax.random.bernoulli(layer.make_rng("dropout"), 1 - layer.rate, shape)
+        share = jnp.float32(1 - layer.rate)
+        kept = jax.random.bernoulli(layer.make_rng("dropout"), share, shape)
         return jnp.where(kept, inputs / (1 - layer.rate), 0)
 
     with linen.intercept_methods(drop):

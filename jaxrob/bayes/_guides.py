@@ -52,7 +52,8 @@ def _mean_field_moments(
 
 
 def _full_rank_init(location: jax.Array) -> Variational:
-    return _mean_field_init(location) | {"lower": jnp.zeros((len(location),) * 2)}
+    lower = jnp.zeros((len(location),) * 2, jnp.float32)
+    return _mean_field_init(location) | {"lower": lower}
 
 
 def _full_rank_sample(*_: Any) -> None:
@@ -74,7 +75,7 @@ def _cholesky_factor(variational: Variational) -> jax.Array:
     # Rows in units of their scale, so that one learning rate suits all their entries.
     scale = jax.nn.softplus(variational["raw_scale"])
     lower = jnp.tril(variational["lower"], -1)
-    return scale[:, None] * (lower + jnp.eye(len(scale)))
+    return scale[:, None] * (lower + jnp.eye(len(scale), dtype=jnp.float32))
 
 
 def _param(name: str) -> jax.Array:

@@ -130,7 +130,7 @@ def model(
       batch_size: images in the batch, B; all of them if None.
     """
     flat, unravel = ravel_pytree(data.params)
-    prior = dist.Normal(jnp.zeros(len(flat)), data.prior_scale).to_event(1)
+    prior = dist.Normal(jnp.zeros(len(flat), jnp.float32), data.prior_scale).to_event(1)
     params = unravel(cast(jax.Array, numpyro.sample("params", prior)))
     with numpyro.plate("images", len(data.labels), batch_size) as index:
         # Splits the images evenly over the devices; XLA then sums over devices where

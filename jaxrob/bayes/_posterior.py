@@ -92,7 +92,7 @@ def _drawn(
     num_samples: int,
 ) -> Any:
     location, unravel = ravel_pytree(location)
-    normal = jax.random.normal(key, (num_samples, len(location)))
+    normal = jax.random.normal(key, (num_samples, len(location)), jnp.float32)
     if factor is not None:
         deviation = jnp.matmul(normal, factor.T, precision="highest")
     else:

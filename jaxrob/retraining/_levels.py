@@ -40,7 +40,7 @@ def random_levels(
 ) -> jax.Array:
     """Draws levels uniformly from the range."""
     return jax.random.uniform(
-        key, shape, minval=alteration.lower, maxval=alteration.upper
+        key, shape, jnp.float32, alteration.lower, alteration.upper
     )
 
 

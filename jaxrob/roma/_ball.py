@@ -95,7 +95,9 @@ def nudged(
     """
     if norm == "l1":
         return _laplace(_move_normal(key, _normal(latent), share))
-    moved = latent + share * _symmetric(jax.random.bits(key, latent.shape) >> 16)
+    moved = latent + share * _symmetric(
+        jax.random.bits(key, latent.shape, jnp.uint32) >> 16
+    )
     # Mirrored at the ball's ends.
     return jnp.where(jnp.abs(moved) > 1, jnp.sign(moved) * 2 - moved, moved)
 
@@ -108,7 +110,7 @@ def within(norm: str, latent: jax.Array, shape: tuple[int, ...]) -> jax.Array:
       latent: the latent.
       shape: the image's shape, which the point has.
     """
-    return _BALLS[norm][1](jnp.zeros(shape), latent, 1.0)
+    return _BALLS[norm][1](jnp.zeros(shape, jnp.float32), latent, 1.0)
 
 
 def put_within(
@@ -145,8 +147,8 @@ def put_within(
 
 def _draw_linf(key: jax.Array, image: jax.Array) -> jax.Array:
     if image.size < _MANY:
-        return jax.random.normal(key, image.shape)
-    words = jax.random.bits(key, (-(-image.size // 2),))
+        return jax.random.normal(key, image.shape, jnp.float32)
+    words = jax.random.bits(key, (-(-image.size // 2),), jnp.uint32)
     halves = jnp.concatenate([words & 0xFFFF, words >> 16])[: image.size]
     return _symmetric(halves).reshape(image.shape)
 
@@ -161,7 +163,7 @@ def _move_linf(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array
     if latent.size < _MANY:
         return _move_normal(key, latent, share)
     # One word for each pixel: half of it says whether, the other half where to.
-    words = jax.random.bits(key, latent.shape)
+    words = jax.random.bits(key, latent.shape, jnp.uint32)
     renewed = (words >> 16) < jnp.uint32(share * 2**16)
     return jnp.where(renewed, _symmetric(words & 0xFFFF), latent)
 
@@ -169,7 +171,7 @@ def _move_linf(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array
 def _draw_l2(key: jax.Array, image: jax.Array) -> jax.Array:
     # The first d of d + 2 coordinates of a uniform point on a sphere are uniform in
     # the ball (Barthe et al. 2005).
-    return jax.random.normal(key, (image.size + 2,))
+    return jax.random.normal(key, (image.size + 2,), jnp.float32)
 
 
 def _apply_l2(image: jax.Array, latent: jax.Array, epsilon: Any) -> jax.Array:
@@ -180,8 +182,8 @@ def _apply_l2(image: jax.Array, latent: jax.Array, epsilon: Any) -> jax.Array:
 def _draw_l1(key: jax.Array, image: jax.Array) -> jax.Array:
     # d of d + 1 exponentials, divided by their sum, with random signs.
     if image.size < _MANY:
-        return jax.random.normal(key, (image.size + 1,))
-    return jax.random.laplace(key, (image.size + 1,))
+        return jax.random.normal(key, (image.size + 1,), jnp.float32)
+    return jax.random.laplace(key, (image.size + 1,), jnp.float32)
 
 
 def _apply_l1(image: jax.Array, latent: jax.Array, epsilon: Any) -> jax.Array:
@@ -196,8 +198,9 @@ def _move_l1(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
     if latent.size <= _MANY:
         return _move_normal(key, latent, share)
     which, what = jax.random.split(key)
-    renewed = jax.random.bernoulli(which, share, latent.shape)
-    return jnp.where(renewed, jax.random.laplace(what, latent.shape), latent)
+    renewed = jax.random.bernoulli(which, jnp.float32(share), latent.shape)
+    fresh = jax.random.laplace(what, latent.shape, jnp.float32)
+    return jnp.where(renewed, fresh, latent)
 
 
 def _laplace(normal: jax.Array) -> jax.Array:
@@ -214,7 +217,7 @@ def _normal(laplace: jax.Array) -> jax.Array:
 
 def _move_normal(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
     # A preconditioned Crank-Nicolson step, reversible for the normal distribution.
-    fresh = jax.random.normal(key, latent.shape)
+    fresh = jax.random.normal(key, latent.shape, jnp.float32)
     return jnp.sqrt(1 - share) * latent + jnp.sqrt(share) * fresh
 
 

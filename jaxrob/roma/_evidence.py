@@ -122,4 +122,4 @@ def _in_unit_ball(
 
 @functools.partial(jax.jit, static_argnames=("apply", "shape"))
 def _points(latents: Any, *, apply: Any, shape: tuple[int, ...]) -> jax.Array:
-    return jax.vmap(apply, (None, 0, None))(jnp.zeros(shape), latents, 1.0)
+    return jax.vmap(apply, (None, 0, None))(jnp.zeros(shape, jnp.float32), latents, 1.0)

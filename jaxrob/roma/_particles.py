@@ -126,11 +126,11 @@ def empty_systems(
             lambda leaf: jnp.zeros((num_slots, num_particles, *leaf.shape), leaf.dtype),
             latent,
         ),
-        margins=jnp.zeros((num_slots, num_particles)),
+        margins=jnp.zeros((num_slots, num_particles), jnp.float32),
         ancestors=jnp.zeros((num_slots, num_particles), jnp.int32),
-        level=jnp.zeros(num_slots),
-        log_share=jnp.zeros(num_slots),
-        log_nudge=jnp.zeros(num_slots),
+        level=jnp.zeros(num_slots, jnp.float32),
+        log_share=jnp.zeros(num_slots, jnp.float32),
+        log_nudge=jnp.zeros(num_slots, jnp.float32),
         number=jnp.zeros(num_slots, jnp.uint32),
         invalid=jnp.zeros(num_slots, bool),
     )
@@ -221,7 +221,7 @@ def step(
 
 def _started(systems: ParticleSystems, fresh: jax.Array) -> ParticleSystems:
     """The systems with those of fresh slots before their first step."""
-    first = jnp.arange(systems.ancestors.shape[1])
+    first = jnp.arange(systems.ancestors.shape[1], dtype=jnp.int32)
     return systems._replace(
         ancestors=jnp.where(fresh[:, None], first, systems.ancestors),
         level=jnp.where(fresh, -jnp.inf, systems.level),
@@ -305,7 +305,7 @@ def _nudged(
 ) -> jax.Array:
     """A nudge of one of many sizes, since a level may need far smaller ones."""
     scale, what = jax.random.split(key)
-    smaller = jnp.exp(-_SPREAD_OF_NUDGES * jax.random.uniform(scale))
+    smaller = jnp.exp(-_SPREAD_OF_NUDGES * jax.random.uniform(scale, (), jnp.float32))
     return nudged(norm, what, latent, share * smaller)
 
 
@@ -336,11 +336,11 @@ def _few_moved(
       The latent, whether it is in the ball, and whether the move was autoregressive.
     """
     choices, normal = jax.random.split(key)
-    scale, first, second, jump, which = jax.random.uniform(choices, (5,))
+    scale, first, second, jump, which = jax.random.uniform(choices, (5,), jnp.float32)
     # Steps of many sizes, since a level may need far smaller ones than the last.
     smaller = jnp.exp(-_SPREAD * scale)
     some = share * smaller**2
-    fresh = jax.random.normal(normal, latent.shape)
+    fresh = jax.random.normal(normal, latent.shape, jnp.float32)
     near = jnp.sqrt(1 - some) * latent + jnp.sqrt(some) * fresh
     a, b = (jnp.int32(u * len(before)) for u in (first, second))
     length = smaller * _LENGTH / math.sqrt(math.prod(shape))
@@ -363,8 +363,9 @@ def _accept(
     or left with it.
     """
     above = (margins > systems.level[:, None]) & proposal.possible
-    number = proposal.adapts.sum(axis=1)
-    share = (above & proposal.adapts).sum(axis=1) / jnp.maximum(number, 1)
+    number = proposal.adapts.sum(axis=1, dtype=jnp.float32)
+    adapted = (above & proposal.adapts).sum(axis=1, dtype=jnp.float32)
+    share = adapted / jnp.maximum(number, 1)
     off = share - _ACCEPTANCE
     log_share = systems.log_share + jnp.where(proposal.nudges, 0, _ADAPTATION * off)
     further = jnp.where(proposal.nudges, _ADAPTATION_OF_NUDGES * off, 0)
@@ -393,15 +394,15 @@ def _select(
     kept = (margins > level).sum()
     hits = (margins >= 0).sum()
     finished = hits >= wanted
-    stuck = (kept < LEAST_KEPT) | (kept > _MOST_KEPT * num_particles)
+    stuck = (kept < LEAST_KEPT) | (kept > int(_MOST_KEPT * num_particles))
     status = jnp.where(finished, FINISHED, jnp.where(stuck, STUCK, GOING))
     # Resampling: all survivors are copied equally often, up to one, by a random start.
     # At the end, these are all the hits.
     kept = jnp.where(finished, hits, jnp.maximum(kept, 1)).astype(jnp.uint32)
-    first = jax.random.bits(key) % kept
+    first = jax.random.bits(key, (), jnp.uint32) % kept
     survivors = order[(first + jnp.arange(num_particles, dtype=jnp.uint32)) % kept]
     chosen = jnp.where(finished, margins >= 0, margins > level)
-    families = jnp.zeros(num_particles).at[ancestors].add(chosen)
+    families = jnp.zeros(num_particles, jnp.float32).at[ancestors].add(chosen)
     above = jnp.maximum(chosen.sum(), 1)
     common_ancestry = (families**2).sum() / above**2
     return level, Outcome(status, above, common_ancestry), survivors

@@ -92,7 +92,7 @@ def _draw_level(key: jax.Array, image: jax.Array) -> tuple[jax.Array, jax.Array]
     """A normal number, which stands for a level, and the data of a key."""
     del image
     which, rest = jax.random.split(key)
-    return jax.random.normal(which), jax.random.key_data(rest)
+    return jax.random.normal(which, (), jnp.float32), jax.random.key_data(rest)
 
 
 def _move_level(
@@ -101,9 +101,9 @@ def _move_level(
     """The level moves a little; the alteration's own noise stays or is redrawn."""
     normal, data = latent
     which, whether, rest = jax.random.split(key, 3)
-    fresh = jax.random.normal(which)
+    fresh = jax.random.normal(which, (), jnp.float32)
     moved = jnp.sqrt(1 - share) * normal + jnp.sqrt(share) * fresh
-    renewed = jax.random.bernoulli(whether)
+    renewed = jax.random.bernoulli(whether, jnp.float32(0.5))
     return moved, jnp.where(renewed, jax.random.key_data(rest), data)
 
 

@@ -543,7 +543,7 @@ def _tilts(line: Line, *, norm: str, mesh: ImageMesh) -> tuple[Tilt, jax.Array]:
     def local(line: Line) -> tuple[Tilt, jax.Array]:
         tilts = jax.vmap(ball.towards)(*line)
         if jax.vmap(ball.moments)(tilts, line.slope).deviation is None:
-            return tilts, jnp.zeros(len(line.intercept))
+            return tilts, jnp.zeros(len(line.intercept), jnp.float32)
         return tilts, jax.vmap(ball.theta)(tilts, line.slope) ** 2 * line.variance
 
     return on_each_device(local, mesh, (True,))(line)

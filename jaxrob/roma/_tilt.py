@@ -20,6 +20,7 @@ direction is that of a normal vector with this covariance (the angular central G
 distribution, Tyler 1987).
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -108,12 +109,13 @@ class TiltedBall(NamedTuple):
 
     def none(self, image: Any) -> Tilt:
         """The uniform distribution, in the unit ball of an image's shape."""
-        first = jnp.zeros(image.shape).at[(0,) * image.ndim].set(1.0)
-        return self._tilt(first, jnp.zeros(()))
+        first = jnp.zeros(image.shape, jnp.float32).at[(0,) * image.ndim].set(1.0)
+        return self._tilt(first, jnp.float32(0))
 
     def _tilt(self, direction: jax.Array, strength: jax.Array) -> Tilt:
         vector = strength * direction if self.is_scaled else direction
-        stretch = Stretch(jnp.zeros((0, *direction.shape)), jnp.zeros(0))
+        none = jnp.zeros(0, jnp.float32)
+        stretch = Stretch(none.reshape(0, *direction.shape), none)
         return Tilt(vector, strength, stretch)
 
     def towards(
@@ -187,7 +189,9 @@ def _bisect(too_large: Callable[[jax.Array], jax.Array], high: float) -> jax.Arr
         large = too_large(middle)
         return jnp.where(large, low, middle), jnp.where(large, middle, high)
 
-    return jax.lax.fori_loop(0, _BISECTIONS, halve, (0.0, high))[0]
+    return jax.lax.fori_loop(
+        0, _BISECTIONS, halve, (jnp.float32(0), jnp.float32(high))
+    )[0]
 
 
 def _steepest(slope: jax.Array) -> jax.Array:
@@ -226,7 +230,7 @@ def _rows(stretch: Stretch) -> jax.Array:
 
 def _linf_draw(key: jax.Array, tilt: Tilt) -> jax.Array:
     b, stretch = tilt.vector, tilt.stretch
-    v = jax.random.uniform(key, b.shape)
+    v = jax.random.uniform(key, b.shape, jnp.float32)
     if len(stretch.widths):
         # Of the mirrored components, so that all normals grow with u.
         side = jnp.where(b < 0, -1.0, 1.0)
@@ -316,10 +320,13 @@ def _l2_draw(key: jax.Array, tilt: Tilt) -> jax.Array:
     size = tilt.vector.size
     up, down = _l2_shape(tilt.strength, size, jnp)
     # Both parts from gammas, so that neither end of (-1, 1) is rounded to.
-    above = jax.random.loggamma(jax.random.fold_in(along, 0), up + 1)
-    below = jax.random.loggamma(jax.random.fold_in(along, 1), down + 1)
+    keys = (jax.random.fold_in(along, end) for end in (0, 1))
+    above, below = (
+        jax.random.loggamma(key, power + 1, dtype=jnp.float32)
+        for key, power in zip(keys, (up, down))
+    )
     s = jnp.tanh((above - below) / 2)
-    normal = jax.random.normal(rest, (size + 2,))
+    normal = jax.random.normal(rest, (size + 2,), jnp.float32)
     direction = tilt.vector.reshape(-1)
     inside = normal[:size] - direction * _inner(direction, normal[:size])
     if len(tilt.stretch.widths):
@@ -377,14 +384,15 @@ def _l2_moments(tilt: Tilt, slope: jax.Array) -> Moments:
 
 def _l2_strongest(size: int) -> float:
     """The mode at the largest divergence."""
-    return min(np.sqrt(-np.expm1(-2 * _LARGEST_DIVERGENCE / (size + 1))), 1 - 1e-4)
+    most = math.sqrt(-math.expm1(-2 * _LARGEST_DIVERGENCE / (size + 1)))
+    return min(most, 1 - 1e-4)
 
 
 def _l1_draw(key: jax.Array, tilt: Tilt) -> jax.Array:
     b = tilt.vector
     which, sizes = jax.random.split(key)
     up = jax.random.bernoulli(which, (1 + b) / 2)
-    exponential = jax.random.exponential(sizes, (b.size + 1,))
+    exponential = jax.random.exponential(sizes, (b.size + 1,), jnp.float32)
     x = exponential[:-1].reshape(b.shape)
     x = jnp.where(up, x / (1 - b), -x / (1 + b))
     return x / (jnp.abs(x).sum() + exponential[-1])

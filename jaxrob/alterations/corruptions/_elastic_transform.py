@@ -67,7 +67,8 @@ def _draw(image: jax.Array, key: jax.Array, rows: np.ndarray) -> ElasticDraws:
     del rows
     corners, field = jax.random.split(key)
     return ElasticDraws(
-        jax.random.uniform(corners, (3, 2), minval=-1.0), draw_uniform(image, field)
+        jax.random.uniform(corners, (3, 2), jnp.float32, -1.0),
+        draw_uniform(image, field),
     )
 
 
@@ -121,14 +122,14 @@ def _affine(shape: tuple[int, ...], moves: jax.Array) -> tuple[jax.Array, jax.Ar
     first, second, third = moves
     second = second + middle + np.array((side, -side))
     # Where the map sends unit steps along x and y.
-    along = jnp.array((1.0, 0.0)) + (moves[1] - third) / (2 * side)
-    down = jnp.array((0.0, 1.0)) + (first - moves[1]) / (2 * side)
+    along = jnp.array((1, 0), jnp.float32) + (moves[1] - third) / (2 * side)
+    down = jnp.array((0, 1), jnp.float32) + (first - moves[1]) / (2 * side)
     determinant = along[0] * down[1] - along[1] * down[0]
     # A map onto a line has no inverse; OpenCV then shows one pixel everywhere.
     singular = determinant == 0
     inverse = jnp.where(singular, 0.0, 1 / jnp.where(singular, 1.0, determinant))
-    x = jnp.arange(width) - second[0]
-    y = (jnp.arange(height) - second[1])[:, None]
+    x = jnp.arange(width, dtype=jnp.float32) - second[0]
+    y = (jnp.arange(height, dtype=jnp.float32) - second[1])[:, None]
     columns = middle[0] + side + inverse * (down[1] * x - down[0] * y)
     rows = middle[1] - side + inverse * (along[0] * y - along[1] * x)
     return _mirrored(rows, height), _mirrored(columns, width)

@@ -46,7 +46,7 @@ def fog(size: int | None = None) -> Alteration:
 def _draw(image: jax.Array, key: jax.Array) -> FogDraws:
     side = 1 << max((max(image.shape[:2]) - 1).bit_length(), 1)
     # One call for all steps, because each call compiles to a program of its own.
-    numbers = jax.random.uniform(key, (side**2 - 1,), minval=-1.0)
+    numbers = jax.random.uniform(key, (side**2 - 1,), jnp.float32, -1.0)
     uniform = []
     while side > 1:
         side //= 2
@@ -77,7 +77,7 @@ def plasma(uniform: tuple[jax.Array, ...], decay: jax.Array) -> jax.Array:
       decay: the divisor of the numbers' range from step to step. The numbers are
         multiplied by the range once more, as in the benchmark's code.
     """
-    corners = jnp.zeros((1, 1))
+    corners = jnp.zeros((1, 1), jnp.float32)
     amplitude = jnp.float32(1)
     for centre, upper, left in uniform:
         corners = _refined(corners, amplitude * jnp.stack([centre, upper, left]))

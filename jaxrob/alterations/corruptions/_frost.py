@@ -77,8 +77,9 @@ def _draw(
             f"{width} px; got {image.shape[0]} x {image.shape[1]}"
         )
     which, where = jax.random.split(key)
-    picture = jax.random.randint(which, (), 0, len(found))
-    row, column = jax.random.randint(where, (2,), 0, jnp.asarray(room)[picture])
+    picture = jax.random.randint(which, (), 0, len(found), jnp.int32)
+    most = jnp.asarray(room, jnp.int32)[picture]
+    row, column = jax.random.randint(where, (2,), 0, most, jnp.int32)
     return crop(found, FrostDraws(picture, row, column), image.shape)
 
 

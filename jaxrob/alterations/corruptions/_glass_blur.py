@@ -44,7 +44,8 @@ def glass_blur(size: int | None = None) -> Alteration:
 
 def _draw(image: jax.Array, key: jax.Array, rows: np.ndarray) -> jax.Array:
     """Draws numbers in [0, 1) for each round and pixel, `[rounds, H, W]`."""
-    return jax.random.uniform(key, (int(rows[:, 2].max()), *image.shape[:2]))
+    shape = int(rows[:, 2].max()), *image.shape[:2]
+    return jax.random.uniform(key, shape, jnp.float32)
 
 
 def _prepare(image: jax.Array, uniform: jax.Array, rows: np.ndarray) -> jax.Array:
@@ -121,7 +122,8 @@ def _sources(uniform: jax.Array, farthest: jax.Array, chains: bool) -> jax.Array
         where no pixel has been processed yet.
     """
     height, width = uniform.shape
-    row, column = jnp.arange(height)[:, None], jnp.arange(width)
+    row = jnp.arange(height, dtype=jnp.int32)[:, None]
+    column = jnp.arange(width, dtype=jnp.int32)
     down, right = moves(uniform, farthest)
 
     def visited(row: jax.Array, column: jax.Array) -> jax.Array:
@@ -159,7 +161,7 @@ def moves(
 def _blur(image: jax.Array, sigma: jax.Array, largest: float) -> jax.Array:
     """Convolves with a Gaussian of at most `largest`; edge pixels repeat."""
     reach = int(_TRUNCATE * largest + 0.5)
-    offsets = jnp.arange(-reach, reach + 1)
+    offsets = jnp.arange(-reach, reach + 1, dtype=jnp.int32)
     taps = jnp.exp(-0.5 * jnp.square(offsets / jnp.maximum(sigma, _SMALLEST)))
     taps = jnp.where(jnp.abs(offsets) <= jnp.floor(_TRUNCATE * sigma + 0.5), taps, 0.0)
     taps = taps / taps.sum()

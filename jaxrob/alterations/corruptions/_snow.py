@@ -103,7 +103,9 @@ def _apply(
     share = at(rows, level)[-1]
     luminance = image
     if image.shape[-1] == 3:
-        luminance = (image * jnp.asarray(_LUMINANCE)).sum(-1, keepdims=True)
+        luminance = (image * jnp.asarray(_LUMINANCE, jnp.float32)).sum(
+            -1, keepdims=True
+        )
     whiter = jnp.maximum(image, 1.5 * luminance + 0.5)
     mixed = share * image + (1 - share) * whiter
     return jnp.clip(mixed + between(layers, level), 0.0, 1.0)

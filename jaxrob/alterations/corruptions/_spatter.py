@@ -74,7 +74,7 @@ def _draw(image: jax.Array, key: jax.Array, *, size: int | None) -> Layers:
 def layers(noise: jax.Array, rows: np.ndarray) -> Layers:
     """Returns the layers of all severities, from one standard normal map `[H, W]`."""
     water, mud = [], []
-    for mean, spread, sigma, threshold, strength, is_mud in rows[1:]:
+    for mean, spread, sigma, threshold, strength, is_mud in rows[1:].tolist():
         liquid = mean + spread * _blurred(noise, sigma)
         if is_mud:
             covered = (liquid > threshold).astype(jnp.float32)

@@ -1,0 +1,66 @@
+"""What the library draws and computes has 32 bits with `jax_enable_x64`, too."""
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import alterations, roma, steps
+from jaxrob.alterations import corruptions
+from jaxrob.retraining._levels import random_levels
+
+KEY = jax.random.key(0)
+# JPEG's arithmetic is slow to trace, and frost needs pictures.
+LEFT_OUT = {"jpeg_compression", "frost"}
+ALTERATIONS = [
+    *(getattr(corruptions, name)() for name in set(corruptions.__all__) - LEFT_OUT),
+    alterations.elastic_deformation(),
+    alterations.rotation(fill="crop"),
+    alterations.horizontal_translation(-2, 2, fill="crop", unit="px"),
+    *(alterations.motion_blur(0, 40), alterations.defocus_blur(0, 3)),
+]
+
+
+def has_wide(text):
+    """Whether a program has arrays of floats or random words of 64 bits."""
+    return re.search(r"f64\[\d|bit_width=64|xf64>", text) is not None
+
+
+@pytest.mark.parametrize("alteration", ALTERATIONS, ids=lambda one: one.name)
+def test_alterations(alteration):
+    image = np.full((32, 32, 3), 0.5, np.float32)
+    with jax.enable_x64(True):
+        assert not has_wide(
+            str(jax.make_jaxpr(alteration)(image, alteration.upper, KEY))
+        )
+
+
+def apply(weights, images):
+    return images.reshape(len(images), -1) @ weights
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+@pytest.mark.parametrize("estimator", ["count", "importance", "splitting"])
+def test_steps_of_roma(estimator, norm):
+    classifier = jaxrob.Classifier(apply, np.ones((64, 3), np.float32))
+    given = {"estimator": estimator, "perturbation": roma.ball(norm, 0.1)}
+    given |= {"num_inputs": 4, "num_samples": 16, "rows": 4096, "dtype": "float32"}
+    with jax.enable_x64(True):
+        program = steps.roma(classifier, (8, 8, 1), **given).lower().as_text()
+    assert not has_wide(program)
+
+
+def test_draws_are_the_same():
+    near, image = roma.ball("linf", 0.1), np.full((8, 8, 1), 0.5, np.float32)
+    level = alterations.brightness(), (3,)
+
+    def drawn():
+        latent = near.draw(KEY, image)
+        assert abs(near.perturbed(image, latent) - image).max() <= 0.1 + 1e-7
+        return latent, near.move(KEY, latent, 0.5), random_levels(*level, KEY)
+
+    with jax.enable_x64(True):
+        found = drawn()
+    jax.tree.map(np.testing.assert_array_equal, found, drawn())
