@@ -183,7 +183,7 @@ def assess(
     rule = _checked_rule(rule, strategy, scoring)
     criterion.check(classifier, reduced)
     for one in alterations:
-        scoring.check(threshold, (one.lower, one.upper))
+        scoring.check(criterion.threshold, (one.lower, one.upper))
     with (
         own_errors(),
         prepare_run(arguments) as prepared,
@@ -287,7 +287,7 @@ def result_of(
         lower=alteration.lower,
         upper=alteration.upper,
         identity=cast(float, alteration.identity),
-        threshold=float(criterion.threshold),
+        threshold=criterion.threshold,
         measure=criterion.measure,
         rule=rule,
         strategy=repr(strategy),

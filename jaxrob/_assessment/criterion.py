@@ -34,15 +34,18 @@ class Criterion:
     scoring: Scoring
     confidence_level: float = 0.95
 
+    def __post_init__(self) -> None:
+        """Takes the threshold as a Python number, whatever number it was."""
+        number = checked_share("threshold", self.threshold)
+        object.__setattr__(self, "threshold", number)
+
     def check(self, classifier: Classifier, reduced: bool) -> None:
         """Rejects parts that are out of range, or need answers that are not kept.
 
         Raises:
-          TypeError: if the threshold is not a number.
           ValueError: if a part is outside its range, or alpha does not go with the
             classifier or with `reduced`.
         """
-        checked_share("threshold", self.threshold)
         if self.is_of_scores:
             self._check_score(reduced)
             return

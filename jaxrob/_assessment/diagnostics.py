@@ -9,7 +9,7 @@ from jaxrob._codec import Integer, Number
 from jaxrob.metrics._curvature import middle_deviation, sharpest
 from jaxrob.metrics._finite_inputs import between_counts, open_width
 from jaxrob.strategies import History, Task
-from jaxrob.strategies._checks import check_asked
+from jaxrob.strategies._checks import checked_asked
 
 # Triples of levels that span at most this share of the range reveal jitter.
 _CLOSE = 1 / 64
@@ -110,7 +110,7 @@ class Diagnostics(NamedTuple):
           TypeError: if one has a wrong type.
           ValueError: if there is no level, or a level lies outside the range.
         """
-        check_asked(task, history, min_levels=1)
+        task = checked_asked(task, history, min_levels=1)
         return diagnose(task, history, len(history.levels))
 
     @property

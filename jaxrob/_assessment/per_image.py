@@ -45,8 +45,8 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
     check_per_image(criterion)
     if criterion.is_of_scores:
         every = np.arange(len(labels))
-        return PerImage(_score, float(criterion.threshold), (0.0, 1.0), every)
-    t, alpha, k = float(criterion.threshold), criterion.alpha, top_k(criterion.measure)
+        return PerImage(_score, criterion.threshold, (0.0, 1.0), every)
+    t, alpha, k = criterion.threshold, criterion.alpha, top_k(criterion.measure)
     counted = np.arange(len(labels))
     if criterion.measure == "recall" and num_classes == 2:
         counted = np.flatnonzero(labels == 1)

@@ -133,7 +133,7 @@ def checked_arguments(
     if key is not None:
         key = checked_key(key)
     if batch_size is not None:
-        checked_integer("batch_size", batch_size, at_least=1)
+        batch_size = checked_integer("batch_size", batch_size, at_least=1)
     checked_flag("reduced", reduced)
     checked_flag("progress", progress)
     if journal is not None:

@@ -98,7 +98,7 @@ def make_problem(
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     over = checked_mesh(mesh, classifier.variables)
     if batch_size is not None:
-        checked_integer("batch_size", batch_size, at_least=1)
+        batch_size = checked_integer("batch_size", batch_size, at_least=1)
     if key is not None:
         check_key(key)
     data = given_images(images, labels)

@@ -121,7 +121,8 @@ class Alteration:
                 f"{name}: identity", self.identity, at_least=lower, at_most=upper
             )
         if self.resolution is not None:
-            checked_number(f"{name}: resolution", self.resolution, above=0)
+            resolution = checked_number(f"{name}: resolution", self.resolution, above=0)
+            object.__setattr__(self, "resolution", resolution)
         checked_text(f"{name}: unit", self.unit, may_be_empty=True)
         checked_flag(f"{name}: stochastic", self.stochastic)
         moves = checked_flag(f"{name}: moves_pixels", self.moves_pixels)

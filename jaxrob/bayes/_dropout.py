@@ -50,7 +50,7 @@ def mc_dropout(
 
     Source: Gal and Ghahramani, Dropout as a Bayesian approximation, 2016.
     """
-    checked_integer("num_samples", num_samples, at_least=1)
+    num_samples = checked_integer("num_samples", num_samples, at_least=1)
     check_choice("outputs", outputs, OUTPUTS)
     if variables is None and isinstance(module, nnx.Module):
         variables = nnx.state(module)

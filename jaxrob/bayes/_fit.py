@@ -57,7 +57,7 @@ def fit(
     sections 2.1 and 5.
     """
     check_choice("inference", inference, _INFERENCE)
-    checked_integer("num_samples", num_samples, at_least=1)
+    num_samples = checked_integer("num_samples", num_samples, at_least=1)
     key, draw_key = jax.random.split(checked_key(key))
     posterior = _INFERENCE[inference](module, dataset, key=key, **options)
     return classifier(posterior, num_samples, key=draw_key)

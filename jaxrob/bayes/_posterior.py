@@ -61,7 +61,7 @@ def draw(posterior: Posterior, num_samples: int, key: jax.Array) -> Any:
     Raises:
       ValueError: if `num_samples` is below 1, or above the number of NUTS's samples.
     """
-    checked_integer("num_samples", num_samples, at_least=1)
+    num_samples = checked_integer("num_samples", num_samples, at_least=1)
     key = checked_key(key)
     if posterior.samples is not None:
         available = len(jax.tree.leaves(posterior.samples)[0])

@@ -105,8 +105,8 @@ def svi(
     Bonfanti and Gargantini, 2024, section 2.1.1, use.
     """
     check_choice("guide", guide, GUIDES)
-    checked_integer("epochs", epochs, at_least=1)
-    checked_integer("num_particles", num_particles, at_least=1)
+    epochs = checked_integer("epochs", epochs, at_least=1)
+    num_particles = checked_integer("num_particles", num_particles, at_least=1)
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     batch_size = checked_integer(
         "batch_size", batch_size, at_least=1, at_most=len(dataset)

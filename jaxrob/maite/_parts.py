@@ -218,7 +218,7 @@ class Robustness:
     def __post_init__(self) -> None:
         """Checks the fields."""
         check_type("alteration", self.alteration, Alteration, "a jaxrob.Alteration")
-        checked_share("threshold", self.threshold)
+        self.threshold = checked_share("threshold", self.threshold)
         check_type("measure", self.measure, str, "the name of a measure")
         if self.measure not in measures and not re.fullmatch(_TOP_K, self.measure):
             raise ValueError(

@@ -9,14 +9,13 @@ from jaxrob.metrics._counts import Counts, counts_of
 
 
 def checked_curve(
-    levels: Any, values: Any, threshold: Any, min_length: int, name: str = "values"
+    levels: Any, values: Any, min_length: int, name: str = "values"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns levels and values as float64, sorted by level.
 
     Args:
       levels: `[n]`, distinct and finite, in any order.
       values: `[n]`, finite.
-      threshold: finite.
       min_length: the smallest n allowed.
       name: what the messages call the values.
 
@@ -28,7 +27,6 @@ def checked_curve(
     axes = {"n": len(levels)}
     holding = "numbers or booleans"
     values = checked_array(name, values, "n", holding, axes=axes).astype(np.float64)
-    checked_number("threshold", threshold)
     order = np.argsort(levels)
     return levels[order], values[order]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_choice, checked_bounds
+from jaxrob._arguments.checks import check_choice, checked_bounds, checked_number
 from jaxrob.metrics._checks import checked_curve
 from jaxrob.metrics._quadrature import replay
 
@@ -61,8 +61,9 @@ def heaviside_robustness(
     check_choice("rule", rule, RULES)
     if bounds is not None:
         bounds = checked_bounds("bounds", bounds)
+    threshold = checked_number("threshold", threshold)
     min_length = 1 if rule in ("count", "quadrature") else 2
-    levels, values = checked_curve(levels, values, threshold, min_length)
+    levels, values = checked_curve(levels, values, min_length)
     accepted = values >= threshold
     if rule == "count":
         return int(np.count_nonzero(accepted)) / len(accepted)
@@ -109,7 +110,8 @@ def accepted_intervals(
     Raises:
       ValueError: as `heaviside_robustness`.
     """
-    levels, values = checked_curve(levels, values, threshold, 1)
+    threshold = checked_number("threshold", threshold)
+    levels, values = checked_curve(levels, values, 1)
     accepted = values >= threshold
     intervals = []
     start = levels[0]  # of the current interval, if the last level is accepted

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxrob._arguments.checks import checked_number
 from jaxrob.metrics._bands import bands
 from jaxrob.metrics._checks import (
     checked_confidence_level,
@@ -57,8 +58,9 @@ def robustness_interval(
         as `jaxrob.metrics.heaviside_robustness`.
     """
     min_length = 1 if bounds is not None else 2
-    _, low = checked_curve(levels, low, threshold, min_length, "low")
-    levels, high = checked_curve(levels, high, threshold, min_length, "high")
+    threshold = checked_number("threshold", threshold)
+    _, low = checked_curve(levels, low, min_length, "low")
+    levels, high = checked_curve(levels, high, min_length, "high")
     if (low > high).any():
         bad = np.flatnonzero(low > high)[0]
         raise ValueError(
@@ -105,6 +107,7 @@ def confidence_interval(
     else:
         counts = checked_counts(counts, min_inputs=1)
         num_levels = len(counts.correct)
+    threshold = checked_number("threshold", threshold)
     # Checks the arguments before the slow bootstrap.
     widest = np.zeros(num_levels), np.ones(num_levels)
     robustness_interval(levels, *widest, threshold, bounds)

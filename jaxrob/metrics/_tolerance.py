@@ -94,7 +94,7 @@ def tolerance_robustness(
     """
     threshold = checked_share("threshold", threshold)
     min_length = 1 if bounds is not None else 2
-    levels, values = checked_curve(levels, values, threshold, min_length)
+    levels, values = checked_curve(levels, values, min_length)
     scores = level_scores(values, threshold, tolerance, penalization, nominal=nominal)
     return scored_robustness(scores, level_weights(levels, level_distribution, bounds))
 

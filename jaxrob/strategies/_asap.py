@@ -12,7 +12,7 @@ from jaxrob.metrics._curvature import Bend
 from jaxrob.metrics._envelope import envelope
 from jaxrob.metrics._finite_inputs import between_counts, open_width
 from jaxrob.metrics._robustness_interval import accepted_widths
-from jaxrob.strategies._checks import check_asked
+from jaxrob.strategies._checks import checked_asked
 from jaxrob.strategies._concavity import (
     Concavity,
     EstimatedConcavity,
@@ -84,7 +84,8 @@ class ASAP:
     rules = ("right", "linear")
 
     def __post_init__(self) -> None:
-        checked_integer("n", self.n, at_least=2, at_most=2**30)
+        number = checked_integer("n", self.n, at_least=2, at_most=2**30)
+        object.__setattr__(self, "n", number)
         if isinstance(self.concavity, str):
             if self.concavity != "auto":
                 raise ValueError(
@@ -92,11 +93,13 @@ class ASAP:
                     f"{self.concavity!r}"
                 )
         else:
-            checked_number("concavity", self.concavity, above=0)
+            concavity = checked_number("concavity", self.concavity, above=0)
+            object.__setattr__(self, "concavity", concavity)
         if self.statistical_stopping is not None:
             checked_flag("statistical_stopping", self.statistical_stopping)
         if self.narrowest is not None:
             narrowest = checked_number("narrowest", self.narrowest, above=0, at_most=1)
+            object.__setattr__(self, "narrowest", narrowest)
             if narrowest * self.parts < 1:
                 raise ValueError(
                     f"narrowest must be at least a part in n, 1 / {self.parts}; got "
@@ -105,7 +108,7 @@ class ASAP:
 
     def ask(self, task: Task, history: History) -> list[Request]:
         """Returns first levels, then one for each interval to split; see `Strategy`."""
-        check_asked(task, history)
+        task = checked_asked(task, history)
         # The paper's published bounds are multiples of a part in n: an interval of
         # exactly that width is final, although Algorithm 1 to the letter would halve it
         # once more.
@@ -140,7 +143,7 @@ class ASAP:
           task: the task.
           history: what is known, both ends of the range included.
         """
-        check_asked(task, history, min_levels=2)
+        task = checked_asked(task, history, min_levels=2)
         return Found(error_bound=self._bound(task, history))
 
     def may_cross(self, task: Task, history: History) -> np.ndarray:

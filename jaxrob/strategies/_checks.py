@@ -33,8 +33,8 @@ def check_strategy(strategy: Any) -> None:
         )
 
 
-def check_task(task: Any) -> None:
-    """Rejects an object that is not a task with a range and a threshold.
+def checked_task(task: Any) -> Task:
+    """Returns a task with a range and a threshold, of Python numbers.
 
     Raises:
       TypeError: if it is not a `Task`, or a field is not a number.
@@ -47,16 +47,21 @@ def check_task(task: Any) -> None:
     check_ascending("task.lower", lower, "task.upper", upper)
     low, high = checked_array("task.bounds", task.bounds, "2")
     check_ascending("task.bounds[0]", low, "task.bounds[1]", high)
-    checked_integer("task.block", task.block, at_least=1)
-    if task.num_images is not None:
-        checked_integer("task.num_images", task.num_images, at_least=1)
-    checked_share("task.threshold", task.threshold)
-    if task.identity is not None:
-        checked_number("task.identity", task.identity, at_least=lower, at_most=upper)
+    block = checked_integer("task.block", task.block, at_least=1)
+    number, identity = task.num_images, task.identity
+    if number is not None:
+        number = checked_integer("task.num_images", number, at_least=1)
+    threshold = checked_share("task.threshold", task.threshold)
+    if identity is not None:
+        identity = checked_number(
+            "task.identity", identity, at_least=lower, at_most=upper
+        )
+    bounds, level = (float(low), float(high)), task.confidence_level
+    return Task(lower, upper, threshold, identity, number, bounds, block, level)
 
 
-def check_asked(task: Any, history: Any, min_levels: int = 0) -> None:
-    """Rejects arguments that a strategy's methods do not accept.
+def checked_asked(task: Any, history: Any, min_levels: int = 0) -> Task:
+    """Returns the task; rejects arguments that a strategy's methods do not accept.
 
     Args:
       task: the task.
@@ -65,9 +70,9 @@ def check_asked(task: Any, history: Any, min_levels: int = 0) -> None:
 
     Raises:
       TypeError: if an argument has another type.
-      ValueError: as `check_task`; if levels lie outside the range or are too few.
+      ValueError: as `checked_task`; if levels lie outside the range or are too few.
     """
-    check_task(task)
+    task = checked_task(task)
     check_type("history", history, History, "jaxrob.strategies.History")
     levels = history.levels
     if len(levels) < min_levels:
@@ -80,3 +85,4 @@ def check_asked(task: Any, history: Any, min_levels: int = 0) -> None:
             f"history must have levels in the range [{task.lower:g}, "
             f"{task.upper:g}]; got levels from {levels[0]:g} to {levels[-1]:g}"
         )
+    return task

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from jaxrob._arguments.checks import checked_array
-from jaxrob.strategies._checks import check_asked, check_strategy
+from jaxrob.strategies._checks import check_strategy, checked_asked
 from jaxrob.strategies._strategy import (
     Found,
     History,
@@ -75,7 +75,7 @@ class Including:
         Raises:
           ValueError: if a level lies outside the range.
         """
-        check_asked(task, history)
+        task = checked_asked(task, history)
         found = self.strategy.ask(task, history)
         if len(history.levels):
             return found

@@ -4,7 +4,7 @@ import dataclasses
 
 from jaxrob._arguments.checks import checked_integer
 from jaxrob.metrics._quadrature import replay
-from jaxrob.strategies._checks import check_asked
+from jaxrob.strategies._checks import checked_asked
 from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
 
 
@@ -38,11 +38,12 @@ class Quadrature:
     rules = ("quadrature",)
 
     def __post_init__(self) -> None:
-        checked_integer("limit", self.limit, at_least=2)
+        number = checked_integer("limit", self.limit, at_least=2)
+        object.__setattr__(self, "limit", number)
 
     def ask(self, task: Task, history: History) -> list[Request]:
         """Returns the levels of quad's next bisection; see `Strategy`."""
-        check_asked(task, history)
+        task = checked_asked(task, history)
         accepted = history.values >= task.threshold
         levels = history.levels
         found = replay(levels, accepted, task.lower, task.upper, self.limit)
@@ -50,5 +51,5 @@ class Quadrature:
 
     def result(self, task: Task, history: History) -> Found:
         """Returns no error bound: quad only estimates its error."""
-        check_asked(task, history)
+        task = checked_asked(task, history)
         return Found()

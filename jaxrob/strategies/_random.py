@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from jaxrob._arguments.checks import checked_integer
-from jaxrob.strategies._checks import check_asked
+from jaxrob.strategies._checks import checked_asked
 from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
 
 
@@ -33,12 +33,14 @@ class Random:
     rules = ("count",)
 
     def __post_init__(self) -> None:
-        checked_integer("n", self.n, at_least=1)
-        checked_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
+        number = checked_integer("n", self.n, at_least=1)
+        object.__setattr__(self, "n", number)
+        number = checked_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
+        object.__setattr__(self, "seed", number)
 
     def ask(self, task: Task, history: History) -> list[Request]:
         """Returns all levels at first, then none; see `Strategy`."""
-        check_asked(task, history)
+        task = checked_asked(task, history)
         if len(history.levels):
             return []
         draw = np.random.default_rng(self.seed)
@@ -46,5 +48,5 @@ class Random:
 
     def result(self, task: Task, history: History) -> Found:
         """Returns no error bound: the error is random."""
-        check_asked(task, history)
+        task = checked_asked(task, history)
         return Found()

@@ -7,7 +7,7 @@ import numpy as np
 from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._checks import check_strategy, check_task
+from jaxrob.strategies._checks import check_strategy, checked_task
 from jaxrob.strategies._drive import Seen, Span, Subject, at_once, concluded, drive
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import checked_stopping
@@ -56,12 +56,12 @@ def sample(
         is not finite.
     """
     check_strategy(strategy)
-    check_task(task)
+    task = checked_task(task)
     check_type(
         "function", function, Callable, "a function from levels [m] to values [m]"
     )
     if num_inputs is not None:
-        checked_integer("num_inputs", num_inputs, at_least=1)
+        num_inputs = checked_integer("num_inputs", num_inputs, at_least=1)
     if needs_scores(strategy) and num_inputs is not None:
         raise ValueError(
             "num_inputs must be None for a strategy with needs_scores, which looks "
@@ -117,7 +117,7 @@ def sample_few(
     """
     wanted = "a jaxrob.strategies.ASAP or Uniform"
     check_type("strategy", strategy, ASAP | Uniform, wanted)
-    check_task(task)
+    task = checked_task(task)
     wanted = "a function from levels [m] to scores [m, N]"
     check_type("function", function, Callable, wanted)
     how = half_width, budget, curtail, required

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from jaxrob._arguments.checks import checked_integer
-from jaxrob.strategies._checks import check_asked
+from jaxrob.strategies._checks import checked_asked
 from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
 
 
@@ -30,11 +30,12 @@ class Uniform:
     rules = ("count", "right", "linear")
 
     def __post_init__(self) -> None:
-        checked_integer("n", self.n, at_least=2)
+        number = checked_integer("n", self.n, at_least=2)
+        object.__setattr__(self, "n", number)
 
     def ask(self, task: Task, history: History) -> list[Request]:
         """Returns all levels at first, then none; see `Strategy`."""
-        check_asked(task, history)
+        task = checked_asked(task, history)
         if len(history.levels):
             return []
         # Symmetric, unlike linspace, so that the middle of [-4, 4] is 0 for every odd
@@ -44,5 +45,5 @@ class Uniform:
 
     def result(self, task: Task, history: History) -> Found:
         """Returns no error bound: the curve between the levels is unknown."""
-        check_asked(task, history)
+        task = checked_asked(task, history)
         return Found()

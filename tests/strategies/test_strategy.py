@@ -2,6 +2,7 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -33,6 +34,21 @@ class Ends:
 
     def result(self, task, history):
         return Found()
+
+
+@pytest.mark.parametrize("kind", [np.float32, jnp.float32, np.asarray])
+def test_a_number_s_type_does_not_matter(kind):
+    number, values = float(kind(0.8)), np.array([1.0, 0.8 + 1e-8, 0.7])
+    accepted = (values >= number).mean()
+    assert heaviside_robustness([0, 1, 2], values, kind(0.8), "count") == accepted
+    few = Uniform(np.uint8(200)), Uniform(200)
+    found = [sample(one, TASK, np.square).levels for one in few]
+    np.testing.assert_array_equal(*found)
+    asked = [
+        sample(ASAP(np.uint8(128)), TASK._replace(threshold=one), lambda x: 1 - x / 2)
+        for one in (kind(0.8), number)
+    ]
+    np.testing.assert_array_equal(asked[0].levels, asked[1].levels)
 
 
 def test_a_strategy_of_one_s_own_is_four_parts():
