@@ -514,11 +514,12 @@ def check_labels_below(
     highest = int(labels.max())
     if highest >= num_classes:
         which = ""
+        from_1 = ". They begin at 1: subtract 1" if labels.min() == 1 else ""
         if class_names is not None:
             which = f", the class {class_names[highest]!r} of {len(class_names)}"
         raise ValueError(
             f"{name} must be below the classifier's number of classes, {num_classes} "
-            f"(they count from 0); got {highest}{which}"
+            f"(they count from 0); got {highest}{which}{from_1}"
         )
 
 

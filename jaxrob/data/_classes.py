@@ -3,19 +3,24 @@
 import csv
 import io
 import json
+import math
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxrob._arguments.checks import checked_names, checked_path
+from jaxrob._arguments.warnings import warn
+from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._files import read_file
 
 _Parts = tuple[str, ...]
-# More digits than a class's index needs, leading zeros included.
-_MOST_DIGITS = 18
+# First cells of a header that need no word.
+_HEADERS = re.compile(r"(file|image|img|picture|path|name|id|[ _-])+", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
@@ -42,7 +47,10 @@ def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
 
 
 def numbered(
-    classes: Sequence[str] | None, names: tuple[str, ...] | None, path: pathlib.Path
+    classes: Sequence[str] | None,
+    names: tuple[str, ...] | None,
+    path: pathlib.Path,
+    places: Sequence[str],
 ) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
     """Returns the labels as numbers, and the names in the order of these numbers.
 
@@ -50,19 +58,31 @@ def numbered(
       classes: each image's class, a name or an index as text; None without labels.
       names: the names in order; None for the sorted names found.
       path: the images' path, for messages.
+      places: where each image's class is said, for messages.
 
     Raises:
-      ValueError: if a class is not among the names.
+      ValueError: if a class is not among the names; of numbers, if one is no index from
+        0, or they count from 1.
     """
     if classes is None:
         return None, names
-    if all(one.isascii() and one.isdigit() for one in classes) and not (
-        names and set(classes) <= set(names)
-    ):
-        largest = max(classes, key=len)
-        if len(largest) > _MOST_DIGITS:
-            raise ValueError(f"{path}: no class has the index {largest[:40]}")
-        return np.array([int(one) for one in classes], np.int64), names
+    numbers = np.array([_number(one) for one in classes])
+    are_names = names is not None and (set(classes) <= set(names))
+    if not are_names and not np.isnan(numbers).all():
+        wrong = ~((numbers >= 0) & (numbers < 2**31) & (numbers % 1 == 0))
+        if wrong.any() and (names is None or not np.isnan(numbers).any()):
+            first = int(wrong.argmax())
+            raise ValueError(
+                f"{places[first]}: {classes[first][:40]!r} is no class's index, an "
+                "integer from 0, and others are numbers. Correct it, or leave the "
+                "picture out; if all are names, class_names= lists them"
+            )
+        if not wrong.any():
+            if names and numbers.min() == 1 and numbers.max() == len(names):
+                raise ValueError(
+                    f"{path}: its labels count from 1, and classes from 0: subtract 1"
+                )
+            return numbers.astype(np.int64), names
     names = names or tuple(sorted(set(classes)))
     number = {name: label for label, name in enumerate(names)}
     missing = sorted(set(classes) - set(names))
@@ -75,8 +95,30 @@ def numbered(
     return np.array([number[one] for one in classes], np.int32), names
 
 
-def read_labels(path: pathlib.Path, pictures: dict[str, _Parts]) -> dict[_Parts, str]:
-    """Reads the class of each image that a CSV file names, in the order of its rows.
+def _number(text: str) -> float:
+    return float(text) if _NUMBER.fullmatch(text) else math.nan
+
+
+def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
+    """Rejects folders whose numbers are in another order than their sorted names.
+
+    Raises:
+      ValueError: if they are such.
+    """
+    by_number = sorted(folders, key=_number)
+    if all(_NUMBER.fullmatch(one) for one in folders) and by_number != sorted(folders):
+        raise ValueError(
+            f"{path}: its folders are numbers, whose order in the network's outputs "
+            "nobody can know. Say class_names=classifier.class_names, or that of "
+            f"torchvision's ImageFolder, class_names={sorted(folders)}, or that of "
+            f"the numbers, class_names={by_number}"
+        )
+
+
+def read_labels(
+    path: pathlib.Path, pictures: dict[str, _Parts]
+) -> dict[_Parts, tuple[str, str]]:
+    """Reads the class of each image that a CSV file names, and where it says so.
 
     Args:
       path: the file.
@@ -88,7 +130,8 @@ def read_labels(path: pathlib.Path, pictures: dict[str, _Parts]) -> dict[_Parts,
     """
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a CSV file of labels there")
-    found: dict[_Parts, str] = {}
+    found: dict[_Parts, tuple[str, str]] = {}
+    header: list[str] = []
     try:
         rows = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
         for number, row in enumerate(rows, 1):
@@ -96,8 +139,13 @@ def read_labels(path: pathlib.Path, pictures: dict[str, _Parts]) -> dict[_Parts,
                 continue
             picture = row[0].strip().removeprefix("./")
             label = row[1].strip() if len(row) > 1 else ""
-            if picture not in pictures and number == 1:
-                continue  # The header.
+            is_first = not found and not header
+            is_data = picture.lower().endswith(SUFFIXES) or _NUMBER.fullmatch(label)
+            if picture not in pictures and is_first and not is_data:
+                header = row
+                if not _HEADERS.fullmatch(picture):
+                    warn(f"{path}: its first row is taken for a header: {row}")
+                continue
             what = None
             if picture not in pictures:
                 what = f"there is no picture {row[0]!r}"
@@ -107,7 +155,10 @@ def read_labels(path: pathlib.Path, pictures: dict[str, _Parts]) -> dict[_Parts,
                 what = f"{row[0]!r} stands there twice"
             if what is not None:
                 raise ValueError(f"{path}, row {number}: {what}")
-            found[pictures[picture]] = label
+            if len(row) > 2 and not found:
+                taken = repr(header[1]) if len(header) > 1 else "the second"
+                warn(f"{path}: {taken} of its columns is taken for the label")
+            found[pictures[picture]] = label, f"{path}, row {number}"
     except csv.Error as error:
         raise ValueError(f"{path}: not a CSV file: {error}") from error
     if not found:

@@ -10,7 +10,12 @@ from typing import NamedTuple
 from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
 from jaxrob._files.regular import open_file
-from jaxrob.data._classes import checked_class_names, numbered, read_labels
+from jaxrob.data._classes import (
+    check_sorted,
+    checked_class_names,
+    numbered,
+    read_labels,
+)
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._dicom import HEAD_BYTES, is_dicom
 from jaxrob.data._files import read_file
@@ -59,8 +64,9 @@ def image_folder(
         print(dataset.class_names, dataset.images.shape)
         dataset = jaxrob.data.image_folder("photographs", resize=256, crop=224)
 
-    Classes are numbered in the order of their sorted names; images are ordered by class
-    and file name. The class folders may lie inside enclosing folders, if these hold no
+    Classes are numbered in the order of their sorted names; folders that are numbers in
+    another order are an error. Images are ordered by class and file name. The class
+    folders may lie inside enclosing folders, if these hold no
     other image. Files beside the class folders are ignored. Hidden files and folders,
     Thumbs.db, desktop.ini, DICOMDIR and __MACOSX are skipped, and named in the
     provenance.
@@ -105,7 +111,7 @@ def image_folder(
       interpolation: that of `size` and `resize`, "bicubic" or "bilinear", antialiased.
       labels: "folders"; the path of a CSV file whose rows hold the path of an image
         inside the folder, and its class as a name or an index (a first row that names
-        no image is a header; images without a row are not read); or None for images
+        neither is a header; images without a row are not read); or None for images
         without labels, in any folders. Then `jaxrob.assess` measures stability.
       class_names: the classes in the order of the network's outputs, if that is not the
         order of the sorted names: a sequence, or the path of a text file with a name on
@@ -178,12 +184,16 @@ def image_folder(
         raise FileNotFoundError(f"{path}: expected a folder or a tar archive there")
     found = _collected(entries, path, labels == FOLDERS)
     order, classes = sorted(found.images), None
+    places = [_name(path, parts) for parts in order]
     if labels == FOLDERS:
+        if names is None:
+            check_sorted(found.folders, path)
         classes, names = [parts[-2] for parts in order], names or found.folders
     elif labels is not None:
         rows = read_labels(pathlib.Path(labels), {"/".join(p): p for p in order})
-        order, classes = list(rows), list(rows.values())
-    numbers, names = numbered(classes, names, path)
+        order, classes = list(rows), [label for label, _ in rows.values()]
+        places = [place for _, place in rows.values()]
+    numbers, names = numbered(classes, names, path, places)
     pictures = Pictures(
         path,
         ["/".join(parts) for parts in order],

@@ -110,10 +110,12 @@ def tar_shards(
     if not samples:
         raise ValueError(f"{first}: no sample in it and the other shards")
     classes = None if labels is None else [one.label for one in samples]
-    numbers, names = numbered(classes, names, first)
 
     def where(index: int) -> str:
         return f"{paths[samples[index].shard]}/{samples[index].name}"
+
+    places = [where(index) for index in range(len(samples))]
+    numbers, names = numbered(classes, names, first, places)
 
     def contents(index: int) -> bytes:
         sample = samples[index]
@@ -233,7 +235,7 @@ def _checked_labels(labels: Any) -> tuple[str | None, Callable[[bytes], str]]:
 
 
 def _class_in_text(data: bytes) -> str:
-    found = data.decode().strip()
+    found = data.decode("utf-8-sig").strip()
     if not found or "\n" in found:
         raise ValueError(
             f"expected a class as text on one line; got {named(found[:40])}"

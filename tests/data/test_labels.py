@@ -1,11 +1,13 @@
 """The sources of labels, the numbering of classes, and the cropping of pictures."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import jaxrob
 from jaxrob import data
 
 RANDOM = np.random.default_rng(0)
@@ -74,9 +76,11 @@ def test_other_labels_than_folders(folder):
     assert found.class_names == ("A", "B") and found.labels.tolist() == [1, 0]
     np.testing.assert_array_equal(found.images, load(folder).images[[3, 2]])
 
-    csv = in_file(folder, "labels.csv", "cat/1.png,12\n./cat/2.png,7\n")
-    found = load(folder, labels=csv)
-    assert found.class_names is None and found.labels.tolist() == [12, 7]
+    for text in ("12,7", "12.0,7.0", "+12,07", "1.2e+01,7.000e0", "\ufeff12,7"):
+        one, other = text.removeprefix("\ufeff").split(",")
+        rows = f"{text[: text.index(one)]}cat/1.png,{one}\n./cat/2.png,{other}\n"
+        found = load(folder, labels=in_file(folder, "labels.csv", rows))
+        assert found.class_names is None and found.labels.tolist() == [12, 7]
 
     found = load(folder, labels=None)
     assert found.labels is None and len(found) == 4
@@ -85,10 +89,15 @@ def test_other_labels_than_folders(folder):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("x,y\ncat/9.png,A\n", "row 2: there is no picture 'cat/9.png'"),
+        ("file,y\ncat/9.png,A\n", "row 2: there is no picture 'cat/9.png'"),
         ("cat/1.png,A\n../cat/1.png,A\n", "row 2: there is no picture"),
         ("cat/1.png,A\ncat/1.png,B\n", "row 2: 'cat/1.png' stands there twice"),
         ("cat/1.png\n", "row 1: 'cat/1.png' has no label"),
+        ("cat/1.png,0\n\ncat/2.png,-1\n", "row 3: '-1' is no class"),
+        ("cat/1.png,0\ncat/2.png,0.5\n", "row 2: '0.5' is no class"),
+        ("cat/1.png,4\ncat/2.png,1\n", "count from 1"),
+        ("cat/9.png,A\ncat/1.png,A\n", "row 1: there is no picture"),
+        ("dicom9,0\ncat/1.png,0\n", "row 1: there is no picture"),
         ("", "it names no picture"),
         ('cat/1.png,"A\n', "not a CSV file"),
         ("cat/1.png,Q\n", "its class 'Q' is none of the 4 class_names"),
@@ -98,6 +107,27 @@ def test_files_of_labels_that_are_wrong(folder, text, message):
     csv = in_file(folder, "labels.csv", text)
     with pytest.raises(ValueError, match=message):
         load(folder, labels=csv, class_names=NAMES)
+
+
+def test_what_is_guessed_of_a_file_of_labels_is_said(folder):
+    csv = in_file(folder, "labels.csv", "cat/1.png,0\ncat/2.png,unknown\n")
+    with pytest.raises(ValueError, match="row 2: 'unknown' is no class"):
+        load(folder, labels=csv)
+    for text in ("who,what\ncat/1.png,A\n", "file,site,y\ncat/1.png,A,0\n"):
+        with pytest.warns(jaxrob.RobustnessWarning, match="what|'site'"):
+            load(folder, labels=in_file(folder, "labels.csv", text))
+
+
+def test_folders_that_are_numbers_need_their_order(folder):
+    order = list(map(str, range(11)))
+    for name in order:
+        shutil.copytree(folder / "ant", folder.parent / "numbers" / name)
+    with pytest.raises(ValueError) as caught:
+        load(folder.parent / "numbers")
+    for names in (order, sorted(order)):
+        assert f"class_names={names}" in str(caught.value)
+        found = load(folder.parent / "numbers", class_names=names)
+        assert found.labels[sorted(order).index("10")] == names.index("10")
 
 
 @pytest.mark.parametrize(
