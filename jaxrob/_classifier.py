@@ -88,7 +88,7 @@ class Classifier:
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 
-        * "logits";
+        * "logits" (a single column is the logit of class 1 of 2);
         * "probabilities", which sum to 1;
         * "sigmoid", an activation in [0, 1] for each class, normalised to sum to 1
           (a single column is the activation of class 1 of 2);
@@ -612,7 +612,8 @@ class Classifier:
     ) -> jax.Array:
         """Computes the outputs of `apply_fn`, as float32 `[S, B, K]` with K at least 2.
 
-        The single column `s` of a binary sigmoid head becomes `[1 - s, s]`.
+        The single column `s` of a binary head becomes `[1 - s, s]` if it is "sigmoid",
+        `[0, s]` if it is "logits".
 
         Raises:
           TypeError: if `apply_fn` returns several arrays, of which none is called
@@ -630,12 +631,14 @@ class Classifier:
                 f"the classifier must return [B, K] or [S, B, K] for B = {len(images)} "
                 f"images; got the shape {returned.shape}. {IF_NO_CLASSES}"
             )
-        if outputs.shape[-1] == 1 and self.outputs == "sigmoid":
-            outputs = jnp.concatenate([1 - outputs, outputs], axis=-1)
+        if outputs.shape[-1] == 1 and self.outputs in ("logits", "sigmoid"):
+            is_logit = self.outputs == "logits"
+            other = jnp.zeros_like(outputs) if is_logit else 1 - outputs
+            outputs = jnp.concatenate([other, outputs], axis=-1)
         if outputs.shape[-1] < 2:
             raise ValueError(
                 "the classifier must return at least two classes; got the shape "
-                f'{outputs.shape} (a binary head of one column needs outputs="sigmoid")'
+                f'{outputs.shape} (one column alone must be "logits" or "sigmoid")'
             )
         return outputs
 

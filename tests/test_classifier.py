@@ -35,7 +35,8 @@ def test_every_kind_of_outputs_becomes_logarithms_of_probabilities():
         (p, "probabilities", p[None]),
         (certain, "probabilities", certain[None]),
         (s, "sigmoid", s[None] / s.sum(1, keepdims=True)),
-        # One column is the probability of class 1.
+        # One column is of class 1.
+        (VALUES[:, :1], "logits", special.softmax(VALUES[:, :1] * [0, 1], 1)[None]),
         (s[:, :1], "sigmoid", np.concatenate([1 - s[:, :1], s[:, :1]], 1)[None]),
     ]
 
@@ -267,7 +268,7 @@ def test_host_function_of_a_wrong_shape_is_named():
         jaxrob.evaluate(classifier, data, alterations.brightness(), [0.0])
 
 
-@pytest.mark.parametrize("shape", [(6,), (5, 4), (2, 2, 6, 4), (6, 1)])
+@pytest.mark.parametrize("shape", [(6,), (5, 4), (2, 2, 6, 4), (6, 0)])
 def test_outputs_of_a_wrong_shape(shape):
     classifier = returning(np.zeros(shape, np.float32), "logits")
     with pytest.raises(ValueError, match="classifier"):

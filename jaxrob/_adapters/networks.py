@@ -67,7 +67,9 @@ def transformers_network(
 
     preprocessing, names = read_transformers(model, processor, size)
     found = torch_network(model, "logits", preprocessing, **identity)
-    return found._replace(num_classes=model.config.num_labels, class_names=names)
+    return found._replace(
+        num_classes=max(model.config.num_labels, 2), class_names=names
+    )
 
 
 def timm_network(model: Any, size: Any, **identity: Any) -> Network:
@@ -76,7 +78,7 @@ def timm_network(model: Any, size: Any, **identity: Any) -> Network:
 
     preprocessing, names = read_timm(model, size)
     found = torch_network(model, "logits", preprocessing, **identity)
-    return found._replace(num_classes=model.num_classes, class_names=names)
+    return found._replace(num_classes=max(model.num_classes, 2), class_names=names)
 
 
 def onnx_network(
@@ -116,7 +118,7 @@ def onnx_network(
     about = found.run, None, name, found.digest, batch_size or fixed
     host = HostFunction(*about, writes=False, is_any=is_any)
     num_classes = found.num_classes
-    if num_classes == 1:  # A single sigmoid output stands for two classes.
+    if num_classes == 1:  # A single output stands for two classes.
         num_classes = 2
     return Network(OnHost(host, preprocessing), outputs, name, num_classes)
 

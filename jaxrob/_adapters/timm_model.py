@@ -21,9 +21,9 @@ def read_timm(model: Any, size: Any) -> tuple[Preprocessing, tuple[str, ...] | N
     if not isinstance(getattr(model, "pretrained_cfg", None), dict):
         raise wrong_type("model", "what timm.create_model returns", model)
     number = getattr(model, "num_classes", 0)
-    if number < 2:
+    if number < 1:
         raise ValueError(
-            f"model must have two classes or more; got one of num_classes={number}, "
+            f"model must have classes; got one of num_classes={number}, "
             "which returns features"
         )
     settings = timm.data.resolve_model_data_config(model)
@@ -49,6 +49,6 @@ def _own_size(model: Any) -> tuple[int, int] | None:
 def _class_names(model: Any) -> tuple[str, ...] | None:
     """Returns the names that come with the weights; None if the head is another."""
     names = model.pretrained_cfg.get("label_names")
-    if not isinstance(names, list | tuple) or len(names) != model.num_classes:
+    if not isinstance(names, list | tuple) or len(names) != max(model.num_classes, 2):
         return None
     return tuple(map(str, names))

@@ -63,9 +63,12 @@ def _check_model(model: Any) -> None:
         )
     config = model.config
     kind = getattr(config, "problem_type", None)
-    if config.num_labels < 2 or kind not in (None, "single_label_classification"):
+    known = (None, "single_label_classification")
+    if config.num_labels == 1:  # One logit, of class 1.
+        known = ("single_label_classification", "multi_label_classification")
+    if kind not in known:
         raise ValueError(
-            f"model must choose one of two classes or more; got {config.num_labels} "
+            f"model must choose one of several classes; got {config.num_labels} "
             f"of the problem_type {kind!r}"
         )
 
@@ -160,6 +163,6 @@ def _class_names(config: Any) -> tuple[str, ...] | None:
     Some classes of ImageNet have the same name, such as the two cranes.
     """
     names = tuple(str(config.id2label.get(i)) for i in range(config.num_labels))
-    if names == tuple(f"LABEL_{i}" for i in range(config.num_labels)):
+    if len(names) < 2 or names == tuple(f"LABEL_{i}" for i in range(len(names))):
         return None
     return names

@@ -127,10 +127,8 @@ def fit(
         mesh=mesh,
         progress=progress,
     )
-    given = epochs, images_seen, batch_size, checkpoint_every
-    epochs, images_seen, batch_size, checkpoint_every = (
-        one and int(one) for one in given
-    )
+    batch_size, counts = int(batch_size), (epochs, images_seen, checkpoint_every)
+    epochs, images_seen, checkpoint_every = (one and int(one) for one in counts)
     key = checked_key(key)
     over = along_images(checked_mesh(mesh))
     epoch_batches = (batches or every_image(len(dataset)))(batch_size)

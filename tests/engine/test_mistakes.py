@@ -102,6 +102,14 @@ class TestLogitsThatAreNone:
         for outputs in ("logits", "scores"):
             by_evaluate(on_host(logits, scale, outputs))
 
+    def test_one_column_in_the_unit_interval(self):
+        share = jaxrob.Classifier(lambda scale, images: images[:, 2, :1, 0], None)
+        data = jaxrob.Dataset(IMAGES, np.int32(LABELS == 1))
+        is_1, found = LABELS[:16] == 1, IMAGES[:16, 2, 0, 0]
+        right = [f"{((found > at) == is_1).mean():.0%}" for at in (0, 0.5)]
+        text = " are right so, and ".join(right)
+        check_warned(lambda one: by_assess(one, data), share, text)
+
     @pytest.mark.slow
     def test_declared_as_they_are(self):
         by_evaluate(jaxrob.Classifier(probabilities, 20.0, "probabilities"))
