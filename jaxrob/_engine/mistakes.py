@@ -16,7 +16,7 @@ import scipy
 
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier
-from jaxrob._dataset import BatchedDataset, Dataset, are_classes
+from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import ImageMesh, replicated
 from jaxrob._devices.rows import is_on_devices, taken_on_devices
@@ -97,8 +97,8 @@ def check_logits(
     are_equal = spread <= 1e-6 * np.abs(rows).max() and np.ptp(images, axis=0).max() > 0
     # A binary head's only column stands beside zeros; read as logits, all are class 1.
     one = rows[..., 1:].mean(axis=0)
-    is_share = rows.shape[-1] == 2 and not rows[..., 0].any() and (one >= 0).all()
-    is_share &= (one <= 1).all()
+    is_share = len(one[0]) == 1 and not rows[..., 0].any() and 0 <= one.min()
+    is_share = is_share and one.max() <= 1
     passed = not (are_distributions or are_equal or is_share)
     _passed(_LOGITS, jax.tree.structure(classifier)).append(passed)
     if are_distributions:
@@ -115,16 +115,14 @@ def check_logits(
                 'pass outputs="probabilities", or return what is before the softmax.'
             )
     elif is_share:
-        right = ""
-        if isinstance(first, Dataset) and are_classes(first.labels):
-            is_1 = np.asarray(first.labels)[:number, None] == 1
-            shares = [((one > at) == is_1).mean() for at in (0, 0.5)]
-            right = (
-                f" Of them {shares[0]:.0%} are right so, and {shares[1]:.0%} as such."
-            )
+        has_labels = first.labels is not None and not first._has_pseudo_labels
+        is_1 = np.reshape(first.labels, (-1, 1))[:number] == 1
+        so, as_such = (f"{((one > at) == is_1).mean():.0%}" for at in (0, 0.5))
         warn(
             f'outputs="logits", but {of} returns one column in [0, 1], as of '
-            f'probabilities of class 1: outputs="sigmoid".{right}'
+            f'probabilities of class 1: outputs="sigmoid".'
+            + f" So {so} are right, and {as_such} as such."
+            * has_labels
         )
     elif are_equal:
         warn(

@@ -189,9 +189,8 @@ def _bisect(too_large: Callable[[jax.Array], jax.Array], high: float) -> jax.Arr
         large = too_large(middle)
         return jnp.where(large, low, middle), jnp.where(large, middle, high)
 
-    return jax.lax.fori_loop(
-        0, _BISECTIONS, halve, (jnp.float32(0), jnp.float32(high))
-    )[0]
+    ends = jnp.float32(0), jnp.float32(high)
+    return jax.lax.fori_loop(0, _BISECTIONS, halve, ends)[0]
 
 
 def _steepest(slope: jax.Array) -> jax.Array:
@@ -320,11 +319,8 @@ def _l2_draw(key: jax.Array, tilt: Tilt) -> jax.Array:
     size = tilt.vector.size
     up, down = _l2_shape(tilt.strength, size, jnp)
     # Both parts from gammas, so that neither end of (-1, 1) is rounded to.
-    keys = (jax.random.fold_in(along, end) for end in (0, 1))
-    above, below = (
-        jax.random.loggamma(key, power + 1, dtype=jnp.float32)
-        for key, power in zip(keys, (up, down))
-    )
+    above = jax.random.loggamma(jax.random.fold_in(along, 0), up + 1, (), jnp.float32)
+    below = jax.random.loggamma(jax.random.fold_in(along, 1), down + 1, (), jnp.float32)
     s = jnp.tanh((above - below) / 2)
     normal = jax.random.normal(rest, (size + 2,), jnp.float32)
     direction = tilt.vector.reshape(-1)

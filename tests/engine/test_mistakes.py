@@ -107,7 +107,7 @@ class TestLogitsThatAreNone:
         data = jaxrob.Dataset(IMAGES, np.int32(LABELS == 1))
         is_1, found = LABELS[:16] == 1, IMAGES[:16, 2, 0, 0]
         right = [f"{((found > at) == is_1).mean():.0%}" for at in (0, 0.5)]
-        text = " are right so, and ".join(right)
+        text = "So {} are right, and {} as such".format(*right)
         check_warned(lambda one: by_assess(one, data), share, text)
 
     @pytest.mark.slow
