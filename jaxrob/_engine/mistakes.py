@@ -115,8 +115,9 @@ def check_logits(
                 'pass outputs="probabilities", or return what is before the softmax.'
             )
     elif is_share:
+        labels = np.asarray(first.labels).reshape(-1, 1)
         has_labels = first.labels is not None and not first._has_pseudo_labels
-        is_1 = np.reshape(first.labels, (-1, 1))[:number] == 1
+        is_1 = labels[:number] == 1
         so, as_such = (f"{((one > at) == is_1).mean():.0%}" for at in (0, 0.5))
         warn(
             f'outputs="logits", but {of} returns one column in [0, 1], as of '

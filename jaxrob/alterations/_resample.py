@@ -222,8 +222,8 @@ def _neighbours(
     rows: jax.Array, columns: jax.Array, height: int, width: int
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     """Returns the index of the pixel before each position, and the weights `[4]`."""
-    top, down = _neighbour(rows, height)
-    left, right = _neighbour(columns, width)
+    top, down = neighbour(rows, height)
+    left, right = neighbour(columns, width)
     return top * width + left, (
         (1 - down) * (1 - right),
         (1 - down) * right,
@@ -232,7 +232,7 @@ def _neighbours(
     )
 
 
-def _neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+def neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
     """Returns the pixel before each position, and the distance from it."""
     positions = jnp.clip(positions, 0, size - 1)
     before = jnp.minimum(jnp.floor(positions), max(size - 2, 0))

@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from jaxrob.alterations._resample import neighbour
+
 
 def warped(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
     """Samples the image at positions of its own, linearly along both axes.
@@ -19,8 +21,8 @@ def warped(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
     Returns:
       `[H, W, C]`.
     """
-    top, down = _neighbour(rows, image.shape[0])
-    left, right = _neighbour(columns, image.shape[1])
+    top, down = neighbour(rows, image.shape[0])
+    left, right = neighbour(columns, image.shape[1])
     return between_pixels(image, top, left, down, right)
 
 
@@ -53,10 +55,3 @@ def between_pixels(
         + term(down * right, beside + below)
     )
     return total.reshape(image.shape)
-
-
-def _neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
-    """Returns the pixel before each position, and the distance from it."""
-    positions = jnp.clip(positions, 0, size - 1)
-    before = jnp.minimum(jnp.floor(positions), max(size - 2, 0))
-    return before.astype(jnp.int32), positions - before

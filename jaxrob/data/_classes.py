@@ -69,7 +69,7 @@ def numbered(
     numbers = np.array([_number(one) for one in classes])
     are_names = names is not None and (set(classes) <= set(names))
     if not are_names and not np.isnan(numbers).all():
-        wrong = ~((numbers >= 0) & (numbers < 2**31) & (numbers % 1 == 0))
+        wrong = ~((numbers >= 0) & (numbers < 2**31) & (numbers == np.floor(numbers)))
         if wrong.any() and (names is None or not np.isnan(numbers).any()):
             first = int(wrong.argmax())
             raise ValueError(
