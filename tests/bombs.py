@@ -26,16 +26,6 @@ def tiff(height, width, pixels, following=0, tags=()):
     return bare_tiff(numbers | dict(tags), pixels, following)
 
 
-def pages(number):
-    """Returns a TIFF of many empty pages after the first."""
-    data = tiff(1, 1, zlib.compress(bytes(2)))
-    chain = b""
-    for page in range(1, number):
-        following = len(data) + 6 * page if page < number - 1 else 0
-        chain += struct.pack("<HL", 0, following)
-    return data[:-4] + struct.pack("<L", len(data)) + chain
-
-
 def webp(side):
     """Returns a WebP that claims a canvas, and has no picture on it."""
     canvas = (side - 1).to_bytes(3, "little") * 2
@@ -155,8 +145,12 @@ PICTURES = {
         lambda: tiff(9, 9, b"", tags={322: 1 << 31, 323: 1 << 31, 324: 8, 325: 8}),
         MOST,
     ),
-    "tiff of many pages": (".tif", lambda: pages(20_000), "more than 10000 pages"),
-    "tiff of a circle": (".tif", lambda: tiff(1, 1, bytes(8), 16), "in a circle"),
+    "tiff of a strip of zeros": (
+        ".tif",
+        lambda: tiff(9, 9, zeros(1 << 30, wbits=15)),
+        "not a readable",
+    ),
+    "tiff of a circle": (".tif", lambda: tiff(1, 1, bytes(8), 16), "in a circle|damaged"),
     "webp of a huge canvas": (".webp", lambda: webp(16_000), "of a WebP at most"),
     "npy of a huge shape": (
         ".npy",

@@ -13,12 +13,17 @@ from jaxrob._stored_images import Unreadable
 from jaxrob.data import _dicom, _nifti
 from jaxrob.data._npy import MAGIC, open_npy
 from jaxrob.data._oddities import Oddities
-from jaxrob.data._orientation import hide_exif, hide_orientation, orientation
 from jaxrob.data._png16 import has_16_bits, open_png16
 from jaxrob.data._samples import in_channels, laid_on, resized, turned
 from jaxrob.data._source import MAX_PIXELS, Source, Unsuited, has_8_bits
-from jaxrob.data._tiff import is_for_pillow, open_tiff
-from jaxrob.data._tiff_tags import ORIENTATION, Tags, is_tiff, read_tags
+from jaxrob.data._tiff import (
+    ORIENTATION,
+    directory,
+    is_for_pillow,
+    is_tiff,
+    open_tiff,
+    read_tiff,
+)
 from jaxrob.data._webp import check_webp
 
 SUFFIXES = (
@@ -43,8 +48,9 @@ _UPRIGHT = {
 _TRANSPOSED = (5, 6, 7, 8)
 # Nothing can be recognised in fewer pixels a side.
 _FEW_PIXELS = 8
+_EXIF = b"Exif\0\0"
 # PNG chunks that may hold an orientation.
-_PNG_ORIENTATION_CHUNKS = (b"eXIf", b"iTXt", b"tEXt", b"zTXt")
+_PNG_NOTES = (b"eXIf", b"iTXt", b"tEXt", b"zTXt")
 _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"
 # Deflate's greatest ratio times the eight pixels in a byte of a black-and-white PNG;
 # JPEG stays far below.
@@ -149,14 +155,15 @@ def _source(data: bytes, name: str, fit: Fit) -> Source | None:
     if data.startswith(MAGIC):
         return open_npy(data, fit.value_range)
     if is_tiff(data):
-        tags = read_tags(data)
-        if not is_for_pillow(tags, data):
-            stored = _tiff_orientation(tags, fit)
-            return open_tiff(tags, data, stored, fit.value_range)
+        found = read_tiff(data)
+        if not is_for_pillow(found):
+            stored = found.orientation if fit.orientation == "exif" else 1
+            return open_tiff(found, data, stored, fit.value_range)
     elif has_16_bits(data):
-        image = _open(data, name)
         _verify(data)
-        stored = _orientation(image, data, fit)
+        with _open(data, name) as image:
+            stored = _orientation(image, data, fit)
+        image = _open(data, name)
         return open_png16(
             data, image, lambda: _open(data, name), stored, fit.value_range
         )
@@ -170,17 +177,16 @@ def _of_bytes(
 ) -> tuple[np.ndarray, Oddities]:
     """Decodes a picture of 8 bits a channel by Pillow."""
     pil = required("PIL.Image", "reading images", "experiments")
-    with readable(name):
-        tags = read_tags(data) if is_tiff(data) else None
-        opened = _open(data if tags is None else hide_orientation(data, tags), name)
+    opened = _open(data, name)
     with opened as image, _PIXEL_BUDGET.reserve(image.size[0] * image.size[1]):
         with readable(name):
+            is_animated = image.format in _ANIMATED and image.is_animated
             if image.format == "PNG":
                 _verify(data)
-            if tags is None:
-                stored = _orientation(image, data, fit)
+            if image.format == "TIFF":
+                stored, is_animated, image = _laid_back(image, data, fit)
             else:
-                stored = _tiff_orientation(tags, fit)
+                stored = _orientation(image, data, fit)
         width, height = _turned(image.size, stored)
         _check_size((height, width), name, expected)
         with readable(name):
@@ -188,7 +194,7 @@ def _of_bytes(
             shown = None
             if fit.dct_scaling:
                 shown = _scale(image, _turned(wanted, stored))
-            is_cmyk, is_animated = image.mode == "CMYK", _is_animated(image)
+            is_cmyk = image.mode == "CMYK"
             image, is_clear = _to_rgb(pil, image, fit.background)
             if is_clear and fit.background is None:
                 raise _Transparent
@@ -206,7 +212,6 @@ def _of_bytes(
             if box != (0, 0, *image.size):
                 image = image.crop(box)
             array = np.array(image)
-    is_animated |= tags is not None and tags.is_first_of_many
     odd = Oddities(
         stored, None, is_cmyk, is_animated, _is_tiny((width, height), wanted)
     )
@@ -264,22 +269,36 @@ def kind_text(channels: int, dtype: np.dtype) -> str:
     return f"{channels} channel{'s' * (channels != 1)} of {dtype} ({bits} a value)"
 
 
-def _tiff_orientation(tags: Tags, fit: Fit) -> int | None:
-    if fit.orientation == "stored":
-        return 1
-    found = tags.number(ORIENTATION, 1)
-    return found if 1 <= found <= 8 else None
+def _laid_back(image: Any, data: bytes, fit: Fit) -> tuple[int | None, bool, Any]:
+    """Returns a TIFF's orientation, whether it has pages, and it as it is stored.
+
+    Pillow puts TIFFs upright on its own, when it loads them.
+    """
+    pil = required("PIL.Image", "reading images", "experiments")
+    found = read_tiff(data)
+    image.load()
+    if found.orientation in _UPRIGHT:
+        back = {6: 8, 8: 6}.get(found.orientation, found.orientation)
+        image = image.transpose(pil.Transpose[_UPRIGHT[back]])
+    stored = found.orientation if fit.orientation == "exif" else 1
+    return stored, found.is_first_of_many, image
 
 
 def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
     """Returns an image's orientation; 1, upright, if it is to be ignored."""
-    if fit.orientation == "stored":
+    if fit.orientation == "stored" or (
+        # Pillow would load it to read the chunks after the pixels.
+        image.format == "PNG" and not any(one in data for one in _PNG_NOTES)
+    ):
         return 1
-    if image.format == "PNG":
-        pixels = data.find(b"IDAT")
-        if any(data.find(one, pixels) > 0 for one in _PNG_ORIENTATION_CHUNKS):
-            image.load()  # Reads the chunks after the pixels.
-    return orientation(image.info)
+    try:
+        # Of EXIF, or else of XMP.
+        found = image.getexif().get(ORIENTATION, 1)
+        if exif := image.info.get("exif", b"").removeprefix(_EXIF):
+            directory(exif)
+    except Exception:
+        return None
+    return found if found in range(1, 9) else None
 
 
 def _turned(size: tuple[int, int], stored: int | None) -> tuple[int, int]:
@@ -324,11 +343,6 @@ def _scale(
     return None if found is None or image.size == size else found[1]
 
 
-def _is_animated(image: Any) -> bool:
-    # A JPEG with further pictures holds other forms of the first, such as its depth.
-    return image.format in _ANIMATED and getattr(image, "is_animated", False)
-
-
 def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
     """Returns left, top, right and bottom of what is kept of a resized image."""
     (width, height), (kept_height, kept_width) = size, fit.crop or size[::-1]
@@ -355,11 +369,15 @@ def _open(data: bytes, name: str) -> Any:
     """Opens an image; only its header is read, and checked."""
     pil = required("PIL.Image", "reading images", "experiments")
     with readable(name):
-        data, exif = hide_exif(data)
         check_webp(data)
-        image = pil.open(io.BytesIO(data), formats=_FORMATS)
-        if exif:
-            image.info["exif"] = exif
+        try:
+            image = pil.open(io.BytesIO(data), formats=_FORMATS)
+        except Exception:
+            # It may be the EXIF alone that is damaged: a JPEG is opened without.
+            image = pil.open(
+                io.BytesIO(data.replace(_EXIF, b"hide\0\0")), formats=_FORMATS
+            )
+            image.info["exif"] = b"damaged"
         width, height = image.size
         most = min(_MAX_PIXELS_PER_BYTE * len(data), MAX_PIXELS)
         if width * height > most:
