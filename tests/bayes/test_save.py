@@ -117,7 +117,7 @@ def test_damaged_files(tmp_path, made, written, modules):
     # The first array's size in the archive's table of contents.
     at = whole.index(b"PK\x01\x02") + 20
     path.write_bytes(whole[:at] + b"\xff\xff\xff\x7f" + whole[at + 4 :])
-    with pytest.raises(ValueError, match="file.npz: .*claims"):
+    with pytest.raises(ValueError, match="file.npz: "):
         bayes.load(path, module)
     # A changed byte is found, unless it is one of the archive's that do not matter.
     refused = 0
