@@ -1,14 +1,12 @@
 """Pictures of DICOM files, through pydicom."""
 
-import functools
 import io
 import math
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import scipy.special
 
 from jaxrob._arguments.extra import required
 from jaxrob.data._source import (
@@ -43,24 +41,6 @@ _FIX = (
 # Where files of an enhanced kind may say what others say once for all frames.
 _GROUPS = ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence")
 _RESCALING = "PixelValueTransformationSequence"
-_ToUnit = Callable[[np.ndarray], np.ndarray]
-_Reading = Callable[[np.ndarray], tuple[np.ndarray, Shown | None]]
-
-
-class _Window(NamedTuple):
-    """What becomes 0 and 1 of rescaled values.
-
-    Attributes:
-      text: says it, and who does.
-      to_unit: from rescaled values to [0, 1].
-      low: lower values become 0.
-      high: higher ones become 1.
-    """
-
-    text: str
-    to_unit: _ToUnit
-    low: float = -math.inf
-    high: float = math.inf
 
 
 def is_dicom(data: bytes) -> bool:
@@ -84,6 +64,8 @@ def open_dicom(
     Raises:
       ValueError: if it is damaged or too large, has no pixels or no such frame, or no
         valid window where one is needed.
+
+    Source: DICOM PS3.3 C.11.1 (rescaling) and C.11.2 (windows), by pydicom.
     """
     found, (frames, height, width, count) = _read(data)
     index = _frame(frames, slice_at)
@@ -94,35 +76,44 @@ def open_dicom(
             f"its PhotometricInterpretation is {photometric} with {count} samples a "
             f"pixel; allowed are {', '.join(allowed)}"
         )
-    if count == 3:
-        to_unit = _in_colour(value_range or (0, 2 ** _bits(found)[1] - 1))
-    else:
-        to_unit = _in_grey(found, value_range)
+    rescale = _rescale(found) if count == 1 else ""
+    text, low, high = "", -math.inf, math.inf
+    if value_range is not None:
+        text, (low, high) = range_text(*value_range), value_range
+    elif count == 1:
+        text, low, high = _window(found)
 
     def samples() -> Samples:
-        values, shown = to_unit(_pixels(found, index, (height, width, count)))
-        if photometric == "MONOCHROME1":
-            values = 1 - values
-        return Samples(values, shown=shown)
+        pixels = required("pydicom.pixels", "reading DICOM files", "medical")
+        stored = _pixels(found, index, (height, width, count))
+        if count == 3:
+            ends = value_range or (0, 2 ** _bits(found)[1] - 1)
+            return Samples(scaled(stored, *ends))
+        values = np.asarray(pixels.apply_modality_lut(stored, found), np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("its rescaled values are not finite")
+        if value_range is not None:
+            unit = scaled(values, low, high)
+        elif found.get("VOILUTSequence"):
+            most = 2 ** int(found.VOILUTSequence[0].LUTDescriptor[2]) - 1
+            unit = scaled(pixels.apply_voi(values.astype(np.int64), found), 0, most)
+        else:
+            unit = pixels.apply_windowing(values, _in_unit(found)).astype(np.float32)
+        outside = float(np.mean((values < low) | (values > high)))
+        ends = float(values.min()), float(values.max())
+        shown = Shown(text, rescale, *ends, outside, float(unit.mean()))
+        return Samples(1 - unit if photometric == "MONOCHROME1" else unit, shown=shown)
 
     return Source(height, width, height * width * count, samples)
 
 
 def num_frames(data: bytes) -> int:
-    """Returns the number of a file's frames.
-
-    Raises:
-      ValueError: as `open_dicom`.
-    """
+    """Returns the number of a file's frames; raises as `open_dicom`."""
     return _read(data)[1][0]
 
 
 def _read(data: bytes) -> tuple[Any, tuple[int, int, int, int]]:
-    """Returns a file's elements; and its frames, rows, columns and samples.
-
-    Raises:
-      ValueError: if they are damaged, or claim more than is read.
-    """
+    """Returns a file's elements; and its frames, rows, columns and samples."""
     pydicom = required("pydicom", "reading DICOM files", "medical")
     if _DEFLATED in data:
         # It would be unpacked whole, whatever its size.
@@ -225,50 +216,12 @@ def _check_frame(found: Any, index: int, shape: tuple[int, int, int]) -> None:
             )
 
 
-def _in_colour(ends: tuple[float, float]) -> _Reading:
-    return lambda array: (scaled(array, *ends), None)
-
-
-def _in_grey(found: Any, value_range: tuple[float, float] | None) -> _Reading:
-    """Returns the function from stored values of grey to [0, 1].
-
-    It also says how they became so.
-
-    Source: DICOM PS3.3 C.11.1 (rescaling) and C.11.2 (windows).
-    """
-    pixels = required("pydicom.pixels", "reading DICOM files", "medical")
-    rescale = _rescale(found)
-    if value_range is None:
-        window = _window(found, pixels)
-    else:
-        ends = _between(*value_range)
-        window = _Window(range_text(*value_range), ends, *value_range)
-
-    def to_unit(array: np.ndarray) -> tuple[np.ndarray, Shown]:
-        values = np.asarray(pixels.apply_modality_lut(array, found), np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError("its rescaled values are not finite")
-        unit = window.to_unit(values)
-        outside = float(np.mean((values < window.low) | (values > window.high)))
-        least, most = float(values.min()), float(values.max())
-        about = window.text, rescale, least, most, outside
-        return unit, Shown(*about, float(unit.mean()))
-
-    return to_unit
-
-
 def _rescale(found: Any) -> str:
-    """Says how stored values are rescaled; empty if the file does not.
-
-    Raises:
-      ValueError: if it says so in part, or by numbers that are none.
-    """
+    """Says how stored values are rescaled; empty if the file does not."""
     if found.get("ModalityLUTSequence"):
         return _table(found, "ModalityLUTSequence")
     for name in _GROUPS:
-        if any(
-            "PixelValueTransformationSequence" in one for one in found.get(name, ())
-        ):
+        if any(_RESCALING in one for one in found.get(name, ())):
             raise ValueError(
                 f"its frames are rescaled by its {name}, which is not read: store them "
                 "as single files, such as by dcm4che's emf2sf"
@@ -286,43 +239,46 @@ def _rescale(found: Any) -> str:
     return f"RescaleSlope {slope:.10g}, RescaleIntercept {intercept:.10g}"
 
 
-def _window(found: Any, pixels: Any) -> _Window:
-    """Returns the file's table of values, or else its first window."""
+def _window(found: Any) -> tuple[str, float, float]:
+    """Says what shows the values, its table or first window, and the ends of it."""
     if found.get("VOILUTSequence"):
-        bits = int(found.VOILUTSequence[0].LUTDescriptor[2])
-        return _Window(
-            _table(found, "VOILUTSequence"),
-            lambda values: scaled(
-                pixels.apply_voi(values.astype(np.int64), found), 0, 2**bits - 1
-            ),
+        return _table(found, "VOILUTSequence"), -math.inf, math.inf
+    names = "WindowCenter", "WindowWidth"
+    listed = [_listed(found.get(name)) for name in names]
+    if all(listed) and len(listed[0]) != len(listed[1]):
+        raise ValueError(
+            f"it has {len(listed[0])} WindowCenter and {len(listed[1])} WindowWidth, "
+            f"and nothing says which go together: {_FIX}"
         )
-    center, width = _first_window(found)
-    function = found.get("VOILUTFunction") or "LINEAR"
-    if function not in ("LINEAR", "LINEAR_EXACT", "SIGMOID"):
-        raise ValueError(f"its VOILUTFunction is {function}, which is not read")
-    if width < 1 if function == "LINEAR" else width <= 0:
-        raise ValueError(f"its WindowWidth is {width:g}: {_FIX}")
+    for name, values in zip(names, listed):
+        if not values:
+            raise ValueError(f"it has no {name}: {_FIX}")
+    try:
+        center, width = (
+            finite_number(name, one[0]) for name, one in zip(names, listed)
+        )
+    except ValueError as error:
+        raise ValueError(f"{error}: {_FIX}") from error
     text = f"WindowCenter {center:.10g}, WindowWidth {width:.10g}"
-    text += f" ({function})" * (function != "LINEAR")
+    function = found.get("VOILUTFunction") or "LINEAR"
     if function == "SIGMOID":
-        return _Window(
-            text,
-            lambda values: scipy.special.expit(4 * (values - center) / width).astype(
-                np.float32
-            ),
-        )
+        return f"{text} (SIGMOID)", -math.inf, math.inf
     if function == "LINEAR":
         center, width = center - 0.5, width - 1
-    low, high = center - width / 2, center + width / 2
-    if width == 0:
-        return _Window(
-            text, lambda values: (values > center).astype(np.float32), low, high
-        )
-    return _Window(text, _between(low, high), low, high)
+    else:
+        text += f" ({function})"
+    return text, center - width / 2, center + width / 2
 
 
-def _between(low: float, high: float) -> _ToUnit:
-    return functools.partial(scaled, low=low, high=high)
+def _in_unit(found: Any) -> Any:
+    """Returns the windows of a file whose values have one bit: pydicom ends at 1."""
+    view = required("pydicom", "reading DICOM files", "medical").Dataset()
+    view.PhotometricInterpretation, view.PixelRepresentation = "MONOCHROME2", 0
+    view.BitsStored = 1
+    for name in ("WindowCenter", "WindowWidth", "VOILUTFunction"):
+        if found.get(name) not in (None, ""):
+            view[name] = found[name]
+    return view
 
 
 def _table(found: Any, name: str) -> str:
@@ -330,32 +286,6 @@ def _table(found: Any, name: str) -> str:
     data = found[name].value[0].get("LUTData")
     data = data if isinstance(data, bytes) else str(data).encode()
     return f"{name} (CRC-32 {zlib.crc32(data):08x})"
-
-
-def _first_window(found: Any) -> tuple[float, float]:
-    """Returns the first window's centre and width.
-
-    Raises:
-      ValueError: if one is missing or no finite number, or there are more of one.
-    """
-    names = "WindowCenter", "WindowWidth"
-    centers, widths = (_listed(found.get(name)) for name in names)
-    if centers and widths and len(centers) != len(widths):
-        raise ValueError(
-            f"it has {len(centers)} WindowCenter and {len(widths)} WindowWidth, and "
-            f"nothing says which go together: {_FIX}"
-        )
-    center, width = map(_finite, names, (centers, widths))
-    return center, width
-
-
-def _finite(name: str, values: Sequence[Any]) -> float:
-    if not values:
-        raise ValueError(f"it has no {name}: {_FIX}")
-    try:
-        return finite_number(name, values[0])
-    except ValueError as error:
-        raise ValueError(f"{error}: {_FIX}") from error
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -1,8 +1,9 @@
 """Slices of NIfTI volumes, through nibabel."""
 
+import gzip
+import io
 import math
-import zlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,116 +22,32 @@ from jaxrob.data._source import (
 SUFFIXES = (".nii", ".nii.gz")
 # The axis that is left out of a slice, unless another is asked for.
 AXIS = 2
-# The sizes of both headers, and what each file begins with behind its header's start.
-_HEADERS = {348: "Nifti1Header", 540: "Nifti2Header"}
-_MAGIC = {348: (344, b"n+1\0"), 540: (4, b"n+2\0")}
-_IS_GZIP = b"\x1f\x8b"
-_CHUNK = 1 << 20
-
-
-class Volume(NamedTuple):
-    """The header of a volume, checked.
-
-    Attributes:
-      shape: without the axes of length 1 at the end; of 2 or more axes.
-      dtype: of the stored values.
-      offset: where they begin.
-      slope: the factor from stored values to values.
-      intercept: what is added to the product.
-      display: the values that the header shows as black and white, or None.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    offset: int
-    slope: float
-    intercept: float
-    display: tuple[float, float] | None
+# Of the longer of two headers.
+_HEADER_BYTES = 540
 
 
 def unpacked(data: bytes) -> bytes:
     """Returns a file's bytes, unpacked if it is a gzip stream, as far as it may be.
 
     Raises:
-      ValueError: if it is damaged, too large, or longer than its header says.
+      ValueError: if it is damaged, too large, or has other bytes than its header says.
     """
-    if data[:2] != _IS_GZIP:
+    if data[:2] != b"\x1f\x8b":
+        _check_size(*_header(data), len(data))
         return data
-    most = most_unpacked(len(data))
-    try:
-        head = zlib.decompressobj(31).decompress(data, max(_HEADERS))
-        volume = read_header(head)
-        needed = volume.offset + math.prod(volume.shape) * volume.dtype.itemsize
-        if needed > most:
-            raise ValueError(
-                f"its header says {needed} bytes; {len(data)} may unpack to {most}"
-            )
-        stream = zlib.decompressobj(31)
-        found = stream.decompress(data, needed)
-        # The end holds the checksum.
-        more = stream.decompress(stream.unconsumed_tail, _CHUNK)
-        if more:
-            raise ValueError(f"its header says {needed} bytes, but it unpacks to more")
-        if not stream.eof:
-            raise ValueError(
-                f"truncated: its header says {needed} bytes, unpacked; {len(found)} "
-                "and no end are there"
-            )
-    except zlib.error as error:
-        raise ValueError(f"not a whole gzip stream: {error}") from error
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+        head = stream.read(_HEADER_BYTES)
+        needed = _check_size(*_header(head), most_unpacked(len(data)))
+        found = head + stream.read(max(0, needed - len(head)))
+        # gzip verifies the checksum at the end.
+        if len(found) != needed or stream.read(1):
+            raise ValueError(f"its header says {needed} bytes; other are there")
     return found
 
 
-def read_header(data: bytes) -> Volume:
-    """Reads the header of a volume.
-
-    Raises:
-      ValueError: if it is no NIfTI header, or describes no numbers in a volume.
-    """
-    nibabel = required("nibabel", "reading NIfTI files", "medical")
-    number = next(
-        (
-            size
-            for size in _HEADERS
-            for order in ("little", "big")
-            if int.from_bytes(data[:4], order) == size
-        ),
-        0,
-    )
-    if not number or len(data) < number:
-        raise ValueError("it does not begin with the header of a NIfTI file")
-    at, magic = _MAGIC[number]
-    if data[at : at + 4] != magic:
-        raise ValueError("its header is not that of a NIfTI file with its values (n+1)")
-    header: Any = getattr(nibabel, _HEADERS[number])(data[:number], check=False)
-    dim = header["dim"].tolist()
-    shape = dim[1 : dim[0] + 1] if 2 <= dim[0] <= 7 else [0]
-    if min(shape) < 1:
-        raise ValueError(f"its header says the dimensions {dim}")
-    while len(shape) > 2 and shape[-1] == 1:
-        shape = shape[:-1]
-    dtype = header.get_data_dtype()
-    if dtype.kind not in "uif" or dtype.itemsize > 8:
-        raise ValueError(f"its values are {dtype}; integers and floats are read")
-    offset = finite_number("offset", header["vox_offset"])
-    if offset < number or offset != int(offset):
-        raise ValueError(f"its values begin at byte {offset:g}, inside its header")
-    slope, intercept = header.get_slope_inter()
-    display = float(header["cal_min"]), float(header["cal_max"])
-    return Volume(
-        *(tuple(shape), dtype, int(offset)),
-        *(1.0 if slope is None else slope, intercept or 0.0),
-        display if -math.inf < display[0] < display[1] < math.inf else None,
-    )
-
-
 def num_slices(data: bytes, axis: int) -> int:
-    """Returns the number of slices of a volume along an axis.
-
-    Raises:
-      ValueError: as `read_header`, or if there is no such axis.
-    """
-    shape = read_header(unpacked(data)).shape
+    """Returns the number of slices of a volume along an axis; raises ValueErrors."""
+    shape = _header(data)[1]
     if len(shape) != 3:
         raise ValueError(f"its shape is {shape}; only volumes of 3 axes have slices")
     return shape[axis]
@@ -154,38 +71,71 @@ def open_nifti(
         the range of its values.
     """
     data = unpacked(data)
-    volume = read_header(data)
-    shape, number = volume.shape, math.prod(volume.shape)
-    needed = volume.offset + number * volume.dtype.itemsize
-    if needed > len(data):
-        raise ValueError(f"its header says {needed} bytes, but it has {len(data)}")
+    header, shape = _header(data)
     index = _index(shape, slice_at)
-    ends = value_range or volume.display
-    if ends is None:
+    low, high = value_range or (float(header["cal_min"]), float(header["cal_max"]))
+    window = f"cal_min {low:.10g}, cal_max {high:.10g}"
+    window = window if value_range is None else range_text(low, high)
+    if not -math.inf < low < high < math.inf:
         raise ValueError(
             "its header does not say which values are black and white (cal_min and "
             "cal_max): pass value_range=(low, high), such as (-160, 240) for a CT"
         )
-    low, high = ends
-    window = f"cal_min {low:.10g}, cal_max {high:.10g}"
-    window = window if value_range is None else range_text(low, high)
-    rescale = f"scl_slope {volume.slope:.10g}, scl_inter {volume.intercept:.10g}"
-    stored = np.frombuffer(data, volume.dtype, number, volume.offset)
-    plane = stored.reshape(shape, order="F")[index]
-    check_num_values(plane.size, plane.shape, data)
+    slope, intercept = header.get_slope_inter()
+    slope, intercept = 1.0 if slope is None else slope, intercept or 0.0
+    rescale = f"scl_slope {slope:.10g}, scl_inter {intercept:.10g}"
+    nibabel = required("nibabel", "reading NIfTI files", "medical")
+    spec = shape, header.get_data_dtype(), int(header["vox_offset"]), slope, intercept
+    values = nibabel.arrayproxy.ArrayProxy(io.BytesIO(data), spec)[index]
+    height, width = values.shape
+    check_num_values(values.size, values.shape, data)
 
     def samples() -> Samples:
-        values = plane.astype(np.float64) * volume.slope + volume.intercept
-        if not np.isfinite(values).all():
+        plane = np.asarray(values, np.float64)
+        if not np.isfinite(plane).all():
             raise ValueError("it holds NaN or infinity")
-        outside = float(np.mean((values < low) | (values > high)))
-        found = scaled(values[..., np.newaxis], low, high)
-        most = float(values.max())
-        about = window, rescale, float(values.min()), most, outside
-        return Samples(found, shown=Shown(*about, float(found.mean())))
+        outside = float(np.mean((plane < low) | (plane > high)))
+        found = scaled(plane[..., np.newaxis], low, high)
+        ends = float(plane.min()), float(plane.max())
+        shown = Shown(window, rescale, *ends, outside, float(found.mean()))
+        return Samples(found, shown=shown)
 
-    height, width = plane.shape
-    return Source(height, width, plane.size, samples)
+    return Source(height, width, height * width, samples)
+
+
+def _check_size(header: Any, shape: tuple[int, ...], most: int) -> int:
+    """Returns the bytes of a file by its header, at most those that are there."""
+    needed = math.prod(shape) * header.get_data_dtype().itemsize
+    needed += int(header["vox_offset"])
+    if needed > most:
+        raise ValueError(f"its header says {needed} bytes; at most {most} are there")
+    return needed
+
+
+def _header(data: bytes) -> tuple[Any, tuple[int, ...]]:
+    """Returns a header, and the shape without axes of length 1 at the end."""
+    nibabel = required("nibabel", "reading NIfTI files", "medical")
+    kinds = nibabel.Nifti1Header, nibabel.Nifti2Header
+    kind = next((one for one in kinds if one.may_contain_header(data)), None)
+    if kind is None or len(data) < kind.sizeof_hdr:
+        raise ValueError("it does not begin with the header of a NIfTI file")
+    header = kind(data[: kind.sizeof_hdr], check=False)
+    if header["magic"].item() != kind.single_magic:
+        raise ValueError("its header is not that of a NIfTI file with its values (n+1)")
+    shape = header.get_data_shape()
+    while len(shape) > 2 and shape[-1] == 1:
+        shape = shape[:-1]
+    if len(shape) < 2 or min(shape) < 1:
+        raise ValueError(f"its header says the shape {shape}")
+    dtype, offset = (
+        header.get_data_dtype(),
+        finite_number("offset", header["vox_offset"]),
+    )
+    if dtype.kind not in "uif" or dtype.itemsize > 8:
+        raise ValueError(f"its values are {dtype}; integers and floats are read")
+    if offset < kind.sizeof_hdr or offset != int(offset):
+        raise ValueError(f"its values begin at byte {offset:g}, inside its header")
+    return header, shape
 
 
 def _index(shape: tuple[int, ...], slice_at: tuple[int, int] | None) -> Any:

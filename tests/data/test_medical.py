@@ -61,6 +61,7 @@ def by_pydicom(data, index=None):
         RESCALED | {"PhotometricInterpretation": "MONOCHROME1"},
         RESCALED | {"WindowCenter": [300, 40], "WindowWidth": [2000, 1]},
         {"WindowCenter": 2000.5, "WindowWidth": 2},
+        {"WindowCenter": 0, "WindowWidth": 900},
     ],
 )
 def test_windows_are_those_of_pydicom(tmp_path, elements):
@@ -157,37 +158,34 @@ def test_colours(tmp_path):
     np.testing.assert_array_equal(found, np.float32(rgb / 255))
 
 
-BAD = {
-    "has no WindowCenter": {},
-    "has no WindowWidth": {"WindowCenter": 4},
-    "WindowWidth is 0.5": RESCALED | {"WindowWidth": 0.5},
-    "WindowWidth is -4": RESCALED
-    | {"WindowWidth": -4, "VOILUTFunction": "LINEAR_EXACT"},
-    "WindowCenter is .*nan": RESCALED | {"WindowCenter": float("nan")},
-    "VOILUTFunction is CUBIC": RESCALED | {"VOILUTFunction": "CUBIC"},
-    "has 2 WindowCenter and 1 WindowWidth": RESCALED | {"WindowCenter": [40, 300]},
-    "has RescaleSlope alone": WINDOW | {"RescaleSlope": 1.5},
-    "RescaleSlope is 0": RESCALED | {"RescaleSlope": 0},
-    "RescaleIntercept alone": WINDOW | {"RescaleIntercept": -1024},
-    "RescaleIntercept is .*inf": RESCALED | {"RescaleIntercept": float("inf")},
-    "Rows is None": RESCALED | {"Rows": None},
-    "RescaleSlope is None": RESCALED | {"RescaleSlope": ""},
-    "no pixel data": RESCALED | {"PixelData": None},
-    "HighBit": RESCALED | {"HighBit": 15},
-    "13 of 12 bits|use 17 of 16": RESCALED | {"BitsStored": 17},
-    "PhotometricInterpretation": RESCALED
-    | {"PhotometricInterpretation": "PALETTE COLOR"},
-    "pixels need 108000": RESCALED | {"Rows": 6000},
-    "at most 178956970": RESCALED | {"Rows": 65535, "Columns": 65535},
-    "frames": RESCALED | {"NumberOfFrames": 0},
-}
+# What is wrong, and a word of the message.
+BAD = (
+    ({}, "WindowCenter"),
+    ({"WindowCenter": 4}, "WindowWidth"),
+    (RESCALED | {"WindowWidth": 0.5}, "Window Width"),
+    (RESCALED | {"WindowWidth": -4, "VOILUTFunction": "LINEAR_EXACT"}, "Window Width"),
+    (RESCALED | {"WindowCenter": float("nan")}, "WindowCenter"),
+    (RESCALED | {"VOILUTFunction": "CUBIC"}, "CUBIC"),
+    (RESCALED | {"WindowCenter": [40, 300]}, "WindowCenter"),
+    (WINDOW | {"RescaleSlope": 1.5}, "RescaleSlope"),
+    (RESCALED | {"RescaleSlope": 0}, "RescaleSlope"),
+    (RESCALED | {"RescaleIntercept": float("inf")}, "RescaleIntercept"),
+    (RESCALED | {"Rows": None}, "Rows"),
+    (RESCALED | {"PixelData": None}, "pixel data"),
+    (RESCALED | {"HighBit": 15}, "HighBit"),
+    (RESCALED | {"BitsStored": 17}, "13 of 12 bits|use 17 of 16"),
+    (RESCALED | {"PhotometricInterpretation": "PALETTE COLOR"}, "Photometric"),
+    (RESCALED | {"Rows": 6000}, "108000"),
+    (RESCALED | {"Rows": 65535, "Columns": 65535}, "178956970"),
+    (RESCALED | {"NumberOfFrames": 0}, "frames"),
+)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("message", BAD)
-def test_bad_dicom_files_are_named(tmp_path, message):
-    with pytest.raises(ValueError, match=f"class/x.dcm: .*({message})"):
-        one(tmp_path, dicom(CT, **BAD[message]))
+@pytest.mark.parametrize(("elements", "word"), BAD)
+def test_bad_dicom_files_are_named(tmp_path, elements, word):
+    with pytest.raises(ValueError, match=f"class/x.dcm: .*({word})"):
+        one(tmp_path, dicom(CT, **elements))
 
 
 def test_frames(tmp_path):
@@ -210,8 +208,8 @@ def test_frames(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "dtype", "name"),
     [
-        ("Nifti1Image", "u1", "x.nii"),
-        ("Nifti1Image", ">i2", "x.nii.gz"),
+        ("Nifti1Image", "u1", "x.nii.gz"),
+        ("Nifti1Image", ">i2", "x.nii"),
         ("Nifti2Image", "f4", "x.nii.gz"),
         ("Nifti2Image", ">i2", "x.nii"),
     ],
@@ -379,7 +377,7 @@ def test_damage_is_said_in_our_words(tmp_path):
     for name, data, said in (
         ("x.dcm", b"", "it is empty"),
         ("x.dcm", b"x" * 999, "no DICM at byte 128"),
-        ("x.nii.gz", truncated, "truncated: its header says"),
+        ("x.nii.gz", truncated, "ended"),
     ):
         with pytest.raises(ValueError, match=f"{name}: .*{said}"):
             one(tmp_path / str(len(data)), data, name, slice_at=(2, 0))
