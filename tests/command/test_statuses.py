@@ -94,7 +94,7 @@ WRONG = [
     (["--levels=1"], "levels"),
     (["rotation"], "unknown arguments: rotation"),
     (["--alterations=rotatoin"], "Did you mean rotation?"),
-    (["--alterations=rotation(0;1)"], "at character"),
+    (["--alterations=rotation(0;1)"], "(0;1)"),
     (["--alterations=zoom", "--alterations=zoom(1,3)"], "are both called zoom"),
     (["--require=robustnes>=1"], "quantity"),
     (["--require=robustness>1"], '"robustness>=0.9"'),
