@@ -58,45 +58,35 @@ _MAX_PIXELS_PER_BYTE = 1032 * 8
 
 
 class Expected(NamedTuple):
-    """What all pictures of a data set must have.
+    """What all pictures of a data set must have."""
 
-    Attributes:
-      size: height and width in pixels, upright; None if any will do.
-      channels: of the decoded picture.
-      dtype: of the decoded picture, uint8 or float32.
-      why: the end of the message about the size, after what was found.
-      why_kind: the end of the message about channels and type, after what was found.
-    """
-
+    # Height and width in pixels, upright; None if any will do.
     size: tuple[int, int] | None
-    channels: int
-    dtype: np.dtype
-    why: str
+    channels: int  # Of the decoded picture
+    dtype: np.dtype  # Of the decoded picture, uint8 or float32
+    why: str  # The end of the message about the size, after what was found
+    # The end of the message about channels and type, after what was found.
     why_kind: str
 
 
 class Fit(NamedTuple):
-    """Turning, resizing and cropping of every image when it is read.
+    """Turning, resizing and cropping of every image when it is read."""
 
-    Attributes:
-      resize: height and width, one number for the shorter side, or None.
-      crop: height and width of the centre that is kept after resizing, or None.
-      interpolation: "bicubic" or "bilinear", both antialiased.
-      orientation: "exif" first puts the image upright by its EXIF; "stored" does not.
-      dct_scaling: whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size, the least
-        that is no smaller than what it is resized to.
-      background: the colour on which transparent pictures are laid, RGB, or None.
-      value_range: the stored values that become 0 and 1; None for what the file says.
-      slice_at: the axis and the index of the picture in a volume, or None.
-    """
-
+    # Height and width, one number for the shorter side, or None.
     resize: tuple[int, int] | int | None = None
+    # Height and width of the centre that is kept after resizing, or None.
     crop: tuple[int, int] | None = None
-    interpolation: str = "bicubic"
+    interpolation: str = "bicubic"  # "bicubic" or "bilinear", both antialiased
+    # "exif" first puts the image upright by its EXIF; "stored" does not.
     orientation: str = "exif"
+    # Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size, the least that is
+    # no smaller than what it is resized to.
     dct_scaling: bool = False
+    # The colour on which transparent pictures are laid, RGB, or None.
     background: tuple[int, int, int] | None = None
+    # The stored values that become 0 and 1; None for what the file says.
     value_range: tuple[float, float] | None = None
+    # The axis and the index of the picture in a volume, or None.
     slice_at: tuple[int, int] | None = None
 
 
@@ -110,25 +100,6 @@ def decode_image(
     """Decodes one picture.
 
     It reads the first frame of an animation, and converts palettes and CMYK to RGB.
-
-    Args:
-      data: the file's bytes.
-      name: the file's name, for error messages and the kind of file.
-      fit: how to turn, resize and crop the image, and to read its values.
-      grey: whether to return luma (ITU-R 601-2) instead of RGB.
-      expected: what the picture must have, or None.
-
-    Returns:
-      `[H, W, 3]`, `[H, W, 1]` if `grey`, or all channels `[H, W, C]` of a picture that
-      has not 1 or 3: uint8, or float32 in [0, 1] if its file has more than 8 bits; and
-      the image's oddities.
-
-    Raises:
-      ValueError: if the file is not a whole, undamaged picture, claims more pixels than
-        its bytes can hold or than `MAX_PIXELS`, is not what was expected, is smaller
-        than the crop, or is transparent without a background.
-        Nothing is decoded before the header is checked.
-      ImportError: if the package that reads it is missing.
     """
     with readable(name):
         if not data:
@@ -331,10 +302,6 @@ def _scale(
 
     Pillow picks the least of 1/8, 1/4, 1/2 and 1 that leaves both sides as long as
     wanted.
-
-    Returns:
-      The part of the reduced image that shows the picture: its last row and column may
-      reach beyond. None if the size is not reduced.
     """
     if image.format != "JPEG":
         return None

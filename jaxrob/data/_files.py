@@ -12,12 +12,7 @@ MAX_FILE_BYTES = 256 << 20
 
 
 def read_file(path: pathlib.Path) -> bytes:
-    """Reads a regular file.
-
-    Raises:
-      ValueError: if it is not a regular file, is a link to itself, or is larger than
-        256 MiB.
-    """
+    """Reads a regular file."""
     try:
         file = open_file(path)
     except FileNotFoundError as error:

@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import zlib
-from io import BufferedIOBase
+from typing import Any
 
 import numpy as np
 
@@ -13,25 +13,13 @@ from jaxrob._arguments.checks import checked_path
 from jaxrob._files.regular import most_unpacked, open_file
 from jaxrob.data._files import is_gzip
 
-_DTYPES = {
-    0x08: np.dtype(">u1"),
-    0x09: np.dtype(">i1"),
-    0x0B: np.dtype(">i2"),
-    0x0C: np.dtype(">i4"),
-    0x0D: np.dtype(">f4"),
-    0x0E: np.dtype(">f8"),
-}
-# NumPy's limit; the published files have at most three axes.
-_MAX_RANK = 64
-_CHUNK = 1 << 20
+_DTYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 
 
 def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     """Reads one IDX file, the format of MNIST and its relatives, plain or gzipped.
 
-    The header is checked against the real size of the file before an array of the
-    claimed size is allocated. Compression is recognised by the first bytes, not by the
-    file's name.
+    Compression is recognised by the first bytes, not by the file's name.
 
     Args:
       path: the file.
@@ -41,10 +29,9 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
       float64 of the header's shape.
 
     Raises:
-      ValueError: if the magic number, the type or the dimensions are not IDX; if the
-        file is shorter or longer than its header says; if the gzip stream is damaged;
-        if the header claims more than 256 MiB and 100 times the file's size; or if the
-        path is a folder, a named pipe or a device.
+      ValueError: if it is no IDX file, is shorter or longer than its header says, or
+        damaged; if the header claims more than the file may unpack to; or if the path
+        is a folder, a named pipe or a device.
       FileNotFoundError: if there is no such file.
 
     Source: LeCun, Cortes and Burges, the MNIST database, "file formats".
@@ -52,75 +39,32 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     path = str(checked_path("path", path))
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
-        if not is_gzip(file):
-            return _parse(file, path, size, exact=True)
         try:
-            with gzip.GzipFile(fileobj=file) as stream:
-                return _parse(stream, path, most_unpacked(size), exact=False)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{path}: damaged gzip stream: {error}") from error
+            if is_gzip(file):
+                return _parsed(gzip.GzipFile(fileobj=file), most_unpacked(size))
+            return _parsed(file, size)
+        except (EOFError, ValueError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{path}: not a readable IDX file: {error}") from error
 
 
-def _parse(stream: BufferedIOBase, path: str, size: int, exact: bool) -> np.ndarray:
-    """Parses a stream of `size` bytes, or of at most `size` if not `exact`."""
-    magic = _read_at_most(stream, 4)
-    if len(magic) < 4:
+def _parsed(stream: Any, most: int) -> np.ndarray:
+    """Reads a stream of at most `most` bytes, as many as its header says."""
+    magic = stream.read(4)
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _DTYPES:
+        raise ValueError(f"its magic number 0x{magic.hex()} is not that of IDX")
+    dtype, rank = np.dtype(_DTYPES[magic[2]]), magic[3]
+    header = stream.read(4 * rank)
+    shape = tuple(np.frombuffer(header, ">u4").tolist())
+    # NumPy multiplies the other dimensions even if one is 0, of which it has 64.
+    room = math.prod(max(side, 1) for side in shape) * dtype.itemsize
+    needed = math.prod(shape) * dtype.itemsize
+    if not 1 <= len(shape) == rank <= 64 or needed > most or room > sys.maxsize:
         raise ValueError(
-            f"{path}: {len(magic)} bytes where IDX begins with a magic number of 4"
+            f"its header says the shape {shape} of {dtype.name}, {needed} bytes; at "
+            f"most {most} may be there: unpack it first if that is meant"
         )
-    zeros, code, rank = magic[:2], magic[2], magic[3]
-    if zeros != b"\0\0" or code not in _DTYPES or not 1 <= rank <= _MAX_RANK:
-        raise ValueError(
-            f"{path}: magic number 0x{magic.hex()} is not IDX: expected two zero "
-            f"bytes, a type among {', '.join(f'0x{c:02x}' for c in _DTYPES)} and a "
-            f"rank from 1 to {_MAX_RANK}"
-        )
-    header = _read_at_most(stream, 4 * rank)
-    if len(header) < 4 * rank:
-        raise ValueError(
-            f"{path}: {len(header)} bytes of dimensions, expected {4 * rank} for the "
-            f"rank {rank}"
-        )
-    shape = tuple(int(d) for d in np.frombuffer(header, ">u4"))
-    dtype = _DTYPES[code]
-    expected = math.prod(shape) * dtype.itemsize
-    # NumPy multiplies the other dimensions even if one is 0.
-    if math.prod(max(d, 1) for d in shape) * dtype.itemsize > sys.maxsize:
-        raise ValueError(f"{path}: no array can have the header's shape {shape}")
-    found = size - len(magic) - len(header)
-    if expected > found or (exact and expected < found):
-        raise ValueError(
-            f"{path}: the header says shape {shape} of {dtype.name}, that is "
-            f"{expected} bytes of data, but "
-            + (
-                f"the file holds {found}"
-                if exact
-                else f"at most {found} are unpacked from a gzip file of this size; "
-                "unpack it first if it is meant"
-            )
-        )
-    data = _read_at_most(stream, expected)
-    if len(data) < expected:
-        raise ValueError(
-            f"{path}: the header says shape {shape} of {dtype.name}, that is "
-            f"{expected} bytes of data, but the file holds {len(data)}"
-        )
+    data = stream.read(needed)
     # Reading past the end also makes gzip verify its checksum.
-    if stream.read(1):
-        raise ValueError(
-            f"{path}: bytes after the {expected} of data that the header's shape "
-            f"{shape} of {dtype.name} needs"
-        )
-    array = np.frombuffer(data, dtype).reshape(shape)
-    return array.astype(dtype.newbyteorder("="), copy=False)
-
-
-def _read_at_most(stream: BufferedIOBase, size: int) -> bytearray:
-    """Reads up to `size` bytes in chunks, so that memory grows with the real data."""
-    data = bytearray()
-    while len(data) < size:
-        chunk = stream.read(min(_CHUNK, size - len(data)))
-        if not chunk:
-            break
-        data += chunk
-    return data
+    if len(data) < needed or stream.read(1):
+        raise ValueError(f"it has other than the {needed} bytes of its shape {shape}")
+    return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))

@@ -205,17 +205,11 @@ def image_folder(
 
 
 class _Found(NamedTuple):
-    """The images of a folder or archive, undecoded.
+    """The images of a folder or archive, undecoded."""
 
-    Attributes:
-      images: where each is, by the parts of its path.
-      folders: the class folders' names, if they are used.
-      skipped: the names of hidden and system files.
-    """
-
-    images: dict[_Parts, Member]
-    folders: tuple[str, ...]
-    skipped: list[str]
+    images: dict[_Parts, Member]  # Where each is, by the parts of its path
+    folders: tuple[str, ...]  # The class folders' names, if they are used
+    skipped: list[str]  # The names of hidden and system files
 
 
 def _contents(

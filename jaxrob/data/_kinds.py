@@ -26,14 +26,7 @@ def mixture(
     contents: Callable[[int], bytes],
     fit: Fit,
 ) -> str | None:
-    """Returns how many pictures are of which kind; None if all are of one.
-
-    Args:
-      path: where they are.
-      names: their names.
-      contents: returns a file's bytes, by its index; raises ValueErrors.
-      fit: how they are read.
-    """
+    """Returns how many pictures are of which kind; None if all are of one."""
     indices = range(0, len(names), -(-len(names) // _MOST_COUNTED))
 
     def kind_at(index: int) -> _Kind | None:

@@ -27,11 +27,7 @@ _HEADER_BYTES = 540
 
 
 def unpacked(data: bytes) -> bytes:
-    """Returns a file's bytes, unpacked if it is a gzip stream, as far as it may be.
-
-    Raises:
-      ValueError: if it is damaged, too large, or has other bytes than its header says.
-    """
+    """Returns a file's bytes, unpacked if it is a gzip stream, as far as it may be."""
     if data[:2] != b"\x1f\x8b":
         _check_size(*_header(data), len(data))
         return data
@@ -58,18 +54,7 @@ def open_nifti(
     slice_at: tuple[int, int] | None,
     value_range: tuple[float, float] | None,
 ) -> Source:
-    """Returns a slice of a volume as a source, its first remaining axis the rows.
-
-    Args:
-      data: the file's bytes, compressed or not.
-      slice_at: the axis and the index; None if the volume is one picture.
-      value_range: the values that become 0 and 1, those beyond the nearer one; None for
-        what the header shows as black and white.
-
-    Raises:
-      ValueError: if it is damaged or too large, there is no such slice, or nothing says
-        the range of its values.
-    """
+    """Returns a slice of a volume as a source, its first remaining axis the rows."""
     data = unpacked(data)
     header, shape = _header(data)
     index = _index(shape, slice_at)

@@ -7,11 +7,7 @@ MAGIC = b"\x93NUMPY"
 
 
 def open_npy(data: bytes, value_range: tuple[float, float] | None) -> Source:
-    """Returns an array `[H, W]` or `[H, W, C]` of numbers as a source.
-
-    Raises:
-      ValueError: if it is damaged, too large, or another array.
-    """
+    """Returns an array `[H, W]` or `[H, W, C]` of numbers as a source."""
     array = npy_array(data, "it")
     if array.dtype.kind not in "uif" or array.ndim not in (2, 3) or not array.size:
         raise ValueError(

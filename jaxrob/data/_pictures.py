@@ -22,21 +22,14 @@ _MOST_NAMED = 100
 
 
 class Pictures(NamedTuple):
-    """Picture files in the order of a data set, undecoded.
+    """Picture files in the order of a data set, undecoded."""
 
-    Attributes:
-      path: where they are, for messages and the data set's name.
-      names: their names, which identify them beside their bytes.
-      contents: returns a file's bytes, by its index; raises ValueErrors.
-      where: returns a file's path for messages, by its index.
-      skipped: the names of hidden and system files that were passed over.
-    """
-
-    path: pathlib.Path
-    names: Sequence[str]
+    path: pathlib.Path  # Where they are, for messages and the data set's name
+    names: Sequence[str]  # Their names, which identify them beside their bytes
+    # Returns a file's bytes, by its index; raises ValueErrors.
     contents: Callable[[int], bytes]
-    where: Callable[[int], str]
-    skipped: Sequence[str]
+    where: Callable[[int], str]  # Returns a file's path for messages, by its index
+    skipped: Sequence[str]  # The names of hidden and system files that were passed over
 
 
 def as_dataset(
@@ -49,11 +42,6 @@ def as_dataset(
 
     Pictures of at most `max_bytes` are decoded now; others if unreadable ones are to be
     left out, as their number must be known.
-
-    Raises:
-      ValueError: if a picture is unreadable and not to be left out, all are, sizes
-        differ and nothing makes them equal, or pictures are of several kinds.
-      ImportError: if Pillow is missing.
     """
     try:
         return _read(pictures, labels, class_names, preparation)
@@ -146,11 +134,7 @@ def _store(
 def _expected(
     pictures: Pictures, preparation: Preparation
 ) -> tuple[tuple[int, ...], Expected, Oddities]:
-    """Returns the first readable picture's shape, what all must have, and its oddities.
-
-    Raises:
-      ValueError: if it is unreadable and not to be left out, or all are.
-    """
+    """Returns the first readable picture's shape, what all must have, and oddities."""
     fit, first = preparation.fit, None
     for index in range(len(pictures.names)):
         name = pictures.where(index)

@@ -30,16 +30,6 @@ def open_png16(
 
     The chunk sBIT says how many bits a camera had. By the PNG specification the values
     are stretched to all 16 nevertheless, so that it changes nothing.
-
-    Args:
-      data: the file's bytes.
-      image: the picture, opened by Pillow.
-      reopen: opens it again.
-      orientation: as in EXIF.
-      value_range: the values that become 0 and 1; None for 0 and 65535.
-
-    Raises:
-      ValueError: if it is too large.
     """
     width, height = image.size
 

@@ -38,29 +38,16 @@ class Asked(NamedTuple):
 
 
 class Preparation(NamedTuple):
-    """How pictures are read.
+    """How pictures are read."""
 
-    Attributes:
-      fit: how they are turned, resized and cropped.
-      grey: whether they are reduced to one channel.
-      leaves_out: whether unreadable pictures are left out, not rejected.
-      max_bytes: decoded pictures up to this size are kept in memory.
-    """
-
-    fit: Fit
-    grey: bool
-    leaves_out: bool
-    max_bytes: int
+    fit: Fit  # How they are turned, resized and cropped
+    grey: bool  # Whether they are reduced to one channel
+    leaves_out: bool  # Whether unreadable pictures are left out, not rejected
+    max_bytes: int  # Decoded pictures up to this size are kept in memory
 
 
 def checked_preparation(asked: Asked) -> Preparation:
-    """Checks the arguments of readers.
-
-    Raises:
-      TypeError: if a flag is not a bool, or the background not a text.
-      ValueError: if a value is not allowed, or two do not go together.
-      ImportError: if there is a background, and Pillow is missing.
-    """
+    """Checks the arguments of readers."""
     size, crop, resize = _checked_size(asked.size, "size"), asked.crop, asked.resize
     check_choice("orientation", asked.orientation, ("exif", "stored"))
     check_choice("interpolation", asked.interpolation, ("bicubic", "bilinear"))

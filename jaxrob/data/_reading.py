@@ -36,13 +36,7 @@ def as_prepared(preparation: Preparation) -> dict[str, Any]:
 def as_found(
     preparation: Preparation, shown: Sequence[Shown | None], is_all: bool
 ) -> dict[str, Any]:
-    """Returns how files of DICOM or NIfTI say that their values are shown.
-
-    Args:
-      preparation: how the pictures were read; its range takes the place of windows.
-      shown: how each picture is, or the first one.
-      is_all: whether these are all pictures.
-    """
+    """Returns how files of DICOM or NIfTI say that their values are shown."""
     known = [one for one in shown if one is not None]
     if not known:
         return {}

@@ -12,11 +12,7 @@ _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 def laid_on(
     samples: Samples, background: tuple[int, int, int] | None
 ) -> np.ndarray | None:
-    """Returns the values `[H, W, C]`, transparent ones laid on a colour of 0-255.
-
-    Returns:
-      None if the picture is transparent, and there is no background.
-    """
+    """Returns the values `[H, W, C]`, transparent ones laid on a colour of 0-255."""
     values, alpha = samples.values, samples.alpha
     if alpha is None or alpha.min() == 1:
         return values
@@ -35,11 +31,7 @@ def laid_on(
 
 
 def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
-    """Returns luma if it is asked for, otherwise the channels as they are.
-
-    Raises:
-      Unsuited: if a picture of other channels than grey or RGB is to be grey.
-    """
+    """Returns luma if it is asked for, otherwise the channels as they are."""
     count = values.shape[-1]
     if not grey or count == 1:
         return values
@@ -67,13 +59,7 @@ def turned(values: np.ndarray, orientation: int | None) -> np.ndarray:
 def resized(
     values: np.ndarray, size: tuple[int, int], interpolation: str
 ) -> np.ndarray:
-    """Resizes each channel by Pillow, antialiased, floating numbers as such.
-
-    Args:
-      values: `[H, W, C]`, uint8, or float32 in [0, 1].
-      size: width and height.
-      interpolation: "bicubic" or "bilinear".
-    """
+    """Resizes each channel by Pillow, antialiased, floating numbers as such."""
     if size == values.shape[1::-1]:
         return values
     pil = required("PIL.Image", "reading images", "experiments")

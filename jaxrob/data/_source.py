@@ -19,76 +19,47 @@ class Unsuited(ValueError):
 
 
 class Shown(NamedTuple):
-    """How the values of a DICOM or NIfTI picture became [0, 1].
+    """How the values of a DICOM or NIfTI picture became [0, 1]."""
 
-    Attributes:
-      window: what became 0 and 1, and who says so, such as "WindowCenter 40,
-        WindowWidth 400" or "value_range=(-160, 240)".
-      rescale: what was done to the stored values before, such as "RescaleSlope 1,
-        RescaleIntercept -1024"; empty if the file says nothing of that.
-      least: the lowest value, rescaled.
-      most: the highest.
-      outside: the share of the values that lie beyond the window.
-      mean: of the values in [0, 1].
-    """
-
+    # What became 0 and 1, and who says so, such as "WindowCenter 40, WindowWidth
+    # 400" or "value_range=(-160, 240)".
     window: str
+    # What was done to the stored values before, such as "RescaleSlope 1,
+    # RescaleIntercept -1024"; empty if the file says nothing of that.
     rescale: str
-    least: float
-    most: float
-    outside: float
-    mean: float
+    least: float  # The lowest value, rescaled
+    most: float  # The highest
+    outside: float  # The share of the values that lie beyond the window
+    mean: float  # Of the values in [0, 1]
 
 
 class Samples(NamedTuple):
-    """The pixels of a picture as an array.
+    """The pixels of a picture as an array."""
 
-    Attributes:
-      values: `[H, W, C]`, uint8 in 0-255 or float32 in [0, 1].
-      alpha: float32 `[H, W]` in [0, 1], or None for an opaque picture.
-      is_multiplied: whether the values were multiplied with alpha.
-      brightest: the largest value of 16 bits that may use fewer; otherwise None.
-      shown: how values of DICOM or NIfTI became [0, 1]; None for other pictures.
-    """
-
-    values: np.ndarray
+    values: np.ndarray  # `[H, W, C]`, uint8 in 0-255 or float32 in [0, 1]
+    # Float32 `[H, W]` in [0, 1], or None for an opaque picture.
     alpha: np.ndarray | None = None
-    is_multiplied: bool = False
+    is_multiplied: bool = False  # Whether the values were multiplied with alpha
+    # The largest value of 16 bits that may use fewer; otherwise None.
     brightest: int | None = None
+    # How values of DICOM or NIfTI became [0, 1]; None for other pictures.
     shown: Shown | None = None
 
 
 class Source(NamedTuple):
-    """A picture in a file, before its pixels are read.
+    """A picture in a file, before its pixels are read."""
 
-    Attributes:
-      height: in pixels, as stored.
-      width: in pixels, as stored.
-      num_values: of all values that decoding holds, for the limit.
-      samples: decodes the pixels.
-      orientation: as in EXIF, from 1 to 8; None if it is damaged.
-      is_first_of_many: whether the file has further pictures, which are not read.
-    """
-
-    height: int
-    width: int
-    num_values: int
-    samples: Callable[[], Samples]
-    orientation: int | None = 1
+    height: int  # In pixels, as stored
+    width: int  # In pixels, as stored
+    num_values: int  # Of all values that decoding holds, for the limit
+    samples: Callable[[], Samples]  # Decodes the pixels
+    orientation: int | None = 1  # As in EXIF, from 1 to 8; None if it is damaged
+    # Whether the file has further pictures, which are not read.
     is_first_of_many: bool = False
 
 
 def check_num_values(number: int, shape: tuple[int, ...], data: bytes) -> None:
-    """Rejects a picture that is too large, or claims more than its file holds.
-
-    Args:
-      number: of values, or of bytes to hold, at most 179 million.
-      shape: the picture's, for the message.
-      data: the file's bytes.
-
-    Raises:
-      ValueError: if there are too many values.
-    """
+    """Rejects a picture that is too large, or claims more than its file holds."""
     if min(shape) < 1 or number > MAX_PIXELS:
         size = "x".join(map(str, shape))
         raise ValueError(
@@ -106,21 +77,6 @@ def in_unit_range(
     """Maps stored values to [0, 1].
 
     uint8 without a range stays as it is.
-
-    Args:
-      values: `[H, W, C]` numbers.
-      value_range: the values that become 0 and 1; None if the file says it.
-      most: the largest value that is possible by the file, if it says one.
-      least: the smallest value beside `most`.
-
-    Returns:
-      uint8, or float32 in [0, 1]; and the largest value, if it has 16 bits of which it
-      may use fewer, or None.
-
-    Raises:
-      Unsuited: if a value lies outside the range, nothing says the range, or there is
-        one for 8 bits.
-      ValueError: if a value is NaN or infinite.
     """
     kind, bits = values.dtype.kind, 8 * values.dtype.itemsize
     is_deep = False
@@ -179,11 +135,7 @@ def range_text(low: float, high: float) -> str:
 
 
 def finite_number(name: str, value: Any) -> float:
-    """Returns a number that a file states.
-
-    Raises:
-      ValueError: if it is no finite number.
-    """
+    """Returns a number that a file states."""
     try:
         found = float(value)
     except (TypeError, ValueError):

@@ -41,17 +41,6 @@ def read_tar(
     """Yields the parts of names, and the files (None for a folder), of a tar or tar.gz.
 
     Hidden members, of which a part of the name begins with a dot, are not checked.
-
-    Args:
-      path: the archive; compression is recognised by its first bytes.
-      wanted: whether to read a file of that name, without its folders.
-      later: whether `read_member` will read it: then its contents are read now only if
-        the archive is compressed.
-
-    Raises:
-      ValueError: if the archive is damaged or truncated, holds more than 4 million
-        members, or unpacks to more than `most_unpacked` allows; or if a member is a
-        link, a device, sparse, larger than 256 MiB, or has a name that leads outside.
     """
     path = os.fspath(path)
     with open_file(path) as file:

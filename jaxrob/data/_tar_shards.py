@@ -132,21 +132,13 @@ def tar_shards(
 
 
 class _Sample(NamedTuple):
-    """A labelled image in a shard.
+    """A labelled image in a shard."""
 
-    Attributes:
-      shard: the shard's index.
-      name: the image's name in the shard.
-      offset: where the image's file begins in the shard.
-      size: the file's bytes.
-      label: the class's index or name; empty without labels.
-    """
-
-    shard: int
-    name: str
-    offset: int
-    size: int
-    label: str
+    shard: int  # The shard's index
+    name: str  # The image's name in the shard
+    offset: int  # Where the image's file begins in the shard
+    size: int  # The file's bytes
+    label: str  # The class's index or name; empty without labels
 
 
 def _samples(
@@ -257,13 +249,7 @@ def _class_in_json(data: bytes, field: str) -> str:
 
 
 def _paths(shards: Any) -> list[pathlib.Path]:
-    """Returns the shards' paths in order.
-
-    Raises:
-      FileNotFoundError: if one is missing.
-      TypeError: if they are not paths.
-      ValueError: if there are none, too many, or one comes twice.
-    """
+    """Returns the shards' paths in order."""
     if isinstance(shards, str | os.PathLike):
         path = checked_path("shards", shards)
         if path.is_dir():

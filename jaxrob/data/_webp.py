@@ -6,11 +6,7 @@ _MOST_PIXELS = 44_739_242
 
 
 def check_webp(data: bytes) -> None:
-    """Rejects a WebP of too many pixels; other files pass.
-
-    Raises:
-      ValueError: if it is too large, or has no size.
-    """
+    """Rejects a WebP of too many pixels; other files pass."""
     if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
         return
     width, height = _size(data[12:16], data[20:34])

