@@ -1,8 +1,6 @@
 import cmath
 
-import dm_pix
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
@@ -70,20 +68,6 @@ def test_equals_scipys_rotate(fill_mode, degrees, seed):
     )
     altered = apply(rotation(fill=fill), image, degrees)
     assert_near(altered, truth, atol=TOLERANCE)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fill, mode", [("edge", "nearest"), ("constant", "constant")])
-def test_equals_dm_pix(fill, mode):
-    # dm-pix fills positions outside the outermost pixel centres with black at once,
-    # jaxrob fades to black over one pixel. On a black frame both are the same.
-    image = np.pad(random_image((24, 22, 3)), ((2, 2), (2, 2), (0, 0)))
-    for degrees in (-150.0, -30.0, 90.0):
-        truth = dm_pix.rotate(image, np.deg2rad(degrees), order=1, mode=mode)
-        # Both are in float32.
-        assert_near(
-            apply(rotation(fill=fill), image, degrees), truth, atol=2 * TOLERANCE
-        )
 
 
 @settings(max_examples=25, deadline=None)
