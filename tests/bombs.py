@@ -150,7 +150,11 @@ PICTURES = {
         lambda: tiff(9, 9, zeros(1 << 30, wbits=15)),
         "not a readable",
     ),
-    "tiff of a circle": (".tif", lambda: tiff(1, 1, bytes(8), 16), "in a circle|damaged"),
+    "tiff of a circle": (
+        ".tif",
+        lambda: tiff(1, 1, bytes(8), 16),
+        "in a circle|damaged",
+    ),
     "webp of a huge canvas": (".webp", lambda: webp(16_000), "of a WebP at most"),
     "npy of a huge shape": (
         ".npy",

@@ -132,18 +132,6 @@ def test_samples_are_those_written(tmp_path, dtype):
         np.testing.assert_array_equal(found, expected, strict=True)
 
 
-@pytest.mark.parametrize("compression", ["tiff_lzw", "tiff_adobe_deflate"])
-def test_deep_greys_that_pillow_writes(tmp_path, compression):
-    expected = np.float32(DEEP[..., :1] / 65_535)
-    data = encoded(Image.fromarray(DEEP[..., 0]), "TIFF", compression=compression)
-    np.testing.assert_array_equal(one(tmp_path, data, grey=True), expected)
-    floats = Image.fromarray(expected[..., 0])
-    for predictor in (1, 3):
-        options = {"compression": compression, "tiffinfo": {317: predictor}}
-        data = encoded(floats, "TIFF", **options)
-        np.testing.assert_array_equal(one(tmp_path, data, grey=True), expected)
-
-
 @pytest.mark.parametrize(
     ("channels", "dtype"), [(1, "u1"), (2, "f4"), (3, "u2"), (16, "u1")]
 )

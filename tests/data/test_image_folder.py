@@ -1,3 +1,4 @@
+import gzip
 import io
 import os
 import tarfile
@@ -244,46 +245,29 @@ def test_tar_with_one_name_twice(tmp_path):
         image_folder(path)
 
 
-def test_every_truncation_of_a_tar(tmp_path):
+@pytest.mark.parametrize("pack", [bytes, lambda data: gzip.compress(data, 1)])
+def test_damaged_tars_never_lose_or_change_an_image(tmp_path, pack):
     path = write_tar(tmp_path / "data.tar", files(), "w", tarfile.USTAR_FORMAT)
     data = path.read_bytes()
     # Two blocks of zeros end an archive; one is enough to detect its end.
     end = len(data.rstrip(b"\0"))
-    end += -end % 512 + 512
-    for length in range(0, end, 128):
-        path.write_bytes(data[:length])
+    end += -end % 512
+    damaged = [pack(data[:cut]) for cut in range(0, end + 1, 512)]
+    packed = pack(data)
+    damaged += [packed[:cut] for cut in range(0, min(end, len(packed)), 512)]
+    rng = np.random.default_rng(1)
+    for start in range(0, len(data), 512):
+        # In the headers; a PNG guards its own bytes.
+        if data[start + 257 :][:5] == b"ustar":
+            flipped = bytearray(data)
+            flipped[start + rng.integers(512)] ^= 1 << rng.integers(8)
+            damaged.append(pack(bytes(flipped)))
+    for one in damaged:
+        path.write_bytes(one)
         with pytest.raises(ValueError, match="data.tar"):
             image_folder(path)
-    path.write_bytes(data[:end])
+    path.write_bytes(pack(data[: end + 512]))
     check(image_folder(path))
-
-
-def test_damaged_tar_never_loses_or_changes_an_image(tmp_path):
-    path = write_tar(tmp_path / "data.tar", files(), "w", tarfile.USTAR_FORMAT)
-    data = path.read_bytes()
-    rng = np.random.default_rng(1)
-    # In the headers; a PNG guards its own bytes.
-    headers = [
-        at for at in range(0, len(data), 512) if data[at + 257 :][:5] == b"ustar"
-    ]
-    for start in headers * 12:
-        damaged = bytearray(data)
-        damaged[start + rng.integers(512)] ^= 1 << rng.integers(8)
-        path.write_bytes(damaged)
-        try:
-            check(image_folder(path))
-        except ValueError as error:
-            assert "data.tar" in str(error)
-
-
-@pytest.mark.parametrize("size", [(256 << 20) + 1, 2**70])
-def test_tar_whose_header_lies(tmp_path, size):
-    info = tarfile.TarInfo("cat/1.png")
-    info.size = size
-    path = tmp_path / "data.tar"
-    path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
-    with pytest.raises(ValueError, match="data.tar"):
-        image_folder(path)
 
 
 def test_not_a_tar(tmp_path):
@@ -291,18 +275,6 @@ def test_not_a_tar(tmp_path):
         (tmp_path / "data.tar").write_bytes(data)
         with pytest.raises(ValueError, match="data.tar"):
             image_folder(tmp_path / "data.tar")
-
-
-@pytest.mark.parametrize("name", [".", "//"])
-def test_tar_with_a_file_without_a_name(tmp_path, name):
-    path = write_tar(tmp_path / "data.tar", files(), "w", tarfile.USTAR_FORMAT)
-    header = bytearray(tarfile.TarInfo("x").tobuf(tarfile.USTAR_FORMAT))
-    header[:2] = name.encode().ljust(2, b"\0")
-    header[148:156] = b" " * 8
-    header[148:156] = b"%06o\0 " % sum(header)
-    path.write_bytes(bytes(header) + path.read_bytes())
-    with pytest.raises(ValueError, match="data.tar"):
-        image_folder(path)
 
 
 def test_a_picture_that_links_to_itself(tmp_path):
