@@ -17,28 +17,19 @@ from jaxrob.data._source import (
 )
 
 _MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-# Tags by their numbers in the file.
-_SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = (
-    254,
-    256,
-    257,
-    258,
-    259,
-    262,
-)
-ORIENTATION, _SAMPLES, _ROWS, _MOST, _PLANAR, _EXTRA = 274, 277, 278, 281, 284, 338
-_TILE_WIDTH, _TILE_HEIGHT, _TILES, _STRIPS = 322, 323, (324, 325), (273, 279)
-_FORMAT, _LEAST_OF_FORMAT, _MOST_OF_FORMAT, _DEPTHS = 339, 340, 341, (32997, 32998)
-_PREDICTOR = 317
+# Tags that are used, by their numbers in the file.
 _USED = (
-    *(_SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, ORIENTATION),
-    *(_SAMPLES, _ROWS, _MOST, _PLANAR, _EXTRA, _TILE_WIDTH, _TILE_HEIGHT, *_TILES),
-    *(*_STRIPS, _FORMAT, _LEAST_OF_FORMAT, _MOST_OF_FORMAT, *_DEPTHS, _PREDICTOR),
+    *(254, 256, 257, 258, 259, 262, 273, 274, 277, 278, 279, 281, 284, 317, 322, 323),
+    *(324, 325, 338, 339, 340, 341, 32997, 32998),
 )
-_WHITE_IS_0, _BLACK_IS_0, _RGB, _CMYK = 0, 1, 2, 5
-# Photometric interpretations whose pictures of bytes Pillow reads: those above, a
-# palette, and YCbCr; with the samples of their colours.
-_OF_PILLOW = {_WHITE_IS_0: 1, _BLACK_IS_0: 1, _RGB: 3, 3: 1, _CMYK: 4, 6: 3}
+_SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _STRIPS = _USED[:7]
+ORIENTATION, _SAMPLES, _ROWS, _STRIP_BYTES, _MOST, _PLANAR, _PREDICTOR = _USED[7:14]
+_TILE_WIDTH, _TILE_HEIGHT, _TILES, _TILE_BYTES, _EXTRA, _FORMAT = _USED[14:20]
+_LEAST_OF_FORMAT, _MOST_OF_FORMAT, *_DEPTHS = _USED[20:]
+# Photometric interpretations with the samples of their colours: grey, white or black
+# at 0, and RGB; of bytes alone a palette, CMYK and YCbCr.
+_WHITE_IS_0, _DEEP = 0, (0, 1, 2)
+_COLOURS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3}
 # None, LZW, Deflate (two numbers), PackBits, LZMA, Zstandard: imagecodecs unpacks no
 # more of these than a strip or tile has room for.
 _LOSSLESS = (1, 5, 8, 32946, 32773, 34925, 50000)
@@ -50,6 +41,8 @@ class Tiff(NamedTuple):
 
     tags: Any
     shape: tuple[int, int, int]
+    photometric: int
+    extra: list[int]  # The samples beyond the colours: 0, or a kind of alpha
     orientation: int | None
     is_first_of_many: bool
 
@@ -72,8 +65,17 @@ def read_tiff(data: bytes) -> Tiff:
     height, width = _number(tags, _HEIGHT), _number(tags, _WIDTH)
     shape = height, width, _number(tags, _SAMPLES, 1)
     _check_segments(tags, shape, data)
+    photometric = _number(tags, _PHOTOMETRIC, 1)
+    rest = shape[2] - _COLOURS.get(photometric, shape[2] + 1)
+    extra = _numbers(tags, _EXTRA, (0,) * rest)
+    if len(extra) != rest:
+        raise ValueError(
+            f"its colours (photometric interpretation {photometric}) are not read with "
+            f"{shape[2]} samples, {len(extra)} of them extra"
+        )
     turn = _number(tags, ORIENTATION, 1)
-    return Tiff(tags, shape, turn if 1 <= turn <= 8 else None, is_first_of_many)
+    turn = turn if 1 <= turn <= 8 else None
+    return Tiff(tags, shape, photometric, extra, turn, is_first_of_many)
 
 
 def directory(data: bytes, at: int | None = None) -> Any:
@@ -101,13 +103,11 @@ def directory(data: bytes, at: int | None = None) -> Any:
 
 def is_for_pillow(found: Tiff) -> bool:
     """Whether Pillow reads all of a picture: bytes of grey or colours, with alpha."""
-    tags, (_, _, count) = found.tags, found.shape
-    colours = _OF_PILLOW.get(_number(tags, _PHOTOMETRIC, _BLACK_IS_0))
-    bits = _numbers(tags, _BITS, (1,))
-    if colours is None or max(bits) > 8 or {*_numbers(tags, _FORMAT, (1,))} != {1}:
+    bits = {*_numbers(found.tags, _BITS, (1,))}
+    if max(bits) > 8 or {*_numbers(found.tags, _FORMAT, (1,))} != {1}:
         return False
-    extra = _extra(tags, count, colours)
-    return not extra or ({*bits} == {8} and extra in ([_ASSOCIATED], [_UNASSOCIATED]))
+    is_alpha = found.extra in ([_ASSOCIATED], [_UNASSOCIATED])
+    return not found.extra or (bits == {8} and is_alpha)
 
 
 def open_tiff(
@@ -123,36 +123,26 @@ def open_tiff(
     required("imagecodecs", purpose, "tiff")
     tags, (height, width, count) = found.tags, found.shape
     page = tifffile.TiffFile(io.BytesIO(data)).pages.first
-    photometric = _number(tags, _PHOTOMETRIC, _BLACK_IS_0)
-    colours = {_WHITE_IS_0: 1, _BLACK_IS_0: 1, _RGB: 3}.get(photometric)
-    if colours is None or count < colours:
-        raise ValueError(
-            f"its colours (photometric interpretation {photometric}) are not read with "
-            f"{count} samples of more than 8 bits: store grey, RGB or channels without "
-            "colours"
-        )
     dtype, bits = page.dtype, page.bitspersample
-    if dtype is None or dtype.kind not in "uif" or bits not in (8, 12, 16, 32, 64):
-        raise ValueError(
-            f"its samples have {bits} bits of the format {page.sampleformat}; allowed "
-            "are integers of 8, 12, 16, 32 or 64 bits and floating numbers"
-        )
     compression = _number(tags, _COMPRESSION, 1)
-    # Without compression readers differ in whether a predictor counts.
-    is_odd = compression == 1 != _number(tags, _PREDICTOR, 1)
     if (
-        is_odd
+        found.photometric not in _DEEP
+        or dtype is None
+        or dtype.kind not in "uif"
+        or bits not in (8, 12, 16, 32, 64)
         or compression not in _LOSSLESS
+        # Without compression readers differ in whether a predictor counts.
+        or compression == 1 != _number(tags, _PREDICTOR, 1)
         or math.prod(page.shaped) != math.prod(found.shape)
     ):
         raise ValueError(
-            f"its compression {compression} is not read with {count} samples of {bits} "
-            "bits: store it uncompressed, or with LZW, Deflate, PackBits, LZMA or "
-            "Zstandard"
+            f"{count} samples of {bits} bits, format {page.sampleformat}, photometric "
+            f"interpretation {found.photometric}, compression {compression} are not "
+            "read: store grey, RGB or channels without colours, integers or floating "
+            "numbers, uncompressed or with LZW, Deflate, PackBits, LZMA or Zstandard"
         )
-    extra = _extra(tags, count, colours)
-    alphas = [one for one in extra if one in (_ASSOCIATED, _UNASSOCIATED)]
-    if alphas and len(extra) > 1:
+    alphas = [one for one in found.extra if one in (_ASSOCIATED, _UNASSOCIATED)]
+    if alphas and len(found.extra) > 1:
         raise ValueError("it has alpha beside other extra samples: store one of them")
     most, least = _stated_range(tags, dtype, bits)
 
@@ -165,7 +155,7 @@ def open_tiff(
             alpha = scaled(stored[..., -1:], 0, float(top))[..., 0]
             stored = stored[..., :-1]
         values, brightest = in_unit_range(stored, value_range, most, least)
-        if photometric == _WHITE_IS_0:
+        if found.photometric == _WHITE_IS_0:
             values = (255 if values.dtype == np.uint8 else 1) - values
         return Samples(values, alpha, alphas == [_ASSOCIATED], brightest)
 
@@ -181,9 +171,10 @@ def _check_segments(tags: Any, shape: tuple[int, int, int], data: bytes) -> None
     height, width, count = shape
     if any(_numbers(tags, one, (1,)) != [1] for one in _DEPTHS):
         raise ValueError("it is a volume, not a picture")
-    segments, tall, wide = _STRIPS, min(_number(tags, _ROWS, height), height), width
-    if _TILES[0] in tags:
-        segments = _TILES
+    segments = _STRIPS, _STRIP_BYTES
+    tall, wide = min(_number(tags, _ROWS, height), height), width
+    if _TILES in tags:
+        segments = _TILES, _TILE_BYTES
         tall, wide = _number(tags, _TILE_HEIGHT), _number(tags, _TILE_WIDTH)
     rows, columns = math.ceil(height / max(1, tall)), math.ceil(width / max(1, wide))
     pixel = count * math.ceil(max(8, *_numbers(tags, _BITS, (1,))) / 8)
@@ -194,17 +185,6 @@ def _check_segments(tags: Any, shape: tuple[int, int, int], data: bytes) -> None
         raise ValueError("its number of strips or tiles is not that of its size")
     if any(at < 8 or at + size > len(data) for at, size in zip(places, lengths)):
         raise ValueError("truncated: its pixels lie beyond its end")
-
-
-def _extra(tags: Any, samples: int, colours: int) -> list[int]:
-    """Returns what the samples beyond the colours are: 0, or a kind of alpha."""
-    extra = _numbers(tags, _EXTRA, (0,) * (samples - colours))
-    if samples < colours or len(extra) != samples - colours:
-        raise ValueError(
-            f"it has {samples} samples, and states {colours} colours and {len(extra)} "
-            "extra samples"
-        )
-    return extra
 
 
 def _stated_range(tags: Any, dtype: np.dtype, bits: int) -> tuple[float | None, float]:
