@@ -13,16 +13,8 @@ from jaxrob.data._split import check_split
 from jaxrob.data._tar import read_tar
 
 _CLASS_NAMES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
 )
 _BATCHES = {
     "test": ("test_batch.bin",),
@@ -64,11 +56,19 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     """
     check_split(split)
     root = checked_path("directory", directory)
-    for folder in (root, root / _FOLDER):
-        if any((folder / batch).is_file() for batch in _BATCHES[split]):
-            return _from_folder(folder, split)
-    if (root / _ARCHIVE).is_file():
-        return _from_archive(root / _ARCHIVE, split)
+    names = _BATCHES[split]
+    for place in (root, root / _FOLDER, root / _ARCHIVE):
+        found = _contents(place, names)
+        missing = [name for name in names if name not in found]
+        if place.is_file() and missing:
+            raise ValueError(f"{place}: expected {' '.join(missing)} in it")
+        if found and missing:
+            raise FileNotFoundError(f"{place}: expected {' '.join(missing)} there too")
+        if found:
+            parsed = [_parse(found[name], f"{place}/{name}") for name in names]
+            images, labels = (np.concatenate(parts) for parts in zip(*parsed))
+            name = f"cifar10/{split}"
+            return Dataset(images, labels, class_names=_CLASS_NAMES, name=name)
     for images in (root / f"{split}.tar.gz", root / split):
         if images.exists():
             return _from_images(images, split)
@@ -82,38 +82,17 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     )
 
 
-def _from_folder(folder: pathlib.Path, split: str) -> Dataset:
-    missing = [name for name in _BATCHES[split] if not (folder / name).is_file()]
-    if missing:
-        raise FileNotFoundError(f"{folder}: expected {' '.join(missing)} there too")
-    return _from_batches(
-        {str(folder / name): read_file(folder / name) for name in _BATCHES[split]},
-        split,
-    )
-
-
-def _from_archive(path: pathlib.Path, split: str) -> Dataset:
-    contents = {
+def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
+    """Returns the batches of a folder or an archive."""
+    if not place.is_file():
+        return {
+            name: read_file(place / name) for name in names if (place / name).is_file()
+        }
+    return {
         parts[-1]: member.contents
-        for parts, member in read_tar(path, wanted=_BATCHES[split].__contains__)
+        for parts, member in read_tar(place, wanted=names.__contains__)
         if member is not None and member.contents
     }
-    missing = [name for name in _BATCHES[split] if name not in contents]
-    if missing:
-        raise ValueError(f"{path}: expected {' '.join(missing)} in it")
-    return _from_batches(
-        {f"{path}/{name}": contents[name] for name in _BATCHES[split]}, split
-    )
-
-
-def _from_batches(batches: dict[str, bytes], split: str) -> Dataset:
-    parsed = [_parse(data, name) for name, data in batches.items()]
-    return Dataset(
-        np.concatenate([images for images, _ in parsed]),
-        np.concatenate([labels for _, labels in parsed]),
-        class_names=_CLASS_NAMES,
-        name=f"cifar10/{split}",
-    )
 
 
 def _parse(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:

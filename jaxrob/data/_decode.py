@@ -36,13 +36,8 @@ _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
 _ANIMATED = ("PNG", "WEBP")
 # Pillow's transpose that puts an image of each EXIF orientation upright.
 _UPRIGHT = {
-    2: "FLIP_LEFT_RIGHT",
-    3: "ROTATE_180",
-    4: "FLIP_TOP_BOTTOM",
-    5: "TRANSPOSE",
-    6: "ROTATE_270",
-    7: "TRANSVERSE",
-    8: "ROTATE_90",
+    **{2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"},
+    **{6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"},
 }
 # The orientations whose height is stored as the width.
 _TRANSPOSED = (5, 6, 7, 8)

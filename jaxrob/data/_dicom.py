@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.extra import required
+from jaxrob.data._files import MAX_FILE_BYTES
 from jaxrob.data._source import (
     Samples,
     Shown,
@@ -33,7 +34,7 @@ _OF_PILLOW = tuple(f"1.2.840.10008.1.2.4.{number}" for number in (50, 90, 91))
 _MONOCHROME = ("MONOCHROME1", "MONOCHROME2")
 _COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 # Two bytes of run lengths unpack to at most 128.
-_MOST_PER_BYTE, _MOST_UNPACKED = 64, 256 << 20
+_MOST_PER_BYTE = 64
 _FIX = (
     "pass value_range=(low, high), the values after rescaling that become 0 and 1, "
     "such as (-160, 240) for a CT"
@@ -170,10 +171,10 @@ def _check_frame(found: Any, index: int, shape: tuple[int, int, int]) -> None:
         number_of_frames=int(found.get("NumberOfFrames") or 1),
     )
     if found.file_meta.TransferSyntaxUID == _RUN_LENGTHS:
-        if len(frame) * _MOST_PER_BYTE > _MOST_UNPACKED:
+        if len(frame) * _MOST_PER_BYTE > MAX_FILE_BYTES:
             raise ValueError(
                 f"its frame of {len(frame)} bytes may unpack to more than "
-                f"{_MOST_UNPACKED}: decompress it, such as by dcmdrle"
+                f"{MAX_FILE_BYTES}: decompress it, such as by dcmdrle"
             )
         return
     pil = required("PIL.Image", "reading images", "experiments")

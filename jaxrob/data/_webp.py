@@ -1,8 +1,10 @@
 """The size of a WebP, before Pillow makes room for it."""
 
+from jaxrob.data._source import MAX_PIXELS
+
 # A picture of one colour has as many bytes in any size, so that only its size limits
 # it: Pillow takes eight bytes for each pixel when it opens the file.
-_MOST_PIXELS = 44_739_242
+_MOST_PIXELS = MAX_PIXELS // 4
 
 
 def check_webp(data: bytes) -> None:
