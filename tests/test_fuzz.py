@@ -16,7 +16,6 @@ READERS = (
     ("documents", "roma_journal"),
     ("documents", "roma_json"),
     ("documents", "attack"),
-    ("pictures", "idx"),
     ("pictures", "tar"),
     ("pictures", "image"),
     ("pictures", "dicom"),

@@ -3,7 +3,6 @@
 import os
 import threading
 
-import numpy as np
 import pytest
 
 from . import bombs
@@ -79,23 +78,6 @@ def test_what_is_no_file_does_not_hang(tmp_path, what, kind):
     assert not thread.is_alive(), "it hangs"
     assert isinstance(errors[0], ValueError)
     assert f"file.png: not a regular file but a {what}" in str(errors[0])
-
-
-def test_images_beyond_the_limit_are_decoded_when_they_are_needed(tmp_path):
-    from jaxrob.data import image_folder
-
-    data = bombs.png(20)
-    files = {f"class/{number}.png": data for number in range(10)}
-    write_folder(tmp_path / "folder", files)
-    write_tar(tmp_path / "tar", files)
-    for path in (tmp_path / "folder", tmp_path / "tar"):
-        held = image_folder(path, max_bytes=10 * 20 * 20 * 3).images
-        read = image_folder(path, max_bytes=10 * 20 * 20 * 3 - 1).images
-        assert isinstance(held, np.ndarray) and not isinstance(read, np.ndarray)
-        np.testing.assert_array_equal(read[:], held)
-    for wrong in (0, "1", None):
-        with pytest.raises((TypeError, ValueError), match="max_bytes"):
-            image_folder(tmp_path / "tar", max_bytes=wrong)
 
 
 def test_a_tar_of_too_many_members(tmp_path, monkeypatch):

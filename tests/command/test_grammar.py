@@ -59,27 +59,3 @@ def test_any_text_is_read_or_refused(text):
         return
     assert written.text == text
     assert written.ends is None or written.ends[0] < written.ends[1]
-
-
-WORD = st.text("abz_", min_size=1, max_size=8)
-
-
-@settings(deadline=None, max_examples=20)
-@given(
-    WORD,
-    st.floats(-1e6, 1e6),
-    st.floats(-1e6, 1e6),
-    st.dictionaries(
-        WORD,
-        st.one_of(st.booleans(), st.floats(-9, 9), st.sampled_from(["edge", "px"])),
-        max_size=3,
-    ),
-)
-def test_what_python_writes_is_read_back(name, one, other, named):
-    lower, upper = sorted((one, other))
-    if lower == upper:
-        return
-    parts = [repr(lower), repr(upper), *(f"{k}={v}" for k, v in named.items())]
-    written = read(f"{name}({','.join(parts)})")
-    assert (written.name, written.ends) == (name, (lower, upper))
-    assert written.settings == named

@@ -10,29 +10,10 @@ import numpy as np
 from PIL import Image
 
 from jaxrob.data import image_folder
-from jaxrob.data._idx import read_idx
 
 from ..data.files import dicom, encoded, nifti, npy, tiff
 from .limited import ROOM
 from .mutations import Seed, Target
-
-
-def idx_target(folder):
-    rng = np.random.default_rng(0)
-    files = []
-    for code, dtype, shape in ((8, ">u1", (3, 4, 2)), (0x0B, ">i2", (5,))):
-        array = rng.integers(0, 100, shape).astype(dtype)
-        header = struct.pack(f">BBBB{len(shape)}I", 0, 0, code, len(shape), *shape)
-        files.append(header + array.tobytes())
-    seeds = [Seed(one) for one in files]
-    seeds += [Seed(gzip.compress(one), is_protected=True) for one in files]
-    seeds += [Seed(one, gzip.compress) for one in files]
-
-    def check(array):
-        assert isinstance(array, np.ndarray) and array.dtype.isnative
-        assert array.nbytes < ROOM and array.ndim >= 1
-
-    return Target(seeds, read_idx, check, np.array_equal)
 
 
 def pictures():
