@@ -64,17 +64,17 @@ def move_boxes(
     # Levels of pictures are float32.
     is_moved = np.float32(level) != np.float32(alteration.identity)
     moves = moves_of(alteration, level, (height, width)) if is_moved else ()
-    size = np.array((width, height), float)
-    boxes[:, :4] = np.clip(boxes[:, :4], 0, np.tile(size, 2))
+    extent = np.array((width, height), float)
+    boxes[:, :4] = np.clip(boxes[:, :4], 0, np.tile(extent, 2))
     kept = np.flatnonzero(_are_seen(boxes))
     if moves and len(kept):
-        boxes[kept, :4] = [_moved(box, moves, size) for box in boxes[kept, :4]]
+        boxes[kept, :4] = [_moved(box, moves, extent) for box in boxes[kept, :4]]
         kept = kept[_are_seen(boxes[kept])]
     return MovedBoxes(boxes[kept], kept)
 
 
 def _are_seen(boxes: np.ndarray) -> np.ndarray:
-    return (boxes[:, 2:4] - boxes[:, :2] > _LEAST).all(axis=1)
+    return np.all(boxes[:, 2:4] - boxes[:, :2] > _LEAST, axis=1)
 
 
 def _checked_boxes(boxes: np.ndarray) -> np.ndarray:
@@ -116,7 +116,9 @@ def _moved(box: np.ndarray, moves: Sequence[Move], size: np.ndarray) -> np.ndarr
         pieces = [_clipped(piece, np.zeros(2), size) for piece in after]
         pieces = [p for p in pieces if len(p) and np.ptp(p, 0).min() > _LEAST]
     found = np.concatenate([*pieces, np.zeros((0, 2))])
-    return np.append(found.min(axis=0), found.max(axis=0)) if len(found) else [0.0] * 4
+    if not len(found):
+        return np.zeros(4)
+    return np.append(found.min(axis=0), found.max(axis=0))
 
 
 def _repeated(

@@ -98,13 +98,9 @@ def _centres(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
     return x, jnp.arange(height, dtype=jnp.float32)[:, None] + 0.5
 
 
-def _before(
-    move: Move, x: jax.Array, y: jax.Array
-) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarray]:
-    columns, rows = (
-        a * x + b * y + c for a, b, c in jnp.asarray(move.matrix, jnp.float32)
-    )
-    return columns, rows
+def _before(move: Move, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    (a, b, c), (d, e, f) = jnp.asarray(move.matrix, jnp.float32)
+    return jnp.asarray(a * x + b * y + c), jnp.asarray(d * x + e * y + f)
 
 
 def _nearest(mask: jax.Array, moves: Sequence[Move]) -> jax.Array:

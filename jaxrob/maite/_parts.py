@@ -141,7 +141,7 @@ class Augmentation:
 @functools.partial(jax.jit, static_argnums=0)
 def _at_levels(
     alteration: Alteration,
-    image: jax.Array | np.ndarray,
+    image: jax.Array,
     levels: jax.Array,
     key: jax.Array,
     index: jax.Array,
