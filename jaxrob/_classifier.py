@@ -688,11 +688,7 @@ class TraceInfo(NamedTuple):
 
 
 def check_has_classes(classifier: Classifier) -> None:
-    """Rejects a network whose outputs are anything but classes.
-
-    Raises:
-      ValueError: if it is such.
-    """
+    """Rejects a network whose outputs are anything but classes."""
     if classifier.outputs == "any":
         raise ValueError(
             'a network with outputs="any" has no classes: only evaluate and assess '
@@ -702,11 +698,7 @@ def check_has_classes(classifier: Classifier) -> None:
 
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
-    """Returns a classifier's properties; a fingerprinted one is not traced again.
-
-    Raises:
-      ValueError: as `Classifier.num_classes`.
-    """
+    """Returns a classifier's properties; a fingerprinted one is not traced again."""
     return info_of(current_trace(classifier, image_shape)[0], image_shape)
 
 
@@ -728,9 +720,6 @@ def current_trace(
     """Returns a classifier's present trace, and whether captured values have changed.
 
     A fingerprinted one is not traced again.
-
-    Raises:
-      ValueError: as `Classifier.num_classes`.
     """
     if isinstance(classifier.apply_fn, Fingerprinted):
         return classifier.apply_fn.info, False
@@ -748,14 +737,9 @@ def current_trace(
 def gradient_obstacle(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> str | None:
-    """Finds why JAX cannot differentiate a classifier with respect to the images.
-
-    Nothing is computed. A function on the host (`Classifier.from_host`) has no
-    gradient.
-
-    Returns:
-      JAX's message, or None if the classifier can be differentiated.
-    """
+    """Finds why JAX cannot differentiate a classifier with respect to the images."""
+    # Nothing is computed. A function on the host (`Classifier.from_host`) has no
+    # gradient.
     find = _gradient_obstacle
     if not isinstance(classifier.apply_fn, Fingerprinted):  # It may have changed since.
         find = find.__wrapped__
@@ -786,14 +770,7 @@ def structure(classifier: Classifier) -> Structure:
 def _program(
     of: Structure, image_shape: tuple[int, ...]
 ) -> tuple[ClosedJaxpr, jax.ShapeDtypeStruct]:
-    """Traces a classifier in its present state for two images.
-
-    Returns:
-      The program, and the shape and dtype of its outputs.
-
-    Raises:
-      ValueError: as `Classifier.num_classes`.
-    """
+    """Traces a classifier in its present state for two images."""
     classifier, images, keys = _abstract(of, image_shape)
 
     # `classifier` is captured, not passed: JAX's caches keep arguments' types for long,
@@ -857,10 +834,8 @@ def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any)
 def _checked_identity(
     name: Any, version: Any, batch_size: Any, outputs: Any = None
 ) -> dict[str, Any]:
-    """Returns a host network's identity (name and version) and batch size, checked.
-
-    Checks its kind of outputs too, unless it is None.
-    """
+    """Returns a host network's identity (name and version) and batch size, checked."""
+    # Checks its kind of outputs too, unless it is None.
     check_type("name", name, str | None, "text or None")
     check_type("version", version, str | None, "text or None")
     if batch_size is not None:

@@ -298,15 +298,7 @@ class Curve:
         return self._first_level(self.unknown, identity)
 
     def _first_level(self, which: np.ndarray, identity: float) -> np.ndarray:
-        """Returns each image's level nearest to the identity where `which` holds.
-
-        Args:
-          which: bool `[L, N]`.
-          identity: the level at which nothing is altered.
-
-        Returns:
-          float64 `[N]`; NaN if there is no such level.
-        """
+        """Returns each image's level nearest to the identity where `which` holds."""
         identity = checked_number("identity", identity)
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         first = which[order].argmax(axis=0)
@@ -447,13 +439,7 @@ def join(first: C, second: C) -> C:
 
 
 def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
-    """Returns these rows of a curve as the answers at new levels.
-
-    Args:
-      curve: the curve.
-      rows: integers `[L]`.
-      levels: float64 `[L]`, which replace the rows' own levels.
-    """
+    """Returns these rows of a curve as the answers at new levels."""
     if isinstance(curve, ReducedCurve):
         return dataclasses.replace(curve, levels=levels, counts=curve.counts.at(rows))
     parts = {name: part[rows] for name, part in _by_level(curve)}

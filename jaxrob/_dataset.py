@@ -287,14 +287,7 @@ class BatchedDataset:
         object.__setattr__(self, "class_names", class_names)
 
     def batches(self) -> Iterator[Dataset]:
-        """Yields each batch, checked, as a `Dataset`.
-
-        Raises:
-          TypeError: if `Dataset` rejects the type of a batch.
-          ValueError: if `Dataset` rejects its values, if a batch has images of another
-            shape or type than the first one, if there is no batch, or if a batch
-            differs from an earlier pass.
-        """
+        """Yields each batch, checked, as a `Dataset`."""
         first, index = None, -1
         for index, batch in enumerate(self.source):
             try:
@@ -382,14 +375,7 @@ def widen(into: list[Any], low: float, high: float, kind: str) -> None:
 
 
 def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
-    """Rejects NaN, infinities and, in images (rank 4), values outside [0, 1].
-
-    Returns:
-      The lowest and the highest value.
-
-    Raises:
-      ValueError: if there is such a value.
-    """
+    """Rejects NaN, infinities and, in images (rank 4), values outside [0, 1]."""
     # These two reductions copy nothing, and a NaN makes both NaN.
     low, high = float(images.min()), float(images.max())
     if not jnp.issubdtype(images.dtype, jnp.floating):
@@ -414,13 +400,7 @@ def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
 def checked_labels(
     labels: Any, length: int, class_names: tuple[str, ...] | None
 ) -> np.ndarray:
-    """Returns labels as an int32 array `[length]`.
-
-    Raises:
-      TypeError: if they are not integers, nor texts where there are class names.
-      ValueError: if their number is not `length`, a label is not a class index, or a
-        text is not the name of one class.
-    """
+    """Returns labels as an int32 array `[length]`."""
     given, wanted = labels, "an array [N] of integers"
     if not isinstance(labels, list | tuple):
         labels = plain_array("labels", labels, wanted)
@@ -445,15 +425,8 @@ def checked_labels(
 def checked_any_labels(
     labels: Any, length: int, class_names: tuple[str, ...] | None
 ) -> np.ndarray:
-    """Returns class indices int32 `[length]`, or labels that only a score takes.
-
-    Entries of a list become those of an array of objects `[length]`.
-
-    Raises:
-      TypeError: if they are numbers `[length]` other than integers, or an entry cannot
-        be identified.
-      ValueError: if their number is not `length`, or as `checked_labels`.
-    """
+    """Returns class indices int32 `[length]`, or labels that only a score takes."""
+    # Entries of a list become those of an array of objects `[length]`.
     is_list = isinstance(labels, list | tuple)
     is_list |= isinstance(labels, np.ndarray) and labels.dtype == object
     if is_list and any(map(_is_compound, labels)):
@@ -495,11 +468,7 @@ def check_labels_below(
     name: str,
     class_names: Sequence[str] | None = None,
 ) -> None:
-    """Rejects labels beyond the classifier's classes.
-
-    Raises:
-      ValueError: if there is such a label, or labels are missing.
-    """
+    """Rejects labels beyond the classifier's classes."""
     if labels is None:
         raise ValueError(f"{name} are missing, and this needs them; got None")
     if not are_classes(labels):
@@ -524,12 +493,7 @@ def check_labels_below(
 
 
 def images_and_labels(images: Any, labels: Any) -> tuple[np.ndarray | jax.Array, Any]:
-    """Returns `images` and `labels`, or the arrays of a data set given as `images`.
-
-    Raises:
-      TypeError: if there are labels beside a `Dataset`, the images are read batch by
-        batch, or the labels are a data set.
-    """
+    """Returns `images` and `labels`, or the arrays of a data set given as `images`."""
     if isinstance(images, BatchedDataset):
         raise TypeError(
             "images must be an array or a jaxrob.Dataset in memory; got "
@@ -551,12 +515,7 @@ def images_and_labels(images: Any, labels: Any) -> tuple[np.ndarray | jax.Array,
 
 
 def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> Dataset:
-    """Returns images and labels given as separate arguments, checked, as a data set.
-
-    Raises:
-      TypeError: as `images_and_labels` or `Dataset`.
-      ValueError: as `Dataset`.
-    """
+    """Returns images and labels given as separate arguments, checked, as a data set."""
     given, (images, labels) = images, images_and_labels(images, labels)
     if isinstance(images, StoredImages):
         stored, images = images, np.asarray(images)
@@ -582,12 +541,7 @@ def _check_given(labels: Any) -> None:
 
 
 def check_index(index: Any, length: int) -> None:
-    """Rejects an invalid index into `length` inputs.
-
-    Raises:
-      TypeError: if it is neither a slice nor an array of integers or booleans.
-      IndexError: if an integer is out of range, or the number of booleans is wrong.
-    """
+    """Rejects an invalid index into `length` inputs."""
     wanted = "a slice, or an array of integers or booleans"
     if isinstance(index, slice):
         for part in (index.start, index.stop, index.step):
@@ -619,13 +573,7 @@ def check_index(index: Any, length: int) -> None:
 def _names_of(
     source: Any, class_names: Any, name: Any, label: str
 ) -> tuple[str, ...] | None:
-    """Returns the class names given, or else those that a source carries.
-
-    Raises:
-      TypeError: if those given are not texts.
-      ValueError: if those given are the source's own in another order: its labels are
-        numbered by its own.
-    """
+    """Returns the class names given, or else those that a source carries."""
     given, own = _checked_class_names(class_names, name), class_names_of(source, label)
     if given and own and given != own and sorted(given) == sorted(own):
         index = next(i for i, pair in enumerate(zip(given, own)) if pair[0] != pair[1])

@@ -13,16 +13,10 @@ _MOST_CAPTURED = 1000
 def fingerprinted_classifier(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> Classifier:
-    """Returns the classifier with a fingerprint of its present state.
-
-    Programs compiled for another state are not reused. Every public function that takes
-    a classifier begins with this. What `apply_fn` captures becomes constants of
-    compiled programs, so it is traced anew to find the present values.
-
-    Raises:
-      ValueError: if the classifier does not take images of this shape, or its outputs
-        have a wrong shape.
-    """
+    """Returns the classifier with a fingerprint of its present state."""
+    # Programs compiled for another state are not reused. Every public function that
+    # takes a classifier begins with this. What `apply_fn` captures becomes constants of
+    # compiled programs, so it is traced anew to find the present values.
     function = classifier.apply_fn
     if isinstance(function, Fingerprinted):
         return classifier

@@ -21,12 +21,7 @@ def is_key(value: Any) -> bool:
 
 
 def check_key(key: Any) -> None:
-    """Refuses what is no single random key, of either style.
-
-    Raises:
-      TypeError: if it is no key.
-      ValueError: if it is not a single one.
-    """
+    """Refuses what is no single random key, of either style."""
     legacy = not is_key(key) and getattr(key, "dtype", None) == jnp.uint32
     if not (legacy and key.ndim) and not is_key(key):
         raise wrong_type("key", _WANTED, key)
@@ -35,15 +30,9 @@ def check_key(key: Any) -> None:
 
 
 def checked_key(key: jax.Array) -> jax.Array:
-    """A threefry key, from a key of either style and any implementation.
-
-    Other implementations draw other numbers under `vmap` than one by one, so that
-    answers would depend on the batch size.
-
-    Raises:
-      TypeError: if it is no key.
-      ValueError: if it is not a single one.
-    """
+    """A threefry key, from a key of either style and any implementation."""
+    # Other implementations draw other numbers under `vmap` than one by one, so that
+    # answers would depend on the batch size.
     check_key(key)
     if not is_key(key):
         try:
@@ -57,11 +46,9 @@ def checked_key(key: jax.Array) -> jax.Array:
 
 
 def random_words(key: jax.Array, number: int) -> jax.Array:
-    """Draws uint32 `[number]` random words.
-
-    `jax.random.bits` joins the two words that threefry computes at once into one, so
-    that a CPU takes twice to three times as long.
-    """
+    """Draws uint32 `[number]` random words."""
+    # `jax.random.bits` joins the two words that threefry computes at once into one, so
+    # that a CPU takes twice to three times as long.
     data = jax.random.key_data(key) if is_key(key) else key
     if data.shape != (2,):  # Not threefry's.
         return jax.random.bits(key, (number,), jnp.uint32)

@@ -13,17 +13,7 @@ _TINY = float(jnp.finfo(jnp.float32).tiny)
 # Compiled as one program even if the caller is not.
 @functools.partial(jax.jit, static_argnames=("kind", "axis"))
 def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
-    """Computes the log-probabilities of a classifier's outputs.
-
-    Args:
-      outputs: float32, as from `Classifier.raw_outputs`, but with the classes along
-        `axis`.
-      kind: "logits", "probabilities" or "sigmoid".
-      axis: the axis of the classes.
-
-    Returns:
-      float32, of the shape of `outputs`; NaN where `Classifier.log_probabilities` is.
-    """
+    """Computes the log-probabilities of a classifier's outputs."""
     if kind == "logits":
         return _log_softmax(outputs, axis)
     in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=axis, keepdims=True)

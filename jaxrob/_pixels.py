@@ -10,11 +10,7 @@ from jaxrob._arguments.warnings import warn
 
 @jax.jit
 def as_floats(images: Any) -> jax.Array:
-    """Converts images to float32 in [0, 1]; bytes are divided by 255.
-
-    Args:
-      images: uint8 in 0-255, or floating in [0, 1], of any shape.
-    """
+    """Converts images to float32 in [0, 1]; bytes are divided by 255."""
     images = jnp.asarray(images)
     if images.dtype == jnp.uint8:
         return unit_range(images)
@@ -22,12 +18,10 @@ def as_floats(images: Any) -> jax.Array:
 
 
 def unit_range(levels: jax.Array) -> jax.Array:
-    """Divides levels 0-255 by 255, in float32, correctly rounded.
-
-    XLA's own division multiplies by 1 / 255, and is an ulp off at half of the levels.
-    Here the factor is split in two: the larger product is exact, and the sum is rounded
-    once.
-    """
+    """Divides levels 0-255 by 255, in float32, correctly rounded."""
+    # XLA's own division multiplies by 1 / 255, and is an ulp off at half of the levels.
+    # Here the factor is split in two: the larger product is exact, and the sum is
+    # rounded once.
     levels = levels.astype(jnp.float32)
     high = round(2**23 / 255) * 2.0**-23
     return levels * high + levels * (1 / 255 - high)

@@ -83,12 +83,7 @@ class Score:
 
 
 def check_score_name(name: str, value: Any) -> None:
-    """Rejects what is no name of a score.
-
-    Raises:
-      TypeError: if it is no text.
-      ValueError: if it is empty, too long, or not on one line.
-    """
+    """Rejects what is no name of a score."""
     check_type(name, value, str, "text")
     if not re.fullmatch(SCORE_NAME, value):
         raise ValueError(
@@ -98,11 +93,7 @@ def check_score_name(name: str, value: Any) -> None:
 
 
 def checked_score(score: Any) -> Score | None:
-    """Returns a score from what a user passes as `score`.
-
-    Raises:
-      TypeError: if it is no score, no function and not None.
-    """
+    """Returns a score from what a user passes as `score`."""
     if score is None or isinstance(score, Score):
         return score
     wanted = "a jaxrob.Score or a function of outputs and labels"

@@ -83,12 +83,7 @@ class Store:
         object.__setattr__(self, "_ends", np.full((2, number), np.nan, np.float32))
 
     def image(self, index: int) -> np.ndarray:
-        """Reads an image.
-
-        Raises:
-          Unreadable: if it cannot be read.
-          ValueError: if it has changed since it was first read.
-        """
+        """Reads an image."""
         try:
             data = self.contents(index)
         except ValueError as error:
@@ -101,13 +96,8 @@ class Store:
         return image
 
     def digests(self, indices: np.ndarray) -> np.ndarray:
-        """Returns digests of the files' bytes, uint8 `[n, 16]`.
-
-        Only files that were not read before are read; nothing is decoded.
-
-        Raises:
-          ValueError: if a file cannot be read.
-        """
+        """Returns digests of the files' bytes, uint8 `[n, 16]`."""
+        # Only files that were not read before are read; nothing is decoded.
         missing = indices[~self._is_digested[indices]]
 
         def read(some: np.ndarray) -> None:
@@ -198,12 +188,7 @@ class StoredImages:
         return dataclasses.replace(self, indices=indices)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Reads all images.
-
-        Raises:
-          ValueError: if they take more than the limit, an image cannot be read, or
-            there can be no array without a copy.
-        """
+        """Reads all images."""
         if copy is False:
             raise ValueError("images in files are read into a new array")
         if len(self) > _ALWAYS_IN_ARRAY and self.nbytes > self.store.most_bytes:
@@ -219,29 +204,15 @@ class StoredImages:
     def read(
         self, parts: Iterable[_Index], stopped: threading.Event | None = None
     ) -> Generator[np.ndarray, None, None]:
-        """Yields the images of each part in order, while threads read ahead.
-
-        They read ahead across parts, up to 128 MiB, so that no thread idles while a
-        part is used.
-
-        Args:
-          parts: slices or index arrays into these images.
-          stopped: ends reading early when it is set.
-
-        Raises:
-          ValueError: as `Store.image`, for the first image in the order that fails.
-        """
+        """Yields the images of each part in order, while threads read ahead."""
+        # They read ahead across parts, up to 128 MiB, so that no thread idles while a
+        # part is used.
         for found, failed in self._read(parts, stopped, False):
             assert not failed
             yield found
 
     def readable(self) -> tuple[np.ndarray | None, list[Failed]]:
-        """Reads all images once, and returns those that cannot be.
-
-        Returns:
-          All images, if they fit into one array, zeros where one failed; and the
-          failures in order.
-        """
+        """Reads all images once, and returns those that cannot be."""
         fit, failures, found = self.nbytes <= self.store.most_bytes, [], None
         each = len(self) if fit else self._num_at_once()
         parts = (slice(at, at + each) for at in range(0, len(self), each))
@@ -251,10 +222,8 @@ class StoredImages:
         return found, failures
 
     def fingerprint(self) -> str:
-        """Returns a digest of names, files' bytes and preparation, without decoding.
-
-        Files not read before are read, at most once.
-        """
+        """Returns a digest of names, files' bytes and preparation, without decoding."""
+        # Files not read before are read, at most once.
         names = "\0".join(self.store.names[int(index)] for index in self.indices)
         about = self.store.preparation, names.encode("utf-8", "surrogateescape").hex()
         return digest([*about, self.store.digests(self.indices)])

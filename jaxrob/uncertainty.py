@@ -39,45 +39,22 @@ _SLACK = 1e-3
 
 
 def aleatoric(log_probabilities: jax.Array) -> jax.Array:
-    """Aleatoric uncertainty, normalised to [0, 1].
-
-    It is the uncertainty that remains with any number of samples. The aleatoric part of
-    Kwon et al. (2020) is the mean over samples of `diag(p_t) - p_t p_t'`. Its trace,
-    `1 - mean_t sum_k p_tk**2`, is divided by `1 - 1/K`, its value if every sample is
-    uniform over the K classes, which is the largest.
-
-    Args:
-      log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
-
-    Returns:
-      `[...]`, in [0, 1].
-
-    Raises:
-      ValueError: if there are fewer than two axes, or classes.
-    """
+    """Aleatoric uncertainty, normalised to [0, 1]."""
+    # It is the uncertainty that remains with any number of samples. The aleatoric part
+    # of Kwon et al. (2020) is the mean over samples of `diag(p_t) - p_t p_t'`. Its
+    # trace, `1 - mean_t sum_k p_tk**2`, is divided by `1 - 1/K`, its value if every
+    # sample is uniform over the K classes, which is the largest.
     largest = _largest(log_probabilities)
     squares = jnp.sum(jnp.exp(2 * log_probabilities), axis=-1)
     return _share((1 - jnp.mean(squares, axis=0)) / largest)
 
 
 def epistemic(log_probabilities: jax.Array) -> jax.Array:
-    """Epistemic uncertainty, normalised to [0, 1].
-
-    It measures how far the samples disagree: 0 if all agree, 1 if each is certain and
-    the samples are spread evenly over the classes. The epistemic part of Kwon et al.
-    (2020) is the mean over samples of `(p_t - p) (p_t - p)'`. Its trace,
-    `mean_t |p_t - p|**2`, is divided by `1 - 1/K`, the largest value of the aleatoric
-    part.
-
-    Args:
-      log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
-
-    Returns:
-      `[...]`, in [0, 1]; 0 for one sample.
-
-    Raises:
-      ValueError: if there are fewer than two axes, or classes.
-    """
+    """Epistemic uncertainty, normalised to [0, 1]."""
+    # It measures how far the samples disagree: 0 if all agree, 1 if each is certain and
+    # the samples are spread evenly over the classes. The epistemic part of Kwon et al.
+    # (2020) is the mean over samples of `(p_t - p) (p_t - p)'`. Its trace, `mean_t |p_t
+    # - p|**2`, is divided by `1 - 1/K`, the largest value of the aleatoric part.
     largest = _largest(log_probabilities)
     samples = jnp.exp(log_probabilities)
     squares = jnp.sum((samples - jnp.mean(samples, axis=0)) ** 2, axis=-1)
@@ -85,56 +62,24 @@ def epistemic(log_probabilities: jax.Array) -> jax.Array:
 
 
 def total(log_probabilities: jax.Array) -> jax.Array:
-    """Aleatoric and epistemic uncertainty together, normalised to [0, 1].
-
-    `(1 - sum_k p_k**2) / (1 - 1/K)`, which is `aleatoric + epistemic` up to rounding
-    (Kwon et al., 2020).
-
-    Args:
-      log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
-
-    Returns:
-      `[...]`, in [0, 1].
-
-    Raises:
-      ValueError: if there are fewer than two axes, or classes.
-    """
+    """Aleatoric and epistemic uncertainty together, normalised to [0, 1]."""
+    # `(1 - sum_k p_k**2) / (1 - 1/K)`, which is `aleatoric + epistemic` up to rounding
+    # (Kwon et al., 2020).
     largest = _largest(log_probabilities)
     mean = jnp.mean(jnp.exp(log_probabilities), axis=0)
     return _share((1 - jnp.sum(mean**2, axis=-1)) / largest)
 
 
 def predictive_entropy(log_probabilities: jax.Array) -> jax.Array:
-    """The entropy of the prediction, `-sum_k p_k log p_k`.
-
-    Args:
-      log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
-
-    Returns:
-      `[...]`, in nats, in [0, log(K)]; divided by log(K) it lies in [0, 1].
-
-    Raises:
-      ValueError: if there are fewer than two axes, or classes.
-    """
+    """The entropy of the prediction, `-sum_k p_k log p_k`."""
     _check(log_probabilities)
     return _entropy(jnp.mean(jnp.exp(log_probabilities), axis=0))
 
 
 def mutual_information(log_probabilities: jax.Array) -> jax.Array:
-    """The part of the prediction's entropy that the samples' disagreement adds.
-
-    It is `predictive_entropy` minus the mean entropy of the samples: the mutual
-    information of the class and the parameters (Houlsby et al., 2011), known as BALD.
-
-    Args:
-      log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
-
-    Returns:
-      `[...]`, in nats, in [0, log(min(S, K))]; divided by log(K) it lies in [0, 1].
-
-    Raises:
-      ValueError: if there are fewer than two axes, or classes.
-    """
+    """The part of the prediction's entropy that the samples' disagreement adds."""
+    # It is `predictive_entropy` minus the mean entropy of the samples: the mutual
+    # information of the class and the parameters (Houlsby et al., 2011), known as BALD.
     _check(log_probabilities)
     samples = jnp.exp(log_probabilities)
     information = _entropy(jnp.mean(samples, axis=0)) - _entropy(samples).mean(axis=0)
@@ -142,18 +87,9 @@ def mutual_information(log_probabilities: jax.Array) -> jax.Array:
 
 
 def unknown_threshold(alpha: float) -> float:
-    """The normalised uncertainty above which a prediction is "unknown".
-
-    It is `maxUnc (1 - alpha)` of the 2024 paper, section 3. The uncertainty is
-    normalised, so maxUnc is 1.
-
-    Args:
-      alpha: the confidence level asked for, in [0, 1]; 0 never gives "unknown".
-
-    Raises:
-      TypeError: if alpha is not a number.
-      ValueError: if alpha lies outside [0, 1].
-    """
+    """The normalised uncertainty above which a prediction is "unknown"."""
+    # It is `maxUnc (1 - alpha)` of the 2024 paper, section 3. The uncertainty is
+    # normalised, so maxUnc is 1.
     return 1.0 - checked_share("alpha", alpha)
 
 

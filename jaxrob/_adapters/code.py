@@ -18,13 +18,7 @@ Describe = Callable[[Any], Parts | None]
 
 
 def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
-    """Yields the parts that identify a value, the same in every process.
-
-    Args:
-      value: any value.
-      describe: yields the parts of a framework's own values.
-      within: the objects that contain it.
-    """
+    """Yields the parts that identify a value, the same in every process."""
     found = describe(value)
     if found is not None:
         yield from found

@@ -14,13 +14,7 @@ _PURPOSE = "Classifier.from_equinox"
 
 
 def read_equinox(module: Any, state: Any) -> tuple[HashablePartial, Any]:
-    """Returns a module in inference mode as an `apply_fn`, and its variables.
-
-    Raises:
-      TypeError: if it is not an Equinox module, the state is not one, or the module
-        holds something that cannot be hashed.
-      ImportError: if Equinox is missing.
-    """
+    """Returns a module in inference mode as an `apply_fn`, and its variables."""
     equinox = required("equinox", _PURPOSE, "equinox")
     check_type("module", module, equinox.Module, "an Equinox module")
     wanted = "an equinox.nn.State or None"

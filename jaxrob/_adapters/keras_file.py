@@ -18,14 +18,7 @@ _MAX_BYTES = 4 << 30
 
 
 def load_keras(keras: Any, path: Any) -> Any:
-    """Loads the model of a `.keras` file, in Keras's safe mode.
-
-    Raises:
-      FileNotFoundError: if there is no file.
-      ValueError: if it is not a `.keras` file, unpacks to more than 256 MiB and 100
-        times its size, or holds links to other files, layers that are not Keras's own,
-        or code; or if the safe mode of the installed Keras is unsafe.
-    """
+    """Loads the model of a `.keras` file, in Keras's safe mode."""
     path = checked_path("model", path)
     if path.suffix != ".keras":
         raise ValueError(
@@ -67,11 +60,7 @@ def _check_archive(path: pathlib.Path) -> None:
 
 
 def _check_weights(weights: bytes) -> None:
-    """Rejects weights in other files, or of a claimed size far above the file's.
-
-    Raises:
-      ValueError: if there are such weights.
-    """
+    """Rejects weights in other files, or of a claimed size far above the file's."""
     total, most = 0, min(most_unpacked(len(weights)), _MAX_BYTES)
     h5py = required("h5py", "reading .keras files", "keras")  # Keras needs it too.
     with h5py.File(io.BytesIO(weights), "r") as file:

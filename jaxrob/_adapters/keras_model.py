@@ -94,18 +94,7 @@ class KerasRun:
 
 
 def read_keras(model: Any, is_any: bool = False) -> KerasNetwork:
-    """Reads a Keras model or a `.keras` file.
-
-    Args:
-      model: the model, or the file's path.
-      is_any: whether it may have several outputs.
-
-    Raises:
-      TypeError: if it is neither.
-      ValueError: if the file is rejected, see `load_keras`; or the model is not built,
-        has several inputs or outputs, or cannot be copied.
-      ImportError: if Keras is missing.
-    """
+    """Reads a Keras model or a `.keras` file."""
     keras = _keras()
     backend = keras.backend.backend()
     if isinstance(model, str) or hasattr(model, "__fspath__"):
@@ -140,14 +129,7 @@ def jax_step(model: Any) -> tuple[KerasStep, list[Any]]:
 
 
 def check_layers(apply_fn: Any) -> None:
-    """Rejects a model on the JAX backend that has changed since it was wrapped.
-
-    Args:
-      apply_fn: a classifier's function, of any kind.
-
-    Raises:
-      ValueError: if its layers or their settings have changed.
-    """
+    """Rejects a model on the JAX backend that has changed since it was wrapped."""
     step = apply_fn.function if isinstance(apply_fn, Preprocessed) else apply_fn
     if isinstance(step, KerasStep) and _layer_settings(step.model) != step.layers:
         raise ValueError(

@@ -199,17 +199,7 @@ def _with_layout(
     lengths: list[int | None],
     name: str,
 ) -> Preprocessing:
-    """Returns the preprocessing with the layout and size given by an input's shape.
-
-    Args:
-      preprocessing: the preprocessing asked for.
-      channels_first: the layout asked for; None to infer it from the shape.
-      lengths: those of the input's axes except the first; None for any length.
-      name: the network's name, for messages.
-
-    Raises:
-      ValueError: if the shape contradicts the arguments, or leaves the layout open.
-    """
+    """Returns the preprocessing with the layout and size given by an input's shape."""
     if len(lengths) != 3:
         return preprocessing
     shape = ["B", *("?" if length is None else length for length in lengths)]

@@ -72,18 +72,7 @@ class OnnxRun:
 
 
 def read_onnx(path: Any, is_any: bool = False) -> OnnxNetwork:
-    """Reads an ONNX file, ready to run. Only its operations are ever executed.
-
-    Args:
-      path: the file.
-      is_any: whether its outputs may be anything, not only `[B, K]`.
-
-    Raises:
-      FileNotFoundError: if there is no file.
-      ValueError: if it is not an ONNX file, has several inputs or outputs or types that
-        are not floating, or keeps weights outside its folder.
-      ImportError: if onnx or onnxruntime is missing.
-    """
+    """Reads an ONNX file, ready to run. Only its operations are ever executed."""
     onnx = required("onnx", "Classifier.from_onnx", "onnx")
     runtime = required("onnxruntime", "Classifier.from_onnx", "onnx")
     path = checked_path("path", path)
@@ -108,10 +97,8 @@ def read_onnx(path: Any, is_any: bool = False) -> OnnxNetwork:
 
 
 def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
-    """Returns the SHA-256 of a file, and of the file of weights beside it.
-
-    Of several files of weights it is that of their digests, a line each.
-    """
+    """Returns the SHA-256 of a file, and of the file of weights beside it."""
+    # Of several files of weights it is that of their digests, a line each.
     digests = []
     for file in weights:
         with open_file(file) as opened:

@@ -14,12 +14,7 @@ _MAX_DEPTH = 50
 
 
 def external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the files of weights beside an ONNX file, sorted.
-
-    Raises:
-      ValueError: if one lies outside the file's folder, is not a regular file, or does
-        not exist.
-    """
+    """Returns the files of weights beside an ONNX file, sorted."""
     folder = path.parent.resolve()
     found = set()
     for location in sorted(set(_locations(model))):

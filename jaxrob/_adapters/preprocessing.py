@@ -40,14 +40,7 @@ class Preprocessing:
         return self == Preprocessing()
 
     def __call__(self, images: jax.Array) -> jax.Array:
-        """Preprocesses images for the network.
-
-        Args:
-          images: float32 `[B, H, W, C]` in [0, 1].
-
-        Raises:
-          ValueError: if their size or number of channels is wrong.
-        """
+        """Preprocesses images for the network."""
         if self.is_none:
             return images
         self._check(images.shape)
@@ -116,12 +109,7 @@ def preprocessed(
 def checked_preprocessing(
     scale: Any, mean: Any, std: Any, channels_first: Any, size: Any
 ) -> Preprocessing:
-    """Returns the preprocessing with these settings, each checked.
-
-    Raises:
-      TypeError: if one has a wrong type.
-      ValueError: if one is outside its range.
-    """
+    """Returns the preprocessing with these settings, each checked."""
     scales, stds = _numbers("scale", scale, 1.0), _numbers("std", std, 1.0)
     if (np.array(scales, np.float32) == 0).any():
         raise ValueError(f"scale must not be 0, which makes images black; got {scale}")

@@ -42,12 +42,7 @@ class Parts(NamedTuple):
 
 
 def checked_parts(image: Any, label: Any, channels_first: Any) -> Parts:
-    """Returns the parts, checked.
-
-    Raises:
-      TypeError: if a key is no text, or `channels_first` is no flag or None.
-      ValueError: if a key is empty.
-    """
+    """Returns the parts, checked."""
     if channels_first is not None:
         channels_first = checked_flag("channels_first", channels_first)
     return Parts(
@@ -56,12 +51,7 @@ def checked_parts(image: Any, label: Any, channels_first: Any) -> Parts:
 
 
 def check_source(name: str, source: Any, wanted: str, *, has_items: bool) -> None:
-    """Rejects a source that cannot be read to its end, or only once.
-
-    Raises:
-      TypeError: if it is no source, or an iterator.
-      ValueError: if it has no end.
-    """
+    """Rejects a source that cannot be read to its end, or only once."""
     if isinstance(source, Iterator):
         raise TypeError(
             f"{name} must be iterable more than once; got {named(source)}, "
@@ -105,14 +95,7 @@ def as_array(value: Any) -> Any:
 
 
 def read_batch(batch: Any, parts: Parts) -> tuple[Any, Any]:
-    """Returns a batch's images, channels last, and labels.
-
-    Raises:
-      TypeError: if it has no images and labels.
-      ValueError: if a key is missing, a picture has another mode than grey or RGB, the
-        images have different shapes, or they look as if channels came first and
-        `channels_first` is None.
-    """
+    """Returns a batch's images, channels last, and labels."""
     images, labels = _image_and_label(batch, "a batch", "images, labels", parts)
     if _is_picture(images) or _is_single(labels):
         raise ValueError(
@@ -136,16 +119,7 @@ def read_batch(batch: Any, parts: Parts) -> tuple[Any, Any]:
 def read_items(
     source: Any, parts: Parts, name: str, most_bytes: int
 ) -> tuple[np.ndarray, Any] | None:
-    """Reads all items of a source.
-
-    Returns:
-      The images and labels; None, as soon as that is known, if they take more.
-
-    Raises:
-      TypeError: as `ItemBatches`.
-      ValueError: as `ItemBatches`; if there are none, or the first item is not the same
-        when it is read again.
-    """
+    """Reads all items of a source."""
     images, labels, size, number = [], [], 0, _length(source) or 1
     for image, label in _read_each(source, parts, name):
         size += (each := _bytes(image, label))
@@ -179,13 +153,7 @@ class ItemBatches:
     name: str
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
-        """Yields images and labels, about 64 MiB at a time.
-
-        Raises:
-          TypeError: if an item has no image and label.
-          ValueError: as `read_batch`, of an item, or if images have different shapes or
-            types.
-        """
+        """Yields images and labels, about 64 MiB at a time."""
         items = _read_each(self.source, self.parts, self.name)
         for first in items:
             number = max(1, min(_MOST_IN_BATCH, _BATCH_BYTES // _bytes(*first)))
@@ -195,11 +163,9 @@ class ItemBatches:
 
 
 def class_names_of(source: Any, label: str) -> tuple[str, ...] | None:
-    """Finds the class names that a source, or what it is made of, carries.
-
-    Those of Hugging Face are in `features`, of torchvision in `classes`, of Keras in
-    `class_names`; torch's loaders and parts have `dataset`.
-    """
+    """Finds the class names that a source, or what it is made of, carries."""
+    # Those of Hugging Face are in `features`, of torchvision in `classes`, of Keras in
+    # `class_names`; torch's loaders and parts have `dataset`.
     for _ in range(_MOST_NESTED):
         features = getattr(source, "features", None)
         feature = features.get(label) if isinstance(features, Mapping) else None
@@ -242,11 +208,9 @@ def _length(source: Any) -> int | None:
 def _read_each(
     source: Any, parts: Parts, name: str
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Yields each item's image and label.
-
-    All images have one shape and type, and so have labels of the images' size. Either
-    all labels are integers, or none is.
-    """
+    """Yields each item's image and label."""
+    # All images have one shape and type, and so have labels of the images' size. Either
+    # all labels are integers, or none is.
     each = iter(source) if hasattr(type(source), "__iter__") else _by_index(source)
     first = None
     for index, item in enumerate(each):
@@ -295,10 +259,8 @@ def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, Any]:
 
 
 def _as_label(value: Any) -> Any:
-    """Returns a label, or a list or dict of them, with own NumPy arrays for tensors.
-
-    Pictures become arrays `[H, W]` or `[H, W, C]`, those of a palette its indices.
-    """
+    """Returns a label, or a list or dict of them, with own NumPy arrays for tensors."""
+    # Pictures become arrays `[H, W]` or `[H, W, C]`, those of a palette its indices.
     if _is_tensor(value):
         return _own(_of_tensor(value))
     if isinstance(value, Mapping):
@@ -317,10 +279,8 @@ def _own(value: Any) -> Any:
 
 
 def _together(labels: list[Any], image_shape: tuple[int, ...]) -> Any:
-    """Returns labels as an array if they are single numbers or of the images' size.
-
-    Others stay a list. It does not depend on how many boxes each image has.
-    """
+    """Returns labels as an array if they are single numbers or of the images' size."""
+    # Others stay a list. It does not depend on how many boxes each image has.
     kinds = {_kind_of_label(one, image_shape) for one in labels}
     return labels if _OTHER in kinds or len(kinds) > 1 else np.array(labels)
 

@@ -10,13 +10,7 @@ _PURPOSE = "Classifier.from_timm"
 
 
 def read_timm(model: Any, size: Any) -> tuple[Preprocessing, tuple[str, ...] | None]:
-    """Returns the preprocessing and the class names of a model.
-
-    Raises:
-      TypeError: if it is not a model of timm.
-      ValueError: if it has no classes, or its settings are outside their ranges.
-      ImportError: if timm is missing.
-    """
+    """Returns the preprocessing and the class names of a model."""
     timm = required("timm", _PURPOSE, "timm")
     if not isinstance(getattr(model, "pretrained_cfg", None), dict):
         raise wrong_type("model", "what timm.create_model returns", model)
@@ -34,11 +28,9 @@ def read_timm(model: Any, size: Any) -> tuple[Preprocessing, tuple[str, ...] | N
 
 
 def _own_size(model: Any) -> tuple[int, int] | None:
-    """Returns the size that a model was made with, where that is fixed.
-
-    The first module with an `img_size` is the model or what cuts it into patches. The
-    settings of the weights do not follow `timm.create_model(name, img_size=32)`.
-    """
+    """Returns the size that a model was made with, where that is fixed."""
+    # The first module with an `img_size` is the model or what cuts it into patches. The
+    # settings of the weights do not follow `timm.create_model(name, img_size=32)`.
     for module in model.modules():
         size = getattr(module, "img_size", None)
         if isinstance(size, tuple | list) and len(size) == 2:

@@ -82,12 +82,7 @@ class TorchRun:
         return gradient.numpy()
 
     def check(self, images: np.ndarray) -> None:
-        """Rejects a kind of outputs that contradicts the last operation.
-
-        Raises:
-          ValueError: if the last operation is a softmax, sigmoid or log-softmax, and
-            `outputs` names another kind.
-        """
+        """Rejects a kind of outputs that contradicts the last operation."""
         torch = required("torch", _PURPOSE, "torch")
         with torch.enable_grad():
             pixels = torch.from_numpy(images).requires_grad_()
@@ -109,13 +104,7 @@ class TorchRun:
 
 
 def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
-    """Copies a torch module, in evaluation mode. The module itself is not changed.
-
-    Raises:
-      TypeError: if it is not a torch module.
-      ValueError: if it cannot be copied, or has no weights yet.
-      ImportError: if torch is missing.
-    """
+    """Copies a torch module, in evaluation mode. The module itself is not changed."""
     if isinstance(module, str | bytes) or hasattr(module, "__fspath__"):
         raise TypeError(
             f"module must be a torch.nn.Module; got {named(module)}. Files of torch "

@@ -20,18 +20,9 @@ _TOLERANCE = 1e-4
 def read_transformers(
     model: Any, processor: Any, size: Any
 ) -> tuple[Preprocessing, tuple[str, ...] | None]:
-    """Returns the preprocessing and the class names of an image classifier.
-
-    The processor is run on pictures of one colour, to see whether it does what its
-    settings say and no more.
-
-    Raises:
-      TypeError: if the model or the processor is none of Hugging Face's.
-      ValueError: if the model is no image classifier of two classes or more, the
-        processor does more than to resize, crop, rescale and normalise, or leaves the
-        size open.
-      ImportError: if transformers is missing.
-    """
+    """Returns the preprocessing and the class names of an image classifier."""
+    # The processor is run on pictures of one colour, to see whether it does what its
+    # settings say and no more.
     transformers = required("transformers", _PURPOSE, "transformers")
     wanted = "a model of transformers"
     check_type("model", model, transformers.PreTrainedModel, wanted)
@@ -113,11 +104,7 @@ def _made(processor: Any, shape: tuple[int, int], channels: int) -> np.ndarray:
 
 
 def _size(made: list[np.ndarray]) -> tuple[int, int] | None:
-    """Returns the size that the processor gives to every picture; None if it keeps it.
-
-    Raises:
-      ValueError: if it resizes, and keeps the aspect ratio.
-    """
+    """The size that the processor gives to every picture; None if it keeps it."""
     sizes = [values.shape[1:] for values in made]
     if sizes == list(_SHAPES):
         return None
@@ -158,10 +145,8 @@ def _check_same(processor: Any, found: Preprocessing, values: np.ndarray) -> Non
 
 
 def _class_names(config: Any) -> tuple[str, ...] | None:
-    """Returns the names of the classes; None if they are transformers' placeholders.
-
-    Some classes of ImageNet have the same name, such as the two cranes.
-    """
+    """Returns the names of the classes; None if they are transformers' placeholders."""
+    # Some classes of ImageNet have the same name, such as the two cranes.
     names = tuple(str(config.id2label.get(i)) for i in range(config.num_labels))
     if len(names) < 2 or names == tuple(f"LABEL_{i}" for i in range(len(names))):
         return None

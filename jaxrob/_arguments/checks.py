@@ -35,28 +35,13 @@ _LARGEST_INTEGER = 2**31 - 1
 
 
 def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
-    """Raises an error for a value of another type.
-
-    Args:
-      name: the argument's name.
-      value: what was given.
-      kind: the type, or a union of types.
-      wanted: the type in words, such as "a jaxrob.Classifier".
-
-    Raises:
-      TypeError: if the value is not of the type.
-    """
+    """Raises an error for a value of another type."""
     if not isinstance(value, kind):
         raise wrong_type(name, wanted, value)
 
 
 def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
-    """Raises an error unless a name is among those allowed.
-
-    Raises:
-      TypeError: if it is not text.
-      ValueError: if it is not allowed.
-    """
+    """Raises an error unless a name is among those allowed."""
     if not isinstance(value, str):
         raise wrong_type(name, f"one of {tuple(allowed)}", value)
     if value not in allowed:
@@ -64,11 +49,7 @@ def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
 
 
 def check_hashable(name: str, value: Any) -> None:
-    """Raises an error for a value without a hash, which static arguments need.
-
-    Raises:
-      TypeError: if it cannot be hashed.
-    """
+    """Raises an error for a value without a hash, which static arguments need."""
     try:
         hash(value)
     except TypeError:
@@ -76,22 +57,13 @@ def check_hashable(name: str, value: Any) -> None:
 
 
 def checked_flag(name: str, value: Any) -> bool:
-    """Returns True or False.
-
-    Raises:
-      TypeError: if it is neither.
-    """
+    """Returns True or False."""
     check_type(name, value, bool | np.bool_, "True or False")
     return bool(value)
 
 
 def checked_text(name: str, value: Any, *, may_be_empty: bool = False) -> str:
-    """Returns a text.
-
-    Raises:
-      TypeError: if it is not text.
-      ValueError: if it is empty, unless it may be.
-    """
+    """Returns a text."""
     check_type(name, value, str, "a text")
     if not value and not may_be_empty:
         raise ValueError(f"{name} must be a text that is not empty; got {value!r}")
@@ -99,12 +71,7 @@ def checked_text(name: str, value: Any, *, may_be_empty: bool = False) -> str:
 
 
 def checked_path(name: str, value: Any) -> pathlib.Path:
-    """Returns a path. Rejects integers, which `open` would take for file descriptors.
-
-    Raises:
-      TypeError: if it is neither a text nor a path.
-      ValueError: if it is empty or holds a null character.
-    """
+    """A path. Rejects integers, which `open` would take for file descriptors."""
     wanted = "a path, as text or os.PathLike"
     check_type(name, value, str | os.PathLike, wanted)
     text = os.fspath(value)
@@ -117,19 +84,7 @@ def checked_path(name: str, value: Any) -> pathlib.Path:
 def checked_sequence(
     name: str, value: Any, kind: Any, wanted: str, *, min_length: int = 1
 ) -> tuple:
-    """Returns a sequence whose members are all of one type, as a tuple.
-
-    Args:
-      name: the argument's name.
-      value: what was given.
-      kind: the type of its members, or a union of types.
-      wanted: that type in words, such as "jaxrob.Alteration".
-      min_length: the fewest members allowed.
-
-    Raises:
-      TypeError: if it is no sequence, or a member is of another type.
-      ValueError: if it has too few members.
-    """
+    """Returns a sequence whose members are all of one type, as a tuple."""
     whole = f"a sequence of {wanted}"
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise wrong_type(name, whole, value)
@@ -145,12 +100,7 @@ def checked_sequence(
 
 
 def checked_names(name: str, value: Any) -> tuple[str, ...]:
-    """Returns names, such as those of classes.
-
-    Raises:
-      TypeError: if they are not a sequence of texts.
-      ValueError: if the sequence is empty.
-    """
+    """Returns names, such as those of classes."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "UO" and value.ndim == 1:
         value = value.tolist()
     return checked_sequence(name, value, str, "texts")
@@ -159,12 +109,7 @@ def checked_names(name: str, value: Any) -> tuple[str, ...]:
 def checked_integer(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None
 ) -> int:
-    """Returns an integer within its range, which ends at 2**31 - 1 by default.
-
-    Raises:
-      TypeError: if it is not an integer. True and False are rejected.
-      ValueError: if it lies outside the range.
-    """
+    """Returns an integer within its range, which ends at 2**31 - 1 by default."""
     number = None
     if not isinstance(value, bool | np.bool_) and hasattr(value, "__index__"):
         try:
@@ -186,12 +131,7 @@ def checked_integer(
 def checked_integers(
     name: str, value: Any, *, at_least: int, min_length: int = 1
 ) -> tuple[int, ...]:
-    """Returns a sequence of integers that are at least `at_least`.
-
-    Raises:
-      TypeError: if it is not a sequence of integers.
-      ValueError: if it is too short, or one is below the limit or above 2**31 - 1.
-    """
+    """Returns a sequence of integers that are at least `at_least`."""
     kinds = int | np.integer
     found = checked_sequence(name, value, kinds, "integers", min_length=min_length)
     return tuple(checked_integer(name, one, at_least=at_least) for one in found)
@@ -206,12 +146,7 @@ def checked_number(
     at_most: float | None = None,
     below: float | None = None,
 ) -> float:
-    """Returns a finite number within its range.
-
-    Raises:
-      TypeError: if it is not a number. True and False are rejected.
-      ValueError: if it is NaN, infinite or outside the range.
-    """
+    """Returns a finite number within its range."""
     if not _is_number(value):
         raise wrong_type(name, "a number", value)
     try:
@@ -241,23 +176,14 @@ def checked_number(
 
 
 def checked_share(name: str, number: Any) -> float:
-    """Returns a number in [0, 1], such as a threshold or a probability.
-
-    Raises:
-      TypeError: if it is not a number.
-      ValueError: if it is NaN or outside [0, 1].
-    """
+    """Returns a number in [0, 1], such as a threshold or a probability."""
     return checked_number(name, number, at_least=0, at_most=1)
 
 
 def check_ascending(
     lower_name: str, lower: float, upper_name: str, upper: float
 ) -> None:
-    """Raises an error for the ends of an empty range.
-
-    Raises:
-      ValueError: unless the lower end is below the upper one.
-    """
+    """Raises an error for the ends of an empty range."""
     if not lower < upper:
         raise ValueError(
             f"{lower_name} must be below {upper_name}; got {lower:g} and {upper:g}"
@@ -265,12 +191,7 @@ def check_ascending(
 
 
 def checked_bounds(name: str, value: Any) -> tuple[float, float]:
-    """Returns the two ends of a range.
-
-    Raises:
-      TypeError: if they are not two numbers.
-      ValueError: if they are not finite, or the lower one is not below the upper one.
-    """
+    """Returns the two ends of a range."""
     wanted = "the finite ends of a range, (lower, upper) with lower < upper"
     is_pair = isinstance(value, Sequence | np.ndarray) and np.ndim(value) == 1
     if not is_pair or len(value) != 2 or not all(map(_is_number, value)):
@@ -294,28 +215,7 @@ def checked_array(
     may_be_empty: bool = False,
     axes: dict[str, int] | None = None,
 ) -> np.ndarray:
-    """Returns an array on the host of a given shape, kind and range.
-
-    Args:
-      name: the argument's name.
-      value: what was given; lists will do.
-      shape: the axes as docstrings write them: letters for any length from 1, numbers
-        for that length, "..." in front for any axes more; "..." alone is any shape.
-        "L, K, K + 1" wants a last axis that is one longer than the one before.
-      holding: one of "numbers", "integers", "booleans" and "numbers or booleans".
-      at_least: the lowest value allowed.
-      at_most: the highest.
-      may_be_nan: whether NaN is allowed.
-      may_be_infinite: whether infinities are allowed.
-      may_be_empty: whether letters may also stand for the length 0.
-      axes: the lengths that letters stand for. Arrays that share it must agree: the
-        first one fills it in.
-
-    Raises:
-      TypeError: if it is no array of that kind.
-      ValueError: if its shape is another one, a value is infinite or outside the range,
-        or NaN where that is not allowed.
-    """
+    """Returns an array on the host of a given shape, kind and range."""
     wanted = f"an array [{shape}] of {holding}"
     try:
         array = np.asarray(value)
@@ -351,17 +251,7 @@ def checked_array(
 
 
 def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
-    """Returns a float32 JAX array, perhaps traced. It does not look at the values.
-
-    Args:
-      name: the argument's name.
-      value: what was given.
-      shape: as `checked_array` takes it.
-
-    Raises:
-      TypeError: if it is no array of numbers.
-      ValueError: if its shape is another one.
-    """
+    """Returns a float32 JAX array, perhaps traced. It does not look at the values."""
     if not isinstance(value, jax.Array):
         value = checked_array(name, value, shape, may_be_nan=True, may_be_infinite=True)
     wanted = f"an array [{shape}] of numbers"

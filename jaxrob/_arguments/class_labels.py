@@ -16,17 +16,7 @@ _SEVERAL = -1
 
 
 def class_number(name: str, text: str, class_names: tuple[str, ...] | None) -> int:
-    """Returns the number of the class that a label names.
-
-    Args:
-      name: the label in messages.
-      text: the label.
-      class_names: one name for each class, or None if they are not known.
-
-    Raises:
-      TypeError: if there are no class names.
-      ValueError: if it is the name of no class, or of several.
-    """
+    """Returns the number of the class that a label names."""
     if class_names is None:
         raise TypeError(
             f"{name} must be an integer, or the name of a class where class_names= is "
@@ -48,16 +38,7 @@ def class_number(name: str, text: str, class_names: tuple[str, ...] | None) -> i
 
 
 def numbered(labels: Any, class_names: tuple[str, ...] | None) -> Any:
-    """Returns labels with numbers in place of texts; if there are none, as they are.
-
-    Args:
-      labels: a list or a tuple, or an array of any kind.
-      class_names: one name for each class, or None if they are not known.
-
-    Raises:
-      TypeError: as `class_number`.
-      ValueError: as `class_number`.
-    """
+    """Returns labels with numbers in place of texts; if there are none, as they are."""
     is_list = isinstance(labels, list | tuple)
     if not is_list and (labels.ndim != 1 or labels.dtype.kind not in "OTU"):
         return labels

@@ -16,20 +16,9 @@ _MOST_LISTED = 10
 
 
 def class_outputs(what: str, returned: Any, number: int) -> Any:
-    """Returns the class outputs among what a network returned, in any framework.
-
-    That is an array itself; of a tuple, a list, a mapping or another object its array
-    called `logits`, or else its only array `[B, K]`.
-
-    Args:
-      what: the network, as the sentence's subject.
-      returned: what it returned.
-      number: the number of images, B.
-
-    Raises:
-      TypeError: if there is no such array, or several, which could be mistaken for
-        samples.
-    """
+    """Returns the class outputs among what a network returned, in any framework."""
+    # That is an array itself; of a tuple, a list, a mapping or another object its array
+    # called `logits`, or else its only array `[B, K]`.
     if _is_array(returned):
         return returned
     arrays = {at: one for at, one in _members(returned).items() if _is_array(one)}
@@ -51,12 +40,7 @@ def class_outputs(what: str, returned: Any, number: int) -> Any:
 
 
 def with_arrays(returned: Any, array: Callable[[Any], Any]) -> Any:
-    """Returns what a network returned as tuples, lists and dicts of NumPy arrays.
-
-    Args:
-      returned: what it returned, in any framework.
-      array: makes an array of the framework's own.
-    """
+    """Returns what a network returned as tuples, lists and dicts of NumPy arrays."""
     if _is_array(returned):
         return array(returned)
     if isinstance(returned, Mapping):

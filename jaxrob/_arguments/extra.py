@@ -5,24 +5,13 @@ import types
 
 
 def install(extra: str) -> str:
-    """Returns the command that installs an extra.
-
-    The package is on no registry, so "pip install jaxrob" would install a stranger's.
-    """
+    """Returns the command that installs an extra."""
+    # The package is on no registry, so "pip install jaxrob" would install a stranger's.
     return f'pip install -e ".[{extra}]" in a clone of jaxrob'
 
 
 def required(module: str, purpose: str, extra: str) -> types.ModuleType:
-    """Imports a module, or names the extra that installs it.
-
-    Args:
-      module: dotted name of the module.
-      purpose: the feature that needs it, the subject of the error message.
-      extra: the optional extra of this package.
-
-    Raises:
-      ImportError: if it is not installed.
-    """
+    """Imports a module, or names the extra that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -8,15 +8,8 @@ from jaxrob._arguments.tracebacks import begin_with_users
 def failed_on_images(
     what: str, image_shape: tuple[int, ...], error: Exception
 ) -> ValueError:
-    """Makes the error for a function that fails on images of a shape.
-
-    The traceback of its cause begins with the user's frames then.
-
-    Args:
-      what: the function, as the sentence's subject.
-      image_shape: the shape of one image.
-      error: what the function raised.
-    """
+    """Makes the error for a function that fails on images of a shape."""
+    # The traceback of its cause begins with the user's frames then.
     begin_with_users(error)
     shape, hint = ", ".join(map(str, image_shape)), ""
     if len(image_shape) == 2:

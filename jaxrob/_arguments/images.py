@@ -11,15 +11,8 @@ from jaxrob._arguments.naming import named, wrong_type
 
 
 def checked_images(images: Any) -> np.ndarray | jax.Array:
-    """Returns images in a type that devices support and in native byte order.
-
-    It does not copy arrays that are so already, and does not look at the values.
-
-    Raises:
-      TypeError: if their type is not allowed, they are masked, or a memory map would
-        need conversion.
-      ValueError: if there are no images, or each is a single number.
-    """
+    """Returns images in a type that devices support and in native byte order."""
+    # It does not copy arrays that are so already, and does not look at the values.
     given = images
     if not isinstance(images, np.memmap | jax.Array):
         wanted = "an array [N, ...] of uint8 or floating numbers"
@@ -66,11 +59,7 @@ def looks_channels_first(image_shape: tuple[int, ...]) -> bool:
 
 
 def plain_array(name: str, values: Any, wanted: str) -> np.ndarray:
-    """Converts values to an array of NumPy's own class.
-
-    Raises:
-      TypeError: if they are masked, or do not form an array.
-    """
+    """Converts values to an array of NumPy's own class."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
             f"{name} must not be masked, because the mask would be lost; got a "

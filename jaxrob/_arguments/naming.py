@@ -7,10 +7,8 @@ from jax.core import Tracer
 
 
 def named(value: Any) -> str:
-    """Describes a simple value with its type, an array with its type and shape.
-
-    It describes any other value by its type alone, since a `repr` may be long.
-    """
+    """Describes a simple value with its type, an array with its type and shape."""
+    # It describes any other value by its type alone, since a `repr` may be long.
     kind = type(value).__name__
     if value is None:
         return "None"

@@ -9,12 +9,10 @@ _SPACE = re.compile(r"[\s\x1c-\x1f\x85]+")
 
 
 def readable(text: str) -> str:
-    """Returns a text on one line, with invisible characters spelt out.
-
-    Names come from users and files. A character that reverses the direction of
-    writing would show another name than the one that is there, and half of a surrogate
-    pair cannot be written to a file.
-    """
+    """Returns a text on one line, with invisible characters spelt out."""
+    # Names come from users and files. A character that reverses the direction of
+    # writing would show another name than the one that is there, and half of a
+    # surrogate pair cannot be written to a file.
     text = _SPACE.sub(" ", text)
     if text.isascii() and text.isprintable():
         return text

@@ -4,14 +4,7 @@
 def fits(
     found: tuple[int, ...], shape: str, lengths: dict[str, int], shortest: int
 ) -> bool:
-    """Tests whether a shape matches its description.
-
-    Args:
-      found: the shape.
-      shape: letters, numbers and "..." as `checks.checked_array` takes them.
-      lengths: the lengths that letters stand for; new letters are added.
-      shortest: the smallest length that a letter may stand for.
-    """
+    """Tests whether a shape matches its description."""
     axes = [axis.strip() for axis in shape.split(",") if axis.strip()]
     if axes[:1] == ["..."]:
         axes = axes[1:]

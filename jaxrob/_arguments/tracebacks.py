@@ -11,14 +11,10 @@ _FRAMEWORKS = (*_CALLERS, "flax", "torch", "keras", "equinox")
 
 
 def begin_with_users(error: BaseException) -> None:
-    """Drops the frames before those of the user's network from an error's traceback.
-
-    Where the network is all of a framework's own layers it begins with these, and where
-    no other code was called it stays whole, as with JAX_TRACEBACK_FILTERING=off.
-
-    Args:
-      error: what was raised in, or below, the user's network.
-    """
+    """Drops the frames before those of the user's network from an error's traceback."""
+    # Where the network is all of a framework's own layers it begins with these, and
+    # where no other code was called it stays whole, as with
+    # JAX_TRACEBACK_FILTERING=off.
     if jax.config.jax_traceback_filtering == "off":  # pyright: ignore
         return
     for skipped in (_FRAMEWORKS, _CALLERS):

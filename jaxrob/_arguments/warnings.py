@@ -31,13 +31,8 @@ class RobustnessWarning(UserWarning):
 
 
 def warn(message: str) -> None:
-    """Warns, as from the line that called the library, and keeps the message.
-
-    Within `collected` each message is raised once.
-
-    Args:
-      message: what was seen, and what to do about it.
-    """
+    """Warns, as from the line that called the library, and keeps the message."""
+    # Within `collected` each message is raised once.
     kept = _collector.get()
     if kept is not None:
         if message in kept:
@@ -48,11 +43,9 @@ def warn(message: str) -> None:
 
 @contextlib.contextmanager
 def collected() -> Iterator[list[str]]:
-    """Collects the messages of warnings raised inside.
-
-    An inner collector takes precedence: a warning about one of several alterations
-    stays with that alteration.
-    """
+    """Collects the messages of warnings raised inside."""
+    # An inner collector takes precedence: a warning about one of several alterations
+    # stays with that alteration.
     messages: list[str] = []
     token = _collector.set(messages)
     try:

@@ -23,11 +23,7 @@ class AllImages:
     """
 
     def __init__(self, run: Run, criterion: Criterion) -> None:
-        """Starts without answers.
-
-        Raises:
-          ValueError: if the measure is not of this number of classes.
-        """
+        """Starts without answers."""
         criterion.check_classes(run.execution.info.num_classes)
         self.run, self._criterion = run, criterion
         # The curve so far and its time, by the alteration's index.
@@ -41,10 +37,8 @@ class AllImages:
         ]
 
     def look(self, parts: Sequence[Span], learn: Learn) -> None:
-        """Computes answers; the levels of all alterations share one queue.
-
-        `learn` gets each span's answers as soon as they are known, see `drive`.
-        """
+        """Computes answers; the levels of all alterations share one queue."""
+        # `learn` gets each span's answers as soon as they are known, see `drive`.
         asked: dict[int, dict[float, Span]] = {}
         for part in parts:
             asked.setdefault(part.subject, {})[part.level] = part

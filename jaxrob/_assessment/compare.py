@@ -276,11 +276,9 @@ def _mirrored(one: Comparison) -> Comparison:
 
 
 def _symmetrized(one: Comparison) -> Comparison:
-    """Makes the intervals symmetric, for classifiers with the same answers.
-
-    They are not symmetric by themselves, because the two added images are not drawn
-    equally often.
-    """
+    """Makes the intervals symmetric, for classifiers with the same answers."""
+    # They are not symmetric by themselves, because the two added images are not drawn
+    # equally often.
 
     def widened(interval: ConfidenceInterval) -> ConfidenceInterval:
         end = max(interval.high, -interval.low)

@@ -40,12 +40,7 @@ class Criterion:
         object.__setattr__(self, "threshold", number)
 
     def check(self, classifier: Classifier, reduced: bool) -> None:
-        """Rejects parts that are out of range, or need answers that are not kept.
-
-        Raises:
-          ValueError: if a part is outside its range, or alpha does not go with the
-            classifier or with `reduced`.
-        """
+        """Rejects parts that are out of range, or need answers that are not kept."""
         if self.is_of_scores:
             self._check_score(reduced)
             return
@@ -91,11 +86,7 @@ class Criterion:
             )
 
     def check_classes(self, num_classes: int) -> None:
-        """Rejects top-k accuracies of as many ranks as there are classes.
-
-        Raises:
-          ValueError: if k is not below the number of classes.
-        """
+        """Rejects top-k accuracies of as many ranks as there are classes."""
         k = top_k(self.measure)
         if k is not None and k >= num_classes:
             raise ValueError(

@@ -190,13 +190,7 @@ def severity(found: Diagnostics, sign: str) -> float:
 
 
 def diagnose(task: Task, history: History, points: int) -> Diagnostics:
-    """Computes the diagnostics of a sampled curve.
-
-    Args:
-      task: the task of the strategy.
-      history: all levels that the strategy asked for, at least one.
-      points: the number of levels evaluated; levels of the same effect count once.
-    """
+    """Computes the diagnostics of a sampled curve."""
     positions = task.positions_of(history.levels)
     num_inputs = history.typical_inputs
     ends = np.concatenate([[0.0], positions, [1.0]])
@@ -220,19 +214,9 @@ def diagnose(task: Task, history: History, points: int) -> Diagnostics:
 
 
 def met_width(gaps: np.ndarray, chance: float) -> float:
-    """Returns the width of an excursion that a level meets with a probability.
-
-    Its place is uniformly distributed. An excursion of width w is missed if it begins
-    and ends within a gap: with probability `sum(max(gap - w, 0)) / (1 - w)`.
-
-    Args:
-      gaps: `[n]`, the gaps between neighbouring levels, and from the outer levels to
-        the ends; as shares of the range, whose sum is 1.
-      chance: the probability, above 0, at most 1.
-
-    Returns:
-      The least such width, as a share of the range.
-    """
+    """Returns the width of an excursion that a level meets with a probability."""
+    # Its place is uniformly distributed. An excursion of width w is missed if it begins
+    # and ends within a gap: with probability `sum(max(gap - w, 0)) / (1 - w)`.
     # The sum is the maximum over k of the k widest gaps' sum less k times w.
     widest = np.sort(gaps)[::-1]
     missed = 1 - chance
@@ -241,11 +225,9 @@ def met_width(gaps: np.ndarray, chance: float) -> float:
 
 
 def diagnose_few(task: Task, history: History, points: int) -> Diagnostics:
-    """Diagnoses a curve of which a few images were looked at; see `diagnose`.
-
-    The interval covers what lies between levels, and values of different numbers of
-    images show no roughness.
-    """
+    """Diagnoses a curve of which a few images were looked at; see `diagnose`."""
+    # The interval covers what lies between levels, and values of different numbers of
+    # images show no roughness.
     nan = math.nan
     found = diagnose(task, history, points)
     return found._replace(jitter=nan, margin=nan, roughness=nan, bend=nan)

@@ -42,11 +42,7 @@ class Exploration(NamedTuple):
 def few_images(
     strategy: Strategy, criterion: Criterion, rule: str | None, stopping: StoppingRule
 ) -> FewImages:
-    """Returns the search by few images at the levels of a strategy.
-
-    Raises:
-      ValueError: if an argument needs all images.
-    """
+    """Returns the search by few images at the levels of a strategy."""
     if not isinstance(strategy, ASAP | Uniform):
         raise ValueError(
             f"{_FEW} go with strategies.ASAP and strategies.Uniform alone, whose "
@@ -57,11 +53,7 @@ def few_images(
 
 
 def check_few(criterion: Criterion, rule: str | None, what: str) -> None:
-    """Rejects arguments that need all images.
-
-    Raises:
-      ValueError: if an argument needs all images.
-    """
+    """Rejects arguments that need all images."""
     if rule is not None:
         raise ValueError(
             f"rule does not go with {what}, whose robustness is a best guess in "

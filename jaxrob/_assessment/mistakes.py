@@ -27,10 +27,8 @@ _DEVIATIONS = 5.0
 def look_at_curve(
     alteration: Alteration, exploration: Exploration, criterion: Criterion
 ) -> None:
-    """Warns of a network that fails unaltered, and of a jump beside the identity.
-
-    Without a level at the identity it does not warn.
-    """
+    """Warns of a network that fails unaltered, and of a jump beside the identity."""
+    # Without a level at the identity it does not warn.
     history = exploration.history
     (rows,) = np.nonzero(history.levels == alteration.identity)
     if not len(rows):
@@ -59,15 +57,7 @@ def jumps(
     unaltered: float,
     num_inputs: int | None,
 ) -> bool:
-    """Returns whether a curve is discontinuous at the identity, seen from one side.
-
-    Args:
-      distances: `[m]`, the distances of the nearest levels from the identity,
-        ascending, as shares of the range.
-      values: `[m]`, the measure there.
-      unaltered: the measure at the identity.
-      num_inputs: the number of inputs behind each value; None for exact values.
-    """
+    """Returns whether a curve is discontinuous at the identity, seen from one side."""
     if len(distances) < 2 or distances[0] > _NEAR or num_inputs is None:
         return False
     if distances[1] > _MOST_TIMES * distances[0]:

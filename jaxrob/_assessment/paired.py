@@ -97,20 +97,12 @@ def shared_levels(first: np.ndarray, second: np.ndarray) -> Shared:
 def resampled(
     question: Question, first: Answers, second: Answers, number: int
 ) -> Differences:
-    """Bootstraps pairs of answers: each replicate draws images for both together.
-
-    The bootstrap has no data on what did not happen on few images. So two images are
-    added to the N: one that the first alone gets right, at all levels, and one that the
-    second alone does (Agresti and Min 2005, for the difference of paired proportions).
-    Their labels are drawn from those of the N. With scores each network has one image
-    with the best score where the other has the worst.
-
-    Args:
-      question: the question.
-      first: a classifier's answers.
-      second: the other's.
-      number: B, the number of replicates.
-    """
+    """Bootstraps pairs of answers: each replicate draws images for both together."""
+    # The bootstrap has no data on what did not happen on few images. So two images are
+    # added to the N: one that the first alone gets right, at all levels, and one that
+    # the second alone does (Agresti and Min 2005, for the difference of paired
+    # proportions). Their labels are drawn from those of the N. With scores each network
+    # has one image with the best score where the other has the worst.
     more, (ours, theirs) = _with_added_images(question, [first, second])
     found = [
         _differences(more, ours, theirs, weights)
@@ -122,19 +114,13 @@ def resampled(
 def resampled_means(
     question: Question, networks: Sequence[Answers], number: int
 ) -> np.ndarray:
-    """Bootstraps the means over the range of several networks together, `[P, B]`.
-
-    As `resampled` adds two images for two networks, this adds one for each of P, which
-    this network alone gets right. Those of the others would dilute the difference of a
-    pair, so the means are scaled up: only their differences from one another count,
-    which spread as with two images added. The draws depend on the labels and P alone,
-    so that replicates of several alterations of the same images belong together.
-
-    Args:
-      question: the question.
-      networks: the answers of P networks, at the same levels.
-      number: B, the number of replicates.
-    """
+    """Bootstraps the means over the range of several networks together, `[P, B]`."""
+    # As `resampled` adds two images for two networks, this adds one for each of P,
+    # which this network alone gets right. Those of the others would dilute the
+    # difference of a pair, so the means are scaled up: only their differences from one
+    # another count, which spread as with two images added. The draws depend on the
+    # labels and P alone, so that replicates of several alterations of the same images
+    # belong together.
     more, added = _with_added_images(question, networks)
     found = [
         _means(more, added, weights)
@@ -173,19 +159,11 @@ def observed(question: Question, first: Answers, second: Answers) -> Differences
 def randomisation_p_values(
     question: Question, first: Answers, second: Answers, confidence_level: float
 ) -> tuple[float, float]:
-    """Returns p-values of the differences in robustness and in the mean measure.
-
-    The answers to each image are swapped between the two, or not (Fisher's
-    randomisation test for pairs). If the classifiers are alike, all swaps are equally
-    probable, whatever they are right on and however few images there are. Only shared
-    levels count, because answers to other levels are not alike.
-
-    Args:
-      question: the question.
-      first: a classifier's answers.
-      second: the other's.
-      confidence_level: the nearer to 1, the smaller the p-values that must be resolved.
-    """
+    """Returns p-values of the differences in robustness and in the mean measure."""
+    # The answers to each image are swapped between the two, or not (Fisher's
+    # randomisation test for pairs). If the classifiers are alike, all swaps are equally
+    # probable, whatever they are right on and however few images there are. Only shared
+    # levels count, because answers to other levels are not alike.
     most = most_swaps(confidence_level)
     levels, places = shared_levels(first.levels, second.levels)
     mine, other = (one.answers[at] for one, at in zip((first, second), places))
@@ -271,18 +249,7 @@ def _swap_counts(
 def _swap_classes(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swapped:
-    """Returns values under swaps, for a measure of classes.
-
-    Args:
-      question: the question.
-      mine: `[L, N]`, the first's answers.
-      other: `[L, N]`, the second's.
-      differ: `[D]`, the images that may be swapped.
-
-    Returns:
-      A function of float64 `[D, B]`, 1 where images are swapped, that gives both
-      networks' measure at each level, `[L, B]`.
-    """
+    """Returns values under swaps, for a measure of classes."""
     levels = [
         _swaps_at(question, first, second, differ) for first, second in zip(mine, other)
     ]
@@ -428,16 +395,7 @@ def _weighted_values(
 def linear_robustness(
     question: Question, levels: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Computes `heaviside_robustness` by the rule "linear", of many curves at once.
-
-    Args:
-      question: the threshold and the range.
-      levels: `[L]`, ascending.
-      values: `[L, B]`, the measure at each level; constant beyond the outermost.
-
-    Returns:
-      `[B]` in [0, 1]; NaN where a value is NaN.
-    """
+    """Computes `heaviside_robustness` by the rule "linear", of many curves at once."""
     levels, values = _with_ends(question, levels, values)
     share = accepted_share(values[:-1], values[1:], question.threshold)
     robustness = np.diff(levels) @ share / (question.upper - question.lower)

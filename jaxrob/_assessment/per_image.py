@@ -32,16 +32,7 @@ class PerImage(NamedTuple):
 
 
 def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> PerImage:
-    """Returns the scores of a criterion.
-
-    Args:
-      criterion: the measure, the threshold and alpha.
-      labels: `[N]`, the right classes.
-      num_classes: K.
-
-    Raises:
-      ValueError: if the measure is not a mean over images, or no image counts.
-    """
+    """Returns the scores of a criterion."""
     check_per_image(criterion)
     if criterion.is_of_scores:
         every = np.arange(len(labels))
@@ -89,11 +80,7 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
 
 
 def check_per_image(criterion: Criterion) -> None:
-    """Rejects measures that are not means over images.
-
-    Raises:
-      ValueError: if the measure is not a mean over images.
-    """
+    """Rejects measures that are not means over images."""
     if criterion.measure in ("precision", "f1"):
         raise ValueError(
             f'measure="{criterion.measure}" needs all images, because what it divides '

@@ -68,12 +68,7 @@ class Scoring:
         return self.tolerance in ("linear", metrics.linear_tolerance)
 
     def check(self, threshold: float, bounds: tuple[float, float]) -> None:
-        """Rejects a scoring that does not suit the levels of a range.
-
-        Raises:
-          TypeError: as `metrics.tolerance_robustness`.
-          ValueError: as `metrics.tolerance_robustness`.
-        """
+        """Rejects a scoring that does not suit the levels of a range."""
         if not self.is_plain:
             check_scoring(
                 threshold,
@@ -92,16 +87,7 @@ class Scoring:
         nominal: float | None,
         confidence_level: float,
     ) -> Scores:
-        """Returns the scores of a curve.
-
-        Args:
-          curve: the curve.
-          measure: its name.
-          threshold: the lowest value accepted.
-          bounds: the range.
-          nominal: the measure's value at the identity, if it is needed.
-          confidence_level: the confidence level of the bands.
-        """
+        """Returns the scores of a curve."""
         counts: Any = curve.counts_for(measure)
         values = any_measure(measure)(counts)
         bands = metrics.bands(counts, measure, confidence_level)

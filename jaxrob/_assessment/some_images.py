@@ -44,12 +44,7 @@ class SomeImages:
     """
 
     def __init__(self, run: Run, criterion: Criterion) -> None:
-        """Starts without answers.
-
-        Raises:
-          ValueError: if the measure is not a mean over images, or not of this number
-            of classes, or no image counts.
-        """
+        """Starts without answers."""
         criterion.check_classes(run.execution.info.num_classes)
         self.run, self._criterion = run, criterion
         self._num_classes = run.execution.info.num_classes

@@ -71,11 +71,7 @@ T = TypeVar("T")
 
 
 def document(form: str) -> Callable[[type[T]], type[T]]:
-    """Declares a dataclass or named tuple a document of its own.
-
-    Args:
-      form: the format's name, written into the document.
-    """
+    """Declares a dataclass or named tuple a document of its own."""
 
     def decorate(kind: type[T]) -> type[T]:
         def write(value: Any) -> dict[str, Any]:
@@ -106,32 +102,14 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def from_json(text: str | bytes, kind: type[T]) -> T:
-    """Reads a document of a class from the output of `to_json`.
-
-    Nothing is executed. Packed arrays take at most 256 MiB, or 100 times the text.
-
-    Raises:
-      TypeError: if `text` is no text.
-      ValueError: if the text is not strict JSON, not of the class's format, or an entry
-        is missing, unknown, outside its range, of a wrong type or shape, or was
-        changed.
-    """
+    """Reads a document of a class from the output of `to_json`."""
+    # Nothing is executed. Packed arrays take at most 256 MiB, or 100 times the text.
     check_type("text", text, str | bytes, "the text that to_json gave")
     return read(kind, parsed(text), bytes_left=most_unpacked(len(text)))
 
 
 def read(kind: Any, value: Any, place: str = "", **settings: Any) -> Any:
-    """Reads a value from parsed JSON, or from a like structure such as parsed TOML.
-
-    Args:
-      kind: a class, or an annotation.
-      value: the parsed JSON.
-      place: the value's path in the document, for messages.
-      **settings: fields of `Reading`.
-
-    Raises:
-      ValueError: as `from_json`.
-    """
+    """Reads a value from parsed JSON, or from a like structure such as parsed TOML."""
     try:
         return codec_of(kind).read(value, place, Reading(**settings))
     except TypeError as error:  # From the checks of arguments.

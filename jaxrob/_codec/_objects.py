@@ -307,10 +307,8 @@ def _row(kind: type, row: Row) -> Codec:
 
 
 def _one_of(kinds: tuple[type, ...]) -> Codec:
-    """Returns the codec of several classes.
-
-    The first class whose needed entries are all present is read, else the last.
-    """
+    """Returns the codec of several classes."""
+    # The first class whose needed entries are all present is read, else the last.
 
     def read(value: Any, place: str, reading: Reading) -> Any:
         there = object_at(place or reading.name, value).keys()

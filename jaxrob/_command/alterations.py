@@ -22,11 +22,7 @@ _HEADER = ("name", "default range", "unit", "nothing at", "settings", "range fro
 
 
 def run(values: Values, words: Sequence[str]) -> str:
-    """Lists the alterations for pictures of a size.
-
-    Returns:
-      "": nothing can fail a requirement.
-    """
+    """Lists the alterations for pictures of a size."""
     del words
     path = values.pictures
     if path is not None and pathlib.Path(path).suffix.lower() != ".png":

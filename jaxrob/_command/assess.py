@@ -66,11 +66,7 @@ class _Request(NamedTuple):
 
 
 def run(values: Values, words: Sequence[str]) -> str:
-    """Assesses a network.
-
-    Returns:
-      The failed requirements, in a line; "" if all are met.
-    """
+    """Assesses a network."""
     del words
     request = _requested(values)
     if values.pictures in (1, 2):
@@ -173,11 +169,7 @@ def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Req
 def _earlier(
     request: _Request, names: Sequence[str], values: Values
 ) -> list[jaxrob.Assessment]:
-    """Reads the earlier results that required differences are to.
-
-    Raises:
-      Refused: if one is missing, or nothing requires a difference.
-    """
+    """Reads the earlier results that required differences are to."""
     asked = [one for one in request.requirements if one.quantity == "difference"]
     wanted = [name for name in names if any(one.is_of(name) for one in asked)]
     if not wanted:
@@ -245,11 +237,7 @@ def _check_comparable(
     altered: Sequence[jaxrob.Alteration],
     request: _Request,
 ) -> None:
-    """Rejects earlier results that `jaxrob.compare` would, before anything is computed.
-
-    Raises:
-      Refused: if one has other images, another range, threshold or measure.
-    """
+    """Rejects earlier results that `jaxrob.compare` would, before the work."""
     if not earlier:
         return
     by_name = {one.name: one for one in altered}

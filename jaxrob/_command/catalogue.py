@@ -64,16 +64,7 @@ def _maker(name: str) -> Callable[..., Any]:
 def made(
     written: Written, image_shape: Sequence[int], frost_folder: str | None = None
 ) -> Alteration:
-    """Makes the alteration that was written.
-
-    Args:
-      written: the parsed text.
-      image_shape: `(H, W, C)` of the pictures, which default ranges scale with.
-      frost_folder: the folder of frost's pictures; None for an installed package's.
-
-    Raises:
-      Refused: if there is no such alteration, or its range or settings are wrong.
-    """
+    """Makes the alteration that was written."""
     if user_code.is_code(written.name):
         return _users_own(written, image_shape)
     if written.name in BY_SEVERITY:
@@ -119,14 +110,7 @@ def all_made(
     image_shape: Sequence[int],
     frost_folder: str | None = None,
 ) -> list[tuple[Alteration, Written]]:
-    """Makes each alteration that was written, and all of a preset; see `made`.
-
-    Returns:
-      The alterations, each with what was written.
-
-    Raises:
-      Refused: as `made`, or if two have the same name in the results.
-    """
+    """Makes each alteration that was written, and all of a preset; see `made`."""
     pairs = [
         (one, written)
         for written in some

@@ -14,11 +14,7 @@ from jaxrob.reporting._adjusted import adjusted, difference_text
 
 
 def run(values: Values, words: Sequence[str]) -> str:
-    """Compares two results, alteration by alteration, on the same images.
-
-    Returns:
-      The certain regressions, in a line; "" if there are none.
-    """
+    """Compares two results, alteration by alteration, on the same images."""
     reports.check(values.report)
     old, new = map(read, words)
     after = {one.alteration: one for one in new.assessments}
@@ -57,12 +53,7 @@ def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:
 
 
 def read(path: str) -> Results:
-    """Reads the results of a folder, or a file of one assessment.
-
-    Raises:
-      Refused: if there is no file, or no assessment in it.
-      ValueError: if a file is invalid.
-    """
+    """Reads the results of a folder, or a file of one assessment."""
     place = pathlib.Path(path)
     if not place.exists():
         raise Refused(f"{path}: there is no such folder or file")

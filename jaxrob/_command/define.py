@@ -325,12 +325,7 @@ def perturbing(to: Values) -> None:
 
 
 def requirements(*quantities: str, more: str = "") -> Define:
-    """Returns a function that defines the flag of requirements on these quantities.
-
-    Args:
-      quantities: the quantities.
-      more: what else its help says, with a space at its end; or nothing.
-    """
+    """Returns a function that defines the flag of requirements on these quantities."""
 
     def define(to: Values) -> None:
         flags.DEFINE_multi_string(

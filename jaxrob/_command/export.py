@@ -20,11 +20,7 @@ _FORMS = {
 
 
 def run(values: Values, words: Sequence[str]) -> str:
-    """Writes the results of one or more folders to the files that the flags name.
-
-    Returns:
-      "": a table describes failures, and is not one.
-    """
+    """Writes the results of one or more folders to the files that the flags name."""
     given = {name: getattr(values, name) for name in _FORMS}
     wanted: dict[str, str] = {name: path for name, path in given.items() if path}
     if not wanted:

@@ -19,11 +19,7 @@ from jaxrob.reporting._failing import check_empty
 
 
 def check(values: Values) -> None:
-    """Rejects a folder that cannot be written, before anything is computed.
-
-    Raises:
-      Refused: if it holds something, or single answers will not be there.
-    """
+    """Rejects a folder that cannot be written, before anything is computed."""
     if values.failing is None:
         return
     if values.half_width is not None or values.budget is not None or values.curtail:

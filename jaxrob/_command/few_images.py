@@ -33,11 +33,7 @@ class FewImagesFlags(NamedTuple):
 
 
 def requested(values: Values, plan: Plan | None) -> FewImagesFlags | None:
-    """Returns the limits of the flags or the plan; None for all images.
-
-    Raises:
-      Refused: if both set limits, or a value is out of range.
-    """
+    """Returns the limits of the flags or the plan; None for all images."""
     given = [name for name in FLAGS if values[name].present]
     found: Any = values
     if plan is not None and plan.wants_few:
@@ -55,15 +51,10 @@ def requested(values: Values, plan: Plan | None) -> FewImagesFlags | None:
 def with_requirements(
     few: FewImagesFlags, requirements: Sequence[Requirement], earlier: Sequence[str]
 ) -> FewImagesFlags:
-    """Adds the requirement that ends the work early.
-
-    This is the highest bound on the robustness, if all requirements are such bounds of
-    all alterations:
-    the lower end of an interval is most informative if the work was not ended early.
-
-    Raises:
-      Refused: if a requirement needs all images.
-    """
+    """Adds the requirement that ends the work early."""
+    # This is the highest bound on the robustness, if all requirements are such bounds
+    # of all alterations: the lower end of an interval is most informative if the work
+    # was not ended early.
     flags = "--half_width, --budget and --curtail"
     if earlier:
         raise Refused(
@@ -90,11 +81,7 @@ def with_requirements(
 
 
 def check_measure(threshold: float, measure: str, alpha: float | None) -> None:
-    """Rejects measures that need all images.
-
-    Raises:
-      Refused: if the measure is such.
-    """
+    """Rejects measures that need all images."""
     scoring = Scoring(None, None, None)
     try:
         check_per_image(Criterion(threshold, measure, alpha, scoring))

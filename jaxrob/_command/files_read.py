@@ -33,10 +33,6 @@ def noted(digests: dict[str, str], folder: str) -> Iterator[None]:
     Not of those of Python, installed packages, jaxrob and the system, nor in hidden
     folders, which hold caches. Of a compiled module it takes the source. Files that
     other languages open are not noticed.
-
-    Args:
-      digests: by path; added to.
-      folder: that of the user's file; it may be hidden.
     """
     _listen()
     opened: dict[str, None] = {}

@@ -15,12 +15,7 @@ _FEW = 16
 
 
 def check(subject: Subject, seed: int) -> None:
-    """Rejects a network whose outputs are NaN, or not what `--outputs` declares.
-
-    Raises:
-      Refused: if they are not probabilities or activations.
-      FloatingPointError: if they are NaN, or infinite logits.
-    """
+    """Rejects a network whose outputs are NaN, or not what `--outputs` declares."""
     classifier, dataset = subject
     images = as_floats(jnp.asarray(dataset.images[:_FEW]))
     keys = None

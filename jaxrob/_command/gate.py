@@ -16,11 +16,7 @@ from jaxrob.reporting import Requirement, Results
 
 
 def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
-    """Parses the requirements of `--require`.
-
-    Raises:
-      Refused: if a requirement does not have this form.
-    """
+    """Parses the requirements of `--require`."""
     try:
         return [reporting.requirement(text, quantities) for text in texts]
     except ValueError as error:
@@ -33,11 +29,7 @@ def check_names(
     names: Sequence[str],
     has_earlier: bool,
 ) -> None:
-    """Rejects requirements that nothing assessed could meet.
-
-    Raises:
-      Refused: if one is of another alteration, or its quantity will not be known.
-    """
+    """Rejects requirements that nothing assessed could meet."""
     for one in requirements:
         if not any(map(one.is_of, names)):
             raise Refused(
@@ -58,11 +50,7 @@ def check_names(
 
 
 def check_files(values: Values) -> None:
-    """Rejects files of the outcomes that cannot be written, before the work.
-
-    Raises:
-      Refused: if one is a folder, cannot be written, or is another's or a report.
-    """
+    """Rejects files of the outcomes that cannot be written, before the work."""
     named = [("report", path) for path in dict.fromkeys(values.report)]
     named += [(one, values[one].value) for one in ("junit", "summary")]
     check_distinct([(flag, path) for flag, path in named if path is not None])

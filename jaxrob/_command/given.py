@@ -7,11 +7,7 @@ from jaxrob._command.refused import Refused
 
 
 def check(values: Values, words: Sequence[str], expected: str) -> None:
-    """Rejects empty values, and flags that were taken as the value of another.
-
-    Raises:
-      Refused: if there is such a value.
-    """
+    """Rejects empty values, and flags that were taken as the value of another."""
     for name in values:
         if not values[name].present:
             continue

@@ -44,11 +44,7 @@ class Written(NamedTuple):
 
 
 def read(text: str) -> Written:
-    """Reads an alteration, such as "gaussian_blur(0,4)" or "rotation".
-
-    Raises:
-      Refused: if it does not have this form; the message says what was expected.
-    """
+    """Reads an alteration, such as "gaussian_blur(0,4)" or "rotation"."""
     if len(text) > _LONGEST:
         raise Refused(f"an alteration has {_LONGEST} characters at most: {len(text)}")
     found = _NAME.match(text)

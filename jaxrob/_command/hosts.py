@@ -17,13 +17,8 @@ _NAMES = ("coordinator_address", "num_processes", "process_id")
 
 
 def start(values: Values) -> None:
-    """Joins the other processes, and sets the folder of compiled programs.
-
-    Must be called before anything uses a device.
-
-    Raises:
-      Refused: if some of the flags are missing.
-    """
+    """Joins the other processes, and sets the folder of compiled programs."""
+    # Must be called before anything uses a device.
     given = [getattr(values, name) for name in _NAMES]
     if any(value is not None for value in given):
         if any(value is None for value in given):

@@ -64,12 +64,7 @@ def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
 
 
 def class_names(values: Values) -> tuple[str, ...] | None:
-    """Returns the names that `--class_names` lists, or those in the file that it names.
-
-    Raises:
-      Refused: if it is a single word, and not a file.
-      ValueError: if the file is invalid.
-    """
+    """The names that `--class_names` lists, or those in the file that it names."""
     text = values.class_names
     if text is None:
         return None
@@ -131,11 +126,7 @@ def _are_shards(values: Values) -> bool:
 
 
 def _numbers(values: Values, name: str, kind: Callable[[str], Any]) -> Any:
-    """Returns the two numbers of a flag, or None if it is not given.
-
-    Raises:
-      Refused: if they are not two numbers.
-    """
+    """Returns the two numbers of a flag, or None if it is not given."""
     texts = getattr(values, name)
     if texts is None:
         return None
@@ -150,11 +141,7 @@ def _numbers(values: Values, name: str, kind: Callable[[str], Any]) -> Any:
 
 
 def pair(values: Values, name: str) -> tuple[int, int] | None:
-    """Returns height and width, from a flag of one or two numbers.
-
-    Raises:
-      Refused: if it is not one or two positive numbers.
-    """
+    """Returns height and width, from a flag of one or two numbers."""
     texts = getattr(values, name)
     if texts is None:
         return None

@@ -64,11 +64,6 @@ def identified(
     Journals and results tell networks apart by it. It is a digest of the file, of the
     files that it read as it was loaded, and of answers, which also depend on what it
     reads later or by other languages.
-
-    Args:
-      classifier: the classifier. Others than such functions are returned unchanged.
-      text: the text that it was loaded from.
-      image_shape: the shape of one image.
     """
     network = on_host(classifier.apply_fn)
     if network is None or not network.function.name or network.function.version:
@@ -159,10 +154,8 @@ def _on_host(
     given: dict[str, Any],
     class_names: Sequence[str] | None,
 ) -> jaxrob.Classifier:
-    """Acts as `Classifier.from_host`, but infers the classes from the function.
-
-    Its version is missing, see `identified`.
-    """
+    """Acts as `Classifier.from_host`, but infers the classes from the function."""
+    # Its version is missing, see `identified`.
     path = user_code.path_of(text)
     name = values.name or f"{path.name}:{text.rpartition(':')[2]}"
     scale, mean, std = (given.get(one) for one in ("scale", "mean", "std"))

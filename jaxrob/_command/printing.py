@@ -48,11 +48,7 @@ class _Stream:
 
 @contextlib.contextmanager
 def forgiving() -> Iterator[_Stream]:
-    """Lets work continue if its output is closed or cannot be written.
-
-    Yields:
-      The standard output.
-    """
+    """Lets work continue if its output is closed or cannot be written."""
     old: tuple[Any, Any] = sys.stdout, sys.stderr
     for stream in old:
         if isinstance(stream, io.TextIOWrapper):

@@ -15,11 +15,7 @@ _FIGURES = (".png", ".svg", ".pdf")
 
 
 def run(values: Values, words: Sequence[str]) -> str:
-    """Ranks the networks of results folders, and prints a table for each alteration.
-
-    Returns:
-      "": a rank is no failure.
-    """
+    """Ranks the networks of results folders, and prints a table for each alteration."""
     _check_figure(values.figure)
     networks = _networks(_folders(words))
     found = reporting.ranks(networks, values.confidence_level)

@@ -11,11 +11,7 @@ from jaxrob.reporting._report.data import with_tester
 
 
 def run(values: Values, words: Sequence[str]) -> str:
-    """Writes the report of one or more results folders.
-
-    Returns:
-      "": a report describes failures, and is not one.
-    """
+    """Writes the report of one or more results folders."""
     if not words:
         raise Refused("expected folder...; got nothing")
     paths = values.report or [str(_default_path(words[0]))]

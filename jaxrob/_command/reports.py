@@ -15,11 +15,7 @@ _FORMS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
 
 
 def check(paths: Sequence[str]) -> None:
-    """Rejects files that are not reports, before anything is computed.
-
-    Raises:
-      Refused: if one is neither .html nor .md, or a report cannot be written here.
-    """
+    """Rejects files that are not reports, before anything is computed."""
     for path in paths:
         if pathlib.Path(path).suffix.lower() not in _FORMS:
             raise Refused(f"--report={path}: it must end with .html or .md")

@@ -34,11 +34,7 @@ class Replacing(NamedTuple):
 
 
 def checked_folder(values: Values) -> pathlib.Path:
-    """Returns the folder that `--output` names.
-
-    Raises:
-      Refused: if it is a file, or cannot be written to.
-    """
+    """Returns the folder that `--output` names."""
     output = pathlib.Path(values.output)
     if output.exists() and not output.is_dir():
         raise Refused(f"--output={output}: there is a file of that name")
@@ -47,12 +43,7 @@ def checked_folder(values: Values) -> pathlib.Path:
 
 
 def earlier(output: pathlib.Path, found: Subject, replacing: Replacing) -> Results:
-    """Returns the folder's results of the same network, or empty results.
-
-    Raises:
-      Refused: if it holds results of a different, or possibly different, network, or
-        something that this run would drop without replacing it.
-    """
+    """Returns the folder's results of the same network, or empty results."""
     nothing = Results(found.name, found.class_names, ())
     if not os.path.lexists(output / "results.json"):
         return nothing
@@ -88,11 +79,7 @@ def earlier(output: pathlib.Path, found: Subject, replacing: Replacing) -> Resul
 def _check_none_dropped(
     output: pathlib.Path, there: Results, replacing: Replacing
 ) -> None:
-    """Rejects a run that would lose results, or the failure of a gate.
-
-    Raises:
-      Refused: if it would.
-    """
+    """Rejects a run that would lose results, or the failure of a gate."""
     quantities, requirements, alterations, regressions = replacing
     dropped, found = [], {}
     if alterations is not None:
@@ -127,11 +114,7 @@ def _replaces(new: Requirement, old: Requirement) -> bool:
 
 @contextlib.contextmanager
 def held(output: pathlib.Path) -> Iterator[None]:
-    """Locks the folder for this process, and creates it if necessary.
-
-    Raises:
-      Refused: if another process is writing there.
-    """
+    """Locks the folder for this process, and creates it if necessary."""
     if fcntl is None or not is_first():
         yield
         return

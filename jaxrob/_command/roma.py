@@ -39,11 +39,7 @@ _ARGUMENTS = (
 
 
 def run(values: Values, words: Sequence[str]) -> str:
-    """Estimates probabilistic local robustness.
-
-    Returns:
-      The failed requirements, in a line; "" if all are met.
-    """
+    """Estimates probabilistic local robustness."""
     del words
     requirements = gate.required(values.require, QUANTITIES)
     reports.check(values.report)

@@ -131,11 +131,7 @@ _COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; by default with the arguments of the process.
-
-    Returns:
-      The status, see `statuses`.
-    """
+    """Runs the command line; by default with the arguments of the process."""
     with printing.forgiving() as out:
         status = _main(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
@@ -279,10 +275,8 @@ def _defined(some: Any) -> flags.FlagValues:
 
 @contextlib.contextmanager
 def _warnings_on_a_line(values: flags.FlagValues) -> Iterator[None]:
-    """Prints warnings without the line of the library's code that raised them.
-
-    Only the first warning of each cause is printed; results count them.
-    """
+    """Prints warnings without the line of the library's code that raised them."""
+    # Only the first warning of each cause is printed; results count them.
     said: set[str] = set()
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:

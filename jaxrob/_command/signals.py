@@ -11,10 +11,8 @@ _NAMES = ("SIGTERM", "SIGHUP")
 
 @contextlib.contextmanager
 def as_interruptions() -> Iterator[None]:
-    """Turns a termination signal into `KeyboardInterrupt`; a second one terminates.
-
-    Signals that are ignored, as under nohup, or handled already are left alone.
-    """
+    """Turns a termination signal into `KeyboardInterrupt`; a second one terminates."""
+    # Signals that are ignored, as under nohup, or handled already are left alone.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

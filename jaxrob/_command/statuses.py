@@ -43,11 +43,9 @@ def answers_are_there() -> None:
 
 
 def of_error(error: BaseException) -> int:
-    """Returns the status for an error: wrong use, or a failure.
-
-    What is raised while answers are computed, or by the user's own code, is no wrong
-    use of the command, whatever its type.
-    """
+    """Returns the status for an error: wrong use, or a failure."""
+    # What is raised while answers are computed, or by the user's own code, is no wrong
+    # use of the command, whatever its type.
     if isinstance(error, Refused):
         return WRONG_USE
     # A link to itself, or a name too long, has no type of its own.

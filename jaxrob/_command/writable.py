@@ -11,11 +11,7 @@ from jaxrob._command.refused import Refused
 
 
 def check_folders(values: Values, *names: str) -> None:
-    """Rejects flags' folders that cannot be made, or written to.
-
-    Raises:
-      Refused: if a folder cannot be written to.
-    """
+    """Rejects flags' folders that cannot be made, or written to."""
     # Only the first process writes; before the processes have met, the flag identifies
     # it.
     if "process_id" in values and values.process_id:
@@ -27,24 +23,13 @@ def check_folders(values: Values, *names: str) -> None:
 
 
 def check_file(flag: str, path: str | os.PathLike[str]) -> None:
-    """Rejects a file that cannot be written. An existing file stays as it is.
-
-    Raises:
-      Refused: if the file cannot be written.
-    """
+    """Rejects a file that cannot be written. An existing file stays as it is."""
     path = pathlib.Path(path)
     _check(f"--{flag}={path}", path.parent, path)
 
 
 def check_distinct(files: Sequence[tuple[str, str]]) -> None:
-    """Rejects two flags that name one file, because one would replace the other's.
-
-    Args:
-      files: pairs of a flag and the file that it names.
-
-    Raises:
-      Refused: if two name one; devices may be named twice.
-    """
+    """Rejects two flags that name one file, because one would replace the other's."""
     named: dict[str, str] = {}
     for flag, path in files:
         place = os.path.realpath(path)

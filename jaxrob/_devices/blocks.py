@@ -18,24 +18,9 @@ def in_blocks(
     size: int,
     mesh: ImageMesh,
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Runs a step on blocks of rows of one size, each split over the devices.
-
-    All blocks have one size, so the step is compiled once. The last row is repeated to
-    fill the last block, and what the step returns for the repetitions is dropped.
-
-    Args:
-      step: takes the arrays on the devices, and returns a pytree of arrays `[size,
-        ...]`.
-      take: returns the step's arguments for the rows at `[size]` positions: pytrees of
-        arrays `[size, ...]`, on the host.
-      rows: int `[n]`, the positions of all rows.
-      size: rows in a block, a multiple of the devices.
-      mesh: the devices.
-
-    Yields:
-      The positions of a block's rows, and what the step returned for them: NumPy
-      arrays.
-    """
+    """Runs a step on blocks of rows of one size, each split over the devices."""
+    # All blocks have one size, so the step is compiled once. The last row is repeated
+    # to fill the last block, and what the step returns for the repetitions is dropped.
     # The devices work on the next block while the caller has the one before.
     before = None
     for start in range(0, len(rows), size):

@@ -71,12 +71,7 @@ class HostFunction:
         return _classes_found(self, image_shape)
 
     def returned(self, images: np.ndarray | jax.Array) -> Any:
-        """Returns what an `is_any` function returns on all images.
-
-        Raises:
-          ValueError: if a part has another number of rows than there are images.
-          Exception: as a call.
-        """
+        """Returns what an `is_any` function returns on all images."""
         parts = []
         for batch, number in _batches(images, self.batch_size, self.writes):
             with _noted(batch.shape):
@@ -85,12 +80,7 @@ class HostFunction:
         return _all_rows(parts)
 
     def __call__(self, images: np.ndarray | jax.Array) -> np.ndarray:
-        """Returns its outputs, float32 `[B, K]`.
-
-        Raises:
-          ValueError: if they have another shape.
-          Exception: whatever the function raises, with a note of the batch's shape.
-        """
+        """Returns its outputs, float32 `[B, K]`."""
         parts = []
         for batch, number in _batches(images, self.batch_size, self.writes):
             with _noted(batch.shape):
@@ -134,21 +124,17 @@ class HostFunction:
 
 
 def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
-    """Calls a host function on images `[B, ...]`; returns float32 `[B, K]`.
-
-    Under `vmap` all images go to the host together. The result has a gradient in the
-    images if the function has one.
-    """
+    """Calls a host function on images `[B, ...]`; returns float32 `[B, K]`."""
+    # Under `vmap` all images go to the host together. The result has a gradient in the
+    # images if the function has one.
     if function.gradient is None:
         return _forward(function, images)
     return _with_gradient(function, images)
 
 
 def own_errors() -> "_OwnErrors":
-    """Re-raises errors of host functions as they are, not as errors of JAX.
-
-    Their tracebacks go on with the user's frames where the block begins.
-    """
+    """Re-raises errors of host functions as they are, not as errors of JAX."""
+    # Their tracebacks go on with the user's frames where the block begins.
     return _OwnErrors()
 
 
@@ -312,10 +298,8 @@ def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
 def _batches(
     rows: np.ndarray | jax.Array, size: int | None, copied: bool
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """Yields the rows in batches of one size, and how many of each count.
-
-    Batches are float32, contiguous and, if copied, writable.
-    """
+    """Yields the rows in batches of one size, and how many of each count."""
+    # Batches are float32, contiguous and, if copied, writable.
     rows = np.asarray(rows, np.float32)
     size = size or len(rows)
     for first in range(0, len(rows), size):

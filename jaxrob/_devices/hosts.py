@@ -38,14 +38,11 @@ def put(tree: Any, sharding: Sharding) -> Any:
 
 
 def put_whole(tree: Any, mesh: ImageMesh) -> Any:
-    """Puts arrays whole on every device of a mesh, except for a split network's.
-
-    If a network is split, its variables stay as they are: nothing is copied.
-
-    On a single device, arrays that are not committed to one stay as they are: putting
-    the hundreds of arrays of a deep network takes JAX milliseconds. So a network has
-    one program if its arrays are committed, and another if they are not.
-    """
+    """Puts arrays whole on every device of a mesh, except for a split network's."""
+    # If a network is split, its variables stay as they are: nothing is copied. On a
+    # single device, arrays that are not committed to one stay as they are: putting the
+    # hundreds of arrays of a deep network takes JAX milliseconds. So a network has one
+    # program if its arrays are committed, and another if they are not.
     if mesh.splits_network:
         return jax.tree.map(lambda leaf: _put_beside(leaf, mesh), tree)
     if len(mesh.devices) > 1:
@@ -64,13 +61,7 @@ def put_whole(tree: Any, mesh: ImageMesh) -> Any:
 def put_rows(
     read: Callable[[slice], np.ndarray], number: int, sharding: NamedSharding
 ) -> jax.Array:
-    """Puts an array on the mesh. Each process reads only its own devices' rows.
-
-    Args:
-      read: returns the rows of a slice, `[n, ...]`, in memory.
-      number: the number of rows, a multiple of the devices.
-      sharding: as `sharded` gives it.
-    """
+    """Puts an array on the mesh. Each process reads only its own devices' rows."""
     own = [read(rows) for rows in own_rows(sharding, number)]
     own = own[0] if len(own) == 1 else np.concatenate(own)
     if sharding.is_fully_addressable:
@@ -108,10 +99,8 @@ def fetch(tree: Any) -> Any:
 
 
 def local(tree: Any) -> Any:
-    """Converts replicated arrays to arrays of this process alone.
-
-    They are committed to no device, so they combine with arrays on any device.
-    """
+    """Converts replicated arrays to arrays of this process alone."""
+    # They are committed to no device, so they combine with arrays on any device.
     return jax.tree.map(jnp.asarray, jax.device_get(tree))
 
 
@@ -121,12 +110,7 @@ def is_first() -> bool:
 
 
 def from_first(value: Any, mesh: ImageMesh) -> Any:
-    """Returns the first process's value in all processes.
-
-    Args:
-      value: this process's value, which JSON must be able to hold.
-      mesh: the devices; if one process has them all, the value is returned unchanged.
-    """
+    """Returns the first process's value in all processes."""
     if not mesh.is_multi_process:
         return value
     text = np.frombuffer(json.dumps(value).encode(), np.uint8)
@@ -143,16 +127,7 @@ def smallest(number: int, mesh: ImageMesh) -> int:
 
 
 def check_same(what: str, digest: Callable[[], str], mesh: ImageMesh) -> None:
-    """Raises an error if arguments differ between processes.
-
-    Args:
-      what: the arguments' names.
-      digest: returns a digest of them, hexadecimal and always of the same length.
-      mesh: the devices.
-
-    Raises:
-      ValueError: if the digests differ.
-    """
+    """Raises an error if arguments differ between processes."""
     if not mesh.is_multi_process:
         return
     own = np.frombuffer(bytes.fromhex(digest()), np.uint8)

@@ -14,11 +14,7 @@ class Kept:
     """
 
     def __init__(self, room: int) -> None:
-        """Starts empty.
-
-        Args:
-          room: the most bytes, on all devices together.
-        """
+        """Starts empty."""
         self.rows: int | None = None
         self._room = room
         self._trees: dict[Hashable, Any] = {}

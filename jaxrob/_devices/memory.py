@@ -42,16 +42,7 @@ _LIVE_ARRAYS = 3
 def rows_that_fit(
     largest_array: int, image_shape: tuple[int, ...], mesh: ImageMesh
 ) -> int:
-    """Returns the rows of a step on all devices: as many as help and as memory allows.
-
-    Args:
-      largest_array: bytes for one row of the largest array that the step computes.
-      image_shape: the shape of one image.
-      mesh: the devices.
-
-    Returns:
-      A multiple of the devices, at least one row for each; the same in all processes.
-    """
+    """The rows of a step on all devices: as many as help and as memory allows."""
     device = mesh.local_devices[0]
     most = _MAX_ROWS
     if platform(mesh) == "tpu" and is_best_with_few_rows(image_shape, mesh):
@@ -66,21 +57,14 @@ def rows_that_fit(
 
 
 def rows_in_memory(largest_array: int, device: Any) -> int:
-    """Returns the rows, at least one, whose arrays fit in a device's free memory.
-
-    Args:
-      largest_array: bytes for one row of the largest array that a step computes.
-      device: the device.
-    """
+    """Returns the rows, at least one, whose arrays fit in a device's free memory."""
     fitting = _MEMORY_SHARE * _free_bytes(device) / (_LIVE_ARRAYS * largest_array)
     return max(1, int(fitting))
 
 
 def bytes_to_keep(mesh: ImageMesh) -> int:
-    """Returns the bytes, on all devices, that images may take for a whole run.
-
-    They are the same in all processes.
-    """
+    """Returns the bytes, on all devices, that images may take for a whole run."""
+    # They are the same in all processes.
     if platform(mesh) == "cpu":
         return _KEPT_CPU
     # In MiB, because processes exchange numbers of 32 bits.

@@ -16,10 +16,8 @@ _counted_at = -_SECONDS
 
 
 def make_room() -> None:
-    """Drops all compiled programs if the process holds many memory maps.
-
-    The next call of a program recompiles it. It does nothing except on Linux.
-    """
+    """Drops all compiled programs if the process holds many memory maps."""
+    # The next call of a program recompiles it. It does nothing except on Linux.
     global _counted_at
     if time.monotonic() - _counted_at < _SECONDS:
         return

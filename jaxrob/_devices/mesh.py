@@ -55,22 +55,10 @@ class ImageMesh:
 
 
 def checked_mesh(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
-    """Returns the mesh on which a network with these variables is evaluated.
-
-    Variables that are sharded (a `NamedSharding` that splits one of them) decide: the
-    mesh is theirs, and images are split along the axes that no variable names. Other
-    variables leave all axes to the images.
-
-    Args:
-      mesh: the mesh asked for; None for that of the variables, or one of all devices of
-        this process.
-      variables: a pytree of arrays, or of their shapes.
-
-    Raises:
-      TypeError: if it is not a mesh.
-      ValueError: unless its devices belong to this process alone, or to all processes,
-        or if variables are sharded over another mesh.
-    """
+    """Returns the mesh on which a network with these variables is evaluated."""
+    # Variables that are sharded (a `NamedSharding` that splits one of them) decide: the
+    # mesh is theirs, and images are split along the axes that no variable names. Other
+    # variables leave all axes to the images.
     found = mesh_for(mesh, variables)
     processes = {device.process_index for device in found.devices}
     if processes == {jax.process_index()} or len(processes) == jax.process_count():
@@ -126,10 +114,8 @@ def mesh_for(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
 
 
 def is_same(mesh: Any, other: Any) -> bool:
-    """Whether meshes have the same devices and axes, of whatever types.
-
-    An abstract mesh, which shapes may have, is that of any devices.
-    """
+    """Whether meshes have the same devices and axes, of whatever types."""
+    # An abstract mesh, which shapes may have, is that of any devices.
     if (*mesh.shape.items(),) != (*other.shape.items(),):
         return False
     if not (isinstance(mesh, Mesh) and isinstance(other, Mesh)):
@@ -153,11 +139,9 @@ def replicated(mesh: ImageMesh) -> NamedSharding:
 
 
 def own_sharding(leaf: Any, mesh: ImageMesh) -> NamedSharding | None:
-    """Returns the sharding of an array that already lies on a split network's mesh.
-
-    It is of `mesh.mesh`, whatever the axis types of the array's mesh. None for other
-    arrays.
-    """
+    """Returns the sharding of an array that already lies on a split network's mesh."""
+    # It is of `mesh.mesh`, whatever the axis types of the array's mesh. None for other
+    # arrays.
     sharding = getattr(leaf, "sharding", None)
     if not (mesh.splits_network and isinstance(sharding, NamedSharding)):
         return None
@@ -177,22 +161,9 @@ def on_each_device(
     split: Sequence[bool],
     joined_along: int = 0,
 ) -> Callable[..., Any]:
-    """Makes a function that each device runs on its own rows, without communication.
-
-    If a network is split, devices that share its parts share their rows too. They
-    communicate as the network's own forward pass makes them.
-
-    Args:
-      function: takes pytrees of arrays, returns one.
-      mesh: the devices.
-      split: for each argument, whether the first axis of its arrays is split over the
-        devices. Every device gets the other arguments as they are: whole, or its part
-        of a network.
-      joined_along: the axis of the results along which the devices' parts are joined.
-
-    Returns:
-      A function of the same arguments. Call it within `jax.jit`.
-    """
+    """Makes a function that each device runs on its own rows, without communication."""
+    # If a network is split, devices that share its parts share their rows too. They
+    # communicate as the network's own forward pass makes them.
     if not mesh.axes:
         return function
     rows = P(mesh.axes)

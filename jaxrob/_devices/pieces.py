@@ -22,13 +22,6 @@ def in_pieces(array: jax.Array, most_bytes: int = _MOST_BYTES) -> Iterator[np.nd
 
     If its devices belong to several processes, all processes must call this: they send
     each other what they hold of each piece.
-
-    Args:
-      array: an array whose parts devices hold.
-      most_bytes: of a piece, unless a single value has more.
-
-    Yields:
-      Contiguous arrays. Joined in their order they are the array, raveled.
     """
     # Each value once, even if several devices hold it.
     shards = [one for one in array.addressable_shards if one.replica_id == 0]

@@ -12,16 +12,7 @@ T = TypeVar("T")
 def prefetched(
     items: Iterator[T], ahead: int = 2, stop: Callable[[], None] = lambda: None
 ) -> Generator[T, None, None]:
-    """Yields an iterator's items, which a thread makes while earlier ones are used.
-
-    Args:
-      items: an iterator. Its errors are raised here, at their item.
-      ahead: the most items that wait.
-      stop: lets the thread end its item early; called when the generator ends.
-
-    Yields:
-      The items. Closing the generator ends the thread, once it has made its item.
-    """
+    """Yields an iterator's items, which a thread makes while earlier ones are used."""
 
     def taken() -> list[T]:
         return list(itertools.islice(items, 1))

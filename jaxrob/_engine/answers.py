@@ -43,17 +43,7 @@ def answer(
     labels: jax.Array,
     keys: jax.Array | None = None,
 ) -> Answers[jax.Array]:
-    """Computes the classifier's answers from its samples' mean probabilities.
-
-    Args:
-      classifier: the classifier.
-      images: float32 `[B, H, W, C]`.
-      labels: int32 `[B]`, the right classes.
-      keys: `[B]` random keys, needed if the classifier is stochastic.
-
-    Returns:
-      Answers of shape `[B]`.
-    """
+    """Computes the classifier's answers from its samples' mean probabilities."""
     # With classes first, reductions over them vectorise over the images. On a CPU this
     # saves a tenth of a perceptron's assessment.
     outputs = jnp.moveaxis(classifier.raw_outputs(images, keys), -1, 0)

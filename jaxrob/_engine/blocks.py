@@ -76,21 +76,8 @@ def placed_blocks(
     mesh: ImageMesh,
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
-    """Yields the blocks of a data set in order.
-
-    A thread reads ahead from a disk or an iterable.
-
-    Args:
-      dataset: the images.
-      num_classes: the classifier's number of classes; None if labels may be anything.
-      size: images in a block, a multiple of the devices.
-      mesh: the devices over which the images are sharded.
-      kept: keeps blocks for the run's next round, and has those of earlier ones.
-
-    Raises:
-      ValueError: if a label is no class of the classifier, or `Dataset` rejects a
-        value of a memory map.
-    """
+    """Yields the blocks of a data set in order."""
+    # A thread reads ahead from a disk or an iterable.
     checked = functools.partial(_check_labels, dataset, num_classes)
     if isinstance(dataset, BatchedDataset):
         yield from _of_batches(dataset, size, mesh, kept, checked)
@@ -133,20 +120,7 @@ def picked_blocks(
     mesh: ImageMesh,
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
-    """Yields blocks of a data set in another order.
-
-    Args:
-      dataset: the images.
-      order: `[N]`, their indices in this order.
-      starts: the positions in the order at which blocks begin.
-      number: images in a block, which is padded to a multiple of the devices.
-      num_classes: the classifier's number of classes; None if labels may be anything.
-      mesh: the devices over which the images are sharded.
-      kept: keeps blocks for the run's next round, and has those of earlier ones.
-
-    Raises:
-      ValueError: as `placed_blocks`.
-    """
+    """Yields blocks of a data set in another order."""
     size = math.ceil(number / mesh.size) * mesh.size
     spans = [slice(start, min(start + number, len(order))) for start in starts]
 
@@ -181,10 +155,8 @@ def picked_blocks(
 
 
 def _is_at_hand(dataset: Dataset | CountedBatches, mesh: ImageMesh) -> bool:
-    """Whether images are placed so fast that keeping them gains nothing.
-
-    On a CPU, kept arrays cost more than copies: freed memory is mapped anew.
-    """
+    """Whether images are placed so fast that keeping them gains nothing."""
+    # On a CPU, kept arrays cost more than copies: freed memory is mapped anew.
     if must_be_read(dataset) or not isinstance(dataset, Dataset):
         return False
     return platform(mesh) == "cpu" or is_on(dataset.images, mesh)
@@ -272,10 +244,8 @@ def _of_batches(
     kept: Kept,
     checked: Callable[[Block], None],
 ) -> Generator[PlacedBlock, None, None]:
-    """Yields blocks of `size` images, whatever the batches.
-
-    If all of them are kept, the batches are not read again.
-    """
+    """Yields blocks of `size` images, whatever the batches."""
+    # If all of them are kept, the batches are not read again.
     every = dataset, size, mesh
     number = kept.find(every)
     if number is not None:

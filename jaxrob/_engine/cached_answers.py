@@ -38,15 +38,7 @@ class CachedAnswers:
         journal: Journal | JournalOfFirstProcess,
         read_answers: Callable[[dict[str, Any], int], Any],
     ) -> None:
-        """Indexes the journal's answers.
-
-        Args:
-          journal: the journal.
-          read_answers: reads answers `[l, n]`, or scores, from a record of l levels.
-
-        Raises:
-          ValueError: if a record holds anything but answers; the message names it.
-        """
+        """Indexes the journal's answers."""
         self._journal = journal
         # Each piece's first position and its answers, sorted by position. The keys are
         # alteration, level, and whether the order is random.
@@ -66,18 +58,7 @@ class CachedAnswers:
     def check(
         self, alteration: Alteration, num_classes: int | None, num_images: int | None
     ) -> None:
-        """Rejects answers that no run can have given.
-
-        Args:
-          alteration: the alteration; its answers are checked once.
-          num_classes: the classifier's number of classes; None of scores.
-          num_images: the number of images, None if unknown.
-
-        Raises:
-          ValueError: if a level lies outside the alteration's range, an answer or rank
-            is of no class, or there are answers on more images; the message names the
-            record.
-        """
+        """Rejects answers that no run can have given."""
         for number, record in self._unchecked.pop(alteration.description, ()):
             _, levels, start, answers, _ = record
             low, high = levels.min(), levels.max()
@@ -103,19 +84,7 @@ class CachedAnswers:
         stop: int,
         in_random_order: bool = False,
     ) -> Any:
-        """Returns the answers at a level on the images `start` to `stop`.
-
-        Args:
-          alteration: the alteration.
-          level: the level, canonical.
-          start: the position of the first image.
-          stop: the position after the last image.
-          in_random_order: whether these are positions in the key's random order, not in
-            the data set.
-
-        Returns:
-          Answers `[stop - start]`, or None unless the journal holds all of them.
-        """
+        """Returns the answers at a level on the images `start` to `stop`."""
         parts, position = [], start
         name = alteration.description, float(level), in_random_order
         pieces = self._pieces.get(name, ())
@@ -137,10 +106,8 @@ class CachedAnswers:
         answers: Any,
         in_random_order: bool = False,
     ) -> None:
-        """Journals answers `[l, n]` at `[l]` levels on the images from `start` on.
-
-        See `find` for the arguments.
-        """
+        """Journals answers `[l, n]` at `[l]` levels on the images from `start` on."""
+        # See `find` for the arguments.
         name = alteration.description
         parts = answers._asdict()
         levels = np.asarray(levels, np.float64)
@@ -179,21 +146,7 @@ def cached_answers_in(
     mesh: ImageMesh,
     score: Score | None = None,
 ) -> Iterator[CachedAnswers | None]:
-    """Opens a journal and yields its cached answers; None without a path.
-
-    Args:
-      path: the journal's path, or None.
-      classifier: the classifier, fingerprinted.
-      alterations: the alterations to be evaluated, fingerprinted.
-      source: returns `provenance` of the classifier, the data and the key.
-      mesh: the devices; only the first process opens the file.
-      score: the score that takes the place of answers, or None.
-
-    Raises:
-      ValueError: as `Journal`, or if the classifier, an alteration or the score is not
-        identifiable.
-      OSError: as `Journal`.
-    """
+    """Opens a journal and yields its cached answers; None without a path."""
     for alteration in () if path is None else alterations:
         if alteration_fingerprint(alteration) is None:
             raise ValueError(

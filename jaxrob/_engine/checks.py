@@ -37,23 +37,9 @@ def check_together(
     image: np.ndarray,
     key: jax.Array | None,
 ) -> None:
-    """Rejects a classifier, data, an alteration and a key that do not fit together.
-
-    Warns of likely mistakes: ranges in another unit, an alteration that makes NaN or
-    leaves [0, 1], images whose channels come first.
-
-    Args:
-      classifier: the classifier.
-      dataset: the data; its images are not read.
-      alteration: the alteration.
-      image: the first image of the data.
-      key: the random key, or None.
-
-    Raises:
-      ValueError: if a key is missing, the alteration or the classifier rejects the
-        image's shape, the alteration changes the image at its identity, or the class
-        names do not match the classifier's classes.
-    """
+    """Rejects a classifier, data, an alteration and a key that do not fit together."""
+    # Warns of likely mistakes: ranges in another unit, an alteration that makes NaN or
+    # leaves [0, 1], images whose channels come first.
     if key is None and (alteration.stochastic or classifier.stochastic):
         what = alteration.name if alteration.stochastic else "the classifier"
         raise ValueError(
@@ -103,17 +89,7 @@ def check_valid(
     classifier: Classifier,
     alteration: Alteration,
 ) -> None:
-    """Rejects answers for which the classifier returned no distribution.
-
-    Args:
-      predicted: integers `[l, n]`, the predicted classes of a block of images.
-      levels: `[l]`.
-      classifier: the classifier that predicted them.
-      alteration: the alteration of the images.
-
-    Raises:
-      ValueError: if one is `INVALID`; the message names the first such level.
-    """
+    """Rejects answers for which the classifier returned no distribution."""
     if predicted.min() != INVALID:
         return
     invalid = predicted == INVALID
@@ -135,11 +111,7 @@ def check_valid(
 
 @functools.lru_cache(maxsize=256)
 def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
-    """Rejects a fingerprinted alteration that changes the shape of an image.
-
-    Raises:
-      ValueError: if it does, or rejects the image's shape.
-    """
+    """Rejects a fingerprinted alteration that changes the shape of an image."""
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
     altered = jax.eval_shape(alteration, image, level, jax.random.key(0))
@@ -180,10 +152,8 @@ class _Extremes(NamedTuple):
 
 
 def _check_values(alteration: Alteration, image: np.ndarray) -> None:
-    """Rejects an alteration that changes the image at its identity.
-
-    Warns if it makes NaN, or pixels outside [0, 1].
-    """
+    """Rejects an alteration that changes the image at its identity."""
+    # Warns if it makes NaN, or pixels outside [0, 1].
     middle = (alteration.lower + alteration.upper) / 2
     # The library's own alterations are tested, and one level compiles faster.
     whole = isinstance(alteration.fn, Fingerprinted) or not is_identifiable(alteration)

@@ -36,13 +36,7 @@ class AnswerCollector:
     def __init__(
         self, levels: np.ndarray, length: int | None, execution: Execution
     ) -> None:
-        """Starts without answers.
-
-        Args:
-          levels: float64 `[L]`.
-          length: the number of images, None if unknown.
-          execution: the classifier, and the score if there is one.
-        """
+        """Starts without answers."""
         self._levels = levels
         self._execution = execution
         # Allocated at full size if the number of images is known.
@@ -98,13 +92,7 @@ class CountCollector:
     def __init__(
         self, levels: np.ndarray, num_classes: int, has_probabilities: bool
     ) -> None:
-        """Starts without counts.
-
-        Args:
-          levels: float64 `[L]`.
-          num_classes: K.
-          has_probabilities: whether the answers have ranks.
-        """
+        """Starts without counts."""
         self._levels = levels
         self._num_classes = num_classes
         self._has_ranks = has_probabilities

@@ -68,20 +68,7 @@ def set_up(
     bar: Bar,
     batch_size: int | None = None,
 ) -> Execution:
-    """Replicates a classifier and the key over the devices; a split network stays.
-
-    Args:
-      classifier: the classifier, fingerprinted.
-      image_shape: the shape of one image.
-      key: the random key, None if nothing is random.
-      mesh: the devices.
-      bar: the progress bar.
-      batch_size: images in a block, or None.
-
-    Raises:
-      ValueError: if the classifier or the key differs between processes, or a split
-        network cannot run.
-    """
+    """Replicates a classifier and the key over the devices; a split network stays."""
     check_split_network(classifier, image_shape, mesh)
     key = _no_key() if key is None else key
     given = classifier, key
@@ -107,11 +94,7 @@ def classes_of(execution: Execution) -> int | None:
 
 
 def check_same_request(execution: Execution, *asked: Any) -> None:
-    """Rejects requests that differ between processes.
-
-    Raises:
-      ValueError: if they do.
-    """
+    """Rejects requests that differ between processes."""
     what = "levels and number of images"
     check_same(what, lambda: digest([text(asked)]), execution.mesh)
 

@@ -45,21 +45,9 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike, header: dict[str, Any]) -> None:
-        """Opens a journal, or starts one if there is none.
-
-        A torn last line is dropped. If the torn line is the header, nothing of the file
-        is left, and a `RobustnessWarning` says so.
-
-        Args:
-          path: the file; its folder must exist.
-          header: identifies the run, as values that JSON can hold.
-
-        Raises:
-          ValueError: if the path is a folder, a named pipe or a device, or the file is
-            no journal, is damaged before its end, or has another header; the message
-            says what differs.
-          OSError: if the file cannot be read or written, or another run writes it.
-        """
+        """Opens a journal, or starts one if there is none."""
+        # A torn last line is dropped. If the torn line is the header, nothing of the
+        # file is left, and a `RobustnessWarning` says so.
         self.path = pathlib.Path(path)
         with contextlib.suppress(FileNotFoundError):
             check_regular(self.path)  # A named pipe would wait.
@@ -90,12 +78,7 @@ class Journal:
         return known[1:]
 
     def append(self, record: dict[str, Any]) -> None:
-        """Writes a record, which may hold arrays, and waits until it is on the disk.
-
-        Raises:
-          OSError: if it cannot be written, for instance on a full disk, or another run
-            writes the file. Earlier records stay valid.
-        """
+        """Writes a record, which may hold arrays, and waits until it is on the disk."""
         self._write(record)
 
     def close(self) -> None:
@@ -169,21 +152,7 @@ def opened(
     mesh: ImageMesh,
     settings: dict[str, Any] | None = None,
 ) -> Iterator[Journal | JournalOfFirstProcess | None]:
-    """Opens the journal of a classifier's results; yields None without a path.
-
-    Args:
-      path: the file, or None.
-      kind: the kind of results, such as "answers".
-      classifier: the classifier.
-      source: returns `provenance` of the classifier, the data and the key.
-      mesh: the devices. If they belong to several processes, only the first process
-        opens the file.
-      settings: further arguments that the results depend on.
-
-    Raises:
-      ValueError: as `Journal`, or if the classifier is not identifiable.
-      OSError: as `Journal`.
-    """
+    """Opens the journal of a classifier's results; yields None without a path."""
     if path is None:
         yield None
         return

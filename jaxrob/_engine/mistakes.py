@@ -52,12 +52,7 @@ _LARGEST_SHARE = 0.01
 
 
 def is_flat(confidence: np.ndarray, num_classes: int) -> bool:
-    """Whether the softmax of values in [0, 1] can reach every confidence.
-
-    Args:
-      confidence: the answers' confidences, of any shape.
-      num_classes: K.
-    """
+    """Whether the softmax of values in [0, 1] can reach every confidence."""
     largest = math.e / (math.e + num_classes - 1)
     return bool(confidence.max() <= largest * (1 + 1e-5))
 
@@ -69,17 +64,8 @@ def check_logits(
     mesh: ImageMesh,
     number: int,
 ) -> None:
-    """Warns if "logits" are probabilities, or identical for every image.
-
-    Called only if `is_flat`, because it runs the classifier on a few images.
-
-    Args:
-      classifier: the classifier, replicated, with outputs declared as logits.
-      dataset: the data.
-      key: a random key, replicated.
-      mesh: the devices.
-      number: answers in all; 0 if unknown.
-    """
+    """Warns if "logits" are probabilities, or identical for every image."""
+    # Called only if `is_flat`, because it runs the classifier on a few images.
     if not is_worthwhile(_LOGITS, classifier, _NUM_ALONE, number):
         return
     first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
@@ -139,18 +125,9 @@ def is_worthwhile(
     number: int,
     score: Score | None = None,
 ) -> bool:
-    """Whether a check that runs a classifier again is worth its time.
-
-    It is until a classifier of this structure has passed the check with this score;
-    from then on, only where the check costs next to nothing.
-
-    Args:
-      what: the check: "batch invariance", "logits", or a `scale_check`.
-      classifier: the classifier.
-      cost: answers that the check takes.
-      number: answers in all; 0 if unknown.
-      score: the score of outputs, or None.
-    """
+    """Whether a check that runs a classifier again is worth its time."""
+    # It is until a classifier of this structure has passed the check with this score;
+    # from then on, only where the check costs next to nothing.
     passed = list(_passed(what, jax.tree.structure(classifier), score))
     return passed != [True] or cost <= _LARGEST_SHARE * number
 
@@ -180,24 +157,10 @@ def check_batch_invariance(
     stochastic: bool,
     score: Score | None = None,
 ) -> bool:
-    """Warns if a classifier's answer on an image depends on more than the image.
-
-    Batch statistics and dropout left on after training make it depend on the rest of
-    the batch: the first images are classified again, among copies of one of them. If
-    the same block is answered differently, the classifier is random or keeps a state.
-
-    Args:
-      classifier: the classifier.
-      placed: a block of images.
-      answers: `[l, B]` on the block; only the first row is used.
-      rerun: classifies other images in the block.
-      stochastic: whether each image has its own noise, so that answers on copies of
-        one image differ.
-      score: the score of outputs, or None: it may look at the whole batch as well.
-
-    Returns:
-      Whether it passed.
-    """
+    """Warns if a classifier's answer on an image depends on more than the image."""
+    # Batch statistics and dropout left on after training make it depend on the rest of
+    # the batch: the first images are classified again, among copies of one of them. If
+    # the same block is answered differently, the classifier is random or keeps a state.
     images = np.asarray(placed.images)
     number = len(placed.block.labels)
     # At least half of each device's images must be replaced.
@@ -258,11 +221,9 @@ def check_batch_invariance(
 
 
 def scale_check(classifier: Classifier, labels: np.ndarray) -> str | None:
-    """Names the check of the scale that these images allow.
-
-    If labels differ, it compares accuracies, else confidences. Returns None for scores,
-    or too few images, without differing labels.
-    """
+    """Names the check of the scale that these images allow."""
+    # If labels differ, it compares accuracies, else confidences. Returns None for
+    # scores, or too few images, without differing labels.
     if np.ptp(labels[:MAX_CHECKED]) > 0:
         return "accuracy by scale"
     has_enough = len(labels) >= _MIN_IMAGES and classifier.outputs != "scores"
@@ -275,17 +236,7 @@ def check_scale(
     as_bytes: HostAnswers,
     labels: np.ndarray,
 ) -> bool:
-    """Warns if a classifier takes pixels of 0 to 255 but gets those in [0, 1].
-
-    Args:
-      classifier: the classifier.
-      answers: `[B]`, on images in [0, 1]; those beyond the labels are ignored.
-      as_bytes: `[B]`, on the same images times 255, the first `MAX_CHECKED` at least.
-      labels: `[n]` of the images; zeros if there are none.
-
-    Returns:
-      Whether it warned.
-    """
+    """Warns if a classifier takes pixels of 0 to 255 but gets those in [0, 1]."""
     labels = labels[:MAX_CHECKED]
     first = slice(len(labels))
     answers, as_bytes = _rows(answers, first), _rows(as_bytes, first)
@@ -310,19 +261,12 @@ def check_scale(
 def takes_bytes(
     answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray
 ) -> bool:
-    """Whether a classifier takes pixels of 0 to 255, judged by both scales' answers.
-
-    To a network that takes bytes, images in [0, 1] are nearly black: its confidences
-    hardly differ; times 255 its accuracy far exceeds that in [0, 1] and the share of
-    the most frequent class. A network that takes [0, 1] is overconfident times 255,
-    even early in training. The limits separated both kinds of networks at each stage of
-    a training on MNIST.
-
-    Args:
-      answers: `[n]`, on images in [0, 1].
-      as_bytes: `[n]`, on the same images times 255.
-      labels: `[n]`; not used if all are equal.
-    """
+    """Whether a classifier takes pixels of 0 to 255, judged by both scales' answers."""
+    # To a network that takes bytes, images in [0, 1] are nearly black: its confidences
+    # hardly differ; times 255 its accuracy far exceeds that in [0, 1] and the share of
+    # the most frequent class. A network that takes [0, 1] is overconfident times 255,
+    # even early in training. The limits separated both kinds of networks at each stage
+    # of a training on MNIST.
     has_confidence = not np.isnan(answers.confidence).any()  # NaN for scores.
     spread = np.ptp(answers.confidence) if has_confidence else 0.0
     sure = as_bytes.confidence.mean()
@@ -391,14 +335,7 @@ def _rows(answers: Any, rows: slice) -> Any:
 
 
 def _differs(one: Any, other: Any, outputs: Callable[[], np.ndarray]) -> np.ndarray:
-    """Where answers differ by more than rounding.
-
-    Args:
-      one: `[n]`.
-      other: `[n]`, or `[1]`.
-      outputs: returns the raw outputs for `one`, `[S, n, K]`; called only if the
-        predicted classes differ and may be a tie within rounding.
-    """
+    """Where answers differ by more than rounding."""
     if isinstance(one, Scored):
         # In float64, because scores may be booleans.
         change = np.subtract(one.score, other.score, dtype=np.float64)

@@ -45,16 +45,7 @@ def alter(
     preprocessing: Preprocessing,
     mesh: ImageMesh,
 ) -> jax.Array:
-    """Returns a block altered to one level and preprocessed for the network.
-
-    Args:
-      prepared: the block, from `prepare`.
-      level: float32 scalar.
-      scale: see `answer_at_levels`.
-      alteration: the alteration.
-      preprocessing: the network's preprocessing.
-      mesh: the devices.
-    """
+    """Returns a block altered to one level and preprocessed for the network."""
 
     def local(prepared: Any, level: jax.Array, scale: jax.Array) -> jax.Array:
         images = jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
@@ -67,15 +58,7 @@ def alter(
 def ask(
     classifier: Classifier, network: OnHost, altered: Altered, number: int | None = None
 ) -> Answers:
-    """Runs the network and returns its answers `[1, B]`.
-
-    Args:
-      classifier: the classifier.
-      network: the network.
-      altered: the images.
-      number: only the first `number` images are classified, None for all. The other
-        answers are meaningless.
-    """
+    """Runs the network and returns its answers `[1, B]`."""
     images = np.asarray(altered.images)
     outputs = network.function(images[:number])
     # Keeps the shape for which `_answers` is compiled.

@@ -8,18 +8,9 @@ from jaxrob._keys import checked_key, order_keys
 
 
 def random_order(key: jax.Array | None, length: int) -> np.ndarray:
-    """Returns the indices of a data set's images in the key's random order.
-
-    Images are sorted by 64 random bits each, drawn from the key and the image's index.
-    The order is the same in every process and version.
-
-    Args:
-      key: the random key; None means `jax.random.key(0)`.
-      length: the number of images.
-
-    Returns:
-      `[length]` int64, each index once.
-    """
+    """Returns the indices of a data set's images in the key's random order."""
+    # Images are sorted by 64 random bits each, drawn from the key and the image's
+    # index. The order is the same in every process and version.
     key = jax.random.key(0) if key is None else checked_key(key)
     index = jnp.arange(length, dtype=jnp.uint32)
     bits = np.asarray(jax.random.key_data(order_keys(key, index)))

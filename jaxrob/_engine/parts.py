@@ -41,27 +41,11 @@ def answer_parts(
     parts: Sequence[Part],
     order: np.ndarray,
 ) -> list[Any]:
-    """Returns the classifier's answers on parts of the images, in a random order.
-
-    An image's noise depends on its index in the data set, not on its position in the
-    order. So the answers equal those of `evaluate_queue`, up to rounding. Levels of one
-    alteration that need the same block share steps, and alterations share blocks. The
-    caller has checked the arguments as `evaluate` does.
-
-    Args:
-      execution: the classifier, and how levels are evaluated. Its batch size, if any,
-        is the size of a block.
-      dataset: the images, see `counted`.
-      parts: which images, at which levels of which alterations.
-      order: `[N]`, the images' indices in a random order, see `random_order`.
-
-    Returns:
-      Answers `[stop - start]` for each part, in the random order.
-
-    Raises:
-      ValueError: as `evaluate_queue`.
-      OSError: as `evaluate_queue`.
-    """
+    """Returns the classifier's answers on parts of the images, in a random order."""
+    # An image's noise depends on its index in the data set, not on its position in the
+    # order. So the answers equal those of `evaluate_queue`, up to rounding. Levels of
+    # one alteration that need the same block share steps, and alterations share blocks.
+    # The caller has checked the arguments as `evaluate` does.
     source = dataset if isinstance(dataset, Dataset) else dataset.batches
     check_same_request(execution, parts, order)
     cut, num_classes = _images_in_block(execution), classes_of(execution)

@@ -44,17 +44,8 @@ class CountedBatches:
 
 
 def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
-    """Returns the data set with a known length, so that images can be picked.
-
-    Labels of batches are read in one pass over all of them.
-
-    Args:
-      dataset: the data, with labels.
-
-    Raises:
-      TypeError: if `Dataset` rejects the type of a batch.
-      ValueError: if `Dataset` rejects its values, or there is no batch.
-    """
+    """Returns the data set with a known length, so that images can be picked."""
+    # Labels of batches are read in one pass over all of them.
     if isinstance(dataset, Dataset):
         return dataset
     image, labels = None, []
@@ -78,24 +69,9 @@ def picked(
     spans: Sequence[slice],
     stopped: threading.Event,
 ) -> Iterator[np.ndarray]:
-    """Yields the images of some spans of an order.
-
-    For batches, the first images of the order, up to 1 GiB, are read once and kept.
-    Each further GiB takes another pass over all batches.
-
-    Args:
-      dataset: the data.
-      order: `[N]`, the images' indices, the same in every call.
-      spans: positions in the order, ascending.
-      stopped: ends the reading of files of pictures when it is set.
-
-    Yields:
-      The images `[n, ...]` of each span, in the order.
-
-    Raises:
-      ValueError: if `Dataset` rejects an image of a memory map, or a batch differs
-        from an earlier pass.
-    """
+    """Yields the images of some spans of an order."""
+    # For batches, the first images of the order, up to 1 GiB, are read once and kept.
+    # Each further GiB takes another pass over all batches.
     if isinstance(dataset, Dataset) and isinstance(dataset.images, StoredImages):
         yield from dataset.images.read((order[span] for span in spans), stopped)
         return

@@ -116,20 +116,13 @@ def score_facts(score: Score | None) -> dict[str, Any]:
 
 
 def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
-    """Returns a digest of a classifier and other arguments, equal in every process.
-
-    Args:
-      classifier: the classifier, fingerprinted.
-      *arguments: values that `identity.text` can identify.
-    """
+    """Returns a digest of a classifier and other arguments, equal in every process."""
     return digest([str(classifier_fingerprint(classifier)), text(arguments)])
 
 
 def classifier_fingerprint(classifier: Classifier) -> str | None:
-    """Returns a digest of a fingerprinted classifier's variables and program.
-
-    Returns None if a function on the host has no name and version.
-    """
+    """Returns a digest of a fingerprinted classifier's variables and program."""
+    # Returns None if a function on the host has no name and version.
     function = classifier.apply_fn
     assert isinstance(function, Fingerprinted)
     if not function.is_identifiable:
@@ -172,10 +165,8 @@ def _reading(dataset: Dataset | BatchedDataset) -> dict[str, Any]:
 
 
 def alteration_fingerprint(alteration: Alteration) -> str | None:
-    """Describes a fingerprinted alteration; None if it has a host callback.
-
-    JAX cannot trace a host callback, so the alteration is not identifiable.
-    """
+    """Describes a fingerprinted alteration; None if it has a host callback."""
+    # JAX cannot trace a host callback, so the alteration is not identifiable.
     return alteration.description if is_identifiable(alteration) else None
 
 

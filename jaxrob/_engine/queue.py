@@ -40,28 +40,10 @@ def evaluate_queue(
     frontiers: Sequence[Frontier],
     done: Callable[[int, AnyCurve], None] | None = None,
 ) -> list[AnyCurve]:
-    """Evaluates every image at every level of several alterations.
-
-    The data are read once, and the steps of all frontiers share one queue, so that an
-    accelerator does not wait between alterations. The caller has checked the arguments
-    as `evaluate` does.
-
-    Args:
-      execution: the classifier, and how levels are evaluated.
-      dataset: the images.
-      frontiers: which levels of which alterations.
-      done: called with a frontier's index and curve as soon as it is known, while the
-        devices may still compute those of others.
-
-    Returns:
-      A curve for each frontier.
-
-    Raises:
-      ValueError: if the batch size is below 1, a label is no class of the classifier,
-        the classifier returned NaN or rows that are no probabilities, or the journal
-        holds impossible answers.
-      OSError: if the journal cannot be written.
-    """
+    """Evaluates every image at every level of several alterations."""
+    # The data are read once, and the steps of all frontiers share one queue, so that an
+    # accelerator does not wait between alterations. The caller has checked the
+    # arguments as `evaluate` does.
     with computing():
         length = len(dataset) if isinstance(dataset, Dataset) else None
         check_same_request(execution, frontiers, length)
@@ -125,10 +107,8 @@ def _rows_of_a_block(
     dataset: Dataset | BatchedDataset,
     frontiers: Sequence[Frontier],
 ) -> int:
-    """Returns the most images of a block, the same in all rounds of a run.
-
-    Other sizes would be other programs, and other blocks on the devices.
-    """
+    """Returns the most images of a block, the same in all rounds of a run."""
+    # Other sizes would be other programs, and other blocks on the devices.
     kept, cached = execution.kept, execution.cached
     if kept.rows is None:
         levels = [len(frontier.levels) for frontier in frontiers]

@@ -29,16 +29,7 @@ def read_records(
     records: list[dict[str, Any]],
     read: Callable[[dict[str, Any]], T],
 ) -> Iterator[tuple[int, T]]:
-    """Yields each record's number, from 1, and the result of `read` on it.
-
-    Args:
-      path: the file, for messages.
-      records: the records.
-      read: parses a record; its ValueError says what is wrong with the record.
-
-    Raises:
-      ValueError: if `read` raises one; the message names the file and the record.
-    """
+    """Yields each record's number, from 1, and the result of `read` on it."""
     for number, record in enumerate(records, 1):
         try:
             found = read(record)
@@ -48,11 +39,7 @@ def read_records(
 
 
 def entry(record: dict[str, Any], name: str, kind: type[T]) -> T:
-    """Returns an entry of a record: a text, a whole number, a list or a dictionary.
-
-    Raises:
-      ValueError: if it is missing, or of another type.
-    """
+    """Returns an entry of a record: a text, a whole number, a list or a dictionary."""
     if name not in record:
         raise ValueError(f"{name!r} is missing")
     value = record[name]
@@ -66,17 +53,7 @@ def entry(record: dict[str, Any], name: str, kind: type[T]) -> T:
 def array_entry(
     record: dict[str, Any], name: str, kinds: str, shape: tuple[int | None, ...]
 ) -> np.ndarray:
-    """Returns an entry of a record that is an array.
-
-    Args:
-      record: the record.
-      name: the entry's name.
-      kinds: the allowed kinds of dtype, in NumPy's letters.
-      shape: the lengths of its axes, None for any.
-
-    Raises:
-      ValueError: if it is missing, or not such an array.
-    """
+    """Returns an entry of a record that is an array."""
     try:
         array = decoded(entry(record, name, dict))
     except ValueError as error:
@@ -93,11 +70,7 @@ def array_entry(
 
 
 def decoded(value: dict[str, Any]) -> np.ndarray:
-    """Decodes an array from a record's dtype, shape and base64 data.
-
-    Raises:
-      ValueError: if the record is not of this form.
-    """
+    """Decodes an array from a record's dtype, shape and base64 data."""
     dtype, text = entry(value, "dtype", str), entry(value, "data", str)
     shape = entry(value, "shape", list)
     if not _DTYPE.fullmatch(dtype):

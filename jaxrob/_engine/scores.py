@@ -84,14 +84,7 @@ class Unscored(NamedTuple):
 def rule_of(
     score: Score, classifier: Classifier, image_shape: tuple[int, ...], labels: Any
 ) -> ScoreRule:
-    """Finds out where a score runs.
-
-    Raises:
-      TypeError: if it returns anything but an array of real numbers, as far as a trace
-        shows.
-      ValueError: if it returns anything but one number for each image, as far as a
-        trace shows.
-    """
+    """Finds out where a score runs."""
     is_listed = labels.dtype == object
     if on_host(classifier.apply_fn) or is_listed or score.labels == "boxes":
         return ScoreRule(score, image_shape, False)
@@ -118,16 +111,7 @@ def check_labels_move(
     labels: Any,
     image_shape: tuple[int, ...],
 ) -> None:
-    """Rejects labels of which it is not known how an alteration moves them.
-
-    Raises:
-      TypeError: if boxes are not numbers.
-      ValueError: if an alteration moves pixels, and the score does not say what the
-        labels are; if it moves pixels nobody knows where; if masks have another size
-        than the images; or if boxes have another form than x1, y1, x2, y2, are
-        fractions of the picture, are masks, or have something beside them that does not
-        move along.
-    """
+    """Rejects labels of which it is not known how an alteration moves them."""
     kind = score.labels or ("fixed" if are_classes(labels) else None)
     if kind == "masks":
         sizes = {np.shape(one)[:2] for one in labels}
@@ -158,11 +142,7 @@ def check_labels_move(
 def score_block(
     rule: ScoreRule, network: OnHost | None, classifier: Classifier, given: Unscored
 ) -> Scored:
-    """Runs a network on the host, if it is one, and the score.
-
-    Returns:
-      Scores `[1, B]`; those of padding are meaningless.
-    """
+    """Runs a network on the host, if it is one, and the score."""
     outputs, size = given.outputs, len(jax.tree.leaves(given.outputs)[0])
     number = len(given.labels)
     if network is not None:
@@ -200,11 +180,7 @@ def checked_scores(
     rule: ScoreRule,
     alteration: Alteration,
 ) -> np.ndarray:
-    """Returns scores `[..., n]` as float64.
-
-    Raises:
-      ValueError: if one is NaN or outside [0, 1]; the message names the image.
-    """
+    """Returns scores `[..., n]` as float64."""
     found = np.asarray(found, np.float64)
     wrong = ~((found >= -_ROUNDING) & (found <= 1 + _ROUNDING))
     if wrong.any():
@@ -270,11 +246,7 @@ def _check_boxes(
 
 
 def _boxes(label: Any) -> Any:
-    """Returns the boxes of a label, which may be a dict with more.
-
-    Raises:
-      ValueError: if a dict has none.
-    """
+    """Returns the boxes of a label, which may be a dict with more."""
     if not isinstance(label, Mapping):
         return label
     if "boxes" not in label:
@@ -284,10 +256,8 @@ def _boxes(label: Any) -> Any:
 
 
 def _moved(rule: ScoreRule, given: Unscored) -> Any:
-    """Returns the labels at the level: an array, or a list of what a list held.
-
-    Boxes are arrays in any case, so that a score gets the same from all alterations.
-    """
+    """Returns the labels at the level: an array, or a list of what a list held."""
+    # Boxes are arrays in any case, so that a score gets the same from all alterations.
     labels, alteration = given.labels, given.alteration
     kind, is_list = rule.score.labels, labels.dtype == object
     if rule.on_devices:

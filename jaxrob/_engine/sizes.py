@@ -22,34 +22,18 @@ _LEAST_IMAGES = 128
 
 
 def levels_are_sequential(image_shape: tuple[int, ...], mesh: ImageMesh) -> bool:
-    """Whether a step takes its levels sequentially, not batched.
-
-    One level keeps a CPU or most TPUs busy, and its images reuse the caches, or the
-    TPU's on-chip memory, of the level before. On a CPU a perceptron takes a fifth
-    longer with one step per level. For a TPU the compiler estimates a third of the
-    cycles of batched levels (MNIST CNN, 16 levels of 1,000 images).
-    """
+    """Whether a step takes its levels sequentially, not batched."""
+    # One level keeps a CPU or most TPUs busy, and its images reuse the caches, or the
+    # TPU's on-chip memory, of the level before. On a CPU a perceptron takes a fifth
+    # longer with one step per level. For a TPU the compiler estimates a third of the
+    # cycles of batched levels (MNIST CNN, 16 levels of 1,000 images).
     return is_best_with_few_rows(image_shape, mesh)
 
 
 def rows_for(
     classifier: Classifier, image_shape: tuple[int, ...], mesh: ImageMesh
 ) -> int:
-    """Returns the number of images in one step, over all devices.
-
-    Args:
-      classifier: the classifier. It is traced, not run.
-      image_shape: the shape of one image, `(H, W, C)`.
-      mesh: the devices.
-
-    Returns:
-      The largest number that still speeds up a step and fits in memory. It is a
-      multiple of the devices and of a host network's batch size, and the same in all
-      processes.
-
-    Raises:
-      ValueError: if the classifier rejects images of this shape.
-    """
+    """Returns the number of images in one step, over all devices."""
     largest_array = trace_info(classifier, image_shape).largest_array
     rows = rows_that_fit(largest_array, image_shape, mesh)
     return whole_batches(classifier, rows // mesh.size) * mesh.size
@@ -58,18 +42,10 @@ def rows_for(
 def rows_of_a_level(
     rows: int, image_shape: tuple[int, ...], levels: Sequence[int], mesh: ImageMesh
 ) -> int:
-    """Returns the most images of a block, of which a step has several levels.
-
-    Where levels are batched, a step of few images at many levels is as fast as one of
-    many images at one level, but its images are uploaded while the devices compute
-    those before (1,000 images of 50x50x3, H100: 0.8 ms at 10 GB/s beside 3 ms).
-
-    Args:
-      rows: the most that fit in a step, see `rows_for`.
-      image_shape: the shape of one image.
-      levels: how many levels each alteration has.
-      mesh: the devices.
-    """
+    """Returns the most images of a block, of which a step has several levels."""
+    # Where levels are batched, a step of few images at many levels is as fast as one of
+    # many images at one level, but its images are uploaded while the devices compute
+    # those before (1,000 images of 50x50x3, H100: 0.8 ms at 10 GB/s beside 3 ms).
     if levels_are_sequential(image_shape, mesh):
         return rows
 
@@ -101,18 +77,7 @@ def images_in_block(
     batch_size: int | None,
     mesh: ImageMesh,
 ) -> int:
-    """Returns the number of images in a block, a multiple of the devices.
-
-    Args:
-      classifier: the classifier.
-      rows: the most that fit, see `rows_for`.
-      length: images in all, None if unknown.
-      batch_size: the number that the caller asks for, or None.
-      mesh: the devices.
-
-    Raises:
-      ValueError: if the batch size is below 1.
-    """
+    """Returns the number of images in a block, a multiple of the devices."""
     if batch_size is not None:
         images = checked_integer("batch_size", batch_size, at_least=1)
     elif length is None:
@@ -133,16 +98,7 @@ def levels_in_step(
     num_levels: int,
     mesh: ImageMesh,
 ) -> int:
-    """Returns the number of levels in a step.
-
-    Args:
-      info: facts about the classifier, from a trace.
-      image_shape: the shape of one image.
-      rows: the most images that fit, see `rows_for`.
-      images: images in a block.
-      num_levels: levels in all.
-      mesh: the devices.
-    """
+    """Returns the number of levels in a step."""
     if levels_are_sequential(image_shape, mesh):
         if platform(mesh) == "tpu":
             return _MAX_SEQUENTIAL_LEVELS

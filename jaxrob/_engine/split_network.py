@@ -14,19 +14,9 @@ from jaxrob._keys import classifier_keys
 def check_split_network(
     classifier: Classifier, image_shape: tuple[int, ...], mesh: ImageMesh
 ) -> None:
-    """Rejects a split network that cannot run where images are split too.
-
-    Such a network asks for shardings along the images' axes, or for those that JAX
-    allows only on axes of the type Explicit. It is lowered, not compiled or run.
-
-    Args:
-      classifier: the classifier, fingerprinted.
-      image_shape: the shape of one image.
-      mesh: the devices.
-
-    Raises:
-      ValueError: if the network fails.
-    """
+    """Rejects a split network that cannot run where images are split too."""
+    # Such a network asks for shardings along the images' axes, or for those that JAX
+    # allows only on axes of the type Explicit. It is lowered, not compiled or run.
     if not mesh.splits_network:
         return
     obstacle = _obstacle(structure(classifier), tuple(image_shape), mesh)

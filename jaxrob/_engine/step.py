@@ -28,18 +28,7 @@ def prepare(
     alteration: Alteration,
     mesh: ImageMesh,
 ) -> Any:
-    """Computes the part of an alteration that does not depend on the level.
-
-    Args:
-      images: `[B, ...]`, bytes or floats, sharded over the devices.
-      index: uint32 `[B]`, their indices in the data set, sharded too.
-      key: the random key.
-      alteration: the alteration.
-      mesh: the devices.
-
-    Returns:
-      A sharded pytree of `[B, ...]`, the input of `answer_at_levels`.
-    """
+    """Computes the part of an alteration that does not depend on the level."""
 
     def local(images: jax.Array, index: jax.Array, key: jax.Array) -> Any:
         images = as_floats(images)
@@ -64,26 +53,8 @@ def answer_at_levels(
     alteration: Alteration,
     mesh: ImageMesh,
 ) -> Answers:
-    """Computes a classifier's answers on a block of images at a few levels.
-
-    The devices do not communicate, except within a network that is split over them.
-
-    Args:
-      classifier: the classifier, replicated, or split as it was given.
-      prepared: the block, from `prepare`.
-      index: uint32 `[B]`, the images' indices in the data set.
-      labels: int32 `[B]`, their right classes.
-      key: the random key.
-      levels: float32 `[L]`.
-      num_levels: only the first `num_levels` levels count. A CPU or TPU leaves the
-        answers at the others zero.
-      scale: float32 factor of the altered pixels; 1 keeps them bit for bit.
-      alteration: the alteration.
-      mesh: the devices.
-
-    Returns:
-      Answers `[L, B]`, sharded by image.
-    """
+    """Computes a classifier's answers on a block of images at a few levels."""
+    # The devices do not communicate, except within a network that is split over them.
 
     def local(
         classifier: Classifier,
@@ -140,13 +111,11 @@ def answer_at_levels(
 
 
 def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -> bool:
-    """Whether altered images come from products of matrices.
-
-    A TPU then writes them in the layout that the network's first convolution wants, but
-    not if their scale can be multiplied in between: zoom and MNIST CNN on a v5e, by its
-    compiler's estimate, 5.8 ms for 8.8. Images from elementwise operations alone are
-    never written (brightness 5.0 ms, else 6.2).
-    """
+    """Whether altered images come from products of matrices."""
+    # A TPU then writes them in the layout that the network's first convolution wants,
+    # but not if their scale can be multiplied in between: zoom and MNIST CNN on a v5e,
+    # by its compiler's estimate, 5.8 ms for 8.8. Images from elementwise operations
+    # alone are never written (brightness 5.0 ms, else 6.2).
     return operations(jax.make_jaxpr(images_at)(level).jaxpr) > 0
 
 
@@ -170,11 +139,9 @@ def answering(
     mesh: ImageMesh,
     scale: float = 1.0,
 ) -> Call:
-    """Returns the call of `answer_at_levels`, from arrays or their shapes.
-
-    The arguments are those of `answer_at_levels`, but `levels`, `num_levels` and
-    `scale` are numbers on the host.
-    """
+    """Returns the call of `answer_at_levels`, from arrays or their shapes."""
+    # The arguments are those of `answer_at_levels`, but `levels`, `num_levels` and
+    # `scale` are numbers on the host.
     numbers = levels.astype(np.float32), np.int32(num_levels), np.float32(scale)
     static = {"alteration": alteration, "mesh": mesh}
     args = classifier, prepared, index, labels, key, *numbers
@@ -192,11 +159,9 @@ def outputs_at_level(
     alteration: Alteration,
     mesh: ImageMesh,
 ) -> Any:
-    """Computes a classifier's raw outputs `[S, B, K]` on a block at one level.
-
-    Of outputs="any" what the network returns, `[B, ...]`. The arguments are those of
-    `answer_at_levels`.
-    """
+    """Computes a classifier's raw outputs `[S, B, K]` on a block at one level."""
+    # Of outputs="any" what the network returns, `[B, ...]`. The arguments are those of
+    # `answer_at_levels`.
     is_any = classifier.outputs == "any"
 
     def local(

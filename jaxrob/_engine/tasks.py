@@ -71,26 +71,8 @@ def run_tasks(
     dataset: Dataset | BatchedDataset,
     number: int,
 ) -> Generator[int, None, None]:
-    """Computes the tasks' answers block by block, for their collectors.
-
-    If the caller ends early, answers that are under way are still journaled.
-
-    Args:
-      execution: the state that the steps share.
-      tasks: the tasks.
-      placed: the blocks.
-      dataset: the data that the blocks are cut from, for the check of logits.
-      number: answers in all; 0 if unknown.
-
-    Yields:
-      The index of each task once its collector has all answers. Steps of other tasks
-      may still run.
-
-    Raises:
-      ValueError: if the classifier returned NaN or rows that are no probabilities, or
-        the journal holds impossible answers.
-      OSError: if the journal cannot be written.
-    """
+    """Computes the tasks' answers block by block, for their collectors."""
+    # If the caller ends early, answers that are under way are still journaled.
     classifier = execution.classifier
     execution.bar.ask(number)
     ahead = _AHEAD_CPU if platform(execution.mesh) == "cpu" else _AHEAD
@@ -265,15 +247,7 @@ def _checks_due(
     number: int,
     is_mildest: bool,
 ) -> set[str]:
-    """Names the checks to run at a step: each once in a call, if it is worth it.
-
-    Args:
-      execution: the state that the steps share.
-      placed: the block.
-      levels: levels in a step.
-      number: answers in all; 0 if unknown.
-      is_mildest: whether the step has the level nearest to the identity.
-    """
+    """Names the checks to run at a step: each once in a call, if it is worth it."""
     mesh, checked = execution.mesh, execution.checked
     if mesh.is_multi_process:
         return set()

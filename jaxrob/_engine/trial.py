@@ -39,25 +39,12 @@ def tried_rows(
     length: int,
     number: int,
 ) -> int:
-    """Returns the most images of a block, from timings of steps of several sizes.
-
-    How many images suit a CPU depends on its caches, on how the system gives memory to
-    XLA and on the network: one of 0.4 GMAC takes 2.2 ms an image of 224 px with blocks
-    of 8, and 6.6 ms with 64; the IDC CNN of 50 px takes a fifth less with 500 than with
-    250. So a long run tries half and twice the usual number, and goes on in the better
-    direction. Accelerators keep to the memory's rule.
-
-    Args:
-      execution: the classifier, and how levels are evaluated.
-      dtype: the images' type.
-      alteration: the alteration that is tried.
-      levels: its levels.
-      length: images in all.
-      number: answers in all; 0 if unknown.
-
-    Returns:
-      The number of images, over all devices: `execution.rows` without a trial.
-    """
+    """Returns the most images of a block, from timings of steps of several sizes."""
+    # How many images suit a CPU depends on its caches, on how the system gives memory
+    # to XLA and on the network: one of 0.4 GMAC takes 2.2 ms an image of 224 px with
+    # blocks of 8, and 6.6 ms with 64; the IDC CNN of 50 px takes a fifth less with 500
+    # than with 250. So a long run tries half and twice the usual number, and goes on in
+    # the better direction. Accelerators keep to the memory's rule.
     rows, mesh, operations = execution.rows, execution.mesh, execution.info.operations
     if (
         platform(mesh) != "cpu"
@@ -94,14 +81,7 @@ def tried_rows(
 
 
 def _best(seconds: Callable[[int], float], begin: int, most: float, left: float) -> int:
-    """Returns the fastest of a size, its halves and its doubles; 0 if untried.
-
-    Args:
-      seconds: returns those of an image in a block of a size.
-      begin: the size, for each device.
-      most: the largest size.
-      left: the answers that each device may compute for the trial.
-    """
+    """Returns the fastest of a size, its halves and its doubles; 0 if untried."""
     tried: dict[int, float] = {}
 
     def cost(size: int) -> float:

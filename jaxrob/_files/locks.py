@@ -7,11 +7,7 @@ except ImportError:  # Windows does not have it.
 
 
 def lock(descriptor: int, wait: bool = False) -> bool | None:
-    """Locks an open file or folder for its opener alone.
-
-    Returns:
-      Whether it is locked now, or None where there are no locks.
-    """
+    """Locks an open file or folder for its opener alone."""
     if fcntl is None:
         return None
     try:

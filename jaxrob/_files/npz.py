@@ -26,16 +26,9 @@ _KINDS = "biufcUV"
 def read_npz(
     path: str | os.PathLike[str], may_be_compressed: bool = False
 ) -> dict[str, np.ndarray]:
-    """Reads all arrays of an npz file that `numpy.savez` wrote, by name.
-
-    It unpickles nothing, and takes no more memory than the file has bytes, or than
-    `most_unpacked` allows a compressed one.
-
-    Raises:
-      FileNotFoundError: if there is no such file.
-      ValueError: if the file is no npz file, is damaged or compressed, or holds objects
-        or types with fields. The message says what is wrong, without the path.
-    """
+    """Reads all arrays of an npz file that `numpy.savez` wrote, by name."""
+    # It unpickles nothing, and takes no more memory than the file has bytes, or than
+    # `most_unpacked` allows a compressed one.
     with open_file(path) as file, zipfile.ZipFile(file) as archive:
         size, members = os.fstat(file.fileno()).st_size, archive.infolist()
         total = sum(member.file_size for member in members)
@@ -60,10 +53,8 @@ def read_npz(
 
 
 def npy_array(data: bytes, name: str) -> np.ndarray:
-    """Returns the array of an npy file's bytes, a view; ValueErrors have the name.
-
-    `numpy.load` would make room for what a header claims.
-    """
+    """Returns the array of an npy file's bytes, a view; ValueErrors have the name."""
+    # `numpy.load` would make room for what a header claims.
     stream = io.BytesIO(data)
     try:
         is_first = np.lib.format.read_magic(stream) == (1, 0)

@@ -20,12 +20,7 @@ _KINDS = (
 
 
 def open_file(path: str | os.PathLike[str]) -> BufferedReader:
-    """Opens a regular file for reading. It never waits for a writer.
-
-    Raises:
-      FileNotFoundError: if there is nothing.
-      ValueError: if it is a folder, a named pipe, a socket or a device.
-    """
+    """Opens a regular file for reading. It never waits for a writer."""
     check_regular(path)
     # Checked again, because something else may have taken its place.
     file = open(path, "rb", opener=_open_without_waiting)
@@ -38,12 +33,7 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def content_of(path: str | os.PathLike[str], most: int) -> bytes:
-    """Reads a regular file of at most `most` bytes.
-
-    Raises:
-      FileNotFoundError: if there is nothing.
-      ValueError: if it is longer, or no regular file.
-    """
+    """Reads a regular file of at most `most` bytes."""
     with open_file(path) as file:
         # Asked first: to read `most` bytes takes as much memory, however few there are.
         size = os.fstat(file.fileno()).st_size
@@ -55,21 +45,14 @@ def content_of(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raises an error unless a path is a regular file, without opening it.
-
-    Raises:
-      FileNotFoundError: if there is nothing.
-      ValueError: if it is a folder, a named pipe, a socket or a device.
-    """
+    """Raises an error unless a path is a regular file, without opening it."""
     _check_mode(path, os.stat(path).st_mode)
 
 
 def most_unpacked(size: int) -> int:
-    """Returns how many bytes a compressed file of `size` bytes may unpack to.
-
-    The limit is generous for real data; a file that claims more is a zip bomb or a
-    mistake.
-    """
+    """Returns how many bytes a compressed file of `size` bytes may unpack to."""
+    # The limit is generous for real data; a file that claims more is a zip bomb or a
+    # mistake.
     return max(_ALWAYS_UNPACKED, _MOST_UNPACKED_RATIO * size)
 
 

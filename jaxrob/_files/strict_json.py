@@ -8,14 +8,7 @@ import numpy as np
 
 
 def parsed(text: str | bytes) -> Any:
-    """Parses strict JSON: no NaN or infinity, no name twice in an object.
-
-    Args:
-      text: the text, or its bytes in UTF-8.
-
-    Raises:
-      ValueError: if the text is not strict JSON.
-    """
+    """Parses strict JSON: no NaN or infinity, no name twice in an object."""
     try:
         if isinstance(text, bytes):
             text = text.decode()

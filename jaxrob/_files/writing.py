@@ -6,15 +6,9 @@ import secrets
 
 
 def write_file(path: str | os.PathLike[str], content: bytes) -> None:
-    """Replaces a file atomically; the old one stays until the new one is complete.
-
-    Of a link it replaces the file that is linked to. A device or a pipe, such as
-    /dev/stdout, is written to as it is.
-
-    Raises:
-      OSError: if it cannot be written, for instance on a full disk; the error names
-        the file.
-    """
+    """Replaces a file atomically; the old one stays until the new one is complete."""
+    # Of a link it replaces the file that is linked to. A device or a pipe, such as
+    # /dev/stdout, is written to as it is.
     if os.path.exists(path) and not os.path.isfile(path):
         try:
             _write(os.open(path, os.O_WRONLY), content)
@@ -37,11 +31,7 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_new(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a new file; `sync` then flushes it to the disk.
-
-    Raises:
-      OSError: if it exists or cannot be written; an incomplete file stays.
-    """
+    """Writes a new file; `sync` then flushes it to the disk."""
     _write(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), content)
 
 

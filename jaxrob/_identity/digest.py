@@ -19,10 +19,8 @@ def stable_repr(value: Any) -> str:
 
 
 def digest(parts: Iterable[str | np.ndarray | jax.Array]) -> str:
-    """A hexadecimal digest of texts and arrays, of 128 bits.
-
-    A sharded array has the digest of the whole one, and is read piece by piece.
-    """
+    """A hexadecimal digest of texts and arrays, of 128 bits."""
+    # A sharded array has the digest of the whole one, and is read piece by piece.
     found = hashlib.blake2b(digest_size=16)
     for part in parts:
         if isinstance(part, str):
@@ -35,10 +33,8 @@ def digest(parts: Iterable[str | np.ndarray | jax.Array]) -> str:
 
 
 def array_text(array: Any) -> str:
-    """The type and shape of an array, and a digest of its values.
-
-    An array of JAX's, whose values stay, is digested once.
-    """
+    """The type and shape of an array, and a digest of its values."""
+    # An array of JAX's, whose values stay, is digested once.
     known = _texts.get(id(array))
     if known is not None:
         return known[1]
@@ -56,21 +52,15 @@ _texts: dict[int, tuple[weakref.ref[Any], str]] = {}
 
 
 def contiguous(array: Any) -> Any:
-    """An array on the host whose memory a hash takes as it is.
-
-    Of an array of objects, their `object_bytes`.
-    """
+    """An array on the host whose memory a hash takes as it is."""
+    # Of an array of objects, their `object_bytes`.
     if isinstance(array, np.ndarray) and array.dtype.hasobject:
         return b"".join(map(object_bytes, array))
     return np.ascontiguousarray(array)
 
 
 def object_bytes(value: Any) -> bytes:
-    """Bytes that identify a label: an array, text, number, or a list or dict of them.
-
-    Raises:
-      TypeError: if it holds anything else.
-    """
+    """Bytes that identify a label: array, text, number, or a list or dict of them."""
     if isinstance(value, Mapping):
         parts = [part for one in sorted(value.items(), key=str) for part in one]
         kind = "dict"

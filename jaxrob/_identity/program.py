@@ -48,12 +48,7 @@ class ProgramFingerprint(NamedTuple):
 
 
 def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
-    """Traces a function as it is now; also returns the shapes of its outputs.
-
-    Args:
-      function: the function. Earlier traces of it are not used.
-      *args: its arguments; a `jax.ShapeDtypeStruct` will do for an array.
-    """
+    """Traces a function as it is now; also returns the shapes of its outputs."""
     # A new function object, because JAX keeps the traces of those that it knows.
     return jax.make_jaxpr(lambda *args: function(*args), return_shape=True)(*args)
 
@@ -109,10 +104,8 @@ def largest_array(jaxpr: Any) -> int:
 
 
 def operations(jaxpr: Any) -> float:
-    """Counts multiplications and additions in matrix products and convolutions.
-
-    Returns infinity if a trace does not show them.
-    """
+    """Counts multiplications and additions in matrix products and convolutions."""
+    # Returns infinity if a trace does not show them.
     # XLA's own analysis would lower the constants too, and counts a loop's body once.
     number = 0.0
     for equation in jaxpr.eqns:

@@ -43,21 +43,13 @@ def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:
 
 
 def kept(function: Callable[..., Any], way: Hashable) -> Trace | None:
-    """Returns the last trace of a function of a Flax module, if it captured nothing.
-
-    Modules do not change, and a trace takes as long as all else in a short call.
-    """
+    """Returns the last trace of a function of a Flax module, if it captured nothing."""
+    # Modules do not change, and a trace takes as long as all else in a short call.
     return _kept_at(function, way).trace if _is_fixed(function) else None
 
 
 def has_changed(function: Callable[..., Any], way: Hashable, found: Trace) -> bool:
-    """Whether a function's last trace in the same way showed another program.
-
-    Args:
-      function: the function. Equal ones are the same.
-      way: what else makes the program: settings, and the types of the arguments.
-      found: its present trace.
-    """
+    """Whether a function's last trace in the same way showed another program."""
     place, program = _kept_at(function, way), found.fingerprint
     before, place.digest = place.digest, program.digest
     if not program.num_captured and not program.on_host:
@@ -96,10 +88,8 @@ def _is_fixed(part: Any) -> bool:
 
 
 def _settings() -> ClosedJaxpr:
-    """Returns a key for the JAX settings that traces depend on, such as x64.
-
-    JAX caches one trace for each combination of settings, which equals no other.
-    """
+    """Returns a key for the JAX settings that traces depend on, such as x64."""
+    # JAX caches one trace for each combination of settings, which equals no other.
     return _nothing.trace().jaxpr
 
 

@@ -14,11 +14,7 @@ from jaxrob.alterations._fingerprint import fingerprinted_alteration
 def fingerprint_inputs(
     classifier: Classifier, alterations: Sequence[Alteration], image: np.ndarray
 ) -> tuple[Classifier, tuple[Alteration, ...]]:
-    """Returns a classifier and alterations fingerprinted, with the values they capture.
-
-    Raises:
-      ValueError: if an alteration or the classifier rejects the image's shape.
-    """
+    """A classifier and alterations fingerprinted, with the values they capture."""
     fingerprinted_ones = tuple(
         fingerprinted_alteration(alteration, image.shape) for alteration in alterations
     )

@@ -114,14 +114,7 @@ def checked_arguments(
     progress: Any = False,
     score: Any = None,
 ) -> Arguments:
-    """Checks each argument separately, without tracing.
-
-    Raises:
-      TypeError: if an argument has a wrong type.
-      ValueError: if the key is not a single key, the batch size is below 1, the path is
-        empty, the mesh spans only some of the processes, or several with a score, or
-        the network has no classes and there is no score.
-    """
+    """Checks each argument separately, without tracing."""
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     score = checked_score(score)
     if score is None:
@@ -147,20 +140,9 @@ def checked_arguments(
 
 @contextlib.contextmanager
 def prepare_run(arguments: Arguments) -> Iterator[Run]:
-    """Checks that the arguments go together, and opens the journal and the bar.
-
-    Both are closed when the run ends, and warnings are collected until then. With
-    several processes, all of them must call this with the same arguments.
-
-    Args:
-      arguments: as `checked_arguments` returns them; an entry point must already have
-        checked its other arguments.
-
-    Raises:
-      ValueError: if the arguments do not go together, see `check_together`, the journal
-        belongs to another run, or the inputs cannot be identified in a journal.
-      OSError: if the journal cannot be read or written.
-    """
+    """Checks that the arguments go together, and opens the journal and the bar."""
+    # Both are closed when the run ends, and warnings are collected until then. With
+    # several processes, all of them must call this with the same arguments.
     classifier, dataset, alterations, key, mesh, batch_size, *_ = arguments
     make_room()
     with collected() as warned:
@@ -194,14 +176,12 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
 
 @contextlib.contextmanager
 def source_ahead(run: Run) -> Iterator[Run]:
-    """Yields a run whose provenance a thread computes while the devices work.
-
-    Data that must be read are read at once instead: then their errors come before any
-    answer, and no two threads read them. So are variables of which each process has a
-    part, because processes must communicate in one order. A thread would take longer
-    for few bytes. Of files of pictures the provenance reads at the end what the run has
-    not read.
-    """
+    """Yields a run whose provenance a thread computes while the devices work."""
+    # Data that must be read are read at once instead: then their errors come before any
+    # answer, and no two threads read them. So are variables of which each process has a
+    # part, because processes must communicate in one order. A thread would take longer
+    # for few bytes. Of files of pictures the provenance reads at the end what the run
+    # has not read.
     if isinstance(_images(run.dataset), StoredImages):
         yield run
         return
@@ -227,11 +207,7 @@ def _rule(
     alterations: Sequence[Alteration],
     image: np.ndarray,
 ) -> ScoreRule | None:
-    """Checks a score with the other arguments, and says where it runs.
-
-    Raises:
-      ValueError: as `rule_of` and `check_labels_move`, or if there are no labels.
-    """
+    """Checks a score with the other arguments, and says where it runs."""
     if score is None:
         return None
     first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())

@@ -17,12 +17,7 @@ _MAX_BYTES = 2**30
 
 
 def by_image(function: Callable[..., Any]) -> Callable[..., Call]:
-    """Compiles a function that treats images one by one, each device its own.
-
-    Returns:
-      A function of the same arguments, or their shapes, and of `mesh`, over which the
-      images are split. It returns the call, whose program communicates nothing.
-    """
+    """Compiles a function that treats images one by one, each device its own."""
 
     @functools.partial(jax.jit, static_argnames="mesh")
     def compiled(shared: Any, arrays: tuple[Any, ...], *, mesh: ImageMesh) -> Any:

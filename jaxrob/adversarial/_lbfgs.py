@@ -191,13 +191,10 @@ def _attack(
 def _closest_found(
     problem: Problem, target: np.ndarray, shared: Shared, bar: Bar
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The closest points found for the images attacked.
-
-    Yields indices, points, and whether there was no gradient to follow.
-
-    A block has `problem.rows` slots. A slot whose search is over takes the next image,
-    so that no image waits for the others of its block.
-    """
+    """The closest points found for the images attacked."""
+    # Yields indices, points, and whether there was no gradient to follow. A block has
+    # `problem.rows` slots. A slot whose search is over takes the next image, so that no
+    # image waits for the others of its block.
     rows, mesh = problem.rows, problem.mesh
     check_every = _CHECK_EVERY_CPU if platform(mesh) == "cpu" else _CHECK_EVERY
     attacked = np.flatnonzero(problem.correct)

@@ -79,22 +79,7 @@ def make_problem(
     mesh: Mesh | None,
     live_images: int,
 ) -> Problem:
-    """Checks the inputs of an attack, and asks the classifier for its answers.
-
-    Args:
-      classifier: the classifier.
-      images: `[N, H, W, C]`, as `Dataset` takes them.
-      labels: `[N]` integers.
-      key: a random key, needed if the classifier is stochastic.
-      batch_size: images attacked at a time, or None.
-      mesh: the devices, or None.
-      live_images: copies of an image that the attack keeps.
-
-    Raises:
-      TypeError: if an argument has a wrong type.
-      ValueError: if a value is outside its range, the classifier is not differentiable
-        or does not take the images, or its outputs are NaN.
-    """
+    """Checks the inputs of an attack, and asks the classifier for its answers."""
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     over = checked_mesh(mesh, classifier.variables)
     if batch_size is not None:
@@ -139,15 +124,7 @@ def make_problem(
 def make_attack(
     problem: Problem, images: np.ndarray, target: np.ndarray, vanished: np.ndarray
 ) -> Attack:
-    """Makes the attack's result, by the classifier's answers on what was found.
-
-    Args:
-      problem: what was attacked.
-      images: float32 `[N, H, W, C]`, the candidates; the image as it was where there is
-        none.
-      target: int32 `[N]`, the class aimed at.
-      vanished: bool `[N]`, where the gradient was 0, or not finite.
-    """
+    """Makes the attack's result, by the classifier's answers on what was found."""
     classifier, unaltered, labels, keys, *_ = problem
     after, _ = _answers(classifier, images, labels, keys, problem.rows, problem.mesh)
     success = problem.correct & np.asarray(after.predicted != INVALID)

@@ -14,35 +14,16 @@ LEAD = 1e-5
 def ranking_scores(
     classifier: Classifier, images: jax.Array, keys: jax.Array | None
 ) -> jax.Array:
-    """The scores by which the classifier ranks the classes.
-
-    They are the logarithms of the mean probabilities over its samples or, of a
-    classifier without probabilities, the mean scores.
-
-    Args:
-      classifier: the classifier.
-      images: float32 `[B, H, W, C]`.
-      keys: `[B]` random keys, None unless the classifier is stochastic.
-
-    Returns:
-      `[B, K]`; the class predicted is that of the largest.
-    """
+    """The scores by which the classifier ranks the classes."""
+    # They are the logarithms of the mean probabilities over its samples or, of a
+    # classifier without probabilities, the mean scores.
     if classifier.outputs == "scores":
         return classifier.raw_outputs(images, keys).mean(axis=0)
     return mean_over_samples(classifier.log_probabilities(images, keys))
 
 
 def lead(scores: jax.Array, classes: jax.Array) -> jax.Array:
-    """By how much a class leads the best other, as a share of the scores' range.
-
-    Args:
-      scores: `[B, K]`.
-      classes: `[B]`, a class for each row.
-
-    Returns:
-      `[B]` in [-1, 1]; NaN where a score is NaN or all are equal. It is above `LEAD`
-      only if the class is the one predicted.
-    """
+    """By how much a class leads the best other, as a share of the scores' range."""
     chosen = jax.nn.one_hot(classes, scores.shape[-1], dtype=bool)
     rival = jnp.where(chosen, -jnp.inf, scores).max(axis=-1)
     own = jnp.where(chosen, scores, -jnp.inf).max(axis=-1)

@@ -116,14 +116,7 @@ def new_search(image: jax.Array) -> Search:
 def advanced(
     search: Search, image: jax.Array, found: Evaluation, target_loss: jax.Array
 ) -> Search:
-    """The search after an evaluation.
-
-    Args:
-      search: the search.
-      image: the unaltered image.
-      found: the classifier's answer at the search's trial.
-      target_loss: the loss at which the target is reached.
-    """
+    """The search after an evaluation."""
     # Every evaluation counts, not only those at a minimum.
     distance = jnp.sum((search.trial - image) ** 2)
     better = found.reached & (distance < search.distance) & ~search.done
@@ -183,10 +176,8 @@ def select(condition: jax.Array, new: Any, old: Any) -> Any:
 
 
 def _first_weight(found: Evaluation, target_loss: jax.Array) -> jax.Array:
-    """The weight at whose minimum a linear margin would reach the target.
-
-    There the slope of the loss has shrunk with the probability of the other classes.
-    """
+    """The weight at whose minimum a linear margin would reach the target."""
+    # There the slope of the loss has shrunk with the probability of the other classes.
     gap = jnp.maximum(found.loss - target_loss, _LEAST_GAP * found.loss)
     return gap / (jnp.sum(found.slope**2) * -jnp.expm1(-target_loss))
 
@@ -213,10 +204,8 @@ def _judged(
 def _bisected(
     bracket: Bracket, settled: jax.Array, reached: jax.Array
 ) -> tuple[Bracket, jax.Array]:
-    """The bracket after a weight is settled, and whether bisection is over.
-
-    Where one end is missing, the weight moves towards it by growing factors.
-    """
+    """The bracket after a weight is settled, and whether bisection is over."""
+    # Where one end is missing, the weight moves towards it by growing factors.
     weight, low, high, tried = bracket
     low = jnp.where(settled & ~reached, weight, low)
     high = jnp.where(settled & reached, weight, high)

@@ -150,22 +150,7 @@ class Alteration:
         level: jax.typing.ArrayLike,
         key: jax.Array | None = None,
     ) -> jax.Array:
-        """Alters one image.
-
-        Args:
-          image: float32 `[H, W, C]` in [0, 1], or another array that `fn` takes.
-          level: a scalar in `[lower, upper]`; not checked if it is traced.
-          key: a random key, needed if the alteration is stochastic.
-
-        Returns:
-          The altered image, of the same shape.
-
-        Raises:
-          TypeError: if the image is not an array, the level not a number or the key not
-            a key.
-          ValueError: if the alteration is stochastic and no key is given, the level
-            lies outside the range, or the image has a shape that `fn` rejects.
-        """
+        """Alters one image."""
         check_level(self, level)
         level = jnp.asarray(level, jnp.float32)
         return self.at_level(self.prepared(image, key), level)

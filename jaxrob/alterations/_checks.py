@@ -16,21 +16,7 @@ def checked_range(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> tuple[float, float]:
-    """Returns the ends of a range of levels.
-
-    Args:
-      name: the alteration's name, with which messages begin.
-      lower: the lower end.
-      upper: the upper end.
-      identity: a level that the range must hold, if any.
-      at_least: the lowest level allowed.
-      at_most: the highest level allowed.
-
-    Raises:
-      TypeError: if an end is not a number.
-      ValueError: if the range does not hold the identity, leaves the limits, or as
-        `check_levels_range`.
-    """
+    """Returns the ends of a range of levels."""
     name_low, name_high = f"{name}: lower", f"{name}: upper"
     lower = checked_number(name_low, lower, at_least=at_least, at_most=identity)
     upper = checked_number(name_high, upper, at_least=identity, at_most=at_most)
@@ -44,10 +30,6 @@ def check_levels_range(
     """Rejects a range of levels that is empty in float32, in which levels are computed.
 
     float32 has no numbers above 3.4e38 and, as XLA computes, none below 1.2e-38 but 0.
-
-    Raises:
-      ValueError: unless the lower end is below the upper one, both and the range's
-        length are numbers of float32, and the ends differ there.
     """
     check_ascending(lower_name, lower, upper_name, upper)
     largest = float(np.finfo(np.float32).max)

@@ -82,14 +82,7 @@ def ready(image: jax.Array, offsets: np.ndarray) -> jax.Array:
 def defocused(
     image: jax.Array, padded: jax.Array, offsets: np.ndarray, weights: jax.Array
 ) -> jax.Array:
-    """Convolves the image with a kernel, `[H, W, C]`.
-
-    Args:
-      image: `[H, W, C]`.
-      padded: from `ready`.
-      offsets: row and column of every tap, `[T, 2]`.
-      weights: `[T]`.
-    """
+    """Convolves the image with a kernel, `[H, W, C]`."""
     reach = int(np.abs(offsets).max(initial=0))
     rows, columns = offsets.T
     found = shifted_sum(image, padded, rows, columns, weights, reach)

@@ -110,10 +110,8 @@ def smooth(uniform: Displacement, sigma: float) -> Displacement:
 
 
 def displaced(by: Displacement) -> tuple[jax.Array, jax.Array]:
-    """Returns the rows and columns that displaced pixels show, both `[H, W]`.
-
-    Beyond the edge the image is mirrored, its edge pixels repeated.
-    """
+    """Returns the rows and columns that displaced pixels show, both `[H, W]`."""
+    # Beyond the edge the image is mirrored, its edge pixels repeated.
     height, width = by.rows.shape
     rows = jnp.arange(height, dtype=jnp.float32)[:, None] + by.rows
     columns = jnp.arange(width, dtype=jnp.float32) + by.columns

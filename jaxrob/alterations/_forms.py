@@ -78,15 +78,7 @@ FORMS: tuple[Form, ...] = (
 def by_platform(
     part: str, size: int, forms: Mapping[str, Callable[..., Any]], *operands: Any
 ) -> Any:
-    """Applies the platform's form to the operands.
-
-    Args:
-      part: the part of an alteration, as in `FORMS`.
-      size: the image's longer side, in pixels.
-      forms: the part's forms by name: functions of the operands whose results have the
-        same shapes and types.
-      *operands: arrays, traced or not.
-    """
+    """Applies the platform's form to the operands."""
     cpu, gpu, tpu = (forms[form_for(part, p, size)] for p in ("cpu", "gpu", "tpu"))
     if cpu is gpu is tpu:
         return cpu(*operands)

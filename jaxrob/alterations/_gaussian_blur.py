@@ -107,11 +107,9 @@ def _plane_by_plane(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.A
 
 
 def _by_shifts(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """Adds up shifts along the rows, then along the columns.
-
-    Channels stay innermost throughout, so that nothing is transposed, and all of an
-    image's columns shift together.
-    """
+    """Adds up shifts along the rows, then along the columns."""
+    # Channels stay innermost throughout, so that nothing is transposed, and all of an
+    # image's columns shift together.
     channels, height, width = planes.shape
     # Products with matrices are faster than so many shifts.
     if 2 * (2 * reach + 1) > width:
@@ -127,18 +125,7 @@ def _by_shifts(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
 def _shifted(
     padded: jax.Array, level: jax.Array, reach: int, axis: int, step: int
 ) -> jax.Array:
-    """Adds up an array's shifts by up to `reach` steps along an axis.
-
-    Args:
-      padded: the array, with `reach` steps of padding at both ends.
-      level: the Gaussian's standard deviation, in steps.
-      reach: the most steps.
-      axis: the axis.
-      step: a step's length.
-
-    Returns:
-      The array, without padding.
-    """
+    """Adds up an array's shifts by up to `reach` steps along an axis."""
     length = padded.shape[axis] - 2 * reach * step
 
     def added(reach_now: int) -> jax.Array:

@@ -73,10 +73,8 @@ def _doubt(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | No
 
 
 def draw_noise(image: jax.Array, key: jax.Array) -> jax.Array:
-    """Draws standard normal numbers, float32, one for each of the array's values.
-
-    Drawn in the array's own type, one key would give other noise for each type.
-    """
+    """Draws standard normal numbers, float32, one for each of the array's values."""
+    # Drawn in the array's own type, one key would give other noise for each type.
     return normal(key, image.shape)
 
 

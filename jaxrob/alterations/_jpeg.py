@@ -58,21 +58,7 @@ JPEG_FORMS = {
 
 
 def jpeg_coefficients(image: jax.Array) -> JpegCoefficients:
-    """Computes the part of JPEG compression that does not depend on the quality.
-
-    Args:
-      image: `[H, W, C]` in [0, 1], C being 1 (grey) or 3 (RGB), H and W at least 1.
-        Pixels are rounded to the nearest of 256 levels and clipped to the range.
-
-    Returns:
-      The coefficients, which `jpeg_decode` turns into pixels at any quality.
-
-    Raises:
-      ValueError: If `image` has another shape.
-
-    Source: ITU-T T.81 (1992), annex A.3; libjpeg-turbo's jccolor.c, jcsample.c and
-    jfdctint.c.
-    """
+    """Computes the part of JPEG compression that does not depend on the quality."""
     _check_shape("image", jnp.shape(image))
     forms = {name: form.coefficients for name, form in JPEG_FORMS.items()}
     size = max(jnp.shape(image)[:2])
@@ -82,24 +68,7 @@ def jpeg_coefficients(image: jax.Array) -> JpegCoefficients:
 def jpeg_decode(
     coefficients: JpegCoefficients, quality: jax.Array | int, shape: tuple[int, ...]
 ) -> jax.Array:
-    """Quantises coefficients at a quality and decodes them to pixels.
-
-    Args:
-      coefficients: What `jpeg_coefficients` returned.
-      quality: Integer scalar, may be traced; values outside 1 to 100 count as the
-        nearer end, as in libjpeg.
-      shape: The static shape `(H, W, C)` of the image.
-
-    Returns:
-      The decoded image, float32 `[H, W, C]`, every pixel an integer divided by 255.
-
-    Raises:
-      ValueError: If `shape` isn't the shape of a grey or RGB image, or `coefficients`
-        aren't those of such an image.
-
-    Source: ITU-T T.81 (1992), annexes A.3.4 and K.1; libjpeg-turbo's jcparam.c,
-    jcdctmgr.c, jidctint.c, jdsample.c and jdcolor.c.
-    """
+    """Quantises coefficients at a quality and decodes them to pixels."""
     _check_shape("shape", shape)
     height, width, channels = shape
     luma_shape = (1, height + -height % 8, width + -width % 8)

@@ -97,15 +97,7 @@ def _compress(
 
 
 def _decode_or_keep(form: JpegForm, one_choice: bool) -> Callable[..., jax.Array]:
-    """Returns a function that decodes by a form, except at the identity's level.
-
-    Args:
-      form: the form.
-      one_choice: whether to branch between computations (`cond`) rather than select
-        pixels (`where`). With `where`, XLA on a CPU fuses the decoder's last step into
-        the selection, which takes a fifth longer. GPUs and TPUs batch many levels in
-        one step, where they cannot branch.
-    """
+    """Returns a function that decodes by a form, except at the identity's level."""
 
     def decoded_or_image(
         image: jax.Array,

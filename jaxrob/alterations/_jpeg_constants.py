@@ -62,10 +62,8 @@ def quantisation_steps(table: np.ndarray, quality: jax.Array | int) -> jax.Array
 
 
 def inverse_steps(steps: jax.Array) -> jax.Array:
-    """Returns the factors of coefficients x 8 before they are rounded, float32.
-
-    libjpeg rounds halves away from zero. A factor of 1 + 2^-16 lifts a half above the
-    tie without lifting another number to it (|c| < 2^14, so neighbours differ by more
-    than 2^-14 of themselves). One multiplication and a rounding remain.
-    """
+    """Returns the factors of coefficients x 8 before they are rounded, float32."""
+    # libjpeg rounds halves away from zero. A factor of 1 + 2^-16 lifts a half above the
+    # tie without lifting another number to it (|c| < 2^14, so neighbours differ by more
+    # than 2^-14 of themselves). One multiplication and a rounding remain.
     return (1 + 2.0**-16) / (8 * steps.astype(jnp.float32))

@@ -34,11 +34,9 @@ from jaxrob.alterations._jpeg_planes import is_smooth, levels_of
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Returns luma's and chroma's coefficients x 8, int32 `[8, 8, N]`.
-
-    The memory order is [row of blocks, vertical, horizontal frequency, block],
-    reshaped.
-    """
+    """Returns luma's and chroma's coefficients x 8, int32 `[8, 8, N]`."""
+    # The memory order is [row of blocks, vertical, horizontal frequency, block],
+    # reshaped.
     height, width, channels = jnp.shape(image)
     levels = levels_of(image).astype(jnp.int32)
     if channels == 1:
@@ -90,14 +88,7 @@ def _decode_blocks(
     quality: jax.Array | int,
     blocks: tuple[int, int, int],
 ) -> jax.Array:
-    """Quantises coefficients and returns levels 0-255, uint8 [P, H, W].
-
-    Args:
-      coefficients: from `_forward_dct`.
-      table: the quantisation table.
-      quality: the quality.
-      blocks: the numbers of planes, rows of blocks, and blocks in a row.
-    """
+    """Quantises coefficients and returns levels 0-255, uint8 [P, H, W]."""
     count, rows, columns = blocks
     steps = quantisation_steps(table, quality)[:, :, None]
     found = coefficients.reshape(count, rows, 8, 8, columns).astype(jnp.float32)

@@ -16,15 +16,7 @@ def levels_of(image: jax.Array) -> jax.Array:
 
 
 def planes_of(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Returns the planes that libjpeg transforms, edges repeated to whole blocks.
-
-    Args:
-      image: `[H, W, C]` in [0, 1], C being 1 or 3.
-
-    Returns:
-      The grey or Y plane `[1, H8, W8]`, and the Cb and Cr planes `[2, H8', W8']`,
-      averaged over 2x2 pixels, or None for grey. Levels 0-255, float32.
-    """
+    """Returns the planes that libjpeg transforms, edges repeated to whole blocks."""
     height, width, channels = jnp.shape(image)
     levels = levels_of(image)
     if channels == 1:
@@ -43,11 +35,6 @@ def upsampling(size: int, length: int, smooth: bool) -> np.ndarray:
     """Returns the matrix `[size, length]` of 4 times chroma's interpolation on an axis.
 
     Each pixel is 3 parts its own sample and 1 part the next nearest along the axis.
-
-    Args:
-      size: samples, with the unused ones that fill up the last block.
-      length: pixels.
-      smooth: whether to interpolate; otherwise samples are repeated.
     """
     index = np.arange(length)
     own = index // 2

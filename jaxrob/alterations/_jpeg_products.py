@@ -50,10 +50,8 @@ _FINE = DCT - 128 * _COARSE
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Returns luma's and chroma's coefficients x 8, int32 `[8, 8, N]`.
-
-    The memory order is block by block, reshaped.
-    """
+    """Returns luma's and chroma's coefficients x 8, int32 `[8, 8, N]`."""
+    # The memory order is block by block, reshaped.
     luma, chroma = planes_of(image)
     return _forward_dct(luma), None if chroma is None else _forward_dct(chroma)
 
@@ -97,11 +95,9 @@ def _rgb(
 def _one_batch(
     function: Callable[..., jax.Array], shape: tuple[int, int, int]
 ) -> Callable[..., jax.Array]:
-    """Maps the function over a first axis, with which `vmap` merges its own.
-
-    A network takes levels and images as one axis. Merged at the end, the axes would
-    cost a copy of each colour, which is more than is copied here.
-    """
+    """Maps the function over a first axis, with which `vmap` merges its own."""
+    # A network takes levels and images as one axis. Merged at the end, the axes would
+    # cost a copy of each colour, which is more than is copied here.
 
     @custom_vmap
     def over_rows(*parts: jax.Array) -> jax.Array:
@@ -121,11 +117,9 @@ def _one_batch(
 
 
 def _with_images_in_lanes(images: jax.Array) -> jax.Array:
-    """Lays images [N, H, W, C] out as a TPU's convolutions read many small ones.
-
-    XLA would choose a layout in which three colours take the place of four, and a
-    convolution would lay them out again.
-    """
+    """Lays images [N, H, W, C] out as a TPU's convolutions read many small ones."""
+    # XLA would choose a layout in which three colours take the place of four, and a
+    # convolution would lay them out again.
     if len(images) < _MANY:
         return images
     # Default layouts have the last axis in the lanes.

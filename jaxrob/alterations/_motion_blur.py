@@ -127,14 +127,7 @@ def moved(
     sigma: jax.typing.ArrayLike,
     width: jax.typing.ArrayLike,
 ) -> jax.Array:
-    """Blurs the image by a kernel of `width` taps; the last may be a fraction of a tap.
-
-    Args:
-      image: `[H, W, C]`.
-      line: from `ready`, with at least as many taps.
-      sigma: the Gaussian's standard deviation in pixels; 0 leaves the image as it is.
-      width: the number of taps, at least 1.
-    """
+    """Blurs the image by a kernel of `width` taps; the last may be a fraction."""
     step = jnp.arange(len(line.rows), dtype=jnp.float32)
     weights = jnp.exp(-0.5 * jnp.square(step / jnp.maximum(sigma, _SMALLEST)))
     weights = weights * jnp.clip(width - step, 0.0, 1.0)

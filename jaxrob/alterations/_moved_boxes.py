@@ -102,10 +102,8 @@ def _checked_size(size: Sequence[int]) -> tuple[int, int]:
 
 
 def _moved(box: np.ndarray, moves: Sequence[Move], size: np.ndarray) -> np.ndarray:
-    """Returns x1, y1, x2, y2 around what is left of a box; all 0 if nothing is.
-
-    The hull is taken once, at the end: one after each movement would be larger.
-    """
+    """Returns x1, y1, x2, y2 around what is left of a box; all 0 if nothing is."""
+    # The hull is taken once, at the end: one after each movement would be larger.
     pieces = [_corners(box.astype(np.float64))]
     for move in moves:
         matrix = np.asarray(move.matrix, np.float64)

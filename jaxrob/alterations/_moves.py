@@ -62,17 +62,7 @@ def check_moves(alteration: Alteration) -> None:
 def moves_of(
     alteration: Alteration, level: Any, size: tuple[int, ...]
 ) -> tuple[Move, ...]:
-    """Returns an alteration's movements at a level, the first one first.
-
-    Args:
-      alteration: one that passes `check_moves`.
-      level: a number, or a traced one.
-      size: the picture's height and width.
-
-    Raises:
-      TypeError: if its `geometry` returns something else.
-      ValueError: if a matrix has another shape, or a fill is unknown.
-    """
+    """Returns an alteration's movements at a level, the first one first."""
     if alteration.geometry is None:
         return ()
     name = f"{alteration.name}: geometry"
@@ -98,14 +88,7 @@ def namespace(level: Any) -> Any:
 def window(
     level: Any, start: tuple[Any, Any], scale: Any, fill: str
 ) -> tuple[Move, ...]:
-    """Returns the movement that shows a window of the picture in its full size.
-
-    Args:
-      level: the level, which says in what the matrix is computed.
-      start: the window's top and left, in pixels.
-      scale: the window's length over the picture's, along either axis.
-      fill: as the alterations name it.
-    """
+    """Returns the movement that shows a window of the picture in its full size."""
     top, left = start
     matrix = namespace(level).array([[scale, 0.0, left], [0.0, scale, top]])
     return (Move(matrix, fill_outside(fill)),)

@@ -20,16 +20,7 @@ FILLS = {
 
 
 def separable(planes: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """Computes `rows @ plane @ columns.T` for each channel.
-
-    Args:
-      planes: `[C, H, W]`.
-      rows: `[H', H]`.
-      columns: `[W', W]`.
-
-    Returns:
-      `[H', W', C]`.
-    """
+    """Computes `rows @ plane @ columns.T` for each channel."""
 
     def product(planes: jax.Array, matrix: jax.Array, axis: int) -> jax.Array:
         # TPUs would multiply in bfloat16 and GPUs in TF32 at a lower precision.
@@ -42,17 +33,7 @@ def separable(planes: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Arr
 
 
 def grid(image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str) -> jax.Array:
-    """Samples the image at every pair of a row and a column position; see `bilinear`.
-
-    Args:
-      image: `[H, W, C]`.
-      rows: `[H']` row positions.
-      columns: `[W']` column positions.
-      fill: as for `bilinear`.
-
-    Returns:
-      `[H', W', C]`.
-    """
+    """Samples the image at every pair of a row and a column; see `bilinear`."""
     forms = {name: functools.partial(form, fill=fill) for name, form in GRID.items()}
     return by_platform("grid", max(image.shape[:2]), forms, image, rows, columns)
 
@@ -86,17 +67,6 @@ def bilinear(
     """Samples the image at the given positions, interpolated linearly along both axes.
 
     Four gathers, whose indices and weights are the same for all images of a batch.
-
-    Args:
-      image: `[H, W, C]`.
-      rows: row positions, in pixels from the first pixel's centre, of a shape that
-        broadcasts with that of `columns`.
-      columns: column positions, in the same units.
-      fill: "constant" fills positions outside the image with 0; any other value takes
-        the nearest edge pixel.
-
-    Returns:
-      `[..., C]`, of the shape to which rows and columns broadcast.
     """
     image, rows, columns = framed(image, rows, columns, fill)
     rows, columns = jnp.broadcast_arrays(rows, columns)
@@ -116,16 +86,7 @@ def framed(
 def window_positions(
     start: jax.typing.ArrayLike, scale: jax.typing.ArrayLike, size: int
 ) -> jax.Array:
-    """Returns the positions of `size` pixels in a window from `start`, `scale` apart.
-
-    Args:
-      start: the window's left end, in pixels from the axis' left end.
-      scale: the window's length over `size`.
-      size: number of pixels.
-
-    Returns:
-      `[size]` positions; exactly the pixel centres 0, 1, ... for start 0 and scale 1.
-    """
+    """The positions of `size` pixels in a window from `start`, `scale` apart."""
     pixels = jnp.arange(size, dtype=jnp.float32)
     return jnp.asarray(start + (pixels + 0.5) * scale - 0.5)
 

@@ -8,10 +8,8 @@ from jaxrob.alterations._checks import check_parameter
 
 
 def doubts(alteration: Alteration, image_shape: tuple[int, ...]) -> list[str]:
-    """Returns the likely mistakes in the range of an alteration, or in its members'.
-
-    Members' ranges are in their own units.
-    """
+    """Returns the likely mistakes in the range of an alteration, or in its members'."""
+    # Members' ranges are in their own units.
     about = alteration.about
     if about.members:
         return [one for member in about.members for one in doubts(member, image_shape)]

@@ -43,10 +43,8 @@ def saturation(lower: float = 0.0, upper: float = 2.0) -> Alteration:
 def saturated(
     image: jax.Array, factor: jax.typing.ArrayLike, offset: jax.typing.ArrayLike
 ) -> jax.Array:
-    """Multiplies the image's saturation by a factor and adds an offset.
-
-    The saturation is clipped to [0, 1]. Grey has the hue of red.
-    """
+    """Multiplies the image's saturation by a factor and adds an offset."""
+    # The saturation is clipped to [0, 1]. Grey has the hue of red.
     value = image.max(-1, keepdims=True)
     spread = value - image.min(-1, keepdims=True)
     # Grey pixels have no hue, and black ones no saturation: 1 avoids NaN in both.

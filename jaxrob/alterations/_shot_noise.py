@@ -104,11 +104,7 @@ def count_photons(
 
 
 def poisson_quantile(mean: jax.Array, draws: ShotDraws) -> jax.Array:
-    """Returns the smallest count whose cumulative probability reaches `draws.uniform`.
-
-    Source: Giles, Algorithm 955: approximation of the inverse Poisson cumulative
-    distribution function, 2016, for the expansion and for adding up small counts.
-    """
+    """The smallest count whose cumulative probability reaches `draws.uniform`."""
     mean = jax.lax.stop_gradient(jnp.maximum(mean, 0.0))
     probability = total = jnp.exp(-mean)
     count = jnp.zeros_like(mean)

@@ -21,18 +21,7 @@ _BLOCK = 2, 4
 def by_tiles(
     image: jax.Array, rows: jax.Array, columns: jax.Array, slope: float
 ) -> jax.Array:
-    """Samples the image as `_resample.bilinear` does with edge pixels repeated.
-
-    Args:
-      image: `[H, W, C]`.
-      rows: row positions `[H', W']`, in pixels, linear in both indices.
-      columns: column positions, likewise.
-      slope: the most that a position changes from one pixel to the next along both
-        axes together; more by float32's rounding alone does no harm.
-
-    Returns:
-      `[H', W', C]`.
-    """
+    """Samples the image as `_resample.bilinear` does with edge pixels repeated."""
     height, width, channels = image.shape
     reach = math.ceil((_TILE - 1) * slope) + 2
     # The blocks of a window, which starts anywhere in its first one.
@@ -112,13 +101,7 @@ def _first_blocks(tiles: jax.Array, size: int, last: int) -> jax.Array:
 
 
 def _weights(positions: jax.Array, index: np.ndarray, axis: int) -> jax.Array:
-    """Returns the weights along an axis of a window's pixels, `[..., pixels, window]`.
-
-    Args:
-      positions: `[..., pixels]`, from the window's start.
-      index: each of the window's pixels' block, and place in it, `[2, window]`.
-      axis: 0 for rows, 1 for columns.
-    """
+    """The weights along an axis of a window's pixels, `[..., pixels, window]`."""
     places = (index[0] * _BLOCK[axis] + index[1]).astype(np.float32)
     # Rounding may put a position just behind the window.
     within = jnp.minimum(positions, places.max())

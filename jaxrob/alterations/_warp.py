@@ -7,20 +7,10 @@ from jaxrob.alterations._resample import neighbour
 
 
 def warped(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """Samples the image at positions of its own, linearly along both axes.
-
-    `_resample.bilinear` is for positions that all images share: it computes indices and
-    weights once for all of them, in a separate loop. Here XLA computes them where it
-    gathers, in a third of the time.
-
-    Args:
-      image: `[H, W, C]`.
-      rows: row positions `[H, W]` in pixels; beyond the edge the nearest pixel.
-      columns: column positions `[H, W]`.
-
-    Returns:
-      `[H, W, C]`.
-    """
+    """Samples the image at positions of its own, linearly along both axes."""
+    # `_resample.bilinear` is for positions that all images share: it computes indices
+    # and weights once for all of them, in a separate loop. Here XLA computes them where
+    # it gathers, in a third of the time.
     top, down = neighbour(rows, image.shape[0])
     left, right = neighbour(columns, image.shape[1])
     return between_pixels(image, top, left, down, right)
@@ -29,15 +19,7 @@ def warped(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
 def between_pixels(
     image: jax.Array, top: jax.Array, left: jax.Array, down: jax.Array, right: jax.Array
 ) -> jax.Array:
-    """Averages the four neighbours at each of `H * W` places, `[H, W, C]`.
-
-    Args:
-      image: `[H, W, C]`.
-      top: the row above a place, int32, of a shape that broadcasts to `[H, W]`.
-      left: the column left of it, int32, of such a shape.
-      down: the distance from the row above, in [0, 1].
-      right: the distance from the column, in [0, 1].
-    """
+    """Averages the four neighbours at each of `H * W` places, `[H, W, C]`."""
     height, width, channels = image.shape
     pixels = image.reshape(height * width, channels)
     corner = (top * width + left).reshape(-1)

@@ -65,12 +65,10 @@ VALIDATION_CORRUPTIONS = ("speckle_noise", "gaussian_blur", "spatter", "saturate
 
 
 def cnn_2020() -> tuple[Alteration, ...]:
-    """The eight alterations of Arcaini et al. (2020), table I, in its order.
-
-    Pixels are in [0, 1] here: the paper's noise variance [0, 200] is [0, 200 / 255**2],
-    brightness is relative, and zoom a factor. The translations of 4 px refer to images
-    of 50 px.
-    """
+    """The eight alterations of Arcaini et al. (2020), table I, in its order."""
+    # Pixels are in [0, 1] here: the paper's noise variance [0, 200] is [0, 200 /
+    # 255**2], brightness is relative, and zoom a factor. The translations of 4 px refer
+    # to images of 50 px.
     return (
         horizontal_translation(-4.0, 4.0, fill="crop"),
         vertical_translation(-4.0, 4.0, fill="crop"),
@@ -84,19 +82,10 @@ def cnn_2020() -> tuple[Alteration, ...]:
 
 
 def asap_2022(benchmark: str = "mnist") -> tuple[Alteration, ...]:
-    """The seven alterations of Arcaini et al. (2022), table I, in its order.
-
-    All ranges have a length of 1 or 2: a translation of 1 is a tenth of the size, a
-    blur of 1 a radius of 2 px, a zoom of 1 a factor of 2, and a compression of 1 a
-    quality of 0 (taken as 1).
-
-    Args:
-      benchmark: "mnist", where a noise of 1 is a variance of 0.01, or "idc", where it
-        is 200 / 255**2.
-
-    Raises:
-      ValueError: if the benchmark is neither.
-    """
+    """The seven alterations of Arcaini et al. (2022), table I, in its order."""
+    # All ranges have a length of 1 or 2: a translation of 1 is a tenth of the size, a
+    # blur of 1 a radius of 2 px, a zoom of 1 a factor of 2, and a compression of 1 a
+    # quality of 0 (taken as 1).
     variances = {"mnist": 0.01, "idc": 200 / 255**2}
     check_choice("benchmark", benchmark, variances)
     tenth = "10 % of the size"
@@ -113,11 +102,9 @@ def asap_2022(benchmark: str = "mnist") -> tuple[Alteration, ...]:
 
 
 def bnn_2024() -> tuple[Alteration, ...]:
-    """The seven alterations of the 2024 paper on Bayesian networks, table 1.
-
-    Translations are in steps of a canvas of 200 pixels, for images of any size: 20
-    steps are a tenth of the size.
-    """
+    """The seven alterations of the 2024 paper on Bayesian networks, table 1."""
+    # Translations are in steps of a canvas of 200 pixels, for images of any size: 20
+    # steps are a tenth of the size.
     steps = "steps of 200"
     right, down = _a_tenth_of_the_size()
     return (
@@ -138,46 +125,10 @@ def imagenet_c(
     validation: bool = False,
     frost_folder: str | os.PathLike[str] | None = None,
 ) -> tuple[Alteration, ...]:
-    """The fifteen corruptions of ImageNet-C, by severity.
-
-    Levels are in [0, 5]: 0 is the identity, and 1 to 5 are the benchmark's severities
-    (`SEVERITIES`). `jaxrob.metrics.mean_corruption_error` takes curves at these levels.
-
-    Example::
-
-        curves = {
-            one.name: jaxrob.evaluate(classifier, dataset, one, presets.SEVERITIES)
-            for one in presets.imagenet_c(224)
-        }
-        found = metrics.mean_corruption_error(curves, metrics.ALEXNET)
-
-    If the pictures of frost are missing, frost is left out with a warning. The mean
-    over the other fourteen is not the benchmark's, and is rejected.
-
-    Args:
-      size: the image size whose parameters are taken: 224 (ImageNet-C), 299 (for
-        Inception networks), 64 (Tiny ImageNet-C) or 32 (CIFAR-10-C). None takes those
-        nearest to the image's shorter side, within a factor of 1.5.
-      published: whether the altered images are stored as in the benchmark's files:
-        truncated to bytes, then a JPEG file of quality 85. The clean images are not,
-        so curves may jump beside level 0. See `jaxrob.alterations.followed_by`.
-      validation: whether to append the four corruptions that were held back for
-        validation. They do not count in any mean.
-      frost_folder: the folder of the frost pictures, see
-        `jaxrob.alterations.corruptions.frost`.
-
-    Returns:
-      The alterations, in the benchmark's order.
-
-    Raises:
-      FileNotFoundError: if the folder of frost is given and lacks a picture.
-      TypeError: if an argument has a wrong type.
-      ValueError: if there are no parameters for the size, or a picture of frost is not
-        the benchmark's.
-
-    Source: Hendrycks and Dietterich, Benchmarking neural network robustness to common
-    corruptions and perturbations, 2019.
-    """
+    """The fifteen corruptions of ImageNet-C, by severity."""
+    # Levels are in [0, 5]: 0 is the identity, and 1 to 5 are the benchmark's severities
+    # (`SEVERITIES`). `jaxrob.metrics.mean_corruption_error` takes curves at these
+    # levels.
     size = checked_size("imagenet_c", size)
     stored = checked_flag("imagenet_c: published", published)
     found = _common(size, validation, frost_folder)
@@ -190,22 +141,7 @@ def cifar_c(
     validation: bool = False,
     frost_folder: str | os.PathLike[str] | None = None,
 ) -> tuple[Alteration, ...]:
-    """The fifteen corruptions of CIFAR-10-C and CIFAR-100-C, by severity.
-
-    Args:
-      published: whether the altered images are truncated to bytes, as in the
-        benchmark's files, which are not JPEG files.
-      validation: as in `imagenet_c`.
-      frost_folder: see `jaxrob.alterations.corruptions.frost`.
-
-    Returns:
-      The alterations, in the benchmark's order.
-
-    Raises:
-      FileNotFoundError: as `imagenet_c`.
-      TypeError: as `imagenet_c`.
-      ValueError: as `imagenet_c`.
-    """
+    """The fifteen corruptions of CIFAR-10-C and CIFAR-100-C, by severity."""
     stored = checked_flag("cifar_c: published", published)
     found = _common(32, validation, frost_folder)
     return _stored(found, truncation_to_bytes) if stored else found

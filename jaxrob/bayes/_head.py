@@ -35,12 +35,7 @@ class Head(NamedTuple):
         return self.name == "heteroscedastic"
 
     def num_classes(self, num_outputs: int) -> int:
-        """Returns K, from the number of the network's outputs.
-
-        Raises:
-          ValueError: if there are fewer than two classes, or the number is odd with a
-            heteroscedastic head.
-        """
+        """Returns K, from the number of the network's outputs."""
         if self.stochastic and num_outputs % 2:
             raise ValueError(
                 "a heteroscedastic head needs an even number of outputs, the mean and "
@@ -56,31 +51,18 @@ class Head(NamedTuple):
 
 
 def checked_head(name: str, noise_draws: int) -> Head:
-    """Returns a head with these settings, checked.
-
-    Raises:
-      ValueError: if the name is unknown or `noise_draws` is below 1.
-    """
+    """Returns a head with these settings, checked."""
     check_choice("head", name, HEADS)
     return Head(name, checked_integer("noise_draws", noise_draws, at_least=1))
 
 
 def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
-    """Computes log-probabilities at fixed weights w.
-
-    With a heteroscedastic head, the logits are `Normal(mean, softplus(scale))` and
-    `p = mean over draws of softmax(mean + softplus(scale) noise)`. The noise belongs to
-    the data. It is averaged here, at each w, so that it does not count as epistemic
-    uncertainty (Kendall and Gal, What uncertainties do we need in Bayesian deep
-    learning for computer vision?, 2017, section 3.3).
-
-    Args:
-      outputs: `[B, K]`, or `[B, 2K]` with a heteroscedastic head.
-      noise: `[M, K, B]` from `normals`, None with a plain head.
-
-    Returns:
-      `[B, K]`.
-    """
+    """Computes log-probabilities at fixed weights w."""
+    # With a heteroscedastic head, the logits are `Normal(mean, softplus(scale))` and `p
+    # = mean over draws of softmax(mean + softplus(scale) noise)`. The noise belongs to
+    # the data. It is averaged here, at each w, so that it does not count as epistemic
+    # uncertainty (Kendall and Gal, What uncertainties do we need in Bayesian deep
+    # learning for computer vision?, 2017, section 3.3).
     if noise is None:
         return jax.nn.log_softmax(outputs)
     # Images are the last axis: ten classes would not fill vector units.
@@ -90,24 +72,12 @@ def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
 
 
 def normals(bits: jax.Array, num_draws: int) -> jax.Array:
-    """Returns standard normals in antithetic pairs, evenly spread over the pairs.
-
-    The first halves of the pairs are a Sobol' net, randomised by a digital shift
-    (random bits flip its binary digits) and mapped by the normal quantile function.
-    Each draw is standard normal and independent over the K coordinates, so that means
-    over draws are unbiased. With 8 draws, means of a softmax over 10 classes are as
-    accurate as with 35 independent draws.
-
-    Args:
-      bits: uint32 `[B, K]`, random.
-      num_draws: number of draws, M.
-
-    Returns:
-      float32 `[M, K, B]`.
-
-    Source: Owen, Monte Carlo theory, methods and examples, chapters 8 (antithetic
-    sampling) and 17 (randomised nets).
-    """
+    """Returns standard normals in antithetic pairs, evenly spread over the pairs."""
+    # The first halves of the pairs are a Sobol' net, randomised by a digital shift
+    # (random bits flip its binary digits) and mapped by the normal quantile function.
+    # Each draw is standard normal and independent over the K coordinates, so that means
+    # over draws are unbiased. With 8 draws, means of a softmax over 10 classes are as
+    # accurate as with 35 independent draws.
     net = _net((num_draws + 1) // 2, bits.shape[1])
     shifted = bits.T ^ net[..., None]
     # 23 bits plus 0.5: exact in float32, and never 0 or 1 after scaling.

@@ -120,15 +120,7 @@ def model(
     bits: jax.Array | None,
     batch_size: int | None = None,
 ) -> None:
-    """The NumPyro model: sites "params" `[D]`, the parameters raveled, and "labels".
-
-    Args:
-      likelihood: the network and its head.
-      data: the data.
-      bits: random uint32 `[B, K]` for the noise of the images in the batch, None with
-        a plain head.
-      batch_size: images in the batch, B; all of them if None.
-    """
+    """The NumPyro model: sites "params" `[D]`, the parameters raveled, and "labels"."""
     flat, unravel = ravel_pytree(data.params)
     prior = dist.Normal(jnp.zeros(len(flat), jnp.float32), data.prior_scale).to_event(1)
     params = unravel(cast(jax.Array, numpyro.sample("params", prior)))

@@ -30,17 +30,7 @@ class Network(NamedTuple):
 
 
 def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
-    """Splits a module; a Linen module is initialised, an NNX module is not changed.
-
-    Args:
-      module: a Linen or NNX module.
-      image: one input.
-      key: a random key, for a Linen module.
-
-    Raises:
-      TypeError: if it is not a module.
-      ValueError: if it has no parameters.
-    """
+    """Splits a module; a Linen module is initialised, an NNX module is not changed."""
     apply_fn = params_apply_fn(module)
     if isinstance(module, linen.Module):
         try:
@@ -59,11 +49,7 @@ def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
 
 
 def params_apply_fn(module: Any) -> HashablePartial:
-    """Returns a module's `apply_fn(params, fixed, images)`, see `Network`.
-
-    Raises:
-      TypeError: if it is not a module.
-    """
+    """Returns a module's `apply_fn(params, fixed, images)`, see `Network`."""
     if isinstance(module, linen.Module):
         return hashable_partial(_apply_linen, module=module)
     check_type("module", module, nnx.Module, "a Flax module, Linen or NNX")
@@ -71,11 +57,7 @@ def params_apply_fn(module: Any) -> HashablePartial:
 
 
 def variables_apply_fn(module: Any) -> Callable[..., Any]:
-    """Returns a module's `apply_fn(variables, images)`; a function is returned as is.
-
-    Raises:
-      TypeError: if it is neither.
-    """
+    """A module's `apply_fn(variables, images)`; a function is returned as is."""
     if isinstance(module, linen.Module):
         return Classifier.from_linen(module, {}).apply_fn
     if isinstance(module, nnx.Module):

@@ -50,17 +50,7 @@ class Posterior:
 
 
 def draw(posterior: Posterior, num_samples: int, key: jax.Array) -> Any:
-    """Draws parameters from the posterior, stacked along a leading axis.
-
-    Args:
-      posterior: the posterior.
-      num_samples: number of draws. With NUTS they are chosen from its samples without
-        replacement.
-      key: a random key.
-
-    Raises:
-      ValueError: if `num_samples` is below 1, or above the number of NUTS's samples.
-    """
+    """Draws parameters from the posterior, stacked along a leading axis."""
     num_samples = checked_integer("num_samples", num_samples, at_least=1)
     key = checked_key(key)
     if posterior.samples is not None:

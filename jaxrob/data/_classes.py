@@ -24,13 +24,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
-    """Returns the classes in order, from a sequence or a file, or None if not given.
-
-    Raises:
-      FileNotFoundError: if there is no such file.
-      TypeError: if they are not names.
-      ValueError: if they are empty or repeat, or the file is damaged.
-    """
+    """Returns the classes in order, from a sequence or a file, or None if not given."""
     if class_names is None:
         return None
     where = "class_names"
@@ -52,18 +46,7 @@ def numbered(
     path: pathlib.Path,
     places: Sequence[str],
 ) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-    """Returns the labels as numbers, and the names in the order of these numbers.
-
-    Args:
-      classes: each image's class, a name or an index as text; None without labels.
-      names: the names in order; None for the sorted names found.
-      path: the images' path, for messages.
-      places: where each image's class is said, for messages.
-
-    Raises:
-      ValueError: if a class is not among the names; of numbers, if one is no index from
-        0, or they count from 1.
-    """
+    """Returns the labels as numbers, and the names in the order of these numbers."""
     if classes is None:
         return None, names
     numbers = np.array([_number(one) for one in classes])
@@ -100,11 +83,7 @@ def _number(text: str) -> float:
 
 
 def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
-    """Rejects folders whose numbers are in another order than their sorted names.
-
-    Raises:
-      ValueError: if they are such.
-    """
+    """Rejects folders whose numbers are in another order than their sorted names."""
     by_number = sorted(folders, key=_number)
     if all(_NUMBER.fullmatch(one) for one in folders) and by_number != sorted(folders):
         raise ValueError(
@@ -118,16 +97,7 @@ def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
 def read_labels(
     path: pathlib.Path, pictures: dict[str, _Parts]
 ) -> dict[_Parts, tuple[str, str]]:
-    """Reads the class of each image that a CSV file names, and where it says so.
-
-    Args:
-      path: the file.
-      pictures: the parts of each image's path, by the path.
-
-    Raises:
-      FileNotFoundError: if there is no such file.
-      ValueError: if a row names no image, names one again, or has no label.
-    """
+    """Reads the class of each image that a CSV file names, and where it says so."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a CSV file of labels there")
     found: dict[_Parts, tuple[str, str]] = {}

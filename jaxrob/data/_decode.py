@@ -92,10 +92,8 @@ def decode_image(
     grey: bool = False,
     expected: Expected | None = None,
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes one picture.
-
-    It reads the first frame of an animation, and converts palettes and CMYK to RGB.
-    """
+    """Decodes one picture."""
+    # It reads the first frame of an animation, and converts palettes and CMYK to RGB.
     with readable(name):
         if not data:
             raise ValueError("it is empty")
@@ -236,10 +234,8 @@ def kind_text(channels: int, dtype: np.dtype) -> str:
 
 
 def _laid_back(image: Any, data: bytes, fit: Fit) -> tuple[int | None, bool, Any]:
-    """Returns a TIFF's orientation, whether it has pages, and it as it is stored.
-
-    Pillow puts TIFFs upright on its own, when it loads them.
-    """
+    """Returns a TIFF's orientation, whether it has pages, and it as it is stored."""
+    # Pillow puts TIFFs upright on its own, when it loads them.
     pil = required("PIL.Image", "reading images", "experiments")
     found = read_tiff(data)
     image.load()
@@ -293,11 +289,9 @@ def _resized_size(size: tuple[int, int], fit: Fit) -> tuple[int, int]:
 def _scale(
     image: Any, wanted: tuple[int, int]
 ) -> tuple[float, float, float, float] | None:
-    """Lets a JPEG be decoded at a reduced size, if that suffices for a wanted one.
-
-    Pillow picks the least of 1/8, 1/4, 1/2 and 1 that leaves both sides as long as
-    wanted.
-    """
+    """Lets a JPEG be decoded at a reduced size, if that suffices for a wanted one."""
+    # Pillow picks the least of 1/8, 1/4, 1/2 and 1 that leaves both sides as long as
+    # wanted.
     if image.format != "JPEG":
         return None
     size = image.size

@@ -17,25 +17,8 @@ _DTYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 
 
 def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
-    """Reads one IDX file, the format of MNIST and its relatives, plain or gzipped.
-
-    Compression is recognised by the first bytes, not by the file's name.
-
-    Args:
-      path: the file.
-
-    Returns:
-      The array, in the machine's byte order: uint8, int8, int16, int32, float32 or
-      float64 of the header's shape.
-
-    Raises:
-      ValueError: if it is no IDX file, is shorter or longer than its header says, or
-        damaged; if the header claims more than the file may unpack to; or if the path
-        is a folder, a named pipe or a device.
-      FileNotFoundError: if there is no such file.
-
-    Source: LeCun, Cortes and Burges, the MNIST database, "file formats".
-    """
+    """Reads one IDX file, the format of MNIST and its relatives, plain or gzipped."""
+    # Compression is recognised by the first bytes, not by the file's name.
     path = str(checked_path("path", path))
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size

@@ -318,10 +318,8 @@ def _class_names(
 
 
 def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, Member | None]]:
-    """Yields the files and folders below a folder, in sorted order.
-
-    Hidden and system folders are not entered.
-    """
+    """Yields the files and folders below a folder, in sorted order."""
+    # Hidden and system folders are not entered.
     visited = set()
     for folder, folders, files in os.walk(path, onerror=_reraise, followlinks=True):
         target = os.path.realpath(folder)

@@ -48,13 +48,7 @@ def first_names(names: Sequence[str]) -> str:
 def warn_of(
     path: str | os.PathLike[str], odd: Mapping[str, Oddities], number: int
 ) -> None:
-    """Warns of images that a network's own loader may have read differently.
-
-    Args:
-      path: the images' path.
-      odd: the images' oddities by name; images without any may be left out.
-      number: the number of all images.
-    """
+    """Warns of images that a network's own loader may have read differently."""
 
     def warn_if_any(names: Sequence[str], what: str) -> None:
         if names:
@@ -153,13 +147,8 @@ def _warn_of_values(path: str | os.PathLike[str], shown: Sequence[Shown]) -> Non
 
 
 def _most_if_too_dark(brightest: Sequence[int]) -> int:
-    """Returns the largest value of 16-bit images that count as too dark.
-
-    An image of 12 bits counts by itself. A night scene may use 14 bits, so images of 14
-    bits count only if no image uses more.
-
-    Args:
-      brightest: the images' largest values, without images that are all black.
-    """
+    """Returns the largest value of 16-bit images that count as too dark."""
+    # An image of 12 bits counts by itself. A night scene may use 14 bits, so images of
+    # 14 bits count only if no image uses more.
     is_any_bright = max(brightest, default=0) > _MAX_14_BITS
     return _MAX_12_BITS if is_any_bright else _MAX_14_BITS

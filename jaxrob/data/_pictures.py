@@ -38,11 +38,9 @@ def as_dataset(
     class_names: tuple[str, ...] | None,
     preparation: Preparation,
 ) -> Dataset:
-    """Returns pictures as a data set.
-
-    Pictures of at most `max_bytes` are decoded now; others if unreadable ones are to be
-    left out, as their number must be known.
-    """
+    """Returns pictures as a data set."""
+    # Pictures of at most `max_bytes` are decoded now; others if unreadable ones are to
+    # be left out, as their number must be known.
     try:
         return _read(pictures, labels, class_names, preparation)
     except Unsuited as error:

@@ -26,11 +26,9 @@ def open_png16(
     orientation: int | None,
     value_range: tuple[float, float] | None,
 ) -> Source:
-    """Returns a PNG of 16 bits a channel as a source.
-
-    The chunk sBIT says how many bits a camera had. By the PNG specification the values
-    are stretched to all 16 nevertheless, so that it changes nothing.
-    """
+    """Returns a PNG of 16 bits a channel as a source."""
+    # The chunk sBIT says how many bits a camera had. By the PNG specification the
+    # values are stretched to all 16 nevertheless, so that it changes nothing.
     width, height = image.size
 
     channels = _CHANNELS[image.tile[0].args]
@@ -51,11 +49,10 @@ def open_png16(
 
 
 def _stored(image: Any, reopen: Callable[[], Any]) -> np.ndarray:
-    """Returns the values, uint16 `[H, W, C]`.
-
-    Pillow's raw modes pick bytes: "16B" the upper, "16L" the lower of a value of which
-    the upper comes first. One pixel of grey and alpha has as many bytes as one of RGBA.
-    """
+    """Returns the values, uint16 `[H, W, C]`."""
+    # Pillow's raw modes pick bytes: "16B" the upper, "16L" the lower of a value of
+    # which the upper comes first. One pixel of grey and alpha has as many bytes as one
+    # of RGBA.
     if image.mode.startswith("I"):
         return np.asarray(image).astype(np.uint16)[..., np.newaxis]
     if image.tile[0].args == "LA;16B":

@@ -74,10 +74,8 @@ def in_unit_range(
     most: float | None = None,
     least: float = 0.0,
 ) -> tuple[np.ndarray, int | None]:
-    """Maps stored values to [0, 1].
-
-    uint8 without a range stays as it is.
-    """
+    """Maps stored values to [0, 1]."""
+    # uint8 without a range stays as it is.
     kind, bits = values.dtype.kind, 8 * values.dtype.itemsize
     is_deep = False
     if value_range is not None:
@@ -117,11 +115,9 @@ def has_8_bits(value_range: tuple[float, float]) -> Unsuited:
 
 
 def scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Maps `low` to 0 and `high` to 1, float32; values beyond become these.
-
-    A channel at a time, because float64, in which the quotient is exact before it is
-    rounded, takes much memory.
-    """
+    """Maps `low` to 0 and `high` to 1, float32; values beyond become these."""
+    # A channel at a time, because float64, in which the quotient is exact before it is
+    # rounded, takes much memory.
     out = np.empty(values.shape, np.float32)
     for channel in range(values.shape[-1]):
         shifted = values[..., channel].astype(np.float64) - low

@@ -79,10 +79,8 @@ def read_tiff(data: bytes) -> Tiff:
 
 
 def directory(data: bytes, at: int | None = None) -> Any:
-    """Returns the tags at a place, by default the first ones, as Pillow reads them.
-
-    Pillow passes over damaged ones: those that are used here raise a ValueError.
-    """
+    """Returns the tags at a place, by default the first ones, as Pillow reads them."""
+    # Pillow passes over damaged ones: those that are used here raise a ValueError.
     plugin = required("PIL.TiffImagePlugin", "reading images", "experiments")
     is_big, order = b"+" in data[:4], ">" if data[:1] == b"M" else "<"
     # Pillow knows BigTIFF by the third byte alone.
@@ -164,10 +162,8 @@ def open_tiff(
 
 
 def _check_segments(tags: Any, shape: tuple[int, int, int], data: bytes) -> None:
-    """Rejects strips or tiles that are too large, or are not all in the file.
-
-    A decoder makes room for whole tiles, and leaves what is missing black.
-    """
+    """Rejects strips or tiles that are too large, or are not all in the file."""
+    # A decoder makes room for whole tiles, and leaves what is missing black.
     height, width, count = shape
     if any(_numbers(tags, one, (1,)) != [1] for one in _DEPTHS):
         raise ValueError("it is a volume, not a picture")
@@ -188,11 +184,9 @@ def _check_segments(tags: Any, shape: tuple[int, int, int], data: bytes) -> None
 
 
 def _stated_range(tags: Any, dtype: np.dtype, bits: int) -> tuple[float | None, float]:
-    """Returns the largest and the smallest value by the tags; None if not stated.
-
-    Some writers state the largest value that a picture happens to have. That of whole
-    bits is taken for a limit: another one would make each picture equally bright.
-    """
+    """Returns the largest and the smallest value by the tags; None if not stated."""
+    # Some writers state the largest value that a picture happens to have. That of whole
+    # bits is taken for a limit: another one would make each picture equally bright.
 
     def only(tag: int) -> float | None:
         found = {*_numbers(tags, tag, ())}

@@ -102,11 +102,7 @@ class Augmentation:
         self.metadata = {"id": self.alteration.description}
 
     def __call__(self, batch: Batch, /) -> Batch:
-        """Returns each image at every level, image by image, as MAITE's batches are.
-
-        Args:
-          batch: images, labels and metadata, one of each for each image.
-        """
+        """Returns each image at every level, image by image, as MAITE's batches are."""
         images, labels, metadata = [], [], []
         # The alteration as it is now, traced once for each shape.
         now = functools.cache(

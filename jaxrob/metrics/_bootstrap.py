@@ -19,13 +19,8 @@ _BLOCK_SIZE = 2**22  # weights held at a time, 32 MB
 
 
 def num_resamples(confidence_level: float) -> int:
-    """Returns the number of replicates that an interval of this confidence needs.
-
-    As many lie beyond its ends as with `RESAMPLES` at 95 %.
-
-    Raises:
-      ValueError: if that exceeds `_MAX_RESAMPLES`.
-    """
+    """Returns the number of replicates that an interval of this confidence needs."""
+    # As many lie beyond its ends as with `RESAMPLES` at 95 %.
     # The last factor absorbs the rounding of 1 - 0.9999.
     number = math.ceil(RESAMPLES * 0.05 / (1 - confidence_level) * (1 - 1e-9))
     if number > _MAX_RESAMPLES:
@@ -38,19 +33,9 @@ def num_resamples(confidence_level: float) -> int:
 
 
 def bootstrap(counts: Counts, measure: Measure, number: int) -> np.ndarray:
-    """Computes the measure of resampled inputs.
-
-    Resampling inputs and counting them by label and answer is one multinomial draw of
-    the counts.
-
-    Args:
-      counts: the counts of one level, `[K]`.
-      measure: the measure.
-      number: of replicates.
-
-    Returns:
-      float64 `[number]`; NaN where the measure is undefined.
-    """
+    """Computes the measure of resampled inputs."""
+    # Resampling inputs and counting them by label and answer is one multinomial draw of
+    # the counts.
     cells = _cells(counts, measure)
     total = cells.inputs.sum()
     # The same random numbers at each level, so that equal counts have equal bands.
@@ -66,16 +51,7 @@ def bootstrap(counts: Counts, measure: Measure, number: int) -> np.ndarray:
 def resample_counts(
     rng: np.random.Generator, num_images: int, number: int
 ) -> Iterator[np.ndarray]:
-    """Yields how often each replicate draws each image, in blocks of replicates.
-
-    Args:
-      rng: the generator.
-      num_images: N.
-      number: the number of replicates.
-
-    Yields:
-      float64 `[N, B]`, for B replicates.
-    """
+    """Yields how often each replicate draws each image, in blocks of replicates."""
     block = max(1, _BLOCK_SIZE // num_images)
     for start in range(0, number, block):
         size = min(block, number - start)
@@ -88,10 +64,8 @@ def resample_counts(
 def percentiles(
     values: np.ndarray, confidence_level: float, otherwise: tuple[float, float]
 ) -> tuple[float, float]:
-    """Returns the percentile interval of the values, NaN left out.
-
-    Returns `otherwise` if all values are NaN.
-    """
+    """Returns the percentile interval of the values, NaN left out."""
+    # Returns `otherwise` if all values are NaN.
     values = values[~np.isnan(values)]
     if not len(values):
         return otherwise
@@ -108,21 +82,9 @@ def resampled_values(
     num_classes: int,
     weights: np.ndarray,
 ) -> np.ndarray:
-    """Computes a measure of resampled inputs, from how often each was drawn.
-
-    Means over classes are taken in float64, not rounded once as by `Measure`: they may
-    miss an exact threshold, which does not matter here.
-
-    Args:
-      measure: the measure.
-      labels: integers `[M]` in 0 ... K - 1.
-      answers: integers `[L, M]` in 0 ... K, K for "unknown".
-      num_classes: K.
-      weights: float64 `[M, B]`, how often each replicate drew each input.
-
-    Returns:
-      float64 `[L, B]`; NaN where the measure is undefined.
-    """
+    """Computes a measure of resampled inputs, from how often each was drawn."""
+    # Means over classes are taken in float64, not rounded once as by `Measure`: they
+    # may miss an exact threshold, which does not matter here.
     if measure.of_classes:
         by_level = [
             _of_classes(measure, labels, some, num_classes, weights) for some in answers
@@ -156,12 +118,10 @@ class _Cells(NamedTuple):
 
 
 def _cells(counts: Counts, measure: Measure) -> _Cells:
-    """Returns the inputs counted at one level, by label and answer.
-
-    Without a confusion, wrong answers are paired with labels so that the measure
-    scatters most: those that lower it most with one another. Then neither order nor
-    partner change the bootstrap of a measure that looks at labels or answers alone.
-    """
+    """Returns the inputs counted at one level, by label and answer."""
+    # Without a confusion, wrong answers are paired with labels so that the measure
+    # scatters most: those that lower it most with one another. Then neither order nor
+    # partner change the bootstrap of a measure that looks at labels or answers alone.
     if counts.confusion is not None:
         labels, answers = np.nonzero(counts.confusion)
         inputs = counts.confusion[labels, answers]

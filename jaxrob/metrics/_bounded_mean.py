@@ -63,12 +63,7 @@ def bounded_mean(
 
 
 def _lower_end(scores: np.ndarray, tail: float) -> float:
-    """Returns the `tail` quantile of the scores' mean with one more 0, weighted.
-
-    Args:
-      scores: `[n]` in [0, 1].
-      tail: a probability in (0, 1/2).
-    """
+    """Returns the `tail` quantile of the scores' mean with one more 0, weighted."""
     total = len(scores)
     # Sorted, so that rounding does not depend on the order.
     values, counts = np.unique(scores[scores > 0], return_counts=True)
@@ -85,14 +80,7 @@ def _lower_end(scores: np.ndarray, tail: float) -> float:
 
 
 def _quantile(values: np.ndarray, counts: np.ndarray, total: int, tail: float) -> float:
-    """Returns the quantile of the mean of n values and one more 0, randomly weighted.
-
-    Args:
-      values: `[k]` distinct, in (0, 1], at least two.
-      counts: `[k]`, how often each was seen.
-      total: n, with the values that are 0.
-      tail: a probability in (0, 1/2).
-    """
+    """The quantile of the mean of n values and one more 0, randomly weighted."""
 
     def at(log_slope: float) -> _Saddlepoint:
         return _saddlepoint(math.exp(log_slope), values, counts, total)
@@ -129,19 +117,11 @@ class _Saddlepoint(NamedTuple):
 def _saddlepoint(
     slope: float, values: np.ndarray, counts: np.ndarray, total: int
 ) -> _Saddlepoint:
-    """Approximates the probability that the weighted mean is lower than a place.
-
-    Weights uniform on the simplex are exponential variables over their sum. So the mean
-    is below m where the sum of each variable times (value - m) is below 0. Its
-    saddlepoint tilts each by 1 / (1 + slope value), and m is the mean of the values by
-    these tilts: every slope has its m, so that nothing is searched for.
-
-    Args:
-      slope: above 0; the steeper, the lower the place.
-      values: as in `_quantile`, like the rest.
-      counts: `[k]`.
-      total: n.
-    """
+    """Approximates the probability that the weighted mean is lower than a place."""
+    # Weights uniform on the simplex are exponential variables over their sum. So the
+    # mean is below m where the sum of each variable times (value - m) is below 0. Its
+    # saddlepoint tilts each by 1 / (1 + slope value), and m is the mean of the values
+    # by these tilts: every slope has its m, so that nothing is searched for.
     zeros = total + 1 - counts.sum()
     tilts = 1 / (1 + slope * values)
     mean = float((values * tilts) @ counts / (tilts @ counts + zeros))

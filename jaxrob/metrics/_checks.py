@@ -11,18 +11,7 @@ from jaxrob.metrics._counts import Counts, counts_of
 def checked_curve(
     levels: Any, values: Any, min_length: int, name: str = "values"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns levels and values as float64, sorted by level.
-
-    Args:
-      levels: `[n]`, distinct and finite, in any order.
-      values: `[n]`, finite.
-      min_length: the smallest n allowed.
-      name: what the messages call the values.
-
-    Raises:
-      TypeError: if an argument holds no numbers.
-      ValueError: if an argument is not as described.
-    """
+    """Returns levels and values as float64, sorted by level."""
     levels = checked_levels(levels, min_length)
     axes = {"n": len(levels)}
     holding = "numbers or booleans"
@@ -32,12 +21,7 @@ def checked_curve(
 
 
 def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
-    """Returns levels as float64, unsorted.
-
-    Raises:
-      TypeError: if they are not numbers.
-      ValueError: if they are too few, repeat or are not finite.
-    """
+    """Returns levels as float64, unsorted."""
     levels = checked_array("levels", levels, "n").astype(np.float64)
     if len(levels) < min_length:
         raise ValueError(f"levels must be at least {min_length}; got {len(levels)}")
@@ -52,16 +36,7 @@ def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
 def range_around(
     levels: np.ndarray, bounds: tuple[float, float] | None
 ) -> tuple[float, float]:
-    """Returns the ends of the range that holds the levels.
-
-    Args:
-      levels: `[n]`, ascending.
-      bounds: the range's ends; by default the outermost levels.
-
-    Raises:
-      TypeError: if the bounds are not two numbers.
-      ValueError: if the bounds are not a range, or a level lies outside.
-    """
+    """Returns the ends of the range that holds the levels."""
     if bounds is None:
         return levels[0], levels[-1]
     lower, upper = checked_bounds("bounds", bounds)
@@ -74,17 +49,7 @@ def range_around(
 
 
 def checked_counts(counts: Any, min_inputs: int = 0) -> Counts:
-    """Returns counts of at least two classes, from `Counts` or a confusion.
-
-    Args:
-      counts: `Counts` `[L, K]`, or integers `[L, K, K + 1]` by label and answer.
-      min_inputs: the smallest number of inputs allowed at a level.
-
-    Raises:
-      TypeError: if the counts are not integers.
-      ValueError: if a shape is wrong, a count is negative, parts contradict each other,
-        or a level counts too few inputs.
-    """
+    """Returns counts of at least two classes, from `Counts` or a confusion."""
     if isinstance(counts, Counts):
         counts = _with_ranks(_checked_parts(counts), counts.ranks)
     else:

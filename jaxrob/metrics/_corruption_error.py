@@ -264,11 +264,7 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
 
 
 def _check_names(name: str, by_name: Mapping[str, Any]) -> None:
-    """Rejects assessments under a wrong name, and curves under two names.
-
-    Raises:
-      ValueError: if there is one.
-    """
+    """Rejects assessments under a wrong name, and curves under two names."""
     stands_for: dict[int, str] = {}
     for key in ALEXNET:
         one = by_name[key]
@@ -399,11 +395,7 @@ def _mean(
 
 
 def _check_same_kind(some: Sequence[_Errors]) -> None:
-    """Rejects errors of different tasks, which cannot be compared.
-
-    Raises:
-      ValueError: if their numbers of classes or their sizes differ.
-    """
+    """Rejects errors of different tasks, which cannot be compared."""
     own = (
         ". AlexNet's published errors are of 1,000 classes and 224 px; for others give "
         "errors of a network of your own, or reference=None of a mean"

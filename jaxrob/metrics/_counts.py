@@ -68,19 +68,7 @@ def count(
     rank: np.ndarray | None = None,
     num_ranks: int = MOST_RANKS,
 ) -> Counts:
-    """Counts answers by label.
-
-    Args:
-      answers: integers `[L, N]` in 0 ... K, K for "unknown".
-      labels: integers `[N]` in 0 ... K - 1.
-      num_classes: K.
-      rank: integers `[L, N]`, the number of classes before the right one, or None.
-      num_ranks: how many ranks are counted, at most K - 1.
-
-    Returns:
-      int64 counts `[L, K]`, with their confusion up to 64 classes, and with ranks if
-      they are given.
-    """
+    """Counts answers by label."""
     if rank is not None:
         found = count(answers, labels, num_classes)
         num_ranks = min(num_ranks, num_classes - 1)

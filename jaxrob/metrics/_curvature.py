@@ -37,24 +37,12 @@ def bend(
     num_inputs: int | None,
     standard_errors: np.ndarray | None = None,
 ) -> Bend:
-    """Estimates the shape of a curve in each interval between neighbouring levels.
-
-    Two triples of levels contain an interval: with the next level to the left, and with
-    the next to the right, each at least half its width away. The estimate thus has the
-    interval's own scale, since accuracy curves bend more in smaller intervals. A bend
-    inside shows in both triples. A bend outside shows in only one of them, and counts
-    for the interval that contains it.
-
-    Args:
-      positions: `[n]` in [0, 1], ascending.
-      values: `[n]`, the measure there.
-      num_inputs: the number of inputs behind each value; None for exact values.
-      standard_errors: `[n]`, of the values, without errors that they share; by default
-        0.
-
-    Returns:
-      A `Bend` of n - 1 intervals.
-    """
+    """Estimates the shape of a curve in each interval between neighbouring levels."""
+    # Two triples of levels contain an interval: with the next level to the left, and
+    # with the next to the right, each at least half its width away. The estimate thus
+    # has the interval's own scale, since accuracy curves bend more in smaller
+    # intervals. A bend inside shows in both triples. A bend outside shows in only one
+    # of them, and counts for the interval that contains it.
     needed, change, found = _both_sides(positions, values, num_inputs, standard_errors)
     both = found == 2
     largest = needed.max(axis=0)
@@ -71,14 +59,7 @@ def sharpest(
     num_inputs: int | None,
     standard_errors: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Returns the larger concavity, `[n - 1]`, of each interval's two triples.
-
-    Args:
-      positions: `[n]` in [0, 1], ascending.
-      values: `[n]`, the measure there.
-      num_inputs: the number of inputs behind each value; None for exact values.
-      standard_errors: `[n]`, see `bend`.
-    """
+    """Returns the larger concavity, `[n - 1]`, of each interval's two triples."""
     return _both_sides(positions, values, num_inputs, standard_errors)[0].max(axis=0)
 
 
@@ -88,12 +69,7 @@ def _both_sides(
     num_inputs: int | None,
     standard_errors: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Computes `second_differences` for both triples of each interval.
-
-    Returns:
-      Both its results, `[2, n - 1]` each, 0 where a triple is missing; and the number
-      of triples, `[n - 1]`.
-    """
+    """Computes `second_differences` for both triples of each interval."""
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
     left, right = neighbours(positions)
@@ -116,15 +92,7 @@ def _both_sides(
 
 
 def neighbours(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the levels on both sides of each interval, at least half its width away.
-
-    Args:
-      positions: `[n]`, ascending.
-
-    Returns:
-      Indices into `positions`, `[n - 1]` each: the last such level to the left, or -1;
-      the first to the right, or n.
-    """
+    """Finds the levels on both sides of each interval, at least half its width away."""
     # Slightly less than half, because positions are rounded.
     gap = np.diff(positions) * (0.5 - 1e-9)
     left = np.searchsorted(positions, positions[:-1] - gap, side="right") - 1
@@ -138,18 +106,7 @@ def second_differences(
     num_inputs: int | None,
     standard_errors: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the concavity of parabolas through three points.
-
-    Args:
-      positions: `[3, m]`, ascending along the first axis.
-      values: `[3, m]`.
-      num_inputs: the number of inputs behind each value; None for exact values.
-      standard_errors: `[3, m]`, see `bend`.
-
-    Returns:
-      The size of the concavity beyond two standard deviations (of `flips` and the
-      standard errors), and the concavity itself, signed: each `[m]`.
-    """
+    """Computes the concavity of parabolas through three points."""
     deviation, expected = middle_deviation(
         positions, values, num_inputs, standard_errors
     )
@@ -164,18 +121,7 @@ def middle_deviation(
     num_inputs: int | None,
     standard_errors: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes how far the middle of three points lies above the others' chord.
-
-    Args:
-      positions: `[3, m]`, ascending along the first axis.
-      values: `[3, m]`.
-      num_inputs: the number of inputs behind each value; None for exact values.
-      standard_errors: `[3, m]`, see `bend`.
-
-    Returns:
-      The distance and its standard deviation (of `flips` and the standard errors), each
-      `[m]`.
-    """
+    """Computes how far the middle of three points lies above the others' chord."""
     share = (positions[1] - positions[0]) / (positions[2] - positions[0])
     chord = values[0] * (1 - share) + values[2] * share
     ends = np.stack([values[0], values[2]], axis=-1)

@@ -33,26 +33,14 @@ def envelope(
     num_deviations: float = 0.0,
     standard_errors: np.ndarray | None = None,
 ) -> Envelope:
-    """Computes how far a curve may deviate from the chords between its values.
-
-    It returns the wider of two bounds. The first assumes that the curve bends at most
-    twice as much as the levels around an interval show. The second assumes that it
-    bends in one direction within each triple of neighbouring levels. A curve that is
-    concave over (L, A, B) lies below the line through L and A, extended over the
-    interval from A to B; one that is concave over (A, B, R) lies below the line through
-    B and R. A convex curve lies above these lines. Unlike a parabola through the ends,
-    the lines also bound a kink or a jump anywhere in the interval.
-
-    Args:
-      levels: `[n]`, ascending.
-      values: `[n]`, the measure there.
-      num_inputs: the number of inputs behind each value; None for exact values.
-      num_deviations: how many standard deviations of single inputs' flips the lines may
-        be off.
-      standard_errors: `[n]`, of the values, without errors that they share; by default
-        0. Lines within one standard error of the chord count as the chord, unless one
-        of the two deviates by more than two.
-    """
+    """Computes how far a curve may deviate from the chords between its values."""
+    # It returns the wider of two bounds. The first assumes that the curve bends at most
+    # twice as much as the levels around an interval show. The second assumes that it
+    # bends in one direction within each triple of neighbouring levels. A curve that is
+    # concave over (L, A, B) lies below the line through L and A, extended over the
+    # interval from A to B; one that is concave over (A, B, R) lies below the line
+    # through B and R. A convex curve lies above these lines. Unlike a parabola through
+    # the ends, the lines also bound a kink or a jump anywhere in the interval.
     share = np.linspace(0, 1, _PIECES + 1)[:, None]
     intervals = max(len(levels) - 1, 0)
     if intervals < 1:

@@ -33,18 +33,10 @@ class Evidence(NamedTuple):
 def count_evidence(
     right: np.ndarray, seen: np.ndarray, total: int, least: int
 ) -> Evidence:
-    """Tests whether at least `least` of all N inputs are right, from those seen.
-
-    It is the prior-posterior ratio (Waudby-Smith and Ramdas, "Confidence sequences for
-    sampling without replacement", NeurIPS 2020). The prior of each side is uniform in
-    the logarithm of the distance from the threshold.
-
-    Args:
-      right: integers `[...]`, the number of right answers among those seen.
-      seen: integers `[...]`, the number of inputs seen.
-      total: N.
-      least: the smallest accepted number of right answers among all N.
-    """
+    """Tests whether at least `least` of all N inputs are right, from those seen."""
+    # It is the prior-posterior ratio (Waudby-Smith and Ramdas, "Confidence sequences
+    # for sampling without replacement", NeurIPS 2020). The prior of each side is
+    # uniform in the logarithm of the distance from the threshold.
     right, seen = np.broadcast_arrays(np.asarray(right), np.asarray(seen))
     return Evidence(
         _log_ratio(right, seen, total, least - 1, _prior_counts(total, least - 1, 1)),
@@ -55,16 +47,8 @@ def count_evidence(
 def mean_evidence(
     scores: np.ndarray, total: int, least: float, bounds: tuple[float, float]
 ) -> Evidence:
-    """Tests whether the mean of all N scores is at least `least`, from those seen.
-
-    It bets without replacement as in the same paper, with a mixture of 16 stakes.
-
-    Args:
-      scores: float64 `[n]`, in the order seen.
-      total: N.
-      least: the lowest accepted mean.
-      bounds: the lowest and the highest possible score.
-    """
+    """Tests whether the mean of all N scores is at least `least`, from those seen."""
+    # It bets without replacement as in the same paper, with a mixture of 16 stakes.
     low, high = bounds
     return Evidence(
         _log_capital(scores - low, total, least - low),
@@ -75,14 +59,7 @@ def mean_evidence(
 def mean_interval(
     scores: np.ndarray, total: int, error: float, bounds: tuple[float, float]
 ) -> tuple[float, float]:
-    """Returns an interval for the mean of all N scores, from a confidence sequence.
-
-    Args:
-      scores: float64 `[n]`, in the order seen.
-      total: N.
-      error: a bound of the probability that an interval ever misses, in (0, 1).
-      bounds: the lowest and the highest possible score.
-    """
+    """Returns an interval for the mean of all N scores, from a confidence sequence."""
     (low, high), bound = bounds, np.log(2 / error)
     certain = scores.sum() / total
     unseen = 1 - len(scores) / total

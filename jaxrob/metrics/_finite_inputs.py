@@ -9,15 +9,9 @@ _SHARES = (np.arange(64) + 0.5) / 64
 
 
 def between_counts(threshold: float, num_inputs: int | None) -> float:
-    """Returns the number half a count below the lowest accepted value.
-
-    A value on the threshold lies as far above this number as the next lower value lies
-    below it.
-
-    Args:
-      threshold: the lowest value accepted.
-      num_inputs: the number of inputs behind each value; None for exact values.
-    """
+    """Returns the number half a count below the lowest accepted value."""
+    # A value on the threshold lies as far above this number as the next lower value
+    # lies below it.
     if num_inputs is None:
         return threshold
     # Not ceil(threshold * num_inputs), which is 56 for 0.55 * 100.
@@ -28,17 +22,10 @@ def between_counts(threshold: float, num_inputs: int | None) -> float:
 
 
 def flips(values: np.ndarray, share: np.ndarray, num_inputs: int | None) -> np.ndarray:
-    """Returns the standard deviation of a value from the chord, for few inputs.
-
-    Between two levels with the same random numbers, single inputs turn wrong or right
-    at levels of their own. The value is a bridge of as many steps as the ends differ
-    by, at least one.
-
-    Args:
-      values: `[..., 2]`, the values at the interval's ends.
-      share: `[...]` in [0, 1], the position in the interval.
-      num_inputs: the number of inputs behind each value; None for exact values.
-    """
+    """Returns the standard deviation of a value from the chord, for few inputs."""
+    # Between two levels with the same random numbers, single inputs turn wrong or right
+    # at levels of their own. The value is a bridge of as many steps as the ends differ
+    # by, at least one.
     if num_inputs is None:
         return np.zeros(np.broadcast_shapes(values.shape[:-1], np.shape(share)))
     step = 1 / num_inputs
@@ -49,20 +36,9 @@ def flips(values: np.ndarray, share: np.ndarray, num_inputs: int | None) -> np.n
 def open_width(
     levels: np.ndarray, values: np.ndarray, threshold: float, num_inputs: int | None
 ) -> np.ndarray:
-    """Returns the width of each interval where the threshold may be crossed unseen.
-
-    There the chord lies within one and a half inputs plus one standard deviation of
-    `flips` of the threshold.
-
-    Args:
-      levels: `[n]`, ascending.
-      values: `[n]`, the measure there.
-      threshold: the lowest value accepted.
-      num_inputs: the number of inputs behind each value; None for exact values.
-
-    Returns:
-      float64 `[n - 1]`, in units of the levels.
-    """
+    """Returns the width of each interval where the threshold may be crossed unseen."""
+    # There the chord lies within one and a half inputs plus one standard deviation of
+    # `flips` of the threshold.
     if num_inputs is None:
         return np.zeros(len(levels) - 1)
     ends = np.stack([values[:-1], values[1:]], axis=-1)[:, None]

@@ -23,29 +23,12 @@ def level_weights(
     level_distribution: "Distribution | None" = None,
     bounds: tuple[float, float] | None = None,
 ) -> np.ndarray:
-    """The weight of each level in a mean over the range.
-
-    The trapezoidal rule for the probability of the levels (2024 paper, Definition 3):
-    each level gets half the mass between it and either neighbour, and the outermost
-    ones all the mass beyond them. Masses are differences of the CDF, since a density
-    may be infinite at an end. They are divided by the mass of the range, so that the
-    distribution may reach beyond it.
-
-    Args:
-      levels: `[n]` distinct levels, in any order.
-      level_distribution: a continuous NumPyro distribution of one number that has a
-        CDF; by default uniform.
-      bounds: the range's lower and upper ends; by default the outermost levels.
-
-    Returns:
-      float64 `[n]`, at least 0, with the sum 1.
-
-    Raises:
-      TypeError: if the distribution is not one of NumPyro's.
-      ValueError: if there are fewer than two levels (one with bounds), levels repeat,
-        are not finite or lie outside the bounds, or the distribution is discrete or
-        multivariate, has no CDF, or no mass in the range.
-    """
+    """The weight of each level in a mean over the range."""
+    # The trapezoidal rule for the probability of the levels (2024 paper, Definition 3):
+    # each level gets half the mass between it and either neighbour, and the outermost
+    # ones all the mass beyond them. Masses are differences of the CDF, since a density
+    # may be infinite at an end. They are divided by the mass of the range, so that the
+    # distribution may reach beyond it.
     levels = checked_levels(levels, 2 if bounds is None else 1)
     ascending = np.sort(levels)
     lower, upper = range_around(ascending, bounds)
@@ -61,18 +44,8 @@ def level_weights(
 
 
 def masses(ends: np.ndarray, distribution: "Distribution | None") -> np.ndarray:
-    """Returns the mass between neighbours of `ends`, not normalised.
-
-    Without a distribution the mass is uniform.
-
-    Args:
-      ends: ascending, the first below the last.
-      distribution: see `level_weights`.
-
-    Raises:
-      TypeError: as `level_weights`.
-      ValueError: as `level_weights`.
-    """
+    """Returns the mass between neighbours of `ends`, not normalised."""
+    # Without a distribution the mass is uniform.
     if distribution is None:
         return np.diff(ends)
     below = _cdf(distribution, ends)

@@ -63,12 +63,7 @@ class MeanScore:
 
 
 def checked_scores(scores: Any) -> ImageScores:
-    """Returns scores `[L, N]`, at least one at each level.
-
-    Raises:
-      TypeError: if they are not numbers, or counts.
-      ValueError: if the shape is another, one lies outside [0, 1], or a level has none.
-    """
+    """Returns scores `[L, N]`, at least one at each level."""
     if not isinstance(scores, ImageScores):
         raise TypeError(
             "a mean score takes the counts of a curve of scores; got "

@@ -50,19 +50,7 @@ class Measure:
     is_proportion: bool = False
 
     def __call__(self, counts: Counts | np.ndarray) -> np.ndarray:
-        """Computes the measure at each level.
-
-        Args:
-          counts: `Counts`, or a confusion `[L, K, K + 1]`.
-
-        Returns:
-          float64 `[L]` in [0, 1]; NaN where it is undefined.
-
-        Raises:
-          TypeError: if the counts are no integers.
-          ValueError: if they have another shape, contradict each other, or one is
-            negative.
-        """
+        """Computes the measure at each level."""
         counts = checked_counts(counts)
         ratio = self.single_ratio(counts)
         if ratio is not None:
@@ -71,40 +59,15 @@ class Measure:
         return _mean(ratio.numerator, ratio.denominator)
 
     def per_class(self, counts: Counts | np.ndarray) -> np.ndarray:
-        """Computes the measure of each class.
-
-        Args:
-          counts: `Counts`, or a confusion `[L, K, K + 1]`.
-
-        Returns:
-          float64 `[L, K]`; NaN where a class's denominator is 0.
-
-        Raises:
-          TypeError: if the counts are no integers.
-          ValueError: if they have another shape, contradict each other, or one is
-            negative.
-        """
+        """Computes the measure of each class."""
         counts = checked_counts(counts)
         ratio = self.ratio(counts)
         return quotient(ratio.numerator, ratio.denominator, np.nan)
 
     def num_inputs(self, counts: Counts | np.ndarray) -> np.ndarray:
-        """Returns the number of inputs that the value at each level is a share of.
-
-        For a mean over K classes with n_k inputs, this is the number of inputs whose
-        share has the same scatter, `K**2 / sum(1 / n_k)`.
-
-        Args:
-          counts: `Counts`, or a confusion `[L, K, K + 1]`.
-
-        Returns:
-          Numbers of at least 0, `[L]`.
-
-        Raises:
-          TypeError: if the counts are no integers.
-          ValueError: if they have another shape, contradict each other, or one is
-            negative.
-        """
+        """Returns the number of inputs that the value at each level is a share of."""
+        # For a mean over K classes with n_k inputs, this is the number of inputs whose
+        # share has the same scatter, `K**2 / sum(1 / n_k)`.
         counts = checked_counts(counts)
         ratio = self.single_ratio(counts)
         if ratio is not None:
@@ -128,10 +91,8 @@ class Measure:
 
 
 def typical_inputs(num_inputs: np.ndarray) -> int:
-    """Returns the median number of inputs behind a curve's values, at least 1.
-
-    The number differs between levels if there are unknown answers.
-    """
+    """Returns the median number of inputs behind a curve's values, at least 1."""
+    # The number differs between levels if there are unknown answers.
     return max(int(np.median(num_inputs)), 1)
 
 
@@ -146,11 +107,9 @@ def quotient(
 
 
 def _mean(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """Computes the mean over classes of the defined ratios, rounded once.
-
-    It adds integers in units of 2**-128, because the float64 mean of 0.7, 0.8 and 0.9
-    is below 0.8.
-    """
+    """Computes the mean over classes of the defined ratios, rounded once."""
+    # It adds integers in units of 2**-128, because the float64 mean of 0.7, 0.8 and 0.9
+    # is below 0.8.
     means = []
     for row in zip(numerator.tolist(), denominator.tolist()):
         ratios = [(part << 128) // whole for part, whole in zip(*row) if whole]

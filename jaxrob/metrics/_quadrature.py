@@ -41,24 +41,11 @@ def replay(
     upper: float,
     limit: int,
 ) -> Replay:
-    """Integrates `H(value - threshold)` over a range by `scipy.integrate.quad`.
-
-    Adaptive Gauss-Kronrod quadrature (QUADPACK, Piessens et al. 1983) with scipy's
-    default tolerances, the method of the 2022 paper's RQ2.1.
-
-    The bisection that would make `limit` intervals never runs, because quad reports a
-    failure there even if that bisection was sufficient.
-
-    Args:
-      levels: float64 `[n]`, the known levels, ascending and distinct; n may be 0.
-      accepted: bool `[n]`, whether the value there is at least the threshold.
-      lower: the range's lower end.
-      upper: its upper end.
-      limit: the largest number of intervals, as for quad, at least 2.
-
-    Returns:
-      A `Replay`.
-    """
+    """Integrates `H(value - threshold)` over a range by `scipy.integrate.quad`."""
+    # Adaptive Gauss-Kronrod quadrature (QUADPACK, Piessens et al. 1983) with scipy's
+    # default tolerances, the method of the 2022 paper's RQ2.1. The bisection that would
+    # make `limit` intervals never runs, because quad reports a failure there even if
+    # that bisection was sufficient.
     known, tolerance = levels.tolist(), _TOLERANCE * (upper - lower)
     groups: list[_Nodes] = [[]]
 

@@ -164,12 +164,7 @@ def top_k_accuracy(counts: Counts, k: int) -> np.ndarray:
 
 
 def measure_named(name: str) -> Measure:
-    """Returns the measure of this name: of `measures`, or "top{k}_accuracy".
-
-    Raises:
-      TypeError: if it is not text.
-      ValueError: if there is no such measure.
-    """
+    """Returns the measure of this name: of `measures`, or "top{k}_accuracy"."""
     if (k := top_k(name)) is not None:
         return _top_k(k)
     if isinstance(name, str) and name not in measures:
@@ -182,12 +177,7 @@ def measure_named(name: str) -> Measure:
 
 
 def any_measure(name: str) -> Measure | MeanScore:
-    """Returns the measure of this name, which may be that of a `ScoreCurve`.
-
-    Raises:
-      TypeError: as `measure_named`.
-      ValueError: as `measure_named`.
-    """
+    """Returns the measure of this name, which may be that of a `ScoreCurve`."""
     return mean_score(name) if is_mean_score(name) else measure_named(name)
 
 

@@ -11,36 +11,19 @@ _TIMES_AS_MANY = 4
 
 
 def num_rank_resamples(confidence_level: float) -> int:
-    """Returns the number of replicates that ranks of this confidence need.
-
-    Raises:
-      ValueError: if an interval of this confidence would need too many.
-    """
+    """Returns the number of replicates that ranks of this confidence need."""
     return _TIMES_AS_MANY * num_resamples(confidence_level)
 
 
 def surely_better(
     values: np.ndarray, replicates: np.ndarray, confidence_level: float, freedom: float
 ) -> np.ndarray:
-    """Returns which populations are significantly better than which, `[P, P]`.
-
-    All ordered pairs are tested at once, by the largest of their studentized
-    differences, and again without those found, until nothing is found (Romano and Wolf
-    2005). The chance of a single false "better" is at most one less the confidence
-    level, whatever the dependence. This is the stepwise set of Mogstad, Romano, Shaikh
-    and Wilhelm (2024, "Inference for Ranks", section 3).
-
-    Args:
-      values: `[P]`, the estimates; more is better.
-      replicates: `[P, B]`, their bootstrap, of which only the differences count.
-        Populations are drawn together if they depend on one another.
-      confidence_level: the simultaneous coverage aimed at.
-      freedom: degrees of freedom of the standard deviations. Student's t replaces the
-        normal distribution in the critical value; infinity leaves it as it is.
-
-    Returns:
-      bool `[P, P]`, whether the first of a pair is better than the second.
-    """
+    """Returns which populations are significantly better than which, `[P, P]`."""
+    # All ordered pairs are tested at once, by the largest of their studentized
+    # differences, and again without those found, until nothing is found (Romano and
+    # Wolf 2005). The chance of a single false "better" is at most one less the
+    # confidence level, whatever the dependence. This is the stepwise set of Mogstad,
+    # Romano, Shaikh and Wilhelm (2024, "Inference for Ranks", section 3).
     number = len(values)
     first, second = np.nonzero(~np.eye(number, dtype=bool))
     differences = values[first] - values[second]

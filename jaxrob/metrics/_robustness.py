@@ -132,16 +132,7 @@ def accepted_intervals(
 
 
 def accepted_share(left: np.ndarray, right: np.ndarray, threshold: float) -> np.ndarray:
-    """Returns the share of lines from `left` to `right` at or above the threshold.
-
-    Args:
-      left: values of any shape.
-      right: values of the same shape.
-      threshold: the lowest value accepted.
-
-    Returns:
-      float64 in [0, 1], of the same shape.
-    """
+    """Returns the share of lines from `left` to `right` at or above the threshold."""
     accepted = right >= threshold
     crosses = (left >= threshold) != accepted
     rise = np.where(crosses, np.abs(right - left), 1)

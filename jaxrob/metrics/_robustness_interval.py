@@ -131,18 +131,7 @@ def accepted_widths(
     threshold: float,
     deviations: Envelope | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the accepted width of each interval by the lower and by the upper band.
-
-    Args:
-      levels: `[L]`, ascending.
-      low: `[L]`, the lower band.
-      high: `[L]`, the upper band.
-      threshold: the lowest value accepted.
-      deviations: how far the curve may deviate from its chords; by default not at all.
-
-    Returns:
-      Two arrays float64 `[L - 1]`, in units of the levels.
-    """
+    """The accepted width of each interval by the lower and by the upper band."""
     widths = []
     for band, is_upper in ((low, False), (high, True)):
         if deviations is None:

@@ -107,22 +107,7 @@ def level_scores(
     *,
     nominal: float | None = None,
 ) -> np.ndarray:
-    """The reward minus the penalty at each level, `tol(x, th) - dep(x, th)`.
-
-    Args:
-      values: `[n]`, the measure at each level, in [0, 1].
-      threshold: see `tolerance_robustness`.
-      tolerance: see `tolerance_robustness`.
-      penalization: see `tolerance_robustness`.
-      nominal: see `tolerance_robustness`.
-
-    Returns:
-      float64 `[n]` in [-1, 1].
-
-    Raises:
-      TypeError: as `tolerance_robustness`.
-      ValueError: as `tolerance_robustness`.
-    """
+    """The reward minus the penalty at each level, `tol(x, th) - dep(x, th)`."""
     threshold = checked_share("threshold", threshold)
     reward = _function("tolerance", tolerance, tolerances)
     if nominal is not None:
@@ -142,19 +127,7 @@ def level_scores(
 
 
 def scored_robustness(scores: np.ndarray, weights: np.ndarray) -> float:
-    """The robustness of scored levels, `1/2 + 1/2 sum(scores weights) / sum(weights)`.
-
-    Args:
-      scores: `[n]` in [-1, 1], see `level_scores`.
-      weights: `[n]`, at least 0 and not all 0, see `level_weights`.
-
-    Returns:
-      In [0, 1].
-
-    Raises:
-      TypeError: if an argument holds no numbers.
-      ValueError: if the shapes differ, or an argument is not as described.
-    """
+    """Of scored levels: `1/2 + 1/2 sum(scores weights) / sum(weights)`."""
     axes: dict[str, int] = {}
     scores = checked_array("scores", scores, "n", at_least=-1, at_most=1, axes=axes)
     weights = checked_array("weights", weights, "n", at_least=0, axes=axes)
@@ -269,19 +242,7 @@ def check_scoring(
     level_distribution: "Distribution | None",
     bounds: tuple[float, float],
 ) -> None:
-    """Rejects arguments that `tolerance_robustness` would reject, before evaluation.
-
-    Args:
-      threshold: see `tolerance_robustness`.
-      tolerance: see `tolerance_robustness`.
-      penalization: see `tolerance_robustness`.
-      level_distribution: see `tolerance_robustness`.
-      bounds: the range.
-
-    Raises:
-      TypeError: as `tolerance_robustness`.
-      ValueError: as `tolerance_robustness`.
-    """
+    """Rejects arguments that `tolerance_robustness` would reject, before evaluation."""
     threshold = checked_share("threshold", threshold)
     some = np.array([0.0, threshold / 2, threshold, (1 + threshold) / 2, 1.0])
     reward = _function("tolerance", tolerance, tolerances)

@@ -48,17 +48,7 @@ class IdcCNN(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        """Computes the activations.
-
-        Args:
-          x: RGB images `[B, 50, 50, 3]` in [0, 1].
-          train: whether to drop units (needs the random stream "dropout") and to
-            normalise by the batch's statistics (and update the collection
-            "batch_stats").
-
-        Returns:
-          Sigmoid activations `[B, 2]` in [0, 1].
-        """
+        """Computes the activations."""
         # Keras's defaults; with stride 2, SAME pads as TensorFlow does.
         norm = functools.partial(
             nn.BatchNorm, use_running_average=not train, momentum=0.99, epsilon=1e-3

@@ -12,13 +12,6 @@ def max_pool(x: jax.Array, size: int) -> jax.Array:
 
     Flax's own gradient is a serial scatter on CPUs, ten times as slow as the forward
     pass. Here it is a product with a mask, shared equally by tied values.
-
-    Args:
-      x: `[B, H, W, C]`.
-      size: the windows' height and width; remaining rows and columns are dropped.
-
-    Returns:
-      `[B, H // size, W // size, C]`.
     """
     return nn.max_pool(x, (size, size), strides=(size, size))
 

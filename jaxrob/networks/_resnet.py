@@ -50,16 +50,7 @@ class ResNet(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        """Computes the logits.
-
-        Args:
-          x: images `[B, H, W, C]`.
-          train: whether to normalise by the batch's statistics (and update the
-            collection "batch_stats").
-
-        Returns:
-          Logits `[B, K]`.
-        """
+        """Computes the logits."""
         norm = functools.partial(
             nn.BatchNorm, use_running_average=not train, momentum=0.9, epsilon=1e-5
         )

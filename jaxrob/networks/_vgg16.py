@@ -40,17 +40,7 @@ class VGG16(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        """Computes the logits.
-
-        Args:
-          x: images `[B, H, W, C]`, with H and W at least 32.
-          train: whether to drop units (needs the random stream "dropout") and to
-            normalise by the batch's statistics (and update the collection
-            "batch_stats").
-
-        Returns:
-          Logits `[B, K]`.
-        """
+        """Computes the logits."""
         norm = functools.partial(
             nn.BatchNorm, use_running_average=not train, momentum=0.99, epsilon=1e-3
         )

@@ -44,11 +44,9 @@ class Adjusted(NamedTuple):
 
 
 def adjusted(comparisons: Sequence[Comparison]) -> list[Adjusted]:
-    """Adjusts the comparisons' p-values, two each, for one another.
-
-    Between equally robust networks, the chance of any significant difference is then at
-    most one less the comparisons' confidence level, by default 5 %.
-    """
+    """Adjusts the comparisons' p-values, two each, for one another."""
+    # Between equally robust networks, the chance of any significant difference is then
+    # at most one less the comparisons' confidence level, by default 5 %.
     pairs = np.array([(one.p_value, one.mean_p_value) for one in comparisons])
     values = holm(pairs.ravel()).reshape(-1, 2).tolist()
     return [

@@ -11,12 +11,7 @@ from jaxrob.reporting._style import MARGIN, axis_label
 
 
 def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
-    """Returns the axes, or those of a new figure of this size in inches.
-
-    Raises:
-      ImportError: if matplotlib is missing.
-      TypeError: if `axes` are no axes.
-    """
+    """Returns the axes, or those of a new figure of this size in inches."""
     if axes is None:
         return pyplot().figure(figsize=size, layout="constrained").add_subplot()
     if not hasattr(axes, "axvspan"):
@@ -25,11 +20,7 @@ def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
 
 
 def pyplot() -> Any:
-    """Imports matplotlib's `pyplot`.
-
-    Raises:
-      ImportError: if matplotlib is missing.
-    """
+    """Imports matplotlib's `pyplot`."""
     try:
         from matplotlib import pyplot as module
     except ImportError as error:

@@ -152,11 +152,7 @@ def _mean(
 
 
 def _complete(one: Assessment) -> Assessment:
-    """Returns an assessment on all images, as benchmarks' means require.
-
-    Raises:
-      ValueError: if it is from few images.
-    """
+    """Returns an assessment on all images, as benchmarks' means require."""
     if one.sampling is not None:
         raise ValueError("few images were looked at, and means are of all of them")
     return one

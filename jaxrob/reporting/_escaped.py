@@ -42,11 +42,10 @@ _LIGATURES = re.compile("(?<=f)(?=[fil])")
 
 
 def escaped(text: str) -> str:
-    r"""Returns a text with invisible characters as \u0007; no two texts become one.
-
-    Line breaks, control characters and those that reverse the direction of writing are
-    invisible. A backslash before a "u" is written \u005c, so that it is no escape.
-    """
+    r"""Returns a text with invisible characters as \u0007; no two texts become one."""
+    # Line breaks, control characters and those that reverse the direction of writing
+    # are invisible. A backslash before a "u" is written \u005c, so that it is no
+    # escape.
     text = re.sub(r"\\(?=[uU])", r"\\u005c", text)
     return "".join(
         _spelt(one) if unicodedata.category(one) in _INVISIBLE else one for one in text
@@ -54,23 +53,19 @@ def escaped(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Returns a text that no spreadsheet takes for a formula.
-
-    As OWASP advises, an apostrophe comes before one that begins with =, +, - or @, also
-    after spaces or in full width; and before one that begins with an apostrophe, so
-    that no two texts become one.
-    """
+    """Returns a text that no spreadsheet takes for a formula."""
+    # As OWASP advises, an apostrophe comes before one that begins with =, +, - or @,
+    # also after spaces or in full width; and before one that begins with an apostrophe,
+    # so that no two texts become one.
     text = escaped(text)
     first = unicodedata.normalize("NFKC", text.lstrip()[:1])[:1]
     return f"'{text}" if first and first in f"{_FORMULA}'" else text
 
 
 def latex(text: str) -> str:
-    """Returns a text as LaTeX that typesets it, and runs no command.
-
-    Letters beyond ASCII stay: XeLaTeX and LuaLaTeX typeset all that their font has,
-    pdfLaTeX those of European languages.
-    """
+    """Returns a text as LaTeX that typesets it, and runs no command."""
+    # Letters beyond ASCII stay: XeLaTeX and LuaLaTeX typeset all that their font has,
+    # pdfLaTeX those of European languages.
     text = _LIGATURES.sub("\0", escaped(text))
     # TeX would make one space of several, and drop those at an end.
     text = re.sub("^ +| +$| {2,}", lambda found: "\0" * 2 * len(found[0]), text)
@@ -79,11 +74,9 @@ def latex(text: str) -> str:
 
 
 def log_name(text: str) -> str:
-    """Returns a name of a-z, 0-9 and "_" that every logger and file system takes.
-
-    Words of small letters keep their name: "gaussian blur" is "gaussian_blur". Other
-    texts end with a digest, so that no two become one.
-    """
+    """Returns a name of a-z, 0-9 and "_" that every logger and file system takes."""
+    # Words of small letters keep their name: "gaussian blur" is "gaussian_blur". Other
+    # texts end with a digest, so that no two become one.
     simple = _SIMPLE.fullmatch(text) and len(text) <= _MOST_SIMPLE
     if simple and not _DIGEST.fullmatch(text):
         return text.replace(" ", "_")

@@ -6,14 +6,7 @@ from jaxrob._assessment.assessment import Assessment
 
 
 def excursions(assessments: Sequence[Assessment]) -> str:
-    """Says how wide an excursion every assessment detects, surely or half the time.
-
-    Args:
-      assessments: of any networks and alterations.
-
-    Returns:
-      A few sentences; empty if all assessments score levels, without a threshold.
-    """
+    """Says how wide an excursion every assessment detects, surely or half the time."""
     found = [one.diagnostics for one in assessments if one.scores is None]
     if not found:
         return ""

@@ -133,11 +133,7 @@ def write_failing(
 
 
 def check_empty(path: pathlib.Path) -> None:
-    """Refuses a folder that holds something, so that nothing is lost or mixed.
-
-    Raises:
-      FileExistsError: if it holds something, or is a file.
-    """
+    """Refuses a folder that holds something, so that nothing is lost or mixed."""
     if not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
         return
     raise FileExistsError(

@@ -13,11 +13,7 @@ _ENDED = {
 
 
 def sampling_of(one: Assessment) -> Sampling:
-    """Returns an assessment's sampling.
-
-    Raises:
-      ValueError: if it is on all images.
-    """
+    """Returns an assessment's sampling."""
     if one.sampling is None:
         raise ValueError(f"{one.alteration} was assessed on all images")
     return one.sampling
@@ -59,11 +55,9 @@ def ending_text(sampling: Sampling) -> str:
 
 
 def is_open_by_levels(sampling: Sampling) -> bool:
-    """Whether only the choice of levels leaves an error, as with all images.
-
-    It does if the answer of all images was requested and found, or if no finer levels
-    exist.
-    """
+    """Whether only the choice of levels leaves an error, as with all images."""
+    # It does if the answer of all images was requested and found, or if no finer levels
+    # exist.
     is_found = sampling.status == "precise" and not sampling.half_width
     return (is_found and sampling.error is not None) or sampling.status == "resolution"
 

@@ -271,10 +271,8 @@ def _digest(content: bytes) -> str:
 
 
 def _check_inside(path: pathlib.Path) -> None:
-    """Rejects a link that leads out of its folder, before anything is read.
-
-    Somebody else's folder could otherwise show files outside it.
-    """
+    """Rejects a link that leads out of its folder, before anything is read."""
+    # Somebody else's folder could otherwise show files outside it.
     if not path.is_symlink():
         return
     folder, target = os.path.realpath(path.parent), os.path.realpath(path)

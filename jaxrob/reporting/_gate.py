@@ -226,18 +226,7 @@ def placed(
     differences: Sequence[Difference] = (),
     number: int | None = None,
 ) -> list[tuple[int | None, Outcome]]:
-    """Returns each outcome with the place of its result, which may share its name.
-
-    Args:
-      requirements: as for `outcomes`.
-      found: names and results.
-      differences: as for `outcomes`.
-      number: as for `outcomes`.
-
-    Returns:
-      Pairs of a place in `found`, None if an outcome is of no single one, and an
-      outcome.
-    """
+    """Returns each outcome with the place of its result, which may share its name."""
     assessments = [one for _, one in found if isinstance(one, Assessment)]
     number = max(len(assessments), 1) if number is None else number
     by_name = {one.alteration: one for one in differences}
@@ -532,12 +521,7 @@ def verdict(
 def _warn_of_undecided(
     requirements: Sequence[Requirement], assessments: Sequence[Assessment]
 ) -> None:
-    """Warns of a gate that a network may pass while it leaves most images undecided.
-
-    Args:
-      requirements: the requirements.
-      assessments: the assessments that they apply to.
-    """
+    """Warns of a gate that a network may pass while it leaves most images undecided."""
     asked = {one.quantity for one in requirements}
     of_decided = [one for one in assessments if one.is_of_decided]
     if not of_decided or "decided_ratio" in asked:

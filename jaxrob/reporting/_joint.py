@@ -9,12 +9,10 @@ from jaxrob.metrics._quality import any_measure
 
 
 def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
-    """Returns one of `number` intervals with simultaneous coverage, by Bonferroni.
-
-    NaN for measures whose interval is a bootstrap's, because a thousand resamples are
-    too few for it, and from few images, whose number was chosen for one confidence
-    level.
-    """
+    """Returns one of `number` intervals with simultaneous coverage, by Bonferroni."""
+    # NaN for measures whose interval is a bootstrap's, because a thousand resamples are
+    # too few for it, and from few images, whose number was chosen for one confidence
+    # level.
     measure = any_measure(one.measure)
     exact = isinstance(measure, MeanScore) or (
         measure.is_proportion and measure.single_ratio(one.counts) is not None

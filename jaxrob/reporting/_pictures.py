@@ -80,12 +80,7 @@ def failing_pictures(
     key: jax.Array | None,
     most: int,
 ) -> list[tuple[Picture, Picture]]:
-    """Returns the images that fail first, unaltered and at the level where they fail.
-
-    Raises:
-      TypeError: as `pictures`.
-      ValueError: as `pictures`; or if single answers are not kept.
-    """
+    """The images that fail first, unaltered and at the level where they fail."""
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
     check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
     check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
@@ -174,11 +169,7 @@ def _failing(assessment: Assessment) -> list[int]:
 
 
 def first_to_fail(assessment: Assessment) -> list[int]:
-    """Returns the images that fail, the earliest failure first; none at once.
-
-    Raises:
-      ValueError: if single answers are not kept.
-    """
+    """Returns the images that fail, the earliest failure first; none at once."""
     first = assessment.first_failing_level
     numbers = np.flatnonzero(~np.isnan(first) & ~is_at_once(assessment, first))
     distance = np.abs(first[numbers] - assessment.identity)
@@ -235,10 +226,8 @@ def _picture(
 def _from_dataset(
     picture: Picture, assessment: Assessment, dataset: Dataset | BatchedDataset
 ) -> Picture:
-    """Returns the picture with its file, and its label if the curve has none.
-
-    Labels of a score need not be classes.
-    """
+    """Returns the picture with its file, and its label if the curve has none."""
+    # Labels of a score need not be classes.
     names = getattr(dataset, "_file_names", None)
     if names is not None:
         picture = picture._replace(file=str(names[picture.index]))

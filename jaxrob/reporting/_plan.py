@@ -130,12 +130,7 @@ class Plan:
 
 
 def planned_requirements(plan: Plan, names: Sequence[str]) -> tuple[Requirement, ...]:
-    """Returns all requirements of a plan, with the names of the alterations made.
-
-    Args:
-      plan: the plan.
-      names: the names of its alterations as results have them, in its order.
-    """
+    """Returns all requirements of a plan, with the names of the alterations made."""
     own = [
         requirement._replace(alteration=name.strip())
         for one, name in zip(plan.alterations, names)

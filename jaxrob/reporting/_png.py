@@ -8,11 +8,7 @@ from jaxrob._arguments.extra import install
 
 
 def png(image: np.ndarray, side: int | None = None) -> bytes:
-    """Encodes an image as PNG, reduced to `side` pixels a side if it is larger.
-
-    Raises:
-      ImportError: if Pillow is missing.
-    """
+    """Encodes an image as PNG, reduced to `side` pixels a side if it is larger."""
     try:
         from PIL import Image
     except ImportError as error:

@@ -182,13 +182,7 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
 
 
 def check_requirement(one: Requirement) -> None:
-    """Rejects requirements that cannot be.
-
-    Raises:
-      TypeError: if a field has a wrong type.
-      ValueError: if the bound is outside the quantity's range, or the sign or the
-        alteration does not suit the quantity.
-    """
+    """Rejects requirements that cannot be."""
     checked_text("a requirement's quantity", one.quantity)
     check_choice("a requirement's sign", one.sign, (AT_LEAST, AT_MOST))
     about = about_quantity(one.quantity)

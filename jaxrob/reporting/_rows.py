@@ -203,16 +203,7 @@ ROWS: dict[str, type[Any]] = {
 
 
 def rows_of(results: Any, rows: str) -> list[Any]:
-    """Returns the rows of a kind.
-
-    Args:
-      results: a result, all of a network, or a sequence of such.
-      rows: the kind, of `ROWS`. Results that have no such rows are left out.
-
-    Raises:
-      TypeError: if something is no result.
-      ValueError: if there is no such kind, or none of the results has such rows.
-    """
+    """Returns the rows of a kind."""
     check_choice("rows", rows, ROWS)
     kind, make = _MAKE[rows]
     pairs = _single(results)

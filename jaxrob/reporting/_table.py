@@ -206,10 +206,8 @@ def _words_of_saved(assessments: Sequence[Assessment]) -> list[str]:
 
 
 def _even_grid(assessment: Assessment) -> int:
-    """Counts the levels of an even grid with the same error bound.
-
-    Each crossing leaves one step of a grid open.
-    """
+    """Counts the levels of an even grid with the same error bound."""
+    # Each crossing leaves one step of a grid open.
     above = assessment.values >= assessment.threshold
     crossings = int((above[1:] != above[:-1]).sum())
     if not crossings or not assessment.error_bound:

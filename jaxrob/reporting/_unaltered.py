@@ -11,13 +11,7 @@ def nearest_level(one: Assessment) -> float:
 
 
 def is_at_once(one: Assessment, first: np.ndarray) -> np.ndarray:
-    """Tells for which images something is seen as near to the identity as can be.
-
-    Where the identity itself was not looked at, it may be so there already.
-
-    Args:
-      one: the assessment.
-      first: float64 `[N]`, the level where it is first seen; NaN if it never is.
-    """
+    """Tells for which images something is seen as near to the identity as can be."""
+    # Where the identity itself was not looked at, it may be so there already.
     nearest = abs(nearest_level(one) - one.identity)
     return np.abs(first - one.identity) <= nearest

@@ -28,16 +28,10 @@ class Warned(NamedTuple):
 def by_cause(
     assessments: Sequence[Assessment], roma: RomaResult | None = None
 ) -> tuple[Warned, ...]:
-    """Returns a warning for each cause.
-
-    Likely mistakes come first, because they may make the numbers meaningless. Signs
-    that few levels, or few images, mislead come after them. Warnings that differ only
-    in numbers have one cause.
-
-    Args:
-      assessments: one network's assessments.
-      roma: the same network's RoMA result, or None.
-    """
+    """Returns a warning for each cause."""
+    # Likely mistakes come first, because they may make the numbers meaningless. Signs
+    # that few levels, or few images, mislead come after them. Warnings that differ only
+    # in numbers have one cause.
     found: dict[str, list[tuple[str, str]]] = {}
     worst: dict[str, int] = {}
     for one in assessments:

@@ -14,17 +14,7 @@ def altered(
     levels: jax.Array,
     key: jax.Array,
 ) -> jax.Array:
-    """Alters each image at its own levels.
-
-    Args:
-      alteration: the alteration.
-      images: `[b, ...]`.
-      levels: `[candidates, b]`; each row holds one level for each image.
-      key: a random key for noise; an image's noise is the same at all its levels.
-
-    Returns:
-      `[candidates, b, ...]`.
-    """
+    """Alters each image at its own levels."""
     keys = jax.random.split(key, len(images))
     prepared = (
         jax.vmap(alteration.prepared)(images, keys)
@@ -47,18 +37,10 @@ def random_levels(
 def grid_levels(
     alteration: Alteration, num_copies: int, copy: jax.Array, shape: tuple[int, ...]
 ) -> jax.Array:
-    """Returns the levels of the 2020 paper's scripts, one for each copy of an image.
-
-    They are the upper end of the range and the point halfway there from the identity
-    and, with four copies, the same for the lower end. If the identity is the upper end,
-    two copies use the lower end instead.
-
-    Args:
-      alteration: the alteration.
-      num_copies: copies of each image, 2 or 4.
-      copy: int32 `[b]`, the number of each copy.
-      shape: `(..., b)`, that of the result.
-    """
+    """Returns the levels of the 2020 paper's scripts, one for each copy of an image."""
+    # They are the upper end of the range and the point halfway there from the identity
+    # and, with four copies, the same for the lower end. If the identity is the upper
+    # end, two copies use the lower end instead.
     identity = alteration.identity
     sides = (alteration.upper, alteration.lower)
     if identity == alteration.upper:

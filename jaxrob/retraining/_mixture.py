@@ -16,25 +16,12 @@ from jaxrob.training import Batches, Losses
 def mixture(
     subsets: Sequence[Subset], levels: str = "random", candidates: int = 1
 ) -> Callable[[int], Batches]:
-    """Returns batches of all copies in random order, mixed as evenly as possible.
-
-    Every batch holds each subset in the same proportion, up to an image or two. An
-    epoch holds each image once for each of its copies. To keep shapes static, a step
-    reads as many images of each subset as any batch holds. It alters them all, but
-    trains only on those of its batch: alterations run on a few more images than the
-    network.
-
-    Args:
-      subsets: the subsets.
-      levels: how levels are chosen. "random": uniformly from the range, for each copy
-        in each epoch. "grid": one of the levels of `grid_levels` for each copy of an
-        image.
-      candidates: random levels for each image; the step trains on the one with the
-        highest loss.
-
-    Returns:
-      A function from the batch size to the batches, as `jaxrob.training.fit` takes it.
-    """
+    """Returns batches of all copies in random order, mixed as evenly as possible."""
+    # Every batch holds each subset in the same proportion, up to an image or two. An
+    # epoch holds each image once for each of its copies. To keep shapes static, a step
+    # reads as many images of each subset as any batch holds. It alters them all, but
+    # trains only on those of its batch: alterations run on a few more images than the
+    # network.
     total = sum(subset.size for subset in subsets)
     description = f"{levels} levels, {candidates} candidates: " + "; ".join(
         f"{subset.copies} of {len(subset.images)}, "

@@ -178,12 +178,7 @@ def _check_fits(
     key: jax.Array,
     training: dict[str, Any],
 ) -> None:
-    """Rejects an original that cannot be joined with the new network.
-
-    Raises:
-      TypeError: if it is not a classifier.
-      ValueError: if its outputs are "scores", or the numbers of classes differ.
-    """
+    """Rejects an original that cannot be joined with the new network."""
     _check_compares("classifier", classifier)
     image_shape = dataset.images.shape[1:]
     number = classifier.num_classes(image_shape)

@@ -110,13 +110,7 @@ def roma(work: Work, inputs: Inputs, settings: Settings) -> Answers:
 def warn_of_contradictions(
     log_probability: np.ndarray, hits: np.ndarray, number: int
 ) -> None:
-    """Warns of fits that make the hits among the same draws next to impossible.
-
-    Args:
-      log_probability: `[N]` by the fits, NaN where there is no answer.
-      hits: `[N]` distinct misclassifications among the plain draws.
-      number: of these draws.
-    """
+    """Warns of fits that make the hits among the same draws next to impossible."""
     p = np.exp(log_probability)
     with np.errstate(invalid="ignore"):
         least = np.fmin(
@@ -147,11 +141,9 @@ def observe_hic(
 
 
 def examine_normality(observed: Confidences) -> Moments[jax.Array]:
-    """What lines 5 to 12 need of b inputs, from `[b, n]`.
-
-    Neither statistic nor standard score depends on the unit, so both are taken of
-    multiples of hic, which may itself underflow.
-    """
+    """What lines 5 to 12 need of b inputs, from `[b, n]`."""
+    # Neither statistic nor standard score depends on the unit, so both are taken of
+    # multiples of hic, which may itself underflow.
     # Both transforms keep the order: one sort serves.
     ascending = sort(observed.log_hic)
     largest = ascending[:, -1]

@@ -354,13 +354,7 @@ def _warn_of_range(perturbation: Any, image_shape: tuple[int, ...]) -> None:
 def _fingerprinted(
     perturbation: Perturbation, image_shape: tuple[int, ...], is_kept: bool
 ) -> Perturbation:
-    """A perturbation as it is now; refused if it changes the shape of an image.
-
-    Args:
-      perturbation: the perturbation.
-      image_shape: the shape of one image.
-      is_kept: whether a journal must tell it from others.
-    """
+    """A perturbation as it is now; refused if it changes the shape of an image."""
     perturbation = fingerprinted_perturbation(perturbation, image_shape)
     image = jax.ShapeDtypeStruct(image_shape, np.float32)
 

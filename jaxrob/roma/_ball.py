@@ -60,39 +60,22 @@ def is_ball(perturbation: Perturbation) -> bool:
 
 
 def has_few_normals(perturbation: Perturbation, size: int) -> bool:
-    """Whether a latent is one array of few independent standard normal numbers.
-
-    Args:
-      perturbation: the perturbation.
-      size: the number of an image's values.
-    """
+    """Whether a latent is one array of few independent standard normal numbers."""
     return size < _MANY and is_ball(perturbation)
 
 
 def can_be_nudged(perturbation: Perturbation, size: int) -> bool:
-    """Whether its move draws anew some of many components, so that `nudged` differs.
-
-    Args:
-      perturbation: the perturbation.
-      size: the number of an image's values.
-    """
+    """Whether its move draws anew some of many components, so that `nudged` differs."""
     return size >= _MANY and is_ball(perturbation) and perturbation.norm != "l2"
 
 
 def nudged(
     norm: str | None, key: jax.Array, latent: jax.Array, share: jax.Array
 ) -> jax.Array:
-    """A latent of many components, all of them moved a little.
-
-    Reversible, as a move. Where few components matter, one that draws some anew stands
-    still in these or goes too far, while all steps of this one are as small as need be.
-
-    Args:
-      norm: "linf" or "l1".
-      key: a random key.
-      latent: the latent.
-      share: how far, in (0, 1].
-    """
+    """A latent of many components, all of them moved a little."""
+    # Reversible, as a move. Where few components matter, one that draws some anew
+    # stands still in these or goes too far, while all steps of this one are as small as
+    # need be.
     if norm == "l1":
         return _laplace(_move_normal(key, _normal(latent), share))
     moved = latent + share * _symmetric(
@@ -103,32 +86,16 @@ def nudged(
 
 
 def within(norm: str, latent: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """The point of the unit ball that a latent of few normal numbers stands for.
-
-    Args:
-      norm: the ball's.
-      latent: the latent.
-      shape: the image's shape, which the point has.
-    """
+    """The point of the unit ball that a latent of few normal numbers stands for."""
     return _BALLS[norm][1](jnp.zeros(shape, jnp.float32), latent, 1.0)
 
 
 def put_within(
     norm: str, latent: jax.Array, point: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """A latent moved to another point of the unit ball.
-
-    What else there is of the latent stays, so that a move of the point that keeps the
-    uniform distribution keeps the latent's. The inverse of `within`.
-
-    Args:
-      norm: the ball's.
-      latent: the latent, of few normal numbers.
-      point: where it is to be, of the image's shape.
-
-    Returns:
-      The latent, and whether the point lies in the ball; elsewhere the latent is none.
-    """
+    """A latent moved to another point of the unit ball."""
+    # What else there is of the latent stays, so that a move of the point that keeps the
+    # uniform distribution keeps the latent's. The inverse of `within`.
     point = point.reshape(-1)
     if norm == "linf":
         moved = math.sqrt(2) * jax.scipy.special.erfinv(point)

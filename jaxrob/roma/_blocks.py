@@ -7,29 +7,12 @@ from jaxrob._devices.mesh import ImageMesh
 
 
 def block_size(number: int, mesh: ImageMesh, most: int, base: int = 2) -> int:
-    """Rows in a block, a multiple of the devices.
-
-    Args:
-      number: rows in all.
-      mesh: the devices.
-      most: rows that each device takes at most.
-      base: where rows are fewer, each device takes a power of this many, so that sizes
-        are few, each of which is compiled.
-    """
+    """Rows in a block, a multiple of the devices."""
     return min(most, nearest_bucket(number // mesh.size, base)) * mesh.size
 
 
 def check_valid(valid: np.ndarray, indices: np.ndarray) -> None:
-    """Rejects a classifier's outputs that are not distributions.
-
-    Args:
-      valid: bool `[n]`, whether the outputs on an input's perturbations are
-        distributions.
-      indices: `[n]`, the inputs' indices.
-
-    Raises:
-      ValueError: if some are not.
-    """
+    """Rejects a classifier's outputs that are not distributions."""
     invalid = indices[~valid]
     if len(invalid):
         raise ValueError(

@@ -45,35 +45,21 @@ class _Stakes(NamedTuple):
 def mean_interval(
     low: np.ndarray, high: np.ndarray, tail: float, draws: int | None = None
 ) -> tuple[float, float]:
-    """The interval of the mean of independent values of one distribution.
-
-    It holds for any distribution in [0, 1] and any number of values, and never reaches
-    beyond Hoeffding's (1963). Their order does not matter.
-
-    A candidate for the mean is rejected where a stake against it, which by expectation
-    does not grow if it is right, has grown to 1 / tail (Markov's inequality). Half of
-    the capital bets on each value (Waudby-Smith and Ramdas, "Estimating means of
-    bounded random variables by betting", 2024), a share that is fixed beforehand: the
-    best one for values that spread half as much as zeros and ones. The other half buys
-    calls on the sum, which pay its excess over a strike. Of all distributions in [0, 1]
-    zeros and ones, whose sum is binomial, have the largest expected payment, because it
-    is convex (Hoeffding 1963, theorem 4). The best strike is the binomial quantile; so
-    the calls alone reject sums beyond the binomial's expected shortfall, which is below
-    Chernoff's bound, and so below Hoeffding's. What is staked is constant in small
-    cells of candidates. There the capital falls as the candidate grows, so that no
-    candidate is overlooked.
-
-    Args:
-      low: `[n]` in [0, 1], lower bounds of the values.
-      high: `[n]`, upper bounds; the same where the values are known.
-      tail: how probable it may be that the mean lies below the interval, and above it,
-        in (0, 1/2).
-      draws: how many draws each value is the share of hits of; None for other values.
-        With one draw the interval is Clopper and Pearson's.
-
-    Returns:
-      The lower and the upper end.
-    """
+    """The interval of the mean of independent values of one distribution."""
+    # It holds for any distribution in [0, 1] and any number of values, and never
+    # reaches beyond Hoeffding's (1963). Their order does not matter. A candidate for
+    # the mean is rejected where a stake against it, which by expectation does not grow
+    # if it is right, has grown to 1 / tail (Markov's inequality). Half of the capital
+    # bets on each value (Waudby-Smith and Ramdas, "Estimating means of bounded random
+    # variables by betting", 2024), a share that is fixed beforehand: the best one for
+    # values that spread half as much as zeros and ones. The other half buys calls on
+    # the sum, which pay its excess over a strike. Of all distributions in [0, 1] zeros
+    # and ones, whose sum is binomial, have the largest expected payment, because it is
+    # convex (Hoeffding 1963, theorem 4). The best strike is the binomial quantile; so
+    # the calls alone reject sums beyond the binomial's expected shortfall, which is
+    # below Chernoff's bound, and so below Hoeffding's. What is staked is constant in
+    # small cells of candidates. There the capital falls as the candidate grows, so that
+    # no candidate is overlooked.
     if draws == 1:
         ends = clopper_pearson(low.sum(), len(low), 1 - 2 * tail)
         return float(ends[0]), float(ends[1])
@@ -84,26 +70,14 @@ def mean_interval(
 
 
 def narrower_than_binary(draws: int | None) -> float:
-    """How much less than zeros and ones the values spread that the bets suit.
-
-    Args:
-      draws: how many draws each value is the share of hits of, which spreads no less
-        than by the square root of that; None for other values.
-    """
+    """How much less than zeros and ones the values spread that the bets suit."""
     return _NARROWER if draws is None else min(_NARROWER, draws**0.5)
 
 
 def lower_limit(
     values: np.ndarray, weights: np.ndarray, tail: float, narrower: float
 ) -> float:
-    """A lower confidence limit of the mean.
-
-    Args:
-      values: `[k]` in [0, 1].
-      weights: `[k]`, how often each was seen. Their sum is an integer.
-      tail: the probability that the mean is lower, in (0, 1/2).
-      narrower: see `narrower_than_binary`.
-    """
+    """A lower confidence limit of the mean."""
     values, weights = values[weights > 0], weights[weights > 0]
     number, total = round(float(weights.sum())), float(values @ weights)
     mean = min(total / number, 1.0)

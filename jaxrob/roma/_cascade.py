@@ -89,16 +89,7 @@ def _cascade(
     methods: Sequence[Method],
     enough_hits: int | None,
 ) -> Answers:
-    """Plain draws, then method by method.
-
-    Args:
-      work: the classifier and so on, placed.
-      inputs: N inputs.
-      settings: what the caller asked for.
-      methods: in the order in which they are tried.
-      enough_hits: inputs with so many hits among the plain draws are counted; None
-        counts no input.
-    """
+    """Plain draws, then method by method."""
     pilot = draw_pilot(work, inputs, settings)
     level = settings.confidence_level
     hits = np.asarray(pilot.hits).sum(axis=1)
@@ -153,13 +144,7 @@ def _counted_further(
 
 
 def _undecided(answers: Answers, at: np.ndarray, more: np.ndarray) -> Answers:
-    """The answers, with intervals alone where draws have hardly a hit.
-
-    Args:
-      answers: of N inputs.
-      at: `[n]` positions of those that a budget leaves to plain draws.
-      more: int `[n]` forward passes that a method would take there, about.
-    """
+    """The answers, with intervals alone where draws have hardly a hit."""
     few = np.asarray(answers.effective_sample_size)[at] < SOME_HITS
     at, more = at[few], more[few]
     one = taken(answers, at)

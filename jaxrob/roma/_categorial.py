@@ -196,10 +196,8 @@ def _betting(values: np.ndarray, error: float) -> tuple[float, float]:
 
 
 def _welch(first: np.ndarray, second: np.ndarray) -> float:
-    """Returns Welch's p-value, or others' where few inputs are alike by chance.
-
-    No test of equal populations goes below the share of the most extreme divisions.
-    """
+    """Returns Welch's p-value, or others' where few inputs are alike by chance."""
+    # No test of equal populations goes below the share of the most extreme divisions.
     number, fewer = len(first) + len(second), min(len(first), len(second))
     if fewer < 2:
         return np.nan

@@ -38,12 +38,7 @@ _SAME = {"transformed": "normal", "extrapolated": "normal"}
 
 
 def caveats(status: np.ndarray, needed: np.ndarray | None = None) -> tuple[str, ...]:
-    """A sentence for each kind of answer that is missing, or may be wrong.
-
-    Args:
-      status: `[N]`, as of `RomaResult`.
-      needed: `[N]`, likewise.
-    """
+    """A sentence for each kind of answer that is missing, or may be wrong."""
     found = []
     for kind, words in _BY_STATUS.items():
         mine = [name for name in np.unique(status) if _SAME.get(name, name) == kind]

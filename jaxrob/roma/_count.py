@@ -55,16 +55,7 @@ HITS = Statistic(observe_hits, count_hits)
 def clopper_pearson(
     hits: np.ndarray, num_samples: int | np.ndarray, confidence_level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The exact confidence interval of a probability (Clopper and Pearson 1934).
-
-    Args:
-      hits: `[...]` hits, integers.
-      num_samples: draws, n.
-      confidence_level: its coverage, in (0, 1).
-
-    Returns:
-      The lower and the upper ends, `[...]`.
-    """
+    """The exact confidence interval of a probability (Clopper and Pearson 1934)."""
     hits, num_samples = np.broadcast_arrays(hits, num_samples)
     tail = (1 - confidence_level) / 2
     with np.errstate(invalid="ignore"):

@@ -52,23 +52,9 @@ class Statistic(NamedTuple):
 def summarise_draws(
     work: Work, inputs: Inputs, settings: Settings, statistic: Statistic
 ) -> Any:
-    """Draws perturbed images around each input and summarises the outputs.
-
-    Draw s at the input of index i depends on `work.key`, i and s alone, not on blocks
-    or devices.
-
-    Args:
-      work: the classifier and so on, placed.
-      inputs: N inputs.
-      settings: the number of draws for each input, n, and the bar.
-      statistic: what is computed of them.
-
-    Returns:
-      The summaries, NumPy arrays `[N, ...]`.
-
-    Raises:
-      ValueError: if the classifier returned NaN or rows that are no distribution.
-    """
+    """Draws perturbed images around each input and summarises the outputs."""
+    # Draw s at the input of index i depends on `work.key`, i and s alone, not on blocks
+    # or devices.
     image_shape = inputs.images.shape[1:]
     at_once = rows_in_call(work, image_shape)
     how = settings.num_samples, at_once, statistic
@@ -95,15 +81,7 @@ def drawing(
     rows: int,
     statistic: Statistic,
 ) -> Call:
-    """The call that draws around a block of inputs; arrays or their shapes.
-
-    Args:
-      work: see `summarise_draws`.
-      block: images, indices and excluded classes, split over the devices.
-      num_samples: draws for each.
-      rows: perturbed images that each device classifies at once, see `rows_in_call`.
-      statistic: what is computed of them.
-    """
+    """The call that draws around a block of inputs; arrays or their shapes."""
     static = {"num_samples": num_samples, "rows": rows, "statistic": statistic}
     return Call(_step, (work, *block), static, work.mesh)
 
@@ -119,11 +97,9 @@ def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
 
 
 def inputs_at_once(work: Work, image_shape: tuple[int, ...], num_samples: int) -> int:
-    """How many inputs each device draws around in a call.
-
-    Fewer where that would take long, so that progress shows; one if a network on the
-    host takes nobody knows how long.
-    """
+    """How many inputs each device draws around in a call."""
+    # Fewer where that would take long, so that progress shows; one if a network on the
+    # host takes nobody knows how long.
     if platform(work.mesh) != "cpu":
         return INPUTS
     operations = trace_info(work.classifier, image_shape).operations
@@ -207,14 +183,12 @@ def _log_probabilities(work: Work, images: jax.Array, keys: jax.Array) -> jax.Ar
 
 
 def _written(lines: jax.Array) -> jax.Array:
-    """Perturbed images as lines of pixels, which a TPU writes before it classifies.
-
-    It would else draw random numbers in the layout of the network's first convolution,
-    which pads one channel to a vector. By a v5e's compiler's estimate 64,000 draws take
-    22.8 ms instead of 27.3 (MNIST CNN), 7.2 instead of 13.3 (strided CNN). With three
-    channels it depends on the network: 47.7 instead of 58.1 (IDC CNN), and 34.4 instead
-    of 30.3 (residual network).
-    """
+    """Perturbed images as lines of pixels, which a TPU writes before it classifies."""
+    # It would else draw random numbers in the layout of the network's first
+    # convolution, which pads one channel to a vector. By a v5e's compiler's estimate
+    # 64,000 draws take 22.8 ms instead of 27.3 (MNIST CNN), 7.2 instead of 13.3
+    # (strided CNN). With three channels it depends on the network: 47.7 instead of 58.1
+    # (IDC CNN), and 34.4 instead of 30.3 (residual network).
     return jax.lax.platform_dependent(
         lines, tpu=jax.lax.optimization_barrier, default=lambda lines: lines
     )

@@ -98,13 +98,7 @@ def unknown(number: int) -> Estimate:
 
 
 def improved(estimate: Estimate, at: np.ndarray, better: Estimate) -> Estimate:
-    """The estimates with better ones at some positions.
-
-    Args:
-      estimate: M estimates.
-      at: `[m]` positions among them.
-      better: m estimates. Their evaluations are added to those spent before.
-    """
+    """The estimates with better ones at some positions."""
     spent = estimate.evaluations[at] + better.evaluations
     return put_at(estimate, at, better._replace(evaluations=spent))
 
@@ -112,15 +106,8 @@ def improved(estimate: Estimate, at: np.ndarray, better: Estimate) -> Estimate:
 # Sums without a hit are -inf, with an infinite error.
 @np.errstate(invalid="ignore")
 def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
-    """The inputs' probabilities: sums over classes, whose events exclude each other.
-
-    The status is the weakest among the classes that matter to the sum.
-
-    Args:
-      estimate: estimates of P pairs.
-      owner: int `[P]`, the number of each pair's input, from 0.
-      num_inputs: N. An input without a pair is "untrusted".
-    """
+    """The inputs' probabilities: sums over classes, whose events exclude each other."""
+    # The status is the weakest among the classes that matter to the sum.
     sizes = np.bincount(owner, minlength=num_inputs)
     by_input = np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
     found = unknown(num_inputs)
@@ -140,14 +127,9 @@ def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
 # Runs without a hit give NaN.
 @np.errstate(invalid="ignore")
 def pooled(runs: list[Estimate]) -> Estimate:
-    """The mean of runs that are alike, wherever all of them gave an answer.
-
-    Its standard error is that of their own errors, or what they differ by if that is
-    more.
-
-    Args:
-      runs: k estimates of the same M probabilities.
-    """
+    """The mean of runs that are alike, wherever all of them gave an answer."""
+    # Its standard error is that of their own errors, or what they differ by if that is
+    # more.
     log_p = np.stack([run.log_probability for run in runs])
     mean = special.logsumexp(log_p, axis=0) - np.log(len(runs))
     relative = np.exp(log_p - mean)
@@ -168,13 +150,7 @@ def pooled(runs: list[Estimate]) -> Estimate:
 def excluded(
     estimate: Estimate, log_probability: np.ndarray, error: np.ndarray
 ) -> np.ndarray:
-    """`[M]` whether estimates and independent ones, if any, exclude each other.
-
-    Args:
-      estimate: M estimates.
-      log_probability: `[M]`, the independent ones; NaN for none.
-      error: `[M]`, their standard errors.
-    """
+    """`[M]` whether estimates and independent ones, if any, exclude each other."""
     with np.errstate(invalid="ignore"):
         apart = np.abs(estimate.log_probability - log_probability)
         return apart > _EXCLUDED * np.hypot(estimate.standard_error, error)
@@ -183,18 +159,7 @@ def excluded(
 def with_second_opinion(
     estimate: Estimate, other: Estimate, alike: bool, confidence_level: float
 ) -> Estimate:
-    """Estimates by splitting, held against independent ones of the same inputs.
-
-    Args:
-      estimate: M estimates.
-      other: what is known of these inputs; `other_log_probability` counts.
-      alike: whether the others are as good, so that the mean of both is taken.
-      confidence_level: of the intervals.
-
-    Returns:
-      The estimates and bounds; "untrusted" where both exclude each other, with the
-      interval that holds those of both.
-    """
+    """Estimates by splitting, held against independent ones of the same inputs."""
     known = np.isfinite(other.other_log_probability)
     both = (estimate.status == "splitting") & known
     # A bound is contradicted from above alone.
@@ -247,20 +212,12 @@ def half_width(confidence_level: float) -> float:
 def with_estimates(
     answers: Answers, at: np.ndarray, estimate: Estimate, confidence_level: float
 ) -> Answers:
-    """The answers with estimates in place of some of them, and their intervals.
-
-    Where splitting got stuck there is no answer, only the interval's end. The given
-    answers stay there if they bound the probability better, as on a plateau for
-    instance; with hardly a hit they are an interval, and no answer. Where two estimates
-    exclude each other there is no answer, but the interval that holds both. All
-    evaluations add up.
-
-    Args:
-      answers: of N inputs.
-      at: `[n]` positions of inputs.
-      estimate: for these n inputs.
-      confidence_level: of the intervals.
-    """
+    """The answers with estimates in place of some of them, and their intervals."""
+    # Where splitting got stuck there is no answer, only the interval's end. The given
+    # answers stay there if they bound the probability better, as on a plateau for
+    # instance; with hardly a hit they are an interval, and no answer. Where two
+    # estimates exclude each other there is no answer, but the interval that holds both.
+    # All evaluations add up.
     z = half_width(confidence_level)
     log_p, status = estimate.log_probability, estimate.status
     # A sum without a hit is -inf with an infinite error.

@@ -73,10 +73,6 @@ ESTIMATORS = tuple(_TABLE)
 
 
 def estimator_named(name: str) -> Estimator:
-    """The estimator of a name.
-
-    Raises:
-      ValueError: if there is none.
-    """
+    """The estimator of a name."""
     check_choice("estimator", name, ESTIMATORS)
     return _TABLE[name]

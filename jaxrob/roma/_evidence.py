@@ -59,17 +59,7 @@ def evidence(
     use: int = SCOUTS,
     budget: np.ndarray | float = math.inf,
 ) -> Evidence:
-    """Lets particles climb to N inputs' distinct misclassifications as any class.
-
-    Args:
-      work: the classifier and so on, placed; the perturbation is a ball.
-      inputs: one pair for each input, with `ANY_CLASS`.
-      use: what the random keys are for, `SCOUTS` or one of `MORE_SCOUTS`.
-      budget: forward passes for each input, as of `split`.
-
-    Raises:
-      ValueError: if the classifier returned NaN.
-    """
+    """Lets particles climb to N inputs' distinct misclassifications as any class."""
     shape = inputs.images.shape[1:]
     rows = rows_on_a_device(work, shape) * work.mesh.size
     found, hits = split(
@@ -92,15 +82,7 @@ def evidence(
 
 
 def unexplained(log_weight: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """Finds particles where a mixture hardly draws.
-
-    Args:
-      log_weight: `[m]`, of the particles.
-      hits: logarithms of the weights of the mixture's hits, descending.
-
-    Returns:
-      bool `[m]`.
-    """
+    """Finds particles where a mixture hardly draws."""
     if not len(hits):
         return np.ones(len(log_weight), bool)
     mass = np.cumsum(np.exp(hits - hits[0]))

@@ -37,22 +37,8 @@ def answers_of_few(
     order: np.ndarray,
     half_width: float,
 ) -> tuple[Answers, np.ndarray]:
-    """The answers for inputs in a given order, until each category's mean is known.
-
-    No further input of a category is looked at as soon as its mean plr is known.
-
-    Args:
-      answer: answers for some inputs. It is given 64 or 256, or all if they are fewer.
-      inputs: N inputs.
-      settings: what the caller asked for.
-      categories: int `[N]`.
-      order: `[N]`, the inputs' positions in random order.
-      half_width: half of the width that the mean's interval has at most in the end.
-
-    Returns:
-      The answers for N inputs, "unseen" where not looked at; and int32 `[N]`, the place
-      of each among those looked at, -1 for the others.
-    """
+    """The answers for inputs in a given order, until each category's mean is known."""
+    # No further input of a category is looked at as soon as its mean plr is known.
     place = np.full(len(order), -1, np.int32)
     seen, left, error = 0, order, 1 - settings.confidence_level
     answers: Answers | None = None

@@ -221,12 +221,7 @@ class _Category(NamedTuple):
 def check_summary(
     by: Any, class_names: Any, confidence_level: Any, jointly: Any
 ) -> None:
-    """Refuses what `put_together` does not take, before anything is computed.
-
-    Raises:
-      TypeError: if an argument has a wrong type.
-      ValueError: if one is out of range.
-    """
+    """Refuses what `put_together` does not take, before anything is computed."""
     check_choice("by", by, CATEGORIES)
     checked_number("confidence_level", confidence_level, at_least=0.5, below=1)
     checked_flag("jointly", jointly)
@@ -247,22 +242,7 @@ def put_together(
     jointly: bool,
     warnings: tuple[str, ...] = (),
 ) -> GlobalRobustness:
-    """The local answers of N inputs, put together by category.
-
-    Args:
-      local: of N inputs.
-      categories: int `[N]`, the number of each input's category.
-      class_names: names of the categories 0, 1, ..., all of which are listed; by
-        default those that occur, by their numbers.
-      by: what the categories are, as in `GlobalRobustness`, like the rest.
-      num_samples: plain draws for each input.
-      confidence_level: the intervals'.
-      jointly: whether it is that of all intervals together.
-      warnings: messages.
-
-    Raises:
-      ValueError: if a category has no name.
-    """
+    """The local answers of N inputs, put together by category."""
     listed, names = _listed(categories, class_names)
     members = [np.flatnonzero(categories == number) for number in listed]
     together = sum(len(some) > 0 for some in members) if jointly else 1

@@ -73,14 +73,7 @@ _DEEP_ENOUGH = math.log(1e-8)
 def by_importance(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    """Estimates the inputs' probabilities by draws from mixtures.
-
-    Args:
-      work: the classifier and so on, placed.
-      candidates: N inputs.
-      estimate: what is known of them: nothing.
-      bar: where progress is shown.
-    """
+    """Estimates the inputs' probabilities by draws from mixtures."""
     if candidates.budget < _least_cost(work, candidates.inputs.images.shape[1:]):
         return estimate
     number = len(estimate.status)
@@ -211,11 +204,9 @@ def _of_group(
 def _bounded_by_particles(
     found: Estimate, seen: Evidence, plain_hits: np.ndarray
 ) -> Estimate:
-    """The estimates, bounded where a budget ended the climb of the particles.
-
-    If particles came deep enough, the level that they reached bounds probabilities that
-    the draws leave open, unless these or the plain draws exceed it.
-    """
+    """The estimates, bounded where a budget ended the climb of the particles."""
+    # If particles came deep enough, the level that they reached bounds probabilities
+    # that the draws leave open, unless these or the plain draws exceed it.
     deep = np.isfinite(seen.log_open) & (seen.log_open <= _DEEP_ENOUGH)
     bounded = deep & (found.status == "untrusted") & (plain_hits == 0)
     bounded &= ~(found.log_probability > seen.log_open)
@@ -339,13 +330,7 @@ def _mode_shares(modes: np.ndarray) -> np.ndarray:
 
 
 def _believed(weighted: WeightedDraws, hits: np.ndarray, number: int) -> Estimate:
-    """Estimates from weighted draws, checked against plain ones.
-
-    Args:
-      weighted: of n inputs.
-      hits: int `[n]`, distinct misclassifications among plain draws.
-      number: of these draws.
-    """
+    """Estimates from weighted draws, checked against plain ones."""
     p = np.exp(weighted.log_probability)
     fewer = scipy.stats.binom.cdf(hits, number, p)
     more = scipy.stats.binom.sf(hits - 1, number, p)

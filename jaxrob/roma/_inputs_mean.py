@@ -25,16 +25,9 @@ class InputsMean(NamedTuple):
 
 
 def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
-    """The mean of a value over all of so many inputs.
-
-    The interval is by betting without replacement (Waudby-Smith and Ramdas 2020), and
-    holds however one decides when to stop.
-
-    Args:
-      values: `[n]` in [0, 1], of inputs in random order.
-      total: N, at least n. If n is N, both ends are the mean.
-      error: the probability that the interval ever misses.
-    """
+    """The mean of a value over all of so many inputs."""
+    # The interval is by betting without replacement (Waudby-Smith and Ramdas 2020), and
+    # holds however one decides when to stop.
     if not len(values):
         return InputsMean(np.nan, 0.0, 1.0)
     mean = float(values.mean())
@@ -50,11 +43,7 @@ def population_mean(values: np.ndarray, error: float) -> InputsMean:
 
 
 def check_places(place: np.ndarray) -> None:
-    """Refuses places that are not 0, 1, ... once each, and -1.
-
-    Raises:
-      ValueError: if they are not that.
-    """
+    """Refuses places that are not 0, 1, ... once each, and -1."""
     given = np.sort(place[place >= 0])
     if place.min() < -1 or not np.array_equal(given, np.arange(len(given))):
         raise ValueError(
@@ -63,12 +52,7 @@ def check_places(place: np.ndarray) -> None:
 
 
 def in_order(chosen: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """The positions of inputs that are chosen and were looked at, in that order.
-
-    Args:
-      chosen: bool `[N]`.
-      place: int `[N]`, the inputs' places in the random order; -1 if not looked at.
-    """
+    """The positions of inputs that are chosen and were looked at, in that order."""
     mine = np.flatnonzero(chosen & (place >= 0))
     return mine[np.argsort(place[mine])]
 
@@ -76,19 +60,8 @@ def in_order(chosen: np.ndarray, place: np.ndarray) -> np.ndarray:
 def means_by_category(
     values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
 ) -> list[InputsMean]:
-    """The mean over each category's inputs.
-
-    All intervals hold together with that of `mean_of_all`.
-
-    Args:
-      values: `[N]` in [0, 1], anything where not looked at.
-      place: int `[N]`, as in `in_order`.
-      categories: int `[N]`.
-      error: the probability that any of them ever misses.
-
-    Returns:
-      One entry for each category that occurs, in their order.
-    """
+    """The mean over each category's inputs."""
+    # All intervals hold together with that of `mean_of_all`.
     present, found = np.unique(categories), []
     for number in present:
         mine = categories == number
@@ -100,17 +73,9 @@ def means_by_category(
 def mean_of_all(
     values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
 ) -> InputsMean:
-    """The mean over all inputs: each category's, by its share of the inputs.
-
-    It is at least and at most what the categories' are together, and what those inputs
-    say that were looked at before any category was left out.
-
-    Args:
-      values: `[N]`, as in `means_by_category`, like the rest.
-      place: int `[N]`.
-      categories: int `[N]`.
-      error: as in `means_by_category`.
-    """
+    """The mean over all inputs: each category's, by its share of the inputs."""
+    # It is at least and at most what the categories' are together, and what those
+    # inputs say that were looked at before any category was left out.
     order = in_order(np.ones(len(place), bool), place)
     if len(order) == len(place):
         return inputs_mean(values, len(place), error)

@@ -25,11 +25,7 @@ def answers_in(
     inputs: Inputs,
     settings: Settings,
 ) -> Answers:
-    """The answers for N inputs; those that a journal has are taken from it.
-
-    Raises:
-      ValueError: if the journal holds what no run can have written.
-    """
+    """The answers for N inputs; those that a journal has are taken from it."""
     if journal is None:
         return estimate(inputs, settings)
     records = read_records(journal.path, journal.records, _read)

@@ -30,12 +30,7 @@ class LocalAnswers(NamedTuple):
 
 
 def by_plain_draws(hits: np.ndarray, num_samples: int) -> LocalAnswers:
-    """The shares of hits, which are right on average.
-
-    Args:
-      hits: `[N]` distinct misclassifications.
-      num_samples: among so many draws.
-    """
+    """The shares of hits, which are right on average."""
     share = hits / num_samples
     # Without bias: the share's own variance makes share (1 - share) smaller.
     spread = (
@@ -55,17 +50,7 @@ def by_plain_draws(hits: np.ndarray, num_samples: int) -> LocalAnswers:
 def plr_of_all(
     plr: np.ndarray, hits: np.ndarray | None, num_samples: int
 ) -> np.ndarray:
-    """Each input's plr; without an answer, its share of draws that are no hit.
-
-    Args:
-      plr: `[N]`, NaN where there is no answer.
-      hits: `[N]` distinct misclassifications, negative where nothing was drawn; or
-        None.
-      num_samples: plain draws.
-
-    Returns:
-      `[N]`, NaN where nothing is known.
-    """
+    """Each input's plr; without an answer, its share of draws that are no hit."""
     if hits is None:
         return plr
     counted = np.where(hits < 0, np.nan, 1 - hits / num_samples)
@@ -80,16 +65,7 @@ def by_estimator(
     num_samples: int,
     confidence_level: float,
 ) -> LocalAnswers:
-    """An estimator's answers, each anything in its interval.
-
-    Args:
-      log_probability: `[N]`, NaN where there is none.
-      log_low: `[N]`, NaN where it is not known.
-      log_high: `[N]`, likewise.
-      hits: `[N]` distinct misclassifications among the plain draws, or None.
-      num_samples: plain draws.
-      confidence_level: of the intervals.
-    """
+    """An estimator's answers, each anything in its interval."""
     answered = ~np.isnan(log_probability)
     fallback = np.full(len(answered), np.nan) if hits is None else hits / num_samples
     probability = np.where(answered, np.exp(log_probability), fallback)

@@ -49,24 +49,17 @@ def logit(work: Work, inputs: Inputs, settings: Settings) -> Answers:
 def observe_classes(
     log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
 ) -> jax.Array:
-    """`[m, K]` margins, -inf for the class predicted at the unperturbed input.
-
-    The others lie within a limit, so that their squares have a mean in float32.
-    """
+    """`[m, K]` margins, -inf for the class predicted at the unperturbed input."""
+    # The others lie within a limit, so that their squares have a mean in float32.
     margins = distinct_margins(log_p, logit_delta)
     margins = jnp.clip(margins, -LARGEST_MARGIN, LARGEST_MARGIN)
     return jnp.where(jnp.arange(log_p.shape[-1]) == excluded, -jnp.inf, margins)
 
 
 def extrapolate(margins: jax.Array) -> Extrapolation[jax.Array]:
-    """Fits Yeo and Johnson's transform to each class's margins.
-
-    Margins are nearly linear in the perturbation. So they are nearly normal, with tails
-    that the transform mends. It is fitted to standardised margins.
-
-    Args:
-      margins: `[b, n, K]`, as `observe_classes` returns them.
-    """
+    """Fits Yeo and Johnson's transform to each class's margins."""
+    # Margins are nearly linear in the perturbation. So they are nearly normal, with
+    # tails that the transform mends. It is fitted to standardised margins.
     possible = margins[:, 0] > -jnp.inf
     margins = jnp.where(possible[:, None], margins, 0).swapaxes(1, 2)
     mean = margins.mean(axis=2, keepdims=True)

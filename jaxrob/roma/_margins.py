@@ -19,33 +19,16 @@ LARGEST_MARGIN = 1e15
 
 
 def log_hic(log_p: jax.Array, excluded: jax.Array) -> jax.Array:
-    """The logarithm of the highest incorrect confidence (section 3.2).
-
-    Args:
-      log_p: `[..., K]` log-probabilities.
-      excluded: the class predicted at the unperturbed input, an integer.
-
-    Returns:
-      `[...]`, the largest log-probability of the other classes.
-    """
+    """The logarithm of the highest incorrect confidence (section 3.2)."""
     is_excluded = jnp.arange(log_p.shape[-1]) == excluded
     return jnp.where(is_excluded, -jnp.inf, log_p).max(axis=-1)
 
 
 def distinct_margins(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
-    """By how much each class is the distinct answer: at least 0 if it is.
-
-    The smaller of logit p_c - logit delta and log p_c - max over j != c of log p_j.
-    For delta >= 0.5 it is always the first, which is nearly linear in the perturbation
-    and never underflows.
-
-    Args:
-      log_p: `[..., K]` log-probabilities.
-      logit_delta: log(delta / (1 - delta)).
-
-    Returns:
-      `[..., K]`.
-    """
+    """By how much each class is the distinct answer: at least 0 if it is."""
+    # The smaller of logit p_c - logit delta and log p_c - max over j != c of log p_j.
+    # For delta >= 0.5 it is always the first, which is nearly linear in the
+    # perturbation and never underflows.
     classes = jnp.arange(log_p.shape[-1])
     best = log_p.argmax(axis=-1, keepdims=True)
     others = jnp.where(classes == best, -jnp.inf, log_p)
@@ -66,16 +49,7 @@ def distinct_margins(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
 def distinct_margin(
     log_p: jax.Array, cls: jax.Array, logit_delta: jax.Array
 ) -> jax.Array:
-    """`distinct_margins` of one class, differentiable everywhere except on ties.
-
-    Args:
-      log_p: `[..., K]` log-probabilities.
-      cls: the class, an integer.
-      logit_delta: log(delta / (1 - delta)).
-
-    Returns:
-      `[...]`.
-    """
+    """`distinct_margins` of one class, differentiable everywhere except on ties."""
     is_class = jnp.arange(log_p.shape[-1]) == cls
     own = jnp.where(is_class, log_p, 0).sum(axis=-1)
     others = jnp.where(is_class, -jnp.inf, log_p)
@@ -89,18 +63,7 @@ def margins_of_pairs(
     images: jax.Array,
     keys: jax.Array | None = None,
 ) -> jax.Array:
-    """The distinct margins of P pairs on m images each, classified in one batch.
-
-    Args:
-      work: the classifier and delta.
-      pairs: the pairs. Where the class is `ANY_CLASS`, the margin is the greatest of
-        all classes but the excluded one.
-      images: `[P, m, H, W, C]`, perturbed images.
-      keys: `[P, m]` random keys, if the classifier is stochastic.
-
-    Returns:
-      `[P, m]`.
-    """
+    """The distinct margins of P pairs on m images each, classified in one batch."""
     log_p = _log_probabilities(work, images, keys)
     one = jax.vmap(_margin_as, (0, 0, 0, None))
     return one(log_p, pairs.classes, pairs.excluded, work.logit_delta)
@@ -112,14 +75,7 @@ def nearest_class(
     images: jax.Array,
     keys: jax.Array | None = None,
 ) -> jax.Array:
-    """`[P, m]` the other class with the greatest margin on each image.
-
-    Args:
-      work: as for `margins_of_pairs`, like all others.
-      pairs: the pairs; their classes do not count.
-      images: `[P, m, H, W, C]`.
-      keys: `[P, m]`.
-    """
+    """`[P, m]` the other class with the greatest margin on each image."""
     log_p = _log_probabilities(work, images, keys)
     one = jax.vmap(_nearest, (0, 0, None))
     return one(log_p, pairs.excluded, work.logit_delta).astype(jnp.int32)

@@ -75,13 +75,7 @@ class Draws(NamedTuple):
 
 
 def mixtures(work: Work, modes: Modes, images: np.ndarray) -> Mixtures:
-    """The mixtures of N inputs' modes.
-
-    Args:
-      work: the classifier and so on; the perturbation is a ball.
-      modes: the modes.
-      images: `[N, H, W, C]`.
-    """
+    """The mixtures of N inputs' modes."""
     sizes = np.bincount(modes.owner, minlength=len(images))
     most = bucket(1 + int(sizes.max()), COMPONENTS)
     within = np.arange(len(modes.owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -98,16 +92,7 @@ def mixtures(work: Work, modes: Modes, images: np.ndarray) -> Mixtures:
 
 
 def allotted(shares: np.ndarray, num_draws: int) -> np.ndarray:
-    """Which component each of n draws is from.
-
-    Args:
-      shares: `[N, C]`, which sum to 1.
-      num_draws: n.
-
-    Returns:
-      int32 `[N, n]`, ascending; each component's number of draws is within one of its
-      share of them.
-    """
+    """Which component each of n draws is from."""
     ends = np.cumsum(shares, axis=1)[:, :-1]
     middles = (np.arange(num_draws) + 0.5) / num_draws
     return (middles[None, :, None] > ends[:, None]).sum(axis=2).astype(np.int32)
@@ -121,20 +106,7 @@ def draw(
     stage: int,
     bar: Bar,
 ) -> Draws:
-    """Draws from mixtures.
-
-    Args:
-      work: the classifier and so on, placed.
-      inputs: one pair for each of N inputs, with `ANY_CLASS`.
-      mixture: theirs.
-      component: int32 `[N, n]`, which component each draw is from; n is a multiple of
-        `DRAWS`.
-      stage: the number of these draws among those of the same inputs.
-      bar: where progress is shown.
-
-    Raises:
-      ValueError: if the classifier returned NaN.
-    """
+    """Draws from mixtures."""
     number, num_draws = component.shape
     parts = num_draws // DRAWS
     rows = rows_on_a_device(work, inputs.images.shape[1:])
@@ -178,17 +150,7 @@ def drawing_tilted(
     stage: int,
     rows: int,
 ) -> Call:
-    """The call that draws `DRAWS` around each of l inputs; arrays or their shapes.
-
-    Args:
-      work: the classifier and so on.
-      inputs: one pair for each of the inputs.
-      tilts: a pytree of arrays `[l, C, ...]`.
-      first: uint32 `[l]`, the number of the first of each input's draws.
-      component: int32 `[l, DRAWS]`.
-      stage: see `draw`.
-      rows: perturbed images that each device classifies at once.
-    """
+    """The call that draws `DRAWS` around each of l inputs; arrays or their shapes."""
     args = work, inputs, tilts, first, component, np.uint32(stage)
     return Call(_draw, args, {"rows": rows}, work.mesh)
 
@@ -199,12 +161,7 @@ def inputs_in_call(number: int, mesh: ImageMesh, rows: int) -> int:
 
 
 def log_weights(log_ratios: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """The logarithms of draws' weights by the balance heuristic, float64 `[..., n]`.
-
-    Args:
-      log_ratios: `[..., n, C]`.
-      shares: `[..., C]`, of all draws, that are from each component.
-    """
+    """The logarithms of draws' weights by the balance heuristic, float64 `[..., n]`."""
     with np.errstate(divide="ignore"):
         log_shares = np.log(shares)[..., None, :]
     return -np.asarray(special.logsumexp(log_ratios + log_shares, axis=-1))
@@ -217,15 +174,9 @@ def shares_of(draws: Draws) -> np.ndarray:
 
 
 def responsibilities(draws: Draws, log_weight: np.ndarray) -> np.ndarray:
-    """`[N, C]` how much of the hits' weights each component accounts for.
-
-    Where nothing was hit, its share of the draws with the greatest margins. Each row
-    sums to 1.
-
-    Args:
-      draws: draws from N mixtures.
-      log_weight: `[N, n]`, as `log_weights` returns them.
-    """
+    """`[N, C]` how much of the hits' weights each component accounts for."""
+    # Where nothing was hit, its share of the draws with the greatest margins. Each row
+    # sums to 1.
     logs = np.where(draws.margins >= 0, log_weight, -np.inf)
     top = logs.max(axis=1, keepdims=True)
     weight = np.exp(logs - np.where(np.isfinite(top), top, 0))
@@ -245,15 +196,9 @@ def responsibilities(draws: Draws, log_weight: np.ndarray) -> np.ndarray:
 
 
 def better_shares(mixture: Mixtures, by_hits: np.ndarray | None) -> np.ndarray:
-    """`[N, C]` shares of the components in the next stage.
-
-    Most draws go to each mode by its part of the hits' weights (a step of adaptation by
-    cross-entropy), some to all modes, few are plain.
-
-    Args:
-      mixture: N mixtures.
-      by_hits: the `responsibilities` of the draws so far; None for no draws.
-    """
+    """`[N, C]` shares of the components in the next stage."""
+    # Most draws go to each mode by its part of the hits' weights (a step of adaptation
+    # by cross-entropy), some to all modes, few are plain.
     component = np.arange(num_components(mixture))
     is_mode = (component < mixture.number[:, None]) & (component > 0)
     equal = is_mode / np.maximum(is_mode.sum(axis=1, keepdims=True), 1)
@@ -268,14 +213,7 @@ def better_shares(mixture: Mixtures, by_hits: np.ndarray | None) -> np.ndarray:
 def log_ratios_at(
     work: Work, mixture: Mixtures, number: int, points: np.ndarray
 ) -> np.ndarray:
-    """`[m, C]` log-density ratios, as of `Draws`, at points of one input's ball.
-
-    Args:
-      work: the classifier and so on.
-      mixture: of N inputs.
-      number: which of them.
-      points: `[m, H, W, C]`, of the unit ball.
-    """
+    """`[m, C]` log-density ratios, as of `Draws`, at points of one input's ball."""
     norm = work.perturbation.norm
     tilts = taken(mixture.tilts, number)
     ratio = np.asarray(_log_ratios(points, tilts, norm=norm), np.float64)

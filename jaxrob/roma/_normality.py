@@ -111,20 +111,11 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
 
 
 def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
-    """Whether float32 resolves a distribution well enough to test its shape.
-
-    It does if float32's spacing at `magnitude` is at most a thousandth of the standard
-    deviation. Pass the largest number that the samples were computed from, if it is
-    larger than they are: the largest logit, for instance, of confidences near 1 that
-    perturbations hardly change.
-
-    Args:
-      magnitude: `[...]`, the size of the numbers whose rounding matters.
-      standard_deviation: `[...]`, of the samples, in the same unit.
-
-    Returns:
-      bool `[...]`; False where the standard deviation is 0, or either is NaN.
-    """
+    """Whether float32 resolves a distribution well enough to test its shape."""
+    # It does if float32's spacing at `magnitude` is at most a thousandth of the
+    # standard deviation. Pass the largest number that the samples were computed from,
+    # if it is larger than they are: the largest logit, for instance, of confidences
+    # near 1 that perturbations hardly change.
     magnitude = jnp.abs(jnp.asarray(magnitude, jnp.float32))
     spacing = jnp.nextafter(magnitude, jnp.float32(jnp.inf)) - magnitude
     sd = jnp.asarray(standard_deviation, jnp.float32)
@@ -132,11 +123,9 @@ def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
 
 
 def sort(samples: jax.Array) -> jax.Array:
-    """Sorts float32 `[..., n]` along the last axis, as `jnp.sort` does but faster.
-
-    It sorts the bit patterns, as integers of the same order. XLA's sort on a CPU is
-    several times faster on these than on floats, where it has to look for NaN.
-    """
+    """Sorts float32 `[..., n]` along the last axis, as `jnp.sort` does but faster."""
+    # It sorts the bit patterns, as integers of the same order. XLA's sort on a CPU is
+    # several times faster on these than on floats, where it has to look for NaN.
     samples = jnp.asarray(samples, jnp.float32)
     bits = jax.lax.bitcast_convert_type(samples, jnp.int32)
     ordered = _flip_negative(jnp.sort(_flip_negative(bits), axis=-1))
@@ -144,8 +133,6 @@ def sort(samples: jax.Array) -> jax.Array:
 
 
 def _flip_negative(bits: jax.Array) -> jax.Array:
-    """Makes the order of integers that of the floats, and back: its own inverse.
-
-    Negative floats have the sign bit and then a magnitude that grows downwards.
-    """
+    """Makes the order of integers that of the floats, and back: its own inverse."""
+    # Negative floats have the sign bit and then a magnitude that grows downwards.
     return jnp.where(bits < 0, bits ^ 0x7FFFFFFF, bits)

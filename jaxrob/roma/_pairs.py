@@ -40,13 +40,7 @@ class Pairs(NamedTuple, Generic[Array]):
 def pair_keys(
     key: jax.Array, pairs: Pairs[jax.Array], use: int | jax.Array
 ) -> jax.Array:
-    """`[P]` keys that depend on the input, the class and the use alone.
-
-    Args:
-      key: the assessment's random key.
-      pairs: the pairs.
-      use: what the keys are for, such as `SPLITTING`.
-    """
+    """`[P]` keys that depend on the input, the class and the use alone."""
     key = jax.random.fold_in(key, _PAIRS)
 
     def one(index: jax.Array, cls: jax.Array) -> jax.Array:

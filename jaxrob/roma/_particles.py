@@ -98,12 +98,7 @@ class Outcome(NamedTuple):
 
 
 def num_moves(perturbation: Perturbation, size: int) -> int:
-    """The moves that each particle makes at a level.
-
-    Args:
-      perturbation: the perturbation.
-      size: the number of an image's values.
-    """
+    """The moves that each particle makes at a level."""
     few = has_few_normals(perturbation, size)
     return _NUM_MOVES_OF_FEW if few else _NUM_MOVES
 
@@ -159,17 +154,7 @@ def step(
     *,
     num_particles: int,
 ) -> tuple[ParticleSystems, Outcome]:
-    """The moves at one level, and the choice of the next.
-
-    Args:
-      work: the classifier and so on; the perturbation has a move.
-      systems: the systems in l slots.
-      pairs: the pairs in the slots.
-      fresh: bool `[l]`, where a pair has just taken its slot. Its system has no level
-        yet, and draws its particles instead of moving them.
-      use: uint32, what the random keys are for, see `pair_keys`.
-      num_particles: N.
-    """
+    """The moves at one level, and the choice of the next."""
 
     def local(
         work: Work,
@@ -262,12 +247,10 @@ def _propose(
     fresh: jax.Array,
     nudge: jax.Array,
 ) -> _Proposal:
-    """Moved latents, or drawn ones in fresh slots.
-
-    Of many components all are nudged at every other move. Where few matter, moves that
-    redraw some are adapted to go nowhere: most are accepted because they leave those
-    few as they are.
-    """
+    """Moved latents, or drawn ones in fresh slots."""
+    # Of many components all are nudged at every other move. Where few matter, moves
+    # that redraw some are adapted to go nowhere: most are accepted because they leave
+    # those few as they are.
     no = jnp.zeros((), bool)
     if has_few_normals(perturbation, images[0].size):
         assert perturbation.norm is not None and before is not None
@@ -317,24 +300,11 @@ def _few_moved(
     share: jax.Array,
     before: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """A move of a particle with few normal components.
-
-    Every other one is autoregressive. The others go, in the ball, along the difference
-    of two of the particles that the level started from (ter Braak and Vrugt 2008),
-    which has the region's shape, however thin it is, and may lead from one part of it
-    to another.
-
-    Args:
-      norm: the ball's.
-      shape: an image's.
-      key: a random key.
-      latent: the particle's.
-      share: what an autoregressive move renews at most.
-      before: `[N, ...]` points of the particles that the level started from.
-
-    Returns:
-      The latent, whether it is in the ball, and whether the move was autoregressive.
-    """
+    """A move of a particle with few normal components."""
+    # Every other one is autoregressive. The others go, in the ball, along the
+    # difference of two of the particles that the level started from (ter Braak and
+    # Vrugt 2008), which has the region's shape, however thin it is, and may lead from
+    # one part of it to another.
     choices, normal = jax.random.split(key)
     scale, first, second, jump, which = jax.random.uniform(choices, (5,), jnp.float32)
     # Steps of many sizes, since a level may need far smaller ones than the last.
@@ -357,11 +327,9 @@ def _accept(
     margins: jax.Array,
     fresh: jax.Array,
 ) -> ParticleSystems:
-    """The systems after a proposal; a fresh slot takes all of it.
-
-    A stochastic classifier's answer is drawn together with the perturbation, and kept
-    or left with it.
-    """
+    """The systems after a proposal; a fresh slot takes all of it."""
+    # A stochastic classifier's answer is drawn together with the perturbation, and kept
+    # or left with it.
     above = (margins > systems.level[:, None]) & proposal.possible
     number = proposal.adapts.sum(axis=1, dtype=jnp.float32)
     adapted = (above & proposal.adapts).sum(axis=1, dtype=jnp.float32)

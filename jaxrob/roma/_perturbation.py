@@ -100,12 +100,10 @@ class Perturbation:
 def fingerprinted_perturbation(
     perturbation: Perturbation, image_shape: tuple[int, ...]
 ) -> Perturbation:
-    """Fingerprints a perturbation as it is now, by what it computes.
-
-    The library's own are identified by their parameters, and returned as they are.
-    Other functions are traced, with what they capture: a program compiled for other
-    values does not serve them.
-    """
+    """Fingerprints a perturbation as it is now, by what it computes."""
+    # The library's own are identified by their parameters, and returned as they are.
+    # Other functions are traced, with what they capture: a program compiled for other
+    # values does not serve them.
     if is_identifiable(perturbation):
         return perturbation
 

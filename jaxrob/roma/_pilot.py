@@ -73,13 +73,7 @@ def draw_pilot(work: Work, inputs: Inputs, settings: Settings) -> Pilot[np.ndarr
 def pairs_that_matter(
     pilot: Pilot[np.ndarray], inputs: Inputs, settings: Settings
 ) -> Candidates:
-    """The classes that each input may be mistaken for, by a normal fit to the margins.
-
-    Args:
-      pilot: what `draw_pilot` returned for the inputs.
-      inputs: N inputs.
-      settings: what the caller asked for.
-    """
+    """The classes each input may be mistaken for, by a normal fit to margins."""
     mean = pilot.mean.astype(np.float64)
     # No deviation is 0, by which the mean is divided.
     std = np.maximum(pilot.std.astype(np.float64), 1e-12 * np.abs(mean) + 1e-300)

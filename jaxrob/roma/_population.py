@@ -17,21 +17,8 @@ _BLOCK = 1024
 def drawn_inputs(
     fn: Callable[[jax.Array], Any], number: int, key: jax.Array
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Images, and labels if there are any, as a function of the user's draws them.
-
-    The input of an index depends on the key and the index alone.
-
-    Args:
-      fn: `fn(key)`, an image or an image and its label.
-      number: how many inputs.
-      key: a random key.
-
-    Returns:
-      Images `[N, ...]`, and labels `[N]` or None.
-
-    Raises:
-      TypeError: if the function returns something else.
-    """
+    """Images, and labels if there are any, as a function of the user's draws them."""
+    # The input of an index depends on the key and the index alone.
     found = jax.eval_shape(fn, jax.random.key(0))
     has_labels = isinstance(found, tuple)
     parts = found if has_labels else (found,)

@@ -83,20 +83,7 @@ def draw_while_it_pays(
     budget: np.ndarray,
     stages: Sequence[int] = STAGES,
 ) -> np.ndarray:
-    """Draws until weights are even, or all stages will most likely not suffice.
-
-    Args:
-      work: the classifier and so on, placed.
-      inputs: N inputs, of which some are drawn from.
-      samples: the draws so far, by the number of the input; updated in place.
-      which: `[n]` the numbers of those that are drawn from.
-      bar: where progress is shown.
-      budget: `[N]` draws for each input at most.
-      stages: how many draws each stage has.
-
-    Returns:
-      How many draws around each.
-    """
+    """Draws until weights are even, or all stages will most likely not suffice."""
     left = which
     for stage, drawn in enumerate(np.cumsum(stages)):
         left = left[drawn <= budget[left]]
@@ -120,11 +107,7 @@ def draw_on(
     bar: Bar,
     stages: Sequence[int] = STAGES,
 ) -> np.ndarray:
-    """Draws the next stage for some inputs, together where shapes are equal.
-
-    Returns:
-      How many draws around each.
-    """
+    """Draws the next stage for some inputs, together where shapes are equal."""
     number = [stages[samples[one].stage] for one in which]
     alike: dict[Any, list[Any]] = {}
     for one in which:
@@ -144,13 +127,7 @@ def draw_on(
 
 
 def weights_at(work: Work, sample: Sample, points: np.ndarray) -> np.ndarray:
-    """`[m]` the log importance weights that draws at points would have.
-
-    Args:
-      work: the classifier and so on.
-      sample: the draws around an input.
-      points: `[m, H, W, C]`, of the unit ball.
-    """
+    """`[m]` the log importance weights that draws at points would have."""
     log_ratio = log_ratios_at(work, sample.mixture, 0, points)
     return log_weights(log_ratio, sample.shares[0])
 

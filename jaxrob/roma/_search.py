@@ -147,19 +147,7 @@ def run_searches(
     bar: Bar,
     budget: float = math.inf,
 ) -> Searches:
-    """Runs searches from points in the balls of N inputs and far around them.
-
-    Args:
-      work: the classifier and so on, placed; the perturbation is a ball.
-      inputs: one pair for each input, with `ANY_CLASS`.
-      classes: int32 `[N, T]`, the classes sought, the nearest one first; repeated where
-        there are fewer than T.
-      bar: where progress is shown.
-      budget: forward passes for each input, at least those of the first searches.
-
-    Raises:
-      ValueError: if the classifier returned NaN.
-    """
+    """Runs searches from points in the balls of N inputs and far around them."""
     batches, left = [], np.arange(len(classes))
     most = min(_MOST_SEARCHES, max(budget // SEARCH_COST, BATCH))
     for first in range(0, int(most) - BATCH + 1, BATCH):
@@ -196,21 +184,7 @@ def searches_from(
     *,
     classes_of_points: bool = False,
 ) -> Searches:
-    """Runs L searches from given points.
-
-    Args:
-      work: as for `find_modes`.
-      inputs: as for `find_modes`.
-      owner: int `[L]`, the number of the input of each search.
-      numbers: uint32 `[L]`, the searches' numbers, which their random keys depend on.
-      classes: int32 `[L]`, the classes whose margins they climb.
-      points: `[L, H, W, C]`, where they start, in units of epsilon.
-      classes_of_points: whether each climbs the margin of the class that is nearest
-        where it starts instead.
-
-    Raises:
-      ValueError: if the classifier returned NaN.
-    """
+    """Runs L searches from given points."""
     lines, nearest = _in_blocks(
         work, inputs, owner, classes, (numbers, points), _SEARCHING.gradients, _line_at
     )
@@ -220,16 +194,9 @@ def searches_from(
 
 
 def no_nearer(searches: Searches, least: np.ndarray) -> Searches:
-    """Raises divergences to a lower bound.
-
-    Where gradients alternate, a search's margins vary so much that its mode seems near,
-    and would displace modes that others have found.
-
-    Args:
-      searches: searches of N inputs.
-      least: `[N]`, the bound: the divergence of a mode as probable as all together can
-        be.
-    """
+    """Raises divergences to a lower bound."""
+    # Where gradients alternate, a search's margins vary so much that its mode seems
+    # near, and would displace modes that others have found.
     divergence = np.maximum(searches.divergence, least[searches.owner])
     return searches._replace(divergence=divergence)
 
@@ -250,20 +217,7 @@ def refined(
     *,
     stretched: bool = True,
 ) -> Modes:
-    """Merges searches into modes, and refines each mode by more gradients.
-
-    Args:
-      work: as for `find_modes`.
-      inputs: N of them, as for `find_modes`.
-      searches: searches of these.
-      bar: where progress is shown.
-      least: as of `no_nearer`.
-      stretched: whether tilts are stretched where margins curve. That takes 768 forward
-        passes a mode, and makes draws from small networks twenty times slower.
-
-    Raises:
-      ValueError: if the classifier returned NaN.
-    """
+    """Merges searches into modes, and refines each mode by more gradients."""
     modes = _merged(searches, _SAME_MODE)
     found = _climbed(
         work, inputs, modes.owner, modes.numbers, modes.classes, modes.line, _REFINING
@@ -408,11 +362,7 @@ def _in_blocks(
     points: int,
     step: Any,
 ) -> Any:
-    """Runs a step on searches, block by block; returns arrays `[L, ...]` on the host.
-
-    Raises:
-      ValueError: if the classifier returned NaN.
-    """
+    """Runs a step on searches, in blocks; returns arrays `[L, ...]` on the host."""
     rows = rows_on_a_device(work, inputs.images.shape[1:])
     most = max(1, min(rows, _MOST_POINTS) // points)
     size = block_size(len(owner), work.mesh, most, base=16)
@@ -486,12 +436,7 @@ def _climb(
     *,
     climb: _Climb,
 ) -> tuple[tuple[Line, jax.Array, jax.Array, jax.Array], jax.Array]:
-    """Climbs from linear margins.
-
-    Returns:
-      The linear margins, their classes, the divergence of the tilts towards them,
-      whether the margin came near 0; and whether all margins were numbers.
-    """
+    """Climbs from linear margins."""
     ball = TILTED_BALLS[work.perturbation.norm]
 
     def local(
@@ -580,13 +525,11 @@ def _stretched(
 def _stretch(
     ball: TiltedBall, tilt: Tilt, slope: jax.Array, u: jax.Array, gradients: jax.Array
 ) -> Stretch:
-    """The stretch that follows a margin's curvature.
-
-    If the margin is quadratic in the tilt's normal coordinates, with the Hessian H, the
-    points that count have the covariance (1 - theta H)^-1 (second-order reliability,
-    Breitung 1984). The principal components of the gradients are those of H up to sign,
-    which the draws' coordinates determine.
-    """
+    """The stretch that follows a margin's curvature."""
+    # If the margin is quadratic in the tilt's normal coordinates, with the Hessian H,
+    # the points that count have the covariance (1 - theta H)^-1 (second-order
+    # reliability, Breitung 1984). The principal components of the gradients are those
+    # of H up to sign, which the draws' coordinates determine.
     scale, theta = ball.moments(tilt, slope).deviation, ball.theta(tilt, slope)
     assert scale is not None
     number = len(u)
@@ -631,10 +574,8 @@ def _line(u: jax.Array, margins: jax.Array, gradients: jax.Array) -> Line:
 def _with_gradients(
     work: Work, pairs: Pairs[jax.Array], u: jax.Array, keys: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The margins `[l, m]` at u `[l, m, H, W, C]`, and their gradients.
-
-    Margins beyond a limit have no gradient, so that nothing overflows.
-    """
+    """The margins `[l, m]` at u `[l, m, H, W, C]`, and their gradients."""
+    # Margins beyond a limit have no gradient, so that nothing overflows.
 
     def total(u: jax.Array) -> tuple[jax.Array, jax.Array]:
         margins = margins_at(work, pairs, u, keys)

@@ -19,15 +19,7 @@ _FEWEST_IN_TAIL = 10
 
 
 def tail_index(values: np.ndarray) -> float:
-    """The power as which the greatest values fall off (Hill 1975).
-
-    Args:
-      values: `[n]`, at least 0.
-
-    Returns:
-      It, by the greatest tenth of the values above 0; infinite where these are alike,
-      or too few to tell.
-    """
+    """The power as which the greatest values fall off (Hill 1975)."""
     logs = -np.sort(-np.log(values[values > 0]))
     number = max(_FEWEST_IN_TAIL, math.ceil(_TAIL * len(logs)))
     if len(logs) <= number:
@@ -43,16 +35,6 @@ def skewed_interval(
 
     P. Hall, "On the removal of skewness by transformation", 1992. It covers where
     Student's, at the same numbers of rare hits, lies too low.
-
-    Args:
-      mean: `[...]` means.
-      error: `[...]` their standard errors.
-      skewness: `[...]` the means' skewness, that of n values divided by sqrt(n).
-      quantile: `[...]` the standardised mean's, of Student's or the normal
-        distribution.
-
-    Returns:
-      `[..., 2]`, in [0, 1].
     """
 
     def untransformed(y: Numbers) -> np.ndarray:

@@ -66,14 +66,7 @@ _INFLATION = 1.25
 def by_splitting(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    """The inputs' estimates, by splitting where there is no trusted one.
-
-    Args:
-      work: the classifier and so on, placed.
-      candidates: N inputs.
-      estimate: what is known of them.
-      bar: where progress is shown.
-    """
+    """The inputs' estimates, by splitting where there is no trusted one."""
     left = np.flatnonzero(np.isin(estimate.status, ["", "untrusted"]))
     expected = expected_cost(work, candidates)
     by_input = np.bincount(candidates.owner, expected, len(estimate.status))
@@ -113,14 +106,7 @@ def expected_cost(work: Work, candidates: Candidates) -> np.ndarray:
 def _precise(
     work: Work, pairs: Pairs[np.ndarray], rows: int, budget: np.ndarray
 ) -> Estimate:
-    """Estimates by splitting, of more runs where one is not precise.
-
-    Args:
-      work: the classifier and so on, placed.
-      pairs: P of them.
-      rows: as of `split`.
-      budget: `[P]` forward passes for each.
-    """
+    """Estimates by splitting, of more runs where one is not precise."""
     few = is_thorough(pairs.images.shape[1:])
     largest = _PRECISE_IN_FEW_DIMENSIONS if few else _PRECISE
     found, _ = split(work, pairs, rows=rows, budget=budget)
@@ -162,47 +148,19 @@ def split(
     keep_hits: bool = False,
     budget: np.ndarray | float = math.inf,
 ) -> tuple[Estimate, list[Any]]:
-    """Estimates the probability of a distinct misclassification as a class.
-
-    With p_k the share of the particles above level k, q the share above 0 at the end,
-    K levels and N particles, the estimate is `q prod p_k`. Were the particles
-    independent, its logarithm's variance would be
-    `sum (1 - p_k) / (p_k N) + (1 - q) / (q N)`. How far they are from that depends on
-    how well the moves mix, and shows in their descent: with n_i of the n particles
-    above 0 stemming from the ith of the first particles, `sum (n_i / n)^2 - 1 / N`
-    estimates the variance (Chan and Lai, 2013; Lee and Whiteley, 2018; for adaptive
-    levels Du and Guyader, 2021). The standard error is the root of 1.25 times that.
-
-    The estimate is wrong, and its error hardly shows it, if the images that count lie
-    in a part of the ball that no particle was in at an early level: in a narrow second
-    mode that is behind until late. Fewer than 1,000 particles make that worse. A
-    standard error above a half is a warning.
-
-    Args:
-      work: the classifier and so on, placed; the perturbation has a move, and the
-        classifier is not stochastic.
-      pairs: P pairs of an input and a class, on the host.
-      rows: perturbed images in a call of the classifier, over all devices. At least
-        one pair's particles on each device are taken, even if they are more.
-      num_particles: N, at least 40.
-      use: what the random keys are for, see `pair_keys`.
-      keep_hits: whether the particles above 0 are wanted.
-      budget: forward passes for each pair, `[P]` or one number. One that would need
-        more ends at the level that it has reached.
-
-    Returns:
-      The estimates, and, if wanted, for each pair the latents of N particles, copies of
-      those above 0 (None where none are). They do not depend on the order of the
-      pairs, on `rows` or on the mesh, except for rounding. The status is "splitting";
-      "bounded" where the probability is below `FLOOR`; "" where the budget ended it; or
-      "incomplete" where a plateau of the margin hides what lies above it. Then
-      `log_probability` is that of the last level reached: an upper bound, up to its
-      error.
-
-    Raises:
-      ValueError: if the perturbation has no move, there are too few particles, or the
-        classifier returns NaN (or rows that are no probabilities).
-    """
+    """Estimates the probability of a distinct misclassification as a class."""
+    # With p_k the share of the particles above level k, q the share above 0 at the end,
+    # K levels and N particles, the estimate is `q prod p_k`. Were the particles
+    # independent, its logarithm's variance would be `sum (1 - p_k) / (p_k N) + (1 - q)
+    # / (q N)`. How far they are from that depends on how well the moves mix, and shows
+    # in their descent: with n_i of the n particles above 0 stemming from the ith of the
+    # first particles, `sum (n_i / n)^2 - 1 / N` estimates the variance (Chan and Lai,
+    # 2013; Lee and Whiteley, 2018; for adaptive levels Du and Guyader, 2021). The
+    # standard error is the root of 1.25 times that. The estimate is wrong, and its
+    # error hardly shows it, if the images that count lie in a part of the ball that no
+    # particle was in at an early level: in a narrow second mode that is behind until
+    # late. Fewer than 1,000 particles make that worse. A standard error above a half is
+    # a warning.
     if work.perturbation.move is None:
         raise ValueError(
             "splitting needs a perturbation with a move; "
@@ -295,11 +253,7 @@ def _climbed(
 
 
 def _fill(held: np.ndarray, waiting: Iterator[int]) -> np.ndarray | None:
-    """Puts waiting pairs into empty slots.
-
-    Returns:
-      Which slots were empty, also those that stay so; None if no slot holds a pair.
-    """
+    """Puts waiting pairs into empty slots."""
     empty = held < 0
     for slot, pair in zip(np.flatnonzero(empty), waiting):
         held[slot] = pair

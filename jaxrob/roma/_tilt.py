@@ -147,15 +147,9 @@ class TiltedBall(NamedTuple):
 
 
 def of_component(tilts: Tilt, which: jax.Array) -> Tilt:
-    """The tilt of one of C components, to draw from it.
-
-    Directions are not copied, which would slow down draws by the thousand: it has those
-    of all components, with a width of 1 along the others'.
-
-    Args:
-      tilts: arrays `[C, ...]`.
-      which: the component.
-    """
+    """The tilt of one of C components, to draw from it."""
+    # Directions are not copied, which would slow down draws by the thousand: it has
+    # those of all components, with a width of 1 along the others'.
     directions, widths = tilts.stretch
     is_own = (jnp.arange(len(widths)) == which)[:, None]
     stretch = Stretch(
@@ -299,16 +293,9 @@ def _linf_moments(tilt: Tilt, slope: jax.Array) -> Moments:
 
 
 def _l2_shape(mode: Any, size: int, xp: Any) -> tuple[Any, Any]:
-    """The exponents of (1 + s) and (1 - s) in the component's density.
-
-    The density (1 - s^2)^((d - 1) / 2) exp(b s) has its maximum at the same mode, and
-    the same curvature there.
-
-    Args:
-      mode: the mode s.
-      size: the ball's dimension, d.
-      xp: `jax.numpy` or `numpy`, which computes in float64.
-    """
+    """The exponents of (1 + s) and (1 - s) in the component's density."""
+    # The density (1 - s^2)^((d - 1) / 2) exp(b s) has its maximum at the same mode, and
+    # the same curvature there.
     # Not 1 - mode^2, which cancels near 1: float32 and float64 must agree.
     centre = (size - 1) / 2 * (1 + mode**2) / ((1 - mode) * (1 + mode))
     return xp.asarray(centre * (1 + mode)), xp.asarray(centre * (1 - mode))

@@ -191,10 +191,8 @@ def _newton(
     upper: jax.Array,
     nudge: Callable,
 ) -> jax.Array:
-    """The minimum of convex functions, one for each element.
-
-    A Newton step that leaves the bracket is replaced by the bracket's middle.
-    """
+    """The minimum of convex functions, one for each element."""
+    # A Newton step that leaves the bracket is replaced by the bracket's middle.
 
     def step(_: jax.Array, state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         point, lower, upper = state

@@ -75,12 +75,7 @@ def nothing_drawn(number: int) -> WeightedDraws:
 
 
 def weigh(margins: np.ndarray, log_weights: np.ndarray) -> WeightedDraws:
-    """Estimates of P(margin >= 0) from weighted draws.
-
-    Args:
-      margins: `[P, n]`.
-      log_weights: float64 `[P, n]`, log of the density ratios.
-    """
+    """Estimates of P(margin >= 0) from weighted draws."""
     log_p, error, share, effective = _weighted(margins >= 0, log_weights)
     hits = (margins >= 0).mean(axis=1)
     number = np.full(len(margins), margins.shape[1])
@@ -116,12 +111,7 @@ def _with_bound(
 def _weighted(
     hits: np.ndarray, log_weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The weighted mean of hits `[P, n]`.
-
-    Returns:
-      Its log, that log's error, the largest weight's share, and the effective number of
-      hits. Without a hit they are -inf, infinite, 1 and 0.
-    """
+    """The weighted mean of hits `[P, n]`."""
     number = hits.shape[1]
     masked = np.where(hits, log_weights, -np.inf)
     none = ~hits.any(axis=1)

@@ -210,12 +210,7 @@ class ASAP:
 def _statistical_width(
     task: Task, history: History, num_inputs: int
 ) -> tuple[float, np.ndarray]:
-    """Returns the width of the robustness's interval due to the finite test set.
-
-    Returns:
-      The width, and for each interval of levels the part due to how the curve may bend
-      there; both as shares of the range.
-    """
+    """Returns the width of the robustness's interval due to the finite test set."""
     levels, values = history.levels, history.values
     totals = np.full(len(values), num_inputs)
     low, high = wilson(np.rint(values * num_inputs), totals)

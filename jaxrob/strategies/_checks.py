@@ -15,11 +15,7 @@ from jaxrob.strategies._strategy import History, Task
 
 
 def check_strategy(strategy: Any) -> None:
-    """Rejects an object that lacks a part of a `Strategy`.
-
-    Raises:
-      TypeError: names the parts that are missing.
-    """
+    """Rejects an object that lacks a part of a `Strategy`."""
     if isinstance(strategy, type):
         wanted = "an object such as ASAP(), not a class"
         raise wrong_type("strategy", wanted, strategy)
@@ -34,13 +30,7 @@ def check_strategy(strategy: Any) -> None:
 
 
 def checked_task(task: Any) -> Task:
-    """Returns a task with a range and a threshold, of Python numbers.
-
-    Raises:
-      TypeError: if it is not a `Task`, or a field is not a number.
-      ValueError: if the range is empty, the threshold lies outside [0, 1], or the
-        identity outside the range.
-    """
+    """Returns a task with a range and a threshold, of Python numbers."""
     check_type("task", task, Task, "a jaxrob.strategies.Task")
     lower = checked_number("task.lower", task.lower)
     upper = checked_number("task.upper", task.upper)
@@ -61,17 +51,7 @@ def checked_task(task: Any) -> Task:
 
 
 def checked_asked(task: Any, history: Any, min_levels: int = 0) -> Task:
-    """Returns the task; rejects arguments that a strategy's methods do not accept.
-
-    Args:
-      task: the task.
-      history: what is known.
-      min_levels: the least number of known levels.
-
-    Raises:
-      TypeError: if an argument has another type.
-      ValueError: as `checked_task`; if levels lie outside the range or are too few.
-    """
+    """Returns the task; rejects arguments that a strategy's methods do not accept."""
     task = checked_task(task)
     check_type("history", history, History, "jaxrob.strategies.History")
     levels = history.levels

@@ -32,10 +32,8 @@ class Concavity(Protocol):
     def inner_steps(
         self, task: Task, history: History, grid: Grid, shape: Bend
     ) -> np.ndarray:
-        """Returns one level inside each interval `[n - 1]`, in steps of the grid.
-
-        For intervals that are not `grid.divisible` it may be an end of the interval.
-        """
+        """Returns one level inside each interval `[n - 1]`, in steps of the grid."""
+        # For intervals that are not `grid.divisible` it may be an end of the interval.
         ...
 
 

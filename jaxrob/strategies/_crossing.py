@@ -24,17 +24,6 @@ def past_the_crossing(
 
     The next interval then usually is the short one between that end and the level. The
     level is the middle where the crossing is too uncertain.
-
-    Args:
-      task: the task.
-      history: what is known.
-      grid: the known levels in steps.
-      shape: how the curve bends in each interval, on the range mapped to [0, 1].
-      i: the interval, from level i to level i + 1, at least 2 steps wide; the values at
-        its ends lie on opposite sides of the threshold.
-
-    Returns:
-      The level, in steps of the grid, strictly inside the interval.
     """
     start, end = int(grid.steps[i]), int(grid.steps[i + 1])
     first, last = history.values[i], history.values[i + 1]

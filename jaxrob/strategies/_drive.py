@@ -94,24 +94,10 @@ def drive(
     budget: int | None = None,
     enough: Callable[[Sequence[History]], bool] | None = None,
 ) -> list[History]:
-    """Runs all strategies until none asks for more, and returns their histories.
-
-    The requests of all strategies in a round are evaluated together. No level is
-    evaluated twice, and levels of the same effect are evaluated once. A strategy is
-    asked as soon as its answers are there, while devices compute those of others.
-
-    Args:
-      subjects: the subjects.
-      look: evaluates spans, and calls `learn(span, seen)` for each, in any order, as
-        soon as its answers are known.
-      budget: the largest number of altered images to classify, of all subjects
-        together; all strategies must then be `FewImages`.
-      enough: whether the histories suffice, which ends the run.
-
-    Raises:
-      ValueError: if a strategy asks for no level at first, the budget does not suffice
-        for the first levels, or a value is NaN.
-    """
+    """Runs all strategies until none asks for more, and returns their histories."""
+    # The requests of all strategies in a round are evaluated together. No level is
+    # evaluated twice, and levels of the same effect are evaluated once. A strategy is
+    # asked as soon as its answers are there, while devices compute those of others.
     known = [_Exploring(subject, i) for i, subject in enumerate(subjects)]
     awaited, left = collections.Counter[int](), budget
 
@@ -152,12 +138,7 @@ def at_once(
 
 @computing()
 def concluded(subject: Subject, history: History) -> Found:
-    """Returns the checked conclusions of a subject's strategy.
-
-    Raises:
-      TypeError: if the strategy does not return a `Found`, or a part has another type.
-      ValueError: if a part is outside its range, or contradicts another.
-    """
+    """Returns the checked conclusions of a subject's strategy."""
     found = subject.strategy.result(subject.task, history)
     name = f"{subject.strategy!r}.result"
     check_type(name, found, Found, "a jaxrob.strategies.Found")
@@ -224,10 +205,8 @@ class _Exploring:
         self._planned = self.parts()
 
     def parts(self) -> list[Span]:
-        """Returns the spans to evaluate next, by canonical level; empty at the end.
-
-        A round that asks only for levels with a known effect needs no images.
-        """
+        """Returns the spans to evaluate next, by canonical level; empty at the end."""
+        # A round that asks only for levels with a known effect needs no images.
         if self._planned is not None:
             planned = self._planned
             if planned:  # Otherwise it has ended.

@@ -30,11 +30,7 @@ class Checkpoints(NamedTuple):
 
 
 def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoints:
-    """Opens or creates the checkpoint folder of a training with these settings.
-
-    Raises:
-      ValueError: if the path is not a folder, or the folder cannot be read.
-    """
+    """Opens or creates the checkpoint folder of a training with these settings."""
     # Orbax takes seconds to import, so only a training with checkpoints imports it.
     import orbax.checkpoint as ocp
 
@@ -70,10 +66,6 @@ def restore(
     """Restores the last state, with the structure of `state`, and its number of steps.
 
     Returns `state` itself and 0 if there is no checkpoint.
-
-    Raises:
-      ValueError: if the checkpoint comes from a training with other settings, does not
-        fit `state`, or is damaged; the message names the folder.
     """
     import orbax.checkpoint as ocp
 

@@ -38,12 +38,7 @@ def check_training(
     mesh: Mesh | None = None,
     progress: Any = False,
 ) -> None:
-    """Rejects arguments of `fit` with a wrong type, or outside their range.
-
-    Raises:
-      TypeError: if one has a wrong type.
-      ValueError: if one is outside its range.
-    """
+    """Rejects arguments of `fit` with a wrong type, or outside their range."""
     # Flax is slow to import; a caller with a module has imported it already.
     from flax import linen, nnx
 
@@ -82,22 +77,13 @@ def check_training(
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """Rejects an argument that is not an optimiser.
-
-    Raises:
-      TypeError: if it is not an optimiser.
-    """
+    """Rejects an argument that is not an optimiser."""
     wanted = "an optax.GradientTransformation, such as optax.adam(1e-3)"
     check_type("optimizer", optimizer, optax.GradientTransformation, wanted)
 
 
 def check_batches(batches: Any) -> None:
-    """Rejects an argument that is not `Batches`, or with wrong parts.
-
-    Raises:
-      TypeError: if it or a part has a wrong type.
-      ValueError: if an epoch has no image.
-    """
+    """Rejects an argument that is not `Batches`, or with wrong parts."""
     check_type("batches(batch_size)", batches, Batches, "jaxrob.training.Batches")
     checked_integer("Batches.size", batches.size, at_least=1)
     check_type(

@@ -49,12 +49,7 @@ class PlannedStep(NamedTuple):
 def make_schedule(
     size: int, batch_size: int, epochs: int | None, images_seen: int | None
 ) -> Schedule:
-    """Plans epochs of `size` images, by their number or by the images seen.
-
-    Raises:
-      ValueError: if an epoch holds no whole batch, both `epochs` and `images_seen` are
-        given, or `images_seen` is below `batch_size`.
-    """
+    """Plans epochs of `size` images, by their number or by the images seen."""
     steps = size // batch_size
     if not steps:
         raise ValueError(

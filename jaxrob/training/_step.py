@@ -44,11 +44,7 @@ def initial_state(
     key: jax.Array,
     images: Any,
 ) -> TrainingState:
-    """Returns the state before the first step; it may be traced.
-
-    Raises:
-      ValueError: if the module does not take images of this shape.
-    """
+    """Returns the state before the first step; it may be traced."""
     try:
         params, collections = network.start(key, as_floats(images))
     except Exception as error:  # The user's code may raise anything.
@@ -59,11 +55,7 @@ def initial_state(
 def num_outputs(
     module: Any, image_shape: tuple[int, ...], outputs: str, key: jax.Array
 ) -> int:
-    """Returns the number of classes of a module's outputs, without running it.
-
-    Raises:
-      ValueError: if the module does not take images of this shape.
-    """
+    """Returns the number of classes of a module's outputs, without running it."""
     network = network_of(module)
 
     def returned(key: jax.Array, images: jax.Array) -> jax.Array:
@@ -87,17 +79,7 @@ def compiled_step(
     dropout_key: jax.Array,
     mesh: ImageMesh,
 ) -> Step:
-    """Returns the update of the state by one batch, compiled for a mesh.
-
-    Args:
-      network: the module, as functions.
-      outputs: the kind of its outputs, see `Classifier`.
-      optimizer: the optimiser.
-      make_batch: see `Batches.make`.
-      batch_key: a random key for batches; the step's number is folded into it.
-      dropout_key: a random key for dropout; the step's number is folded into it.
-      mesh: the devices, along one axis.
-    """
+    """Returns the update of the state by one batch, compiled for a mesh."""
 
     def loss(
         params: Any,

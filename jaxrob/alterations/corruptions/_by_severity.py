@@ -22,25 +22,9 @@ def by_severity(
     check: Callable[[str, jax.Array], None] = check_image,
     moves_pixels: bool = False,
 ) -> Alteration:
-    """Makes an alteration with levels from 0, the identity, to severity 5.
-
-    All functions receive the parameters at levels 0 to 5, float64 `[6, P]`, as
-    constants.
-
-    Args:
-      table: the parameters.
-      prepare: `prepare(image, draws, rows)`, or `prepare(image, rows)` without `draw`:
-        all work that does not depend on the level.
-      apply: `apply(image, prepared, level, rows)`, the altered image.
-      size: the size whose parameters are taken, None for the nearest.
-      draw: `draw(image, key, rows)`, the random draws.
-      check: `check(name, image)` rejects images of other shapes.
-      moves_pixels: as in `Alteration`.
-
-    Raises:
-      TypeError: if `size` is not an integer.
-      ValueError: if there are no parameters for `size`.
-    """
+    """Makes an alteration with levels from 0, the identity, to severity 5."""
+    # All functions receive the parameters at levels 0 to 5, float64 `[6, P]`, as
+    # constants.
     size = checked_size(table.corruption, size)
     parts = {"table": table, "size": size}
     return Alteration(

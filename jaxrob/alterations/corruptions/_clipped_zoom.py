@@ -31,14 +31,7 @@ def zoom_table(size: int, factors: np.ndarray) -> ZoomTable:
 def zoomed(
     image: jax.Array, rows: ZoomTable, columns: ZoomTable, place: jax.typing.ArrayLike
 ) -> jax.Array:
-    """Returns the image under one of the zooms, `[H, W, C]`.
-
-    Args:
-      image: `[H, W, C]`.
-      rows: the table of its height.
-      columns: the table of its width.
-      place: the zoom's index.
-    """
+    """Returns the image under one of the zooms, `[H, W, C]`."""
     top, left = jnp.asarray(rows.before)[place], jnp.asarray(columns.before)[place]
     down, right = jnp.asarray(rows.share)[place], jnp.asarray(columns.share)[place]
     return between_pixels(image, top[:, None], left, down[:, None], right)

@@ -25,23 +25,7 @@ def corruption(
     in_colour: bool = False,
     representative: Callable[..., Any] | None = None,
 ) -> Alteration:
-    """Makes an alteration with levels from 0, the identity, to severity 5.
-
-    Args:
-      table: its parameters, which are linear in the level between severities.
-      apply: `apply(image, prepared, *parameters)`, the altered image. Parameters are
-        float32; `prepared` is the result of `draw` or `prepare`, else None.
-      size: the size whose parameters are taken, None for the nearest.
-      draw: `draw(image, key)`, the random draws.
-      prepare: `prepare(image)`, the work that does not depend on the level, if nothing
-        is random.
-      in_colour: whether images without exactly three channels are rejected.
-      representative: as in `Alteration`.
-
-    Raises:
-      TypeError: if `size` is not an integer.
-      ValueError: if there are no parameters for `size`.
-    """
+    """Makes an alteration with levels from 0, the identity, to severity 5."""
     name = table.corruption
     size = checked_size(name, size)
     return Alteration(

@@ -106,14 +106,8 @@ def _strengths(rows: np.ndarray) -> tuple[list[float], np.ndarray]:
 
 
 def _affine(shape: tuple[int, ...], moves: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the rows and columns that an affine map shows, both `[H, W]`.
-
-    Beyond the edge the image is mirrored, its edge pixels not repeated.
-
-    Args:
-      shape: the image's, `[H, W, C]`.
-      moves: the moves of three points around the middle, `[3, 2]`, x before y.
-    """
+    """Returns the rows and columns that an affine map shows, both `[H, W]`."""
+    # Beyond the edge the image is mirrored, its edge pixels not repeated.
     height, width, _ = shape
     # The benchmark uses the height's middle as x. The points are (u + s, v + s), (u +
     # s, v - s) and (u - s, v - s).

@@ -70,13 +70,7 @@ def _apply(
 
 
 def plasma(uniform: tuple[jax.Array, ...], decay: jax.Array) -> jax.Array:
-    """Returns a map `[2 n, 2 n]` with values in [0, 1]; n is that of the last step.
-
-    Args:
-      uniform: as in `FogDraws`.
-      decay: the divisor of the numbers' range from step to step. The numbers are
-        multiplied by the range once more, as in the benchmark's code.
-    """
+    """Returns a map `[2 n, 2 n]` with values in [0, 1]; n is that of the last step."""
     corners = jnp.zeros((1, 1), jnp.float32)
     amplitude = jnp.float32(1)
     for centre, upper, left in uniform:

@@ -42,13 +42,7 @@ class FrostPictures:
 
 
 def frost_pictures(folder: str | os.PathLike[str] | None) -> FrostPictures:
-    """Reads the pictures from a folder, or from the files of an installed package.
-
-    Raises:
-      FileNotFoundError: if one is missing, or no package has them.
-      ImportError: if Pillow is not installed.
-      ValueError: if a file is not the benchmark's.
-    """
+    """Reads the pictures from a folder, or from the files of an installed package."""
     if folder is None:
         return _read(_installed())
     path = checked_path("frost: folder", folder)

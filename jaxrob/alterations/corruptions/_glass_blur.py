@@ -109,18 +109,10 @@ def _kinds(rows: np.ndarray) -> tuple[list[tuple[int, int]], np.ndarray]:
 
 
 def _sources(uniform: jax.Array, farthest: jax.Array, chains: bool) -> jax.Array:
-    """Returns the pixel whose value each pixel takes in one round, int32 `[H * W]`.
-
-    The benchmark goes from the last pixel to the first and gives each the current value
-    of another. If the other pixel came earlier, it has already taken a value from
-    elsewhere, and so on: chains, whose ends are found by doubling the steps.
-
-    Args:
-      uniform: `[H, W]` in [0, 1).
-      farthest: moves are from -farthest to farthest - 1 along each axis.
-      chains: whether chains are possible. With farthest 1, moves are up or to the left,
-        where no pixel has been processed yet.
-    """
+    """Returns the pixel whose value each pixel takes in one round, int32 `[H * W]`."""
+    # The benchmark goes from the last pixel to the first and gives each the current
+    # value of another. If the other pixel came earlier, it has already taken a value
+    # from elsewhere, and so on: chains, whose ends are found by doubling the steps.
     height, width = uniform.shape
     row = jnp.arange(height, dtype=jnp.int32)[:, None]
     column = jnp.arange(width, dtype=jnp.int32)

@@ -65,12 +65,7 @@ class Table:
 
 
 def checked_size(name: str, size: int | None) -> int | None:
-    """Returns a size that has parameters, or None for the nearest to the image's.
-
-    Raises:
-      TypeError: if it is not an integer.
-      ValueError: if there are no parameters for that size.
-    """
+    """Returns a size that has parameters, or None for the nearest to the image's."""
     if size is None:
         return None
     size = checked_integer(f"{name}: size", size)
@@ -83,11 +78,7 @@ def checked_size(name: str, size: int | None) -> int | None:
 
 
 def size_for(name: str, image_shape: tuple[int, ...], size: int | None = None) -> int:
-    """Returns the image's entry of `SIZES`: `size`, or the nearest to its shorter side.
-
-    Raises:
-      ValueError: if no size is given and none is within a factor of 1.5.
-    """
+    """The image's entry of `SIZES`: `size`, or the nearest to its shorter side."""
     if size is not None:
         return size
     height, width = image_shape[:2]
@@ -116,12 +107,7 @@ def _doubt(
 
 
 def at(rows: np.ndarray, level: jax.typing.ArrayLike) -> jax.Array:
-    """Returns the parameters at a level, float32 `[P]`, linear between the rows.
-
-    Args:
-      rows: `[6, P]`, the parameters at levels 0 to 5, which are reproduced exactly.
-      level: a scalar in [0, 5], traced or not.
-    """
+    """Returns the parameters at a level, float32 `[P]`, linear between the rows."""
     level = jnp.asarray(level, jnp.float32)
     before = jnp.clip(jnp.floor(level), 0, len(rows) - 2).astype(jnp.int32)
     share = level - before

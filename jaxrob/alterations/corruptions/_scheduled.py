@@ -66,16 +66,7 @@ def _scheduled(
     representative: Callable[..., Any] | None = None,
     **parts: Any,
 ) -> _Maker:
-    """Returns a function of a size that makes a corruption.
-
-    Args:
-      table: the parameters.
-      apply: as in `corruption`.
-      what: the first line of its docstring.
-      more: the text below that line.
-      representative: as in `Alteration`, but with the size as an argument; optional.
-      **parts: further arguments of `corruption`.
-    """
+    """Returns a function of a size that makes a corruption."""
 
     def make(size: int | None = None) -> Alteration:
         size = checked_size(table.corruption, size)

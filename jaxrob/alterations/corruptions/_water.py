@@ -21,11 +21,7 @@ _RELIEF = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
 
 
 def water_on(liquid: jax.Array) -> jax.Array:
-    """Returns the visible amount of water where liquid lies: `[H, W]`, at most 1.
-
-    Args:
-      liquid: `[H, W]`, 0 where there is none.
-    """
+    """Returns the visible amount of water where liquid lies: `[H, W]`, at most 1."""
     level = (liquid * 255).astype(jnp.int32) % 256
     distance = distances(canny(level))
     depth = _sums(distance, np.ones((3, 3), int)) // (9 * _PX)

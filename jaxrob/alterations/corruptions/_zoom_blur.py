@@ -44,10 +44,8 @@ class _Group(NamedTuple):
 
 
 def _prepare(image: jax.Array, rows: np.ndarray) -> jax.Array:
-    """Returns the blurred images at levels 0 to 5, `[6, H, W, C]`.
-
-    The zooms are most of the work, and many severities share one.
-    """
+    """Returns the blurred images at levels 0 to 5, `[6, H, W, C]`."""
+    # The zooms are most of the work, and many severities share one.
     groups = _groups(rows)
     sums = [_sum_of_zooms(image, group.factors) for group in groups]
     weights = np.array([group.weights for group in groups], np.float32)

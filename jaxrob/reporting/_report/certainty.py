@@ -12,14 +12,7 @@ from jaxrob.reporting._requirement import Requirement
 def certainty(
     one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
 ) -> str:
-    """Describes how sure a verdict on an alteration's robustness is, by both errors.
-
-    Args:
-      one: the assessment.
-      requirement: the requirement.
-      joint: the interval with simultaneous coverage over the report.
-      number: the number of the report's intervals.
-    """
+    """Describes how sure a verdict on an alteration's robustness is, by both errors."""
     if one.sampling is not None and requirement.quantity == "robustness":
         on_data = _on_data(one, one.sampling, requirement.bound)
         return f"{on_data}. For all images: {_of_all(one, requirement, joint, number)}"
@@ -63,15 +56,7 @@ def _of_all(
 def _adjustments(
     one: Assessment, margins: tuple[float, float], number: int, *, is_met: bool
 ) -> str:
-    """Says whether a verdict survives adjusted intervals, and the levels' error.
-
-    Args:
-      one: the assessment.
-      margins: by how much the adjusted interval, and the plain one, clear the
-        requirement.
-      number: the number of intervals.
-      is_met: whether the requirement is met; otherwise it is missed.
-    """
+    """Says whether a verdict survives adjusted intervals, and the levels' error."""
     holds, fails, unknown = [], [], []
     if number > 1:
         words = f"for all {number} at once"

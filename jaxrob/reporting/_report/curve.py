@@ -200,17 +200,7 @@ def alteration(
     side: int | None,
     joint: tuple[float, float],
 ) -> Alteration:
-    """Returns the content about an assessment.
-
-    Args:
-      one: the assessment.
-      names: the classes' names.
-      anchor: the id of its section in the page.
-      reason: why the range is plausible.
-      pictures: the images shown.
-      side: the side to which they are reduced.
-      joint: the interval that holds together with all others of the report.
-    """
+    """Returns the content about an assessment."""
     inputs = one.curve.counts.at(0).inputs
     score = one.curve.score if isinstance(one.curve, ScoreCurve) else ""
     if score:
@@ -691,11 +681,9 @@ def _not_yet(one: Assessment, failing: float) -> str:
 
 
 def _rows(one: Assessment) -> tuple[Level, ...]:
-    """Returns rows for all levels, or for a selection if there are too many.
-
-    The selection is evenly spaced, and has both ends, the identity, the lowest value,
-    and both sides of crossings.
-    """
+    """Returns rows for all levels, or for a selection if there are too many."""
+    # The selection is evenly spaced, and has both ends, the identity, the lowest value,
+    # and both sides of crossings.
     low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     last = len(one.levels) - 1
     picked = set(np.linspace(0, last, min(_MOST_ROWS, last + 1)).round().astype(int))

@@ -25,12 +25,7 @@ _PACKAGES = ("jaxrob", "jinja2", "markupsafe", "numpy", "pillow")
 
 
 def element(results: Sequence[Results], earlier: Sequence[Results]) -> str:
-    """Returns the page's element of data: JSON that no browser runs.
-
-    Args:
-      results: the results of each network.
-      earlier: the earlier results.
-    """
+    """Returns the page's element of data: JSON that no browser runs."""
     data = {
         "format": FORM,
         "versions": _versions(),

@@ -182,12 +182,7 @@ class Document(NamedTuple):
 
 
 def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document:
-    """Returns the content of a report of these results.
-
-    Args:
-      results: the results of each network.
-      earlier: earlier results: nothing, one for all networks, or one for each.
-    """
+    """Returns the content of a report of these results."""
     # Long names are whole in the facts about each network.
     names = _distinct([short(one.network or "network") for one in results])
     olds = list(earlier) * len(results) if len(earlier) == 1 else list(earlier)

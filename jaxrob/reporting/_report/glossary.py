@@ -18,11 +18,7 @@ _RULES = {
 
 
 def glossary(results: Sequence[Results]) -> tuple[tuple[str, str], ...]:
-    """Returns the terms in a report of these results: pairs of a term and its meaning.
-
-    Args:
-      results: the report's results.
-    """
+    """The terms in a report of these results: pairs of a term and its meaning."""
     ones = [each for one in results for each in one.assessments]
     words: list[tuple[str, str]] = []
     if ones:

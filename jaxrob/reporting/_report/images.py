@@ -58,15 +58,7 @@ def shown(
     side: int | None,
     score: str | None = None,
 ) -> Shown:
-    """Prepares a picture for a report.
-
-    Args:
-      picture: the picture.
-      names: the classes' names.
-      unit: the unit of its level.
-      side: the result of `side_of`.
-      score: the score's name and value there, in place of classes; None of classes.
-    """
+    """Prepares a picture for a report."""
     label = _class_of(picture.label, names)
     answer = _class_of(picture.predicted, names)
     undecided = picture.predicted == len(names)

@@ -13,12 +13,7 @@ _MOST_IMAGES = 10
 
 
 def low_scores(one: Assessment, curve: ScoreCurve) -> str:
-    """Counts the images below the threshold, and lists those with the lowest scores.
-
-    Args:
-      one: the assessment.
-      curve: its curve.
-    """
+    """Counts the images below the threshold, and lists those with the lowest scores."""
     return f"{_below(one, curve)} {_lowest(one, curve)}"
 
 

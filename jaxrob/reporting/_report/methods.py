@@ -16,12 +16,7 @@ from jaxrob.reporting._results import Results
 def methods(
     results: Sequence[Results], comparisons: int
 ) -> tuple[tuple[str, str], ...]:
-    """Returns the methods in a report of these results: pairs of a number and a text.
-
-    Args:
-      results: the report's results.
-      comparisons: the number of its differences with an interval.
-    """
+    """The methods in a report of these results: pairs of a number and a text."""
     ones = [each for one in results for each in one.assessments]
     every = [one for one in ones if one.sampling is None]
     found = [

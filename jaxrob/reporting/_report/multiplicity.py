@@ -23,12 +23,7 @@ class Multiplicity(NamedTuple):
 
 
 def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
-    """Describes the simultaneous coverage of the report's intervals.
-
-    Args:
-      results: the report's results.
-      comparisons: the number of its differences with an interval.
-    """
+    """Describes the simultaneous coverage of the report's intervals."""
     ones = [each for one in results for each in one.assessments]
     romas = [one.roma for one in results if one.roma is not None]
     number, level = len(ones), level_of(ones or romas)

@@ -54,15 +54,7 @@ def summary(
     between: Sequence[Comparison],
     num_warnings: int,
 ) -> Summary:
-    """Returns the sentences of the first page.
-
-    Args:
-      results: the results of each network.
-      names: the networks' names in the report.
-      alterations: what the report says of each network's alterations.
-      between: comparisons of the networks with the first one.
-      num_warnings: the number of causes of warnings.
-    """
+    """Returns the sentences of the first page."""
     return Summary(
         _facts(results, names, alterations),
         _best(results, names, between) if len(results) > 1 else "",

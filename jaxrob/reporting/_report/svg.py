@@ -68,19 +68,7 @@ def curves(
     accepted: Sequence[tuple[float, float]] = (),
     level: str = "",
 ) -> Markup:
-    """Draws shares over the level.
-
-    Args:
-      lines: the curves; the first lies lowest and is drawn widest.
-      bounds: the range's ends.
-      alt: the figure in words.
-      x_label: the text below the axis of levels.
-      y_label: the text above the axis of shares.
-      threshold: the lowest value that is accepted.
-      identity: the level at which nothing is altered.
-      accepted: the intervals of levels that are accepted, which are shaded.
-      level: the confidence level of the bands, if there are some.
-    """
+    """Draws shares over the level."""
     lower, upper = bounds
     span = (_WIDTH - _LEFT - _RIGHT) * (1 - 2 * MARGIN)
     start = _LEFT + (_WIDTH - _LEFT - _RIGHT) * MARGIN
@@ -143,17 +131,7 @@ def estimates(
     required: Sequence[float] = (),
     opened_by: str = "levels",
 ) -> Markup:
-    """Draws shares and intervals: rows of estimates, with a mark for each network.
-
-    Args:
-      rows: the estimates, from the top.
-      names: the names of each row's values, such as networks.
-      alt: the figure in words.
-      x_label: the text below the axis.
-      level: the intervals' confidence level.
-      required: the least values that are good enough.
-      opened_by: the reason for the intervals below the marks.
-    """
+    """Draws shares and intervals: rows of estimates, with a mark for each network."""
     left, pitch = 190, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
     bottom = height - 36
@@ -294,12 +272,7 @@ def _kind(index: int) -> str:
 
 
 def _legend(names: list[str], others: Sequence[tuple[bool, str, str]]) -> Markup:
-    """Returns the legend below the figure: samples with words.
-
-    Args:
-      names: of lines.
-      others: for other parts, whether they are drawn, a sample, and words.
-    """
+    """Returns the legend below the figure: samples with words."""
     samples = [
         Markup(
             '<span class="key"><svg aria-hidden="true" width="34" height="12">{}{}'

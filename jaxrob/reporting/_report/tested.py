@@ -420,11 +420,9 @@ def _skipped(reading: Any) -> str:
 
 
 def _normalised(name: str) -> str:
-    """Normalises an alteration's name, from a plan or an assessment.
-
-    "rain.py:rain", of a user's file, becomes "rain"; "corruptions.fog", a benchmark's
-    corruption in a plan, becomes "fog".
-    """
+    """Normalises an alteration's name, from a plan or an assessment."""
+    # "rain.py:rain", of a user's file, becomes "rain"; "corruptions.fog", a benchmark's
+    # corruption in a plan, becomes "fog".
     return re.sub(r"\W+", "_", name.rpartition(":")[2].removeprefix("corruptions."))
 
 

@@ -50,10 +50,8 @@ def short(text: str, most: int = 60) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Formats a share in per cent; NaN is "not known".
-
-    A share inside (0, 1) gets enough digits not to look like 0 or 100 %.
-    """
+    """Formats a share in per cent; NaN is "not known"."""
+    # A share inside (0, 1) gets enough digits not to look like 0 or 100 %.
     if math.isnan(share):
         return _UNKNOWN
     if 0 < share < 1:

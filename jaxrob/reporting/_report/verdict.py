@@ -77,15 +77,7 @@ def verdict_of(
     number: int,
     class_names: Sequence[str],
 ) -> Verdict:
-    """Decides whether one network is good enough.
-
-    Args:
-      results: its results.
-      network: its name in the report.
-      joints: each assessment's interval with simultaneous coverage over the report.
-      number: the number of the report's intervals.
-      class_names: the names of the classes.
-    """
+    """Decides whether one network is good enough."""
     order = (NOT_MET, NOT_SHOWN, MET)
     ordered = sorted(  # Stable.
         placed_of(results, max(number, 1)), key=lambda pair: order.index(pair[1].state)
@@ -158,10 +150,8 @@ def _names(failed: Sequence[Outcome], every: Sequence[Outcome]) -> str:
 
 
 def is_as_planned(results: Results) -> bool:
-    """Whether the requirements are the plan's, if there is a plan.
-
-    Those of alterations that are not assessed yet cannot be told.
-    """
+    """Whether the requirements are the plan's, if there is a plan."""
+    # Those of alterations that are not assessed yet cannot be told.
     if results.plan is None:
         return True
     names = [one.alteration for one in results.assessments]

@@ -68,15 +68,7 @@ class _Plan(NamedTuple):
 def requests(
     goal: Goal, levels: Levels, now: Bands, z: float, half_width: float
 ) -> list[Wanted]:
-    """Returns the levels to look at next; empty if this grid yields nothing more.
-
-    Args:
-      goal: the goal.
-      levels: the levels and the scores seen there.
-      now: the bands.
-      z: the bands' critical value.
-      half_width: half the allowed width, in steps.
-    """
+    """Returns the levels to look at next; empty if this grid yields nothing more."""
     found = clusters(goal, now)
     places = crossings(goal, now, found)
     width = allowed_width(now, half_width)
@@ -145,10 +137,8 @@ def _approach(plan: _Plan) -> list[Wanted]:
 
 
 def _placing(plan: _Plan) -> list[Wanted]:
-    """Requests the level at a crossing, then those beside it, then those around.
-
-    Each step makes the next cheaper, or shows that it is unnecessary.
-    """
+    """Requests the level at a crossing, then those beside it, then those around."""
+    # Each step makes the next cheaper, or shows that it is unnecessary.
     levels = plan.costs.levels
     centre, wanted = _centre(plan, plan.half, plan.half)
     if new := _new(levels, wanted):
@@ -170,13 +160,7 @@ def _placing(plan: _Plan) -> list[Wanted]:
 
 
 def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Wanted]]:
-    """Returns the level that locates the crossing to a half width, and its requests.
-
-    Args:
-      plan: the plan.
-      half: the half width, in steps.
-      place: the allowed error of the crossing's place, in steps.
-    """
+    """Returns the level that locates the crossing to a half width, and its requests."""
     about, steps = plan.about, plan.now.estimates.steps
     start, end = int(steps[plan.cluster.first]), int(steps[plan.cluster.last])
     here = min(max(round(about.step), start + 1), max(end - 1, start))

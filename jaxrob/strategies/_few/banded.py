@@ -78,13 +78,7 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
 
 
 def expected_cost(goal: Goal, state: State, half_width: float) -> float:
-    """Returns about how many more images a half width needs; 0 if unknown.
-
-    Args:
-      goal: the goal.
-      state: the state.
-      half_width: half the allowed width, as a share of the range.
-    """
+    """Returns about how many more images a half width needs; 0 if unknown."""
     if state.bands is None:
         return 0.0
     found = clusters(goal, state.bands)
@@ -111,14 +105,12 @@ def _with_slack(goal: Goal) -> Goal:
 
 
 def _safe_bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
-    """Returns the usual bands, or far higher ones where these leave far more open.
-
-    Where a curve runs close to the threshold, a few flipped images move its crossing
-    far, or alone keep its levels on one side. The width then depends on the errors of
-    the levels, and ends the search where these are large. Only the errors of the means
-    count here: the possible bends between levels are not random, and the usual bands
-    include them.
-    """
+    """Returns the usual bands, or far higher ones where these leave far more open."""
+    # Where a curve runs close to the threshold, a few flipped images move its crossing
+    # far, or alone keep its levels on one side. The width then depends on the errors of
+    # the levels, and ends the search where these are large. Only the errors of the
+    # means count here: the possible bends between levels are not random, and the usual
+    # bands include them.
     now = _bands(goal, found, between)
     high = bands(goal, found, between, 0.0, max(quantile(_ERROR_GROSS), now.z))
     planned = max(float(now.open.sum()), 2 * goal.half_width * goal.parts)

@@ -50,18 +50,7 @@ def cheapest(
     asked: Sequence[Wanted] = (),
     helped: bool = False,
 ) -> tuple[int, list[Wanted]]:
-    """Returns the cheapest of some levels, and its requests.
-
-    Args:
-      costs: the inputs of the costs.
-      wanted: for each candidate level, which may be new, the standard error that its
-        mean must have.
-      asked: requests already made.
-      helped: whether more images of a neighbour may be requested too.
-
-    Returns:
-      The level chosen, and the requests, which may have been seen already.
-    """
+    """Returns the cheapest of some levels, and its requests."""
     ways = []
     for step, deviation in wanted.items():
         # Among levels that are known well enough, take the nearest to the crossing.

@@ -123,15 +123,10 @@ def joint_error_ratio(
 
 
 def narrowing_by_correlation(goal: Goal, first: State, other: State) -> float:
-    """Returns how much a difference's interval shrinks at each end by correlation.
-
-    Both searches have the same goal and images. Two networks answer for the same images
-    in the same order, so the errors of two searches are correlated, and the difference
-    has a smaller error than their sum.
-
-    Returns:
-      The amount in steps, at least 0.
-    """
+    """Returns how much a difference's interval shrinks at each end by correlation."""
+    # Both searches have the same goal and images. Two networks answer for the same
+    # images in the same order, so the errors of two searches are correlated, and the
+    # difference has a smaller error than their sum.
     parts, noise = [], []
     for sign, state in ((1, first), (-1, other)):
         now = state.bands

@@ -36,17 +36,9 @@ class RoughCrossing(NamedTuple):
 
 
 def rough_crossing(goal: Goal, now: Estimates, first: int, last: int) -> RoughCrossing:
-    """Locates the crossing between two levels roughly.
-
-    The position comes from the level that gives the smallest error, from its own
-    standard error and its distance.
-
-    Args:
-      goal: the goal.
-      now: the estimates at the levels.
-      first: the index of a level before it, on one side of the threshold.
-      last: the index of a level after it, on the other side.
-    """
+    """Locates the crossing between two levels roughly."""
+    # The position comes from the level that gives the smallest error, from its own
+    # standard error and its distance.
     steps, off = now.steps, now.means - goal.least
     start, end = int(steps[first]), int(steps[last])
     falls = 1.0 if off[first] >= 0 else -1.0
@@ -66,10 +58,8 @@ def rough_crossing(goal: Goal, now: Estimates, first: int, last: int) -> RoughCr
 
 
 def may_cross(goal: Goal, strategy: ASAP, found: Estimates) -> np.ndarray:
-    """Whether the curve may cross between neighbours on one side, bool `[n - 1]`.
-
-    The strategy's rule decides.
-    """
+    """Whether the curve may cross between neighbours on one side, bool `[n - 1]`."""
+    # The strategy's rule decides.
     positions = found.steps / goal.parts
     # The number of images at which levels would scatter as they typically do.
     variance = np.square(found.standard_errors) + goal.deviation**2 / goal.num_images

@@ -38,14 +38,7 @@ _CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25
 def look(
     goal: Goal, strategy: ASAP, state: State, answers: dict[int, np.ndarray]
 ) -> State:
-    """Returns the state updated with newly seen images.
-
-    Args:
-      goal: the goal.
-      strategy: gives the levels.
-      state: the state before.
-      answers: for each level looked at, the scores of all images seen there.
-    """
+    """Returns the state updated with newly seen images."""
     levels = dict(state.levels)
     needed_evidence = _needed_evidence(goal, state)
     for step, scores in answers.items():

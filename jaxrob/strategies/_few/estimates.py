@@ -70,21 +70,11 @@ class Estimates(NamedTuple):
 def estimates(
     levels: Levels, least_variance: float | None, num_images: int | None
 ) -> Estimates:
-    """Estimates the mean score of all images at each level seen.
-
-    All levels see the same images in the same order, so the difference of two levels
-    has a much smaller variance than either mean. A level with few images is estimated
-    by its difference from a level with more images, or from the line between two of
-    them: these are control variates.
-
-    Args:
-      levels: the levels and the scores seen there.
-      least_variance: the lower bound of the variance of a level's scores. Without it, a
-        few identical scores would imply too small an error. None for 1 in the number of
-        images seen, as if one image had another score.
-      num_images: the size of the data set; None if the images seen are a sample of an
-        infinite population.
-    """
+    """Estimates the mean score of all images at each level seen."""
+    # All levels see the same images in the same order, so the difference of two levels
+    # has a much smaller variance than either mean. A level with few images is estimated
+    # by its difference from a level with more images, or from the line between two of
+    # them: these are control variates.
     steps = np.array(sorted(levels))
     ordered = [levels[step] for step in steps.tolist()]
     seen = np.array([one.seen for one in ordered])
@@ -133,18 +123,7 @@ def correlation(
     least_variance: float,
     num_images: int,
 ) -> float:
-    """Returns the correlation of the errors of two levels' means.
-
-    Args:
-      levels: the levels and the scores seen there.
-      now: the estimates there, by `estimates`.
-      pair: the two levels.
-      least_variance: see `estimates`.
-      num_images: see `estimates`.
-
-    Returns:
-      The correlation; 1 if the levels are the same, or a mean has no error.
-    """
+    """Returns the correlation of the errors of two levels' means."""
     first, second = (now.at(step)[1] for step in pair)
     if pair[0] == pair[1] or first * second == 0:
         return 1.0
@@ -159,14 +138,7 @@ def variance_of_sum(
     least_variance: float,
     num_images: int,
 ) -> float:
-    """Returns the variance of a weighted sum of means, from one or several searches.
-
-    Args:
-      parts: for each search of the same images, the levels seen, their estimates, and
-        the weights of the means, `[n]`, of order 1.
-      least_variance: see `estimates`.
-      num_images: see `estimates`.
-    """
+    """Returns the variance of a weighted sum of means, from one or several searches."""
     all_coefficients = [now.coefficients for _, now, _ in parts if now.coefficients]
     numbers = np.unique(
         np.concatenate([coefficients.numbers for coefficients in all_coefficients])
@@ -190,11 +162,9 @@ def variance_of_sum(
 def _moments(
     ordered: Sequence[Level], seen: np.ndarray, numbers: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields the scores' means `[n]` and covariances `[n, n]` over the first images.
-
-    One pair for each number of images, valid for levels with as many. The entries of
-    other levels are those of their fewer images.
-    """
+    """Yields the scores' means `[n]` and covariances `[n, n]` over the first images."""
+    # One pair for each number of images, valid for levels with as many. The entries of
+    # other levels are those of their fewer images.
     sums, products = np.zeros(len(ordered)), np.zeros((len(ordered),) * 2)
     for start, end in zip([0, *numbers.tolist()], numbers.tolist()):
         there = np.flatnonzero(seen >= end)
@@ -242,22 +212,9 @@ def _variances(
     least_variance: float | None,
     num_images: int | None,
 ) -> np.ndarray:
-    """Returns the variances of linear combinations of means over the first images.
-
-    The error of the mean over n images is the sum of independent increments: the
-    changes of the mean from each number of images to the next, up to all images.
-
-    Args:
-      factors: `[k, m, n]`, of m combinations; see `Coefficients`.
-      shared: `[n, n]`, the covariances of the levels' scores, over the first
-        `numbers[0]` images.
-      numbers: `[k]`, the numbers of images, ascending.
-      least_variance: see `estimates`.
-      num_images: see `estimates`.
-
-    Returns:
-      The variances, `[m]`.
-    """
+    """Returns the variances of linear combinations of means over the first images."""
+    # The error of the mean over n images is the sum of independent increments: the
+    # changes of the mean from each number of images to the next, up to all images.
     left = 0.0 if num_images is None else 1 / num_images
     inverse = np.append(1 / numbers, left)
     each = ((factors @ shared) * factors).sum(axis=-1)

@@ -23,11 +23,9 @@ _GROWTH = 0.5
 def look(
     goal: Goal, strategy: Uniform, state: State, answers: dict[int, np.ndarray]
 ) -> State:
-    """Returns the state updated with newly seen images; see `decided.look`.
-
-    The steps accepted are levels: the robustness is the share of levels accepted (2020
-    paper, Definition 5).
-    """
+    """Returns the state updated with newly seen images; see `decided.look`."""
+    # The steps accepted are levels: the robustness is the share of levels accepted
+    # (2020 paper, Definition 5).
     levels = dict(state.levels)
     for step, scores in answers.items():
         new = levels[step]._replace(scores=scores)

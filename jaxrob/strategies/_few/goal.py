@@ -102,13 +102,7 @@ def rounded_to_blocks(goal: Goal, seen: float) -> int:
 def images_needed(
     goal: Goal, distance: np.ndarray, needed_evidence: float
 ) -> np.ndarray:
-    """Returns about how many images decide a level this far from the threshold.
-
-    Args:
-      goal: the goal.
-      distance: the distance of the mean score from the threshold, any shape.
-      needed_evidence: the evidence at which a level counts as decided.
-    """
+    """Returns about how many images decide a level this far from the threshold."""
     if goal.curtail:
         low, high = goal.bounds
         margin = np.maximum(np.abs(distance), 0) / (high - low)

@@ -23,12 +23,10 @@ _DEVIATIONS = 1.5
 def population_interval(
     goal: Goal, levels: Levels, confidence_level: float
 ) -> ConfidenceInterval:
-    """Returns the confidence interval of the robustness on the population.
-
-    The levels seen must include both ends of the range. The data set is a sample of the
-    population, and the images seen are a sample of the data set. As in
-    `jaxrob.metrics.confidence_interval`, bands at the levels are joined.
-    """
+    """Returns the confidence interval of the robustness on the population."""
+    # The levels seen must include both ends of the range. The data set is a sample of
+    # the population, and the images seen are a sample of the data set. As in
+    # `jaxrob.metrics.confidence_interval`, bands at the levels are joined.
     low, high = goal.bounds
     # Wilson's intervals need no variance as at the threshold, which is far too large
     # where nearly all images are right.
@@ -55,10 +53,8 @@ def population_interval(
 def population_of(
     task: Task, history: History, confidence_level: float
 ) -> ConfidenceInterval:
-    """Returns the interval of a search that may lack the ends of the range.
-
-    The parts of the range beyond its levels are open.
-    """
+    """Returns the interval of a search that may lack the ends of the range."""
+    # The parts of the range beyond its levels are open.
     assert history.scores is not None and task.num_images is not None
     steps = np.rint(task.positions_of(history.levels) * _FINE).astype(int).tolist()
     levels = {step: Level(one, OPEN, 0.0) for step, one in zip(steps, history.scores)}
@@ -71,13 +67,11 @@ def population_of(
 
 
 def _critical_values(goal: Goal, found: Estimates, error: float) -> np.ndarray:
-    """Returns the bands' critical value at each level, `[n]`.
-
-    Where several neighbouring levels may lie on the threshold, the largest of their
-    errors exceeds a critical value more often than the error of a given level. The
-    number of independent levels is taken as 1 plus the expected number of sign changes
-    of the error (Rice 1945).
-    """
+    """Returns the bands' critical value at each level, `[n]`."""
+    # Where several neighbouring levels may lie on the threshold, the largest of their
+    # errors exceeds a critical value more often than the error of a given level. The
+    # number of independent levels is taken as 1 plus the expected number of sign
+    # changes of the error (Rice 1945).
     standard_errors = found.standard_errors
     near = np.abs(found.means - goal.least) <= _NEAR * standard_errors
     most = standard_errors[:-1] * standard_errors[1:]

@@ -25,10 +25,8 @@ _SLACK = 1e-9
 
 
 def side(goal: Goal, level: Level) -> int:
-    """Returns the side of a level.
-
-    A decided level stays decided: evidence that sufficed once suffices.
-    """
+    """Returns the side of a level."""
+    # A decided level stays decided: evidence that sufficed once suffices.
     if level.side != OPEN or not level.seen:
         return level.side
     certain = certain_side(level.scores, goal.least, goal.num_images, goal.bounds)
@@ -57,14 +55,7 @@ def least_count(least: float, num_images: int) -> int:
 def certain_side(
     scores: np.ndarray, least: float, num_images: int, bounds: tuple[float, float]
 ) -> int:
-    """Returns the side if the unseen images cannot change it, or else `OPEN`.
-
-    Args:
-      scores: of the images seen.
-      least: the lowest mean accepted.
-      num_images: the number of all images.
-      bounds: the lowest and highest score possible.
-    """
+    """Returns the side if the unseen images cannot change it, or else `OPEN`."""
     (low, high), left = bounds, num_images - len(scores)
     if bounds == (0.0, 1.0) and _are_counts(scores):
         right, least_right = round(scores.sum()), least_count(least, num_images)
@@ -122,10 +113,8 @@ class Partition(NamedTuple):
 
 
 def partition(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Partition:
-    """Divides the range, whose ends are decided, into decided and open intervals.
-
-    What the images seen suggest decides no level: it is promised that none is wrong.
-    """
+    """Divides the range, whose ends are decided, into decided and open intervals."""
+    # What the images seen suggest decides no level: it is promised that none is wrong.
     sides = {step: one.side for step, one in levels.items() if one.side != OPEN}
     decided = np.array(sorted(sides))
     crossing = may_cross(goal, strategy, now.of(decided))

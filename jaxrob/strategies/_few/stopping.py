@@ -51,11 +51,9 @@ class StoppingRule(NamedTuple):
 
     @property
     def error_per_look(self) -> float:
-        """The error that one look may spend.
-
-        Where a verdict ends the search, every look may give a wrong verdict: the looks
-        share the error.
-        """
+        """The error that one look may spend."""
+        # Where a verdict ends the search, every look may give a wrong verdict: the
+        # looks share the error.
         gives_verdicts = self.required is not None or self.error_asked is not None
         return self.error / _LOOKS if gives_verdicts else self.error
 
@@ -72,12 +70,7 @@ def checked_stopping(
     required: float | None,
     confidence_level: float,
 ) -> StoppingRule | None:
-    """Returns the stopping rule, or None if all images are to be classified.
-
-    Raises:
-      TypeError: if an argument has a wrong type.
-      ValueError: if one is outside its range.
-    """
+    """Returns the stopping rule, or None if all images are to be classified."""
     if half_width is not None:
         half_width = checked_number("half_width", half_width, at_least=0, below=0.5)
     if budget is not None:
