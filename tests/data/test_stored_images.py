@@ -383,7 +383,7 @@ def test_shards_that_are_none(shards, tmp_path):
         ({"y.png": b"", "y.cls": b"0", "./y.cls": b"1"}, "second label of the sampl"),
         ({"y.png": b"", "y.cls": b""}, r"y.cls: expected a class"),
         ({"y.png": b"", "y.cls": b"\xff"}, r"y.cls: "),
-        ({"y.png": b"", "y.cls": b"9" * 40}, "no class has the index"),
+        ({"y.png": b"", "y.cls": b"9" * 40}, "is no class's index"),
         ({"../y.png": b"", "y.cls": b"0"}, "leads outside"),
         ({"y.png": b"", "y.cls": b"0"}, r"y.png: not a readable"),
     ],
