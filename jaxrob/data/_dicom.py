@@ -3,7 +3,6 @@
 import io
 import math
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -214,19 +213,13 @@ def _window(found: Any) -> tuple[str, float, float]:
     if found.get("VOILUTSequence"):
         return _table(found, "VOILUTSequence"), -math.inf, math.inf
     names = "WindowCenter", "WindowWidth"
-    listed = [_listed(found.get(name)) for name in names]
-    if all(listed) and len(listed[0]) != len(listed[1]):
-        raise ValueError(
-            f"it has {len(listed[0])} WindowCenter and {len(listed[1])} WindowWidth, "
-            f"and nothing says which go together: {_FIX}"
-        )
-    for name, values in zip(names, listed):
-        if not values:
-            raise ValueError(f"it has no {name}: {_FIX}")
+    listed = [np.ravel(found.get(name)).tolist() or [None] for name in names]
     try:
         center, width = (
             finite_number(name, one[0]) for name, one in zip(names, listed)
         )
+        if len(listed[0]) != len(listed[1]):
+            raise ValueError("it has other numbers of WindowCenter and WindowWidth")
     except ValueError as error:
         raise ValueError(f"{error}: {_FIX}") from error
     text = f"WindowCenter {center:.10g}, WindowWidth {width:.10g}"
@@ -256,13 +249,6 @@ def _table(found: Any, name: str) -> str:
     data = found[name].value[0].get("LUTData")
     data = data if isinstance(data, bytes) else str(data).encode()
     return f"{name} (CRC-32 {zlib.crc32(data):08x})"
-
-
-def _listed(value: Any) -> Sequence[Any]:
-    """Returns the values of an element, of which it may have none, one or several."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return value
-    return [] if value is None or value == "" else [value]
 
 
 def _bits(found: Any) -> tuple[int, int]:
