@@ -81,7 +81,8 @@ def image_folder(
 
     The contents decide which of PNG, JPEG, TIFF, WebP and BMP a file is; `.npy` files
     hold an array `[H, W]` or `[H, W, C]`, `.dcm` and `.nii(.gz)` files are read by
-    pydicom and nibabel (the extra `medical`). On disk, DICOM files are also
+    pydicom and nibabel (the extra `medical`), TIFF of more than 8 bits by tifffile
+    (the extra `tiff`). On disk, DICOM files are also
     recognised by their contents if they have no ending, a number (as in
     `1.2.840.113619.3`) or `.ima`. Pictures of more than 8 bits
     a value become float32 in [0, 1] and are never reduced to 8: PNG, TIFF and arrays of

@@ -4,7 +4,6 @@ import io
 import struct
 import sys
 
-import cv2
 import numpy as np
 import pytest
 import tifffile
@@ -66,11 +65,6 @@ def test_pngs_of_16_bits_keep_them(tmp_path, colours, channels):
     assert found.dtype == np.float32
     shown = values[..., : 1 if channels < 3 else 3]
     np.testing.assert_array_equal(found, np.float32(shown / 65_535) * np.ones(3, "f4"))
-    if channels in (1, 3):
-        # OpenCV keeps 16 bits, and has blue first.
-        read = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-        read = read.reshape(20, 33, -1)[..., ::-1]
-        np.testing.assert_array_equal(found, np.float32(read / 65_535) * np.ones(3))
 
 
 def test_transparency_of_16_bits_is_laid_on_the_background(tmp_path):
@@ -223,10 +217,8 @@ def test_resizing_does_not_reduce_to_bytes(tmp_path):
 
 
 def test_pictures_must_be_of_one_kind(tmp_path):
-    write_folder(tmp_path, {"a/1.png": encoded(BYTES), "a/2.png": deep_png(DEEP, 2)})
-    with pytest.raises(ValueError, match=r"1 of more than 8 bits a value \(a/2.png\)"):
-        image_folder(tmp_path)
-    write_folder(tmp_path, {"a/2.png": encoded(BYTES), "a/3.tif": tiff(BYTES[..., :2])})
+    files = {"a/1.png": encoded(BYTES), "a/2.png": encoded(BYTES)}
+    write_folder(tmp_path, files | {"a/3.tif": tiff(BYTES[..., :2])})
     with pytest.raises(ValueError, match=r"2 of 3 channels .*, 1 of 2 .*\(a/3.tif\)"):
         image_folder(tmp_path, size=(4, 4))
     with pytest.raises(ValueError, match=r"1 of 2 channels \(a/3.tif\)"):
@@ -236,7 +228,6 @@ def test_pictures_must_be_of_one_kind(tmp_path):
 @pytest.mark.parametrize(
     ("odd", "unreadable", "value_range"),
     [
-        ("a.png", "error", None),
         ("z.png", "leave_out", None),
         ("z.png", "error", (0, 65535)),
         ("a.png", "leave_out", (0, 10)),
@@ -269,11 +260,6 @@ def test_of_very_many_pictures_some_are_looked_at(tmp_path, monkeypatch):
     files = {f"a/{number}.png": encoded(BYTES) for number in range(6)}
     write_folder(tmp_path, files | {"a/4.png": deep_png(DEEP, 2)})
     with pytest.raises(ValueError, match="of 3 looked at there are 2 of 8 bits"):
-        image_folder(tmp_path)
-    # None of those looked at: the others are as the first, so that it is to blame.
-    write_folder(tmp_path, files | {"a/3.png": deep_png(DEEP, 2)})
-    write_folder(tmp_path, {"a/4.png": encoded(BYTES)})
-    with pytest.raises(ValueError, match="a/3.png: read as 3 channels of float32"):
         image_folder(tmp_path)
 
 
