@@ -122,10 +122,8 @@ def check_labels_move(
                 f"{np.shape(labels[0])} of the first"
             )
     if kind == "boxes":
-        moving = [one for one in alterations if unmoved_reason(one) is None]
-        moving.sort(key=lambda one: not one.moves_pixels)
-        if moving:
-            _check_boxes(labels, moving[0], image_shape)
+        moving = [o for o in alterations if o.moves_pixels and not unmoved_reason(o)]
+        _check_boxes(labels, (moving or alterations)[0], image_shape)
     for one in alterations:
         if kind == "fixed" or not one.moves_pixels:
             continue
@@ -298,9 +296,9 @@ def _moved_boxes(
         if not alteration.moves_pixels:
             return value
         raise ValueError(
-            f"{name!r} beside the boxes does not move along: only a number or a text "
-            f"may stand there, or one for each of the {len(given)} boxes. Leave it "
-            "out, or add it to the boxes as columns if it says nothing about places"
+            f"{name!r} beside the boxes does not move along: a number or a text may "
+            f"stand there, or one for each of the {len(given)} boxes. Leave it out, or "
+            "add it to the boxes as columns if it says nothing about places"
         )
 
     found = {name: beside(name, value) for name, value in label.items()}

@@ -1,6 +1,7 @@
 """Boxes that follow the pixels of an altered picture."""
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -64,17 +65,17 @@ def move_boxes(
     # Levels of pictures are float32.
     is_moved = np.float32(level) != np.float32(alteration.identity)
     moves = moves_of(alteration, level, (height, width)) if is_moved else ()
-    extent = np.array((width, height), float)
-    boxes[:, :4] = np.clip(boxes[:, :4], 0, np.tile(extent, 2))
-    kept = np.flatnonzero(_are_seen(boxes))
+    frame = np.array((width, height), float)
+    boxes[:, :4] = np.clip(boxes[:, :4], 0, np.tile(frame, 2))
+    kept = np.flatnonzero(_shortest(boxes) > _LEAST)
     if moves and len(kept):
-        boxes[kept, :4] = [_moved(box, moves, extent) for box in boxes[kept, :4]]
-        kept = kept[_are_seen(boxes[kept])]
+        boxes[kept, :4] = [_moved(box, moves, frame) for box in boxes[kept, :4]]
+        kept = kept[_shortest(boxes[kept]) > _LEAST]
     return MovedBoxes(boxes[kept], kept)
 
 
-def _are_seen(boxes: np.ndarray) -> np.ndarray:
-    return np.all(boxes[:, 2:4] - boxes[:, :2] > _LEAST, axis=1)
+def _shortest(boxes: np.ndarray) -> np.ndarray:
+    return np.minimum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
 
 
 def _checked_boxes(boxes: np.ndarray) -> np.ndarray:
@@ -109,40 +110,32 @@ def _moved(box: np.ndarray, moves: Sequence[Move], size: np.ndarray) -> np.ndarr
         matrix = np.asarray(move.matrix, np.float64)
         shown = _corners(np.append(np.zeros(2), size)) @ matrix[:, :2].T + matrix[:, 2]
         if move.fill == "edge":
-            pieces += [one for piece in pieces for one in _repeated(piece, shown, size)]
+            pieces = _repeated(pieces, shown, size)
         after = (np.linalg.solve(matrix[:, :2], (p - matrix[:, 2]).T).T for p in pieces)
         pieces = [_clipped(piece, np.zeros(2), size) for piece in after]
         pieces = [p for p in pieces if len(p) and np.ptp(p, 0).min() > _LEAST]
-    found = np.concatenate([*pieces, np.zeros((0, 2))])
-    if not len(found):
-        return np.zeros(4)
+    found = np.concatenate(pieces or [np.zeros((1, 2))])
     return np.append(found.min(axis=0), found.max(axis=0))
 
 
 def _repeated(
-    piece: np.ndarray, shown: np.ndarray, size: np.ndarray
-) -> Iterator[np.ndarray]:
-    """Yields the rectangles that repeated edge pixels, by their centres, add to one."""
-    ends = [(np.full(2, 0.5), np.minimum(shown.min(axis=0), 0) - 1)]
-    ends += [(size - 0.5, np.maximum(shown.max(axis=0), size) + 1)]
-    for axis in (0, 1):
-        for at, outer in ends:
-            sign = np.sign(outer - at)[axis]
-            if (sign * (piece[:, axis] - at[axis])).max() <= 0:
-                continue
-            low, high = np.full(2, -np.inf), np.full(2, np.inf)
-            (high if sign < 0 else low)[axis] = at[axis]
-            beyond = _clipped(piece, low, high)
-            edge = beyond[beyond[:, axis] == at[axis], 1 - axis]
-            if not len(edge):
-                continue
-            start, end = edge.min(), edge.max()
-            start = ends[0][1][1 - axis] if start < 0.5 else start
-            end = ends[1][1][1 - axis] if end > size[1 - axis] - 0.5 else end
-            box = np.empty(4)
-            box[[axis, axis + 2]] = sorted((outer[axis], at[axis]))
-            box[[1 - axis, 3 - axis]] = start, end
-            yield _corners(box)
+    pieces: list[np.ndarray], shown: np.ndarray, size: np.ndarray
+) -> list[np.ndarray]:
+    """Adds the rectangles that repeated edge pixels, by their centres, are."""
+    pieces = [*pieces]
+    for axis, sign in itertools.product((0, 1), (-1, 1)):
+        at = 0.5 if sign < 0 else size[axis] - 0.5
+        outer = at + sign * (1 + np.abs(shown[:, axis] - at).max())
+        limits = np.array([[-np.inf] * 2, [np.inf] * 2])
+        limits[int(sign < 0), axis] = at
+        for piece in [*pieces]:
+            beyond = _clipped(piece, *limits)
+            edge = beyond[beyond[:, axis] == at, 1 - axis]
+            if len(edge) and np.ptp(beyond[:, axis]):
+                ends = np.repeat((edge.min(), edge.max()), 2)
+                one = np.stack([(outer, at, at, outer), ends], axis=1)
+                pieces.append(one[:, ::-1] if axis else one)
+    return pieces
 
 
 def _corners(box: np.ndarray) -> np.ndarray:
@@ -152,10 +145,8 @@ def _corners(box: np.ndarray) -> np.ndarray:
 
 def _clipped(polygon: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Clips a convex polygon `[k, 2]` at a box (Sutherland and Hodgman 1974)."""
-    for axis, sign, limit in (
-        *((axis, 1, low[axis]) for axis in (0, 1)),
-        *((axis, -1, high[axis]) for axis in (0, 1)),
-    ):
+    for axis, sign in itertools.product((0, 1), (1, -1)):
+        limit = (low if sign > 0 else high)[axis]
         if not np.isfinite(limit):
             continue
         within = sign * (polygon[:, axis] - limit)

@@ -1,6 +1,7 @@
 """Masks that follow the pixels of an altered picture."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,12 +54,15 @@ def move_mask(
     is_soft = jnp.issubdtype(mask.dtype, jnp.floating)
     moved = in_float32(mask) if is_soft else mask
     moved = moved.reshape(*mask.shape[:2], -1)
+    height, width = mask.shape[:2]
+    x = jnp.arange(width, dtype=jnp.float32) + 0.5
+    centres = x, jnp.arange(height, dtype=jnp.float32)[:, None] + 0.5
     if is_soft:  # As the picture, which each movement interpolates.
         for move in moves:
-            columns, rows = _before(move, *_centres(moved))
+            columns, rows = _before(move, *centres)
             moved = bilinear(moved, rows - 0.5, columns - 0.5, move.fill)
     else:
-        moved = _nearest(moved, moves)
+        moved = _nearest(moved, moves, *centres)
     moved = as_given(moved.reshape(mask.shape), mask)
     # Not 0 times a neighbour, which may be NaN.
     return jnp.where(level == alteration.identity, mask, moved)
@@ -92,21 +96,17 @@ def check_integers(name: str, array: jax.Array | np.ndarray) -> None:
         )
 
 
-def _centres(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-    height, width, _ = mask.shape
-    x = jnp.arange(width, dtype=jnp.float32) + 0.5
-    return x, jnp.arange(height, dtype=jnp.float32)[:, None] + 0.5
+def _before(move: Move, x: Any, y: Any) -> tuple[Any, Any]:
+    across, down = (
+        a * x + b * y + c for a, b, c in jnp.asarray(move.matrix, jnp.float32)
+    )
+    return across, down
 
 
-def _before(move: Move, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-    (a, b, c), (d, e, f) = jnp.asarray(move.matrix, jnp.float32)
-    return jnp.asarray(a * x + b * y + c), jnp.asarray(d * x + e * y + f)
-
-
-def _nearest(mask: jax.Array, moves: Sequence[Move]) -> jax.Array:
+def _nearest(mask: jax.Array, moves: Sequence[Move], x: Any, y: Any) -> jax.Array:
     """Returns the mask `[H, W, C]` after all movements, by the nearest pixel once."""
     height, width, _ = mask.shape
-    (x, y), inside = _centres(mask), jnp.array(True)
+    inside = jnp.array(True)
     for move in reversed(moves):
         x, y = _before(move, x, y)
         if move.fill == "edge":
@@ -114,8 +114,6 @@ def _nearest(mask: jax.Array, moves: Sequence[Move]) -> jax.Array:
             x, y = jnp.clip(x, 0.5, width - 0.5), jnp.clip(y, 0.5, height - 0.5)
         else:
             inside &= (y >= 0) & (y < height) & (x >= 0) & (x < width)
-    down, right = (
-        jnp.floor(jnp.clip(at, 0, size - 1)).astype(jnp.int32)
-        for at, size in ((y, height), (x, width))
-    )
+    down = jnp.floor(jnp.clip(y, 0, height - 1)).astype(jnp.int32)
+    right = jnp.floor(jnp.clip(x, 0, width - 1)).astype(jnp.int32)
     return jnp.where(inside[..., None], mask[down, right], jnp.zeros((), mask.dtype))

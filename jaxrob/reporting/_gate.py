@@ -42,6 +42,7 @@ Found = Mapping[str, Assessment | RomaResult | Quantities]
 MET, NOT_MET, NOT_SHOWN = "met", "not met", "not shown"
 _UNKNOWN = ConfidenceInterval(math.nan, math.nan)
 # Quantities that depend on what the curve does between its levels.
+_DOUBT = "a warning says that the levels may mislead"
 _OVER_LEVELS = ("robustness", "robustness.low", "worst_class", "difference")
 
 
@@ -74,14 +75,12 @@ class _Value(NamedTuple):
     Attributes:
       ends: its ends.
       at_once: those that are sure for all results at once.
-      reason: why it is not known, or "".
-      is_doubted: whether a warning says that the levels may mislead.
+      reason: why it is not known, or shows nothing; or "".
     """
 
     ends: ConfidenceInterval
     at_once: ConfidenceInterval
     reason: str = ""
-    is_doubted: bool = False
 
 
 def quantities(
@@ -238,8 +237,8 @@ def placed(
                 value = _value(name, one, each, by_name.get(name), number)
                 # Any curve has a robustness of 0 at least, and of 1 at most.
                 is_sure = each.bound <= 0 if each.sign == AT_LEAST else each.bound >= 1
-                doubted = is_doubted(one, each.quantity) and not is_sure
-                value = value._replace(is_doubted=doubted)
+                if is_doubted(one, each.quantity) and not is_sure:
+                    value = value._replace(reason=_DOUBT)
                 every.append((place, _outcome(name, each, value, number)))
                 concerned.add(each)
     for each in dict.fromkeys(requirements):
@@ -327,21 +326,20 @@ def _outcome(
     bound, at_least = requirement.bound, requirement.sign == AT_LEAST
     state = NOT_SHOWN
     # NaN compares as false, and so shows nothing.
-    if value.is_doubted:
+    if value.reason:
         pass
     elif low >= bound if at_least else high <= bound:
         state = MET
     elif value.at_once.high < bound if at_least else value.at_once.low > bound:
         state = NOT_MET
     if math.isnan(low):
-        text = f"not known ({value.reason})" if value.reason else "not known"
+        text = "not known"
     elif low == high:
         text = f"{low:.6g}"
     else:
         sure = "" if state != NOT_SHOWN else "not sure, "
         text = f"{sure}between {low:.6g} and {high:.6g}"
-    if value.is_doubted:
-        text += ", but a warning says that the levels may mislead"
+    text += f" ({value.reason})" if value.reason else ""
     return Outcome(
         subject,
         requirement,
@@ -355,8 +353,8 @@ def _outcome(
 def _how_sure(quantity: str, state: str, value: _Value, number: int) -> str:
     if math.isnan(value.ends.low):
         return "what is not known does not pass"
-    if value.is_doubted:
-        return "not sure: a warning says that the levels may mislead; more may show it"
+    if value.reason:
+        return f"not sure: {value.reason}; more levels may show it"
     about = about_quantity(quantity)
     if about.of_tested:
         return (

@@ -1,19 +1,7 @@
 """The study of few images on curves close to the threshold, a few runs of it."""
 
 import numpy as np
-import pytest
 from checks import drawn_curves, near_threshold
-from scipy import stats
-
-
-@pytest.mark.slow
-def test_curves_close_to_the_threshold_are_decided_as_often_as_stated():
-    rng = np.random.default_rng(5)
-    cases = [drawn_curves.NEAR[k] for k in (4, 10)]
-    runs = [near_threshold.near(one, rng, 256) for one in cases]
-    assert sum(not run.held for run in runs) <= stats.binom.ppf(0.999, len(runs), 0.05)
-    assert not any(run.gross for run in runs)
-    assert all(run.precise for run in runs)
 
 
 def test_levels_that_are_decided_contradict_no_images():

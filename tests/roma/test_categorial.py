@@ -125,9 +125,6 @@ def test_a_category_without_a_name():
         ({"hits": np.array([-2, 0])}, "hits"),
         ({"hits": np.array([11, 0])}, "hits"),
         ({"hits": [1]}, "hits"),
-        ({"plr": np.array([1.2, 0.5])}, "plr"),
-        ({"num_samples": 0}, "num_samples"),
-        ({"categories": np.array([0, -1])}, "categories"),
         ({"class_names": "ab"}, "class_names"),
     ],
 )
