@@ -41,8 +41,6 @@ _UPRIGHT = {
 }
 # The orientations whose height is stored as the width.
 _TRANSPOSED = (5, 6, 7, 8)
-# Nothing can be recognised in fewer pixels a side.
-_FEW_PIXELS = 8
 _EXIF = b"Exif\0\0"
 # PNG chunks that may hold an orientation.
 _PNG_NOTES = (b"eXIf", b"iTXt", b"tEXt", b"zTXt")
@@ -176,9 +174,7 @@ def _of_bytes(
             if box != (0, 0, *image.size):
                 image = image.crop(box)
             array = np.array(image)
-    odd = Oddities(
-        stored, None, is_cmyk, is_animated, _is_tiny((width, height), wanted)
-    )
+    odd = Oddities(stored, None, is_cmyk, is_animated)
     return array[..., np.newaxis] if grey else array, odd
 
 
@@ -205,14 +201,9 @@ def _of_samples(
         stored,
         samples.brightest,
         is_animated=source.is_first_of_many,
-        is_tiny=_is_tiny((width, height), wanted),
         shown=samples.shown,
     )
     return np.ascontiguousarray(values), odd
-
-
-def _is_tiny(size: tuple[int, int], wanted: tuple[int, int]) -> bool:
-    return min(size) < _FEW_PIXELS and min(wanted) > min(size)
 
 
 def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> None:

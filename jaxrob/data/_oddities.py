@@ -28,7 +28,6 @@ class Oddities(NamedTuple):
         many of them it uses; otherwise None.
       is_cmyk: whether its colours are those of a printer.
       is_animated: whether it has further frames or pages, which are not read.
-      is_tiny: whether it has so few pixels that its enlargement shows nothing.
       shown: how values of DICOM or NIfTI became [0, 1], odd only beside others.
     """
 
@@ -36,7 +35,6 @@ class Oddities(NamedTuple):
     brightest: int | None = None
     is_cmyk: bool = False
     is_animated: bool = False
-    is_tiny: bool = False
     shown: Shown | None = None
 
 
@@ -49,49 +47,42 @@ def warn_of(
     path: str | os.PathLike[str], odd: Mapping[str, Oddities], number: int
 ) -> None:
     """Warns of images that a network's own loader may have read differently."""
-
-    def warn_if_any(names: Sequence[str], what: str) -> None:
-        if names:
+    most = _most_if_too_dark([one.brightest for one in odd.values() if one.brightest])
+    table: Sequence[tuple[Callable[[Oddities], bool], str]] = (
+        (
+            lambda one: one.orientation not in (1, None),
+            "are stored turned or mirrored, as their EXIF says (an orientation other "
+            "than 1), and were put upright, as viewers show them. That is right for a "
+            "network that learnt upright pictures. One whose loader ignored EXIF, as "
+            "torchvision's does, learnt them as they are stored: "
+            'orientation="stored".',
+        ),
+        (
+            lambda one: one.orientation is None,
+            "have an orientation in their EXIF that is damaged or none of 1 to 8, and "
+            "were taken as they are stored. Write it anew if they are not upright; "
+            'orientation="stored" does not look at it.',
+        ),
+        (
+            lambda one: 0 < (one.brightest or 0) <= most,
+            "have 16 bits a channel, of which they use 14 at most, such as those of a "
+            "camera of 12, and were read as if they used all: nearly black. Pass "
+            "value_range=(0, 4095) for 12 bits, (0, 16383) for 14.",
+        ),
+        (
+            lambda one: one.is_cmyk,
+            "have the colours of a printer (CMYK), and were converted to RGB without "
+            "their colour profile. Store them as RGB if the network learnt others.",
+        ),
+        (
+            lambda one: one.is_animated,
+            "are animations or have several pages, of which only the first was read.",
+        ),
+    )
+    for is_one, what in table:
+        if names := [name for name, one in odd.items() if is_one(one)]:
             which = f" Their names: {first_names(names)}."
             warn(f"{os.fspath(path)}: {len(names)} of {number} pictures {what}{which}")
-
-    def those(is_one: Callable[[Oddities], bool]) -> list[str]:
-        return [name for name, one in odd.items() if is_one(one)]
-
-    warn_if_any(
-        those(lambda one: one.orientation not in (1, None)),
-        "are stored turned or mirrored, as their EXIF says (an orientation other than "
-        "1), and were put upright, as viewers show them. That is right for a network "
-        "that learnt upright pictures. One whose loader ignored EXIF, as torchvision's "
-        'does, learnt them as they are stored: orientation="stored".',
-    )
-    warn_if_any(
-        those(lambda one: one.orientation is None),
-        "have an orientation in their EXIF that is damaged or none of 1 to 8, and were "
-        "taken as they are stored. Write it anew if they are not upright; "
-        'orientation="stored" does not look at it.',
-    )
-    most = _most_if_too_dark([one.brightest for one in odd.values() if one.brightest])
-    warn_if_any(
-        those(lambda one: 0 < (one.brightest or 0) <= most),
-        "have 16 bits a channel, of which they use 14 at most, such as those of a "
-        "camera of 12, and were read as if they used all: nearly black. Pass "
-        "value_range=(0, 4095) for 12 bits, (0, 16383) for 14.",
-    )
-    warn_if_any(
-        those(lambda one: one.is_cmyk),
-        "have the colours of a printer (CMYK), and were converted to RGB without their "
-        "colour profile. Store them as RGB if the network learnt other colours.",
-    )
-    warn_if_any(
-        those(lambda one: one.is_animated),
-        "are animations or have several pages, of which only the first was read.",
-    )
-    warn_if_any(
-        those(lambda one: one.is_tiny),
-        "have fewer than 8 pixels a side and were enlarged, so that they show nothing. "
-        "Look whether they are meant.",
-    )
     shown = {name: one.shown for name, one in odd.items() if one.shown is not None}
     if shown:
         _warn_of_windows(path, shown, number)

@@ -11,11 +11,9 @@ from jaxrob._arguments.warnings import warn
 from jaxrob._dataset import Dataset
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
 from jaxrob.data._decode import Expected, decode_image, kind_text
-from jaxrob.data._kinds import mixture
 from jaxrob.data._oddities import Oddities, first_names, warn_of
 from jaxrob.data._preparation import Preparation
 from jaxrob.data._reading import as_found, as_prepared
-from jaxrob.data._source import Unsuited
 
 # The provenance names at most so many pictures left out, and files skipped.
 _MOST_NAMED = 100
@@ -41,24 +39,6 @@ def as_dataset(
     """Returns pictures as a data set."""
     # Pictures of at most `max_bytes` are decoded now; others if unreadable ones are to
     # be left out, as their number must be known.
-    try:
-        return _read(pictures, labels, class_names, preparation)
-    except Unsuited as error:
-        # Which of two kinds is the odd one, the first of them to be met does not tell.
-        found = mixture(
-            pictures.path, pictures.names, pictures.contents, preparation.fit
-        )
-        if found is None:
-            raise
-        raise Unsuited(found) from error
-
-
-def _read(
-    pictures: Pictures,
-    labels: np.ndarray | None,
-    class_names: tuple[str, ...] | None,
-    preparation: Preparation,
-) -> Dataset:
     shape, expected, first = _expected(pictures, preparation)
     store = _store(pictures, preparation, shape, expected)
     stored = StoredImages(store, np.arange(len(store.names)))
