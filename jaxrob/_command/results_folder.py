@@ -13,7 +13,7 @@ from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
-from jaxrob._files.locks import fcntl, lock
+from jaxrob._files.locks import lock
 from jaxrob.reporting import Requirement, Results
 
 
@@ -115,7 +115,7 @@ def _replaces(new: Requirement, old: Requirement) -> bool:
 @contextlib.contextmanager
 def held(output: pathlib.Path) -> Iterator[None]:
     """Locks the folder for this process, and creates it if necessary."""
-    if fcntl is None or not is_first():
+    if not is_first():
         yield
         return
     output.mkdir(parents=True, exist_ok=True)

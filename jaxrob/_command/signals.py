@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-_NAMES = ("SIGTERM", "SIGHUP")
+_NUMBERS = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
@@ -16,8 +16,7 @@ def as_interruptions() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
-    ours = [one for one in numbers if signal.getsignal(one) == signal.SIG_DFL]
+    ours = [one for one in _NUMBERS if signal.getsignal(one) == signal.SIG_DFL]
     for number in ours:
         signal.signal(number, _interrupt)
     try:
