@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
-from flax import linen, nnx
 from jax.extend.core import ClosedJaxpr
 
 from jaxrob._identity.hashable_partial import HashablePartial
@@ -78,7 +77,9 @@ def _place(*of: Hashable) -> _Kept:
 
 def _is_fixed(part: Any) -> bool:
     """Whether it is Flax's or the library's, down to what it is made of."""
-    if isinstance(part, linen.Module | nnx.GraphDef) or not callable(part):
+    # By name, because the import of Flax takes a tenth of a second.
+    kinds = {f"{one.__module__}.{one.__qualname__}" for one in type(part).__mro__}
+    if "flax.linen.module.Module" in kinds or not callable(part):
         return True
     if isinstance(part, HashablePartial):
         return all(_is_fixed(one) for _, one in part.keywords)
