@@ -15,8 +15,10 @@ from jaxrob.data._files import MAX_FILE_BYTES, is_gzip
 MAX_MEMBERS = 4_000_000
 # Of a header, with long names or attributes; contents are read in such parts, too.
 _MOST_AT_ONCE = 64 << 10
-# tarfile's search for attributes takes hours of such texts.
-_SLOW = re.compile(rb"\d{200}|(\d+ ){200}")
+# Types of headers that precede the member's own: attributes, and long names.
+_PAX = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+_LONG = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+_DIGITS = re.compile(rb"\d{200}")
 # The exceptions of tarfile, gzip and zlib for damaged files.
 _DAMAGE = (
     *(tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, IndexError, KeyError),
@@ -112,6 +114,10 @@ def _members(archive: Any) -> Iterator[tarfile.TarInfo]:
         size = member.size if member.isreg() and not member.issparse() else 0
         if member.size < 0 or archive.offset < member.offset_data + size:
             raise tarfile.ReadError(f"member {member.name!r} has a wrong size")
+        # They are copied for each member.
+        shared = archive.pax_headers.items()
+        if sum(len(key) + len(value) for key, value in shared) > _MOST_AT_ONCE:
+            raise tarfile.ReadError("too many attributes for all members")
         yield member
 
 
@@ -146,6 +152,8 @@ class _Bounded:
     def __init__(self, stream: Any, most: int) -> None:
         """Allows the first `most` bytes of a stream to be read."""
         self._stream, self._most, self.tell = stream, most, stream.tell
+        # The type of the header whose contents are read next.
+        self._kind = b""
 
     def read(self, size: int) -> bytes:
         """Reads a part of a header."""
@@ -153,8 +161,11 @@ class _Bounded:
             raise tarfile.ReadError(f"a header of more than {_MOST_AT_ONCE} bytes")
         found = self._stream.read(size)
         self._check(self.tell())
-        if _SLOW.search(found):
-            raise tarfile.ReadError("damaged attributes of a member")
+        if self._kind in _PAX:
+            _check_attributes(found)
+        is_header = not self._kind and size == tarfile.BLOCKSIZE
+        kind = found[156:157] if is_header else b""
+        self._kind = kind if kind in _PAX + _LONG else b""
         return found
 
     def contents(self, size: int) -> bytes:
@@ -176,3 +187,16 @@ class _Bounded:
                 f"more than {self._most} bytes, the most that an archive of this size "
                 "may unpack to; unpack it first if that is meant"
             )
+
+
+def _check_attributes(found: bytes) -> None:
+    """Rejects what tarfile takes hours to read: records that end in no newline."""
+    start = 0
+    while start < len(found) and found[start] != 0:
+        length = found[start : start + 10].partition(b" ")[0]
+        stop = start + int(length) if length.isdigit() else start
+        if stop <= start or found[stop - 1 : stop] != b"\n":
+            raise tarfile.ReadError("damaged attributes of a member")
+        start = stop
+    if _DIGITS.search(found):
+        raise tarfile.ReadError("attributes of a member with a number of 200 digits")
