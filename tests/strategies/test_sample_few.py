@@ -79,8 +79,6 @@ def _right_below(_, images):
     ("wrong", "name"),
     [
         ({}, "half_width"),
-        ({"half_width": 0.5}, "half_width"),
-        ({"budget": 0}, "budget"),
         ({"strategy": strategies.Random(), "curtail": True}, "strategy"),
         ({"task": TASK._replace(num_images=None), "curtail": True}, "task.num_images"),
         ({"function": 3, "curtail": True}, "function"),

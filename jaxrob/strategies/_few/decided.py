@@ -100,7 +100,7 @@ def _requests(
         if gap.width <= share and (goal.half_width > 0 or gap.middle is None):
             continue
         if not gap.crosses:
-            wanted += _within(goal, levels, gap, share, needed_evidence)
+            wanted += _within(goal, levels, gap, needed_evidence)
             continue
         first, last = np.searchsorted(now.steps, [gap.start, gap.end]).tolist()
         about = rough_crossing(goal, now, first, last)
@@ -196,30 +196,17 @@ def _places(levels: Levels, gap: Gap, line: RoughCrossing, apart: float) -> np.n
 
 
 def _within(
-    goal: Goal, levels: Levels, gap: Gap, share: float, needed_evidence: float
+    goal: Goal, levels: Levels, gap: Gap, needed_evidence: float
 ) -> list[Wanted]:
-    """Requests an open level's decision, or levels nearby, between two of one side."""
+    """Requests an open level's decision, or a new level, between two of one side."""
     if gap.middle is None:
         return [Wanted((gap.start + gap.end) // 2, goal.block)]
     middle = levels[gap.middle]
     left = max(1 / middle.seen - 1 / goal.num_images, 0)
     noise = goal.deviation * math.sqrt(left) * _NORMAL
-    here = middle.mean - goal.least
-    finish = float(images_needed(goal, here + noise, needed_evidence).mean())
-    beside, cost = [], 0.0
-    for end in (gap.start, gap.end):
-        away = max(1, math.floor(min(share / 2, abs(end - gap.middle))))
-        step = gap.middle + int(math.copysign(away, end - gap.middle))
-        if step == end:
-            continue
-        part = (step - gap.middle) / (end - gap.middle)
-        there = here + part * (levels[end].mean - goal.least - here)
-        total = float(images_needed(goal, there + noise, needed_evidence).mean())
-        beside.append((step, total))
-        cost += max(total - seen_at(levels, step), goal.block)
-    if share <= 2 or finish - middle.seen <= cost or not beside:
-        return [_more(goal, levels, gap.middle, finish)]
-    return [_more(goal, levels, step, total) for step, total in beside]
+    distance = middle.mean - goal.least + noise
+    finish = float(images_needed(goal, distance, needed_evidence).mean())
+    return [_more(goal, levels, gap.middle, finish)]
 
 
 def _inside(gap: Gap, step: float) -> int:
