@@ -40,7 +40,8 @@ def followed_by(
     Args:
       corruption: the alteration.
       fixed: `fixed(image)`, a pure function; it returns an array of the image's shape.
-        Masks and boxes follow where it computes each pixel from that pixel alone.
+        Masks and boxes follow only where it computes each pixel from that pixel alone
+        (or `dataclasses.replace` says `geometry` and `moves_pixels`).
       name: its name in reports; by default the name of the corruption, "followed by"
         and the name of the function.
 
