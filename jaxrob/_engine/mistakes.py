@@ -84,7 +84,7 @@ def check_logits(
     # A binary head's only column stands beside zeros; read as logits, all are class 1.
     one = rows[..., 1:].mean(axis=0)
     is_share = len(one[0]) == 1 and not rows[..., 0].any() and 0 <= one.min()
-    is_share = is_share and one.max() <= 1
+    is_share = is_share and 0 < one.max() <= 1
     passed = not (are_distributions or are_equal or is_share)
     _passed(_LOGITS, jax.tree.structure(classifier)).append(passed)
     if are_distributions:
