@@ -39,7 +39,7 @@ _EPSILONS = define.epsilons(
 )
 _RAREST = flags.DEFINE_float("rarest", 1e-10, "Probabilities are not below this.")
 _ESTIMATORS = define.estimators(
-    ["roma", "count", "logit", "splitting", "auto"],
+    ["roma", "count", "splitting", "auto"],
     help="Estimators to compare.",
 )
 _BUDGET = define.budget()
@@ -116,12 +116,10 @@ def main(argv: Sequence[str]) -> None:
 def _choose(
     classifier: jaxrob.Classifier, images: np.ndarray, key: jax.Array
 ) -> _Pairs:
-    """Chooses pairs whose probabilities, by the cheap "logit", spread evenly."""
+    """Chooses pairs whose probabilities, by a rough normal fit, spread evenly."""
     epsilons = np.array([float(epsilon) for epsilon in _EPSILONS.value])
     log_p = [
-        _assess(
-            classifier, images, epsilon, key, "logit", "choice"
-        ).log_adversarial_probability
+        _normal_tail(_assess(classifier, images, epsilon, key, "roma", "choice"))
         for epsilon in epsilons
     ]
     log_p = np.array(log_p) / np.log(10)
@@ -142,6 +140,14 @@ def _choose(
         raise app.UsageError("no probability lies in the range: try other epsilons")
     radius, which = np.array(in_turn[: _PAIRS.value]).T
     return _Pairs(which, images[which], epsilons[radius])
+
+
+def _normal_tail(found: roma.RomaResult) -> np.ndarray:
+    """Algorithm 1's ln p, also where its test of normality fails."""
+    assert found.boxcox_lambda is not None
+    lmbda, delta = found.boxcox_lambda, found.delta
+    bound = np.where(np.isnan(lmbda), delta, special.boxcox(delta, lmbda))
+    return special.log_ndtr((found.mean - bound) / found.std)
 
 
 def _truth(classifier: jaxrob.Classifier, pairs: _Pairs, keys: jax.Array) -> _Truth:

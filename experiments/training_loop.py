@@ -5,7 +5,7 @@ r"""A training loop that assesses the network's robustness after every epoch.
 
 A plain loop of Flax and optax. After each epoch it assesses the network's robustness
 to three alterations, at 11 levels each, and the mean plr of a few images (RoMA, by the
-estimator "logit"). New parameters compile nothing: jaxrob's programs are compiled in
+estimator "count"). New parameters compile nothing: jaxrob's programs are compiled in
 the first epoch. Beside each assessment the bare jitted forward passes of as many images
 are timed, and the ratio of the assessment's time to theirs is printed. Writes JSON and
 a figure of robustness and plr over the epochs into the folder `--output`. It takes a
@@ -159,7 +159,7 @@ def _assess(
         test_set.images[: _NUM_INPUTS.value],
         epsilon=_EPSILON.value,
         num_samples=_NUM_SAMPLES.value,
-        estimator="logit",
+        estimator="count",
         key=key,
         mesh=hosts.mesh(),
     )

@@ -319,9 +319,7 @@ def _of_roma_numbers() -> list[Case]:
     return [
         case(roma.anderson_darling, samples=samples, ascending=A(True, FLAG)),
         case(roma.boxcox, log_x=A(0.5, scalar), lmbda=A(0.5, scalar)),
-        case(roma.yeojohnson, x=A(0.5, scalar), lmbda=A(0.5, scalar)),
         case(roma.boxcox_lambda, log_x=A(samples, any_last)),
-        case(roma.yeojohnson_lambda, x=A(samples, any_last)),
         case(roma.compare_categories, **answers),
         case(
             roma.inputs_needed,

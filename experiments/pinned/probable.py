@@ -32,10 +32,6 @@ def counting() -> Any:
     }  # fmt: skip
 
 
-def logit() -> Any:
-    return _assessed(estimator="logit", epsilon=0.3)
-
-
 def importance() -> Any:
     return _assessed(estimator="importance", epsilon=0.1)
 
@@ -157,8 +153,6 @@ def statistics() -> Any:
         "anderson_darling": roma.anderson_darling(samples[0]),
         "boxcox_lambda": [roma.boxcox_lambda(one) for one in logs],
         "boxcox": roma.boxcox(logs[0], jnp.float32(0.3)),
-        "yeojohnson_lambda": [roma.yeojohnson_lambda(one - 1) for one in samples],
-        "yeojohnson": roma.yeojohnson(samples[0] - 1, jnp.float32(0.3)),
         "inputs_needed": [
             roma.inputs_needed(0.01, half_width=0.005, num_samples=10, correlation=0.5),
             roma.inputs_needed(0.1, relative=0.2, categories=10),

@@ -15,7 +15,7 @@ Define = Callable[[Values], None]
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
 MEASURES = ("accuracy", "precision", "recall", "f1", "effectiveness", "decided_ratio")
 _TOP_K = r"top([2-9]|[1-9]\d{1,8})_accuracy"
-ESTIMATORS = ("roma", "count", "logit", "importance", "splitting", "auto")
+ESTIMATORS = ("roma", "count", "importance", "splitting", "auto")
 NORMS = ("linf", "l2", "l1")
 # JAX would drop the bits beyond 32: equal keys for different seeds.
 _MOST_SEED = 2**32 - 1

@@ -14,8 +14,6 @@ from jaxrob.roma._samplers import from_alteration, from_sampler
 from jaxrob.roma._transform import (
     boxcox,
     boxcox_lambda,
-    yeojohnson,
-    yeojohnson_lambda,
 )
 
 __all__ = (
@@ -35,6 +33,4 @@ __all__ = (
     "from_sampler",
     "global_robustness",
     "inputs_needed",
-    "yeojohnson",
-    "yeojohnson_lambda",
 )

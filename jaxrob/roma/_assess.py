@@ -107,9 +107,6 @@ def assess(
       no interval. Where the draws themselves contradict a fit, there is a warning.
     * "count": the share of plain draws that are distinctly misclassified, with Clopper
       and Pearson's interval. It says little below 10 / num_samples.
-    * "logit": extrapolates from each class's logit, which Yeo and Johnson's transform
-      makes normal. It needs no gradients and has no interval; it is within a factor 3
-      for most inputs.
     * "importance": looks for the parts of the ball where the input is distinctly
       misclassified (its modes), by gradients from many starts, and draws from a mixture
       of distributions tilted towards them. It is right down to 1e-30 with a few
@@ -172,7 +169,7 @@ def assess(
       level_distribution: NumPyro's distribution of the alteration's level; uniform by
         default.
       half_width: half of the widest interval of a category's mean that is good enough,
-        in (0, 0.5); None looks at all inputs. Not with "logit".
+        in (0, 0.5); None looks at all inputs.
       confidence_level: the coverage of the intervals, in (0, 1).
       key: a random key.
       mesh: devices over which the inputs are split, along all of its axes; by default
@@ -191,7 +188,7 @@ def assess(
       TypeError: if an argument has a wrong type, or there are labels beside a data set.
       ValueError: if epsilon is not positive, delta outside (0, 1), num_samples below 8,
         norm or estimator unknown, a budget below num_samples or beside another
-        estimator than "auto", half_width not in (0, 0.5) or beside "logit", the
+        estimator than "auto", half_width not in (0, 0.5), the
         confidence level not in (0, 1), images are empty, hold NaN or values outside
         [0, 1], a label is no class, the classifier does not fit the images or has
         "scores" for outputs, the estimator cannot work with this classifier or
@@ -208,7 +205,6 @@ def assess(
     budget = checked_budget(budget, estimator, num_samples)
     if half_width is not None:
         half_width = checked_number("half_width", half_width, above=0, below=0.5)
-        _check_bounded(estimator)
     confidence_level = checked_confidence_level(confidence_level)
     journal = None if journal is None else checked_path("journal", journal)
     key = checked_key(key)
@@ -293,15 +289,6 @@ def checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
 
 def _finite_or_none(budget: float) -> int | None:
     return None if math.isinf(budget) else int(budget)
-
-
-def _check_bounded(estimator: str) -> None:
-    """Refuses a half width for answers that do not lie between bounds."""
-    if estimator == "logit":
-        raise ValueError(
-            'half_width needs a plr in [0, 1]; got estimator="logit", which adds up '
-            "extrapolations that may exceed 1. Take another one, or half_width=None"
-        )
 
 
 def check_confidences(classifier: Classifier) -> None:

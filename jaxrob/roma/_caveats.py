@@ -34,7 +34,7 @@ _BY_STATUS = {
         "asked for without them"
     ),
 }
-_SAME = {"transformed": "normal", "extrapolated": "normal"}
+_SAME = {"transformed": "normal"}
 
 
 def caveats(status: np.ndarray, needed: np.ndarray | None = None) -> tuple[str, ...]:

@@ -27,7 +27,6 @@ from jaxrob.roma._count import HITS, count
 from jaxrob.roma._draws import Statistic
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._importance import importance_obstacle
-from jaxrob.roma._logit import CLASSES, logit
 from jaxrob.roma._splitting import splitting_obstacle
 from jaxrob.roma._work import Inputs, Settings, Work
 
@@ -62,7 +61,6 @@ class Estimator(NamedTuple):
 _TABLE = {
     "roma": Estimator(roma, plain=NORMALITY),
     "count": Estimator(count, plain=HITS),
-    "logit": Estimator(logit, plain=CLASSES),
     "importance": Estimator(importance, importance_obstacle),
     "splitting": Estimator(splitting, splitting_obstacle),
     "auto": Estimator(auto),

@@ -102,8 +102,8 @@ def global_robustness(
       norm: "linf", "l2" or "l1".
       clip: whether perturbed images are clipped to [0, 1].
       estimator: "count", or another one of `ESTIMATORS`. The default is not that of
-        `assess`, because here plain draws are enough (see above). "roma" and "logit"
-        know no intervals, so that theirs are [0, 1] here.
+        `assess`, because here plain draws are enough (see above). "roma"
+        knows no intervals, so that its are [0, 1] here.
       budget: of "auto", as `assess` takes it.
       perturbation: instead of a ball, as `assess` takes it.
       level_distribution: of an alteration's level, as `assess` takes it.

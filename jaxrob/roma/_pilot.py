@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from jaxrob.roma._draws import Statistic, summarise_draws
-from jaxrob.roma._logit import observe_classes
+from jaxrob.roma._margins import LARGEST_MARGIN, distinct_margins
 from jaxrob.roma._pairs import ANY_CLASS, Pairs
 from jaxrob.roma._work import Array, Inputs, Settings, Work
 
@@ -107,6 +107,18 @@ def _nearest(log_p: np.ndarray) -> np.ndarray:
     order = np.argsort(-log_p, axis=1, kind="stable")
     number = np.maximum((log_p > -np.inf).sum(axis=1, keepdims=True), 1)
     return np.take_along_axis(order, np.arange(_SOUGHT) % number, axis=1)
+
+
+def observe_classes(
+    log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
+) -> jax.Array:
+    """`[m, K]` margins, -inf for the class predicted at the unperturbed input.
+
+    The others lie within a limit, so that their squares have a mean in float32.
+    """
+    margins = distinct_margins(log_p, logit_delta)
+    margins = jnp.clip(margins, -LARGEST_MARGIN, LARGEST_MARGIN)
+    return jnp.where(jnp.arange(log_p.shape[-1]) == excluded, -jnp.inf, margins)
 
 
 def _by_class(margins: jax.Array) -> Pilot[jax.Array]:

@@ -38,14 +38,12 @@ _WITHOUT_ANSWER = (
     *(UNDECIDED, UNSEEN),
 )
 _STATUSES = (
-    *("normal", "transformed", "counted", "extrapolated"),
+    *("normal", "transformed", "counted"),
     *("importance", "splitting", "bounded", *_WITHOUT_ANSWER),
 )
 _ROUNDING = 1e-5
-# An extrapolation adds probabilities of classes, which may be more than 1 together.
 _Log = Annotated[
-    np.ndarray,
-    Array("N", at_most=float(np.log(2.0**31)), may_be_nan=True, may_be_infinite=True),
+    np.ndarray, Array("N", at_most=_ROUNDING, may_be_nan=True, may_be_infinite=True)
 ]
 _Numbers = Annotated[
     np.ndarray | None, Array("N", may_be_nan=True, may_be_infinite=True)
@@ -73,7 +71,7 @@ class RomaResult:
       labels: `[N]` int32, or None.
       status: `[N]` strings: which method gave the answer, or why there is none. Of
         "roma": "normal", "transformed", "failed", "constant", "unresolved". Of the
-        others: "counted", "extrapolated", "importance", "splitting", "bounded" (the
+        others: "counted", "importance", "splitting", "bounded" (the
         probability is so small that only `log_high` bounds it), "untrusted" (weights
         are too uneven, or independent evidence contradicts: no answer, but an interval
         that holds both where two estimates exclude each other), "incomplete" (splitting

@@ -1,14 +1,10 @@
-"""Power transformations to normality, for many samples at once.
+"""Box and Cox's (1964) power transformation to normality, for many samples at once.
 
-Box-Cox (1964) for positive samples, which come as logarithms since small confidences
-underflow, and Yeo-Johnson (2000) for samples of both signs. Each has one parameter,
-fitted by maximum likelihood.
-
-Both negative log-likelihoods are convex in the parameter, so Newton's method finds the
-minimum. For Box-Cox, twice the variance is the mean of `((e^(λa) - e^(λb))/λ)²` over
-pairs of samples. The logarithm of each, `λ(a + b) + 2 log(sinh(λ(a - b)/2)/λ)` up to a
-constant, is convex; so is the logarithm of a sum of exponentials of convex functions.
-For Yeo-Johnson see Marchand et al. (2022), "SecureFedYJ".
+Samples come as logarithms, since small confidences underflow. The negative
+log-likelihood is convex in the parameter, so Newton's method finds the minimum: twice
+the variance is the mean of `((e^(λa) - e^(λb))/λ)²` over pairs of samples. The
+logarithm of each, `λ(a + b) + 2 log(sinh(λ(a - b)/2)/λ)` up to a constant, is convex;
+so is the logarithm of a sum of exponentials of convex functions.
 """
 
 from collections.abc import Callable
@@ -24,9 +20,6 @@ _ITERATIONS = 14
 # far from there. Newton's error is then its square, and the rounding's is float32's
 # spacing over it.
 _NUDGE = 1e-2
-# The largest exponent of Yeo-Johnson's transform while searching: its square and a sum
-# of 10,000 such are still finite in float32.
-_LARGEST_EXPONENT = 35.0
 
 
 def boxcox(log_x: jax.Array, lmbda: jax.Array) -> jax.Array:
@@ -110,78 +103,6 @@ def boxcox_lambda(log_x: jax.Array) -> jax.Array:
         lambda scaled: _away_from(0.0, scaled),
     )
     return jnp.where(constant, 1.0, scaled / sd)
-
-
-def yeojohnson(x: jax.Array, lmbda: jax.Array) -> jax.Array:
-    """Makes samples of both signs more normal: Yeo and Johnson's transform (2000).
-
-    Where x >= 0 it is Box and Cox's transform of 1 + x with λ. Where x < 0 it is minus
-    that of 1 - x with 2 - λ.
-
-    Args:
-      x: `[...]`, any real numbers.
-      lmbda: λ, of a shape that broadcasts with `x`.
-
-    Returns:
-      `[...]`, increasing in x.
-    """
-    x, lmbda = _broadcasting("x", x, lmbda)
-    exponent = jnp.where(x < 0, 2 - lmbda, lmbda)
-    log = jnp.log1p(jnp.abs(x))
-    return jnp.sign(x) * log * _relative_expm1(log * exponent)
-
-
-def yeojohnson_lambda(x: jax.Array) -> jax.Array:
-    """Fits Yeo and Johnson's transform: its maximum-likelihood λ.
-
-    The log-likelihood is `(λ - 1) sum sign(x) log(1 + |x|) - n/2 log var(y)` with y the
-    transformed samples (Yeo and Johnson, 2000).
-
-    Args:
-      x: `[..., n]`, standardised: the transform depends on origin and unit, and is
-        nearly linear, λ hardly determined, where all `|x|` are tiny.
-
-    Returns:
-      `[...]`; 1 where all samples are equal, and NaN where one is NaN or infinite.
-
-    Raises:
-      ValueError: if there are fewer than 2 samples.
-    """
-    x = _samples("x", x)
-    constant = jnp.min(x, axis=-1) == jnp.max(x, axis=-1)
-    negative, sign = x < 0, jnp.where(x < 0, -1.0, 1.0)
-    log = jnp.log1p(jnp.abs(x))
-    mean_log = jnp.mean(sign * log, axis=-1)
-
-    def derivatives(lmbda: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Of half of `log var(y) - 2 (lmbda - 1) mean_log`, the first and second."""
-        exponent = jnp.where(negative, 2 - lmbda[..., None], lmbda[..., None])
-        # The transform of |x| and its derivatives by the exponent.
-        over = 1 / exponent
-        e = jnp.expm1(exponent * log)
-        y0 = e * over
-        y1 = (log * (e + 1) - y0) * over
-        y2 = (log * log * (e + 1) - 2 * y1) * over
-        # By lmbda, the signs of 2 - lmbda and of x cancel in the first.
-        y0, y2 = sign * y0, sign * y2
-        y0 = y0 - jnp.mean(y0, axis=-1, keepdims=True)
-        variance = jnp.mean(y0 * y0, axis=-1)
-        variance = jnp.where(constant, 1.0, variance)
-        slope = jnp.mean(y0 * y1, axis=-1) / variance
-        curvature = jnp.mean(y1 * y1 + y0 * y2, axis=-1) - jnp.mean(y1, axis=-1) ** 2
-        return slope - mean_log, curvature / variance - 2 * slope**2
-
-    # So that neither exponent times its largest logarithm overflows.
-    above = jnp.max(jnp.where(negative, 0.0, log), axis=-1)
-    below = jnp.max(jnp.where(negative, log, 0.0), axis=-1)
-    lmbda = _newton(
-        derivatives,
-        jnp.ones_like(mean_log),
-        2 - _LARGEST_EXPONENT / jnp.clip(below, 0.35, 35.0),
-        _LARGEST_EXPONENT / jnp.clip(above, 0.35, 35.0),
-        lambda lmbda: _away_from(2.0, _away_from(0.0, lmbda)),
-    )
-    return jnp.where(constant, 1.0, lmbda)
 
 
 def _newton(

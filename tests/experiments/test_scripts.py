@@ -334,10 +334,10 @@ SMALL = {
     "roma_truth": (
         ("roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=1",
          "--num_images=12", "--epsilons=0.6", "--runs=2", "--draws=1000",
-         "--rarest=1e-3", "--estimators=logit", "--noprogress",
+         "--rarest=1e-3", "--estimators=roma", "--noprogress",
          "--output={}", "--journal={}/journal"),
         ["roma_truth-digits-mlp-linf-0.6.json"],
-        ["logit"],
+        ["roma"],
     ),
     "fixed_cost": (
         ("fixed_cost.py", "--layers=4", "--repeats=1"),

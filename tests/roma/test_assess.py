@@ -34,7 +34,7 @@ def network(variables, images):
 
 
 CLASSIFIER = jaxrob.Classifier(network, (FIRST, SECOND))
-PLAIN = "roma", "count", "logit"
+PLAIN = "roma", "count"
 SLOW = pytest.mark.slow
 
 

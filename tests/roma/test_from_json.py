@@ -80,17 +80,6 @@ def test_where_every_draw_fails_plr_is_0_and_not_minus_0():
     assert f"{found.confidence_interval[0, 0]}" == "0.0"
 
 
-def test_a_sum_of_classes_may_exceed_1():
-    """What extrapolation gives, and its negative plr."""
-    before = result(
-        estimator="logit",
-        status=np.full(4, "extrapolated"),
-        log_adversarial_probability=np.array([0.2, 0.0, -1.0, -INF]),
-    )
-    after = RomaResult.from_json(before.to_json())
-    np.testing.assert_array_equal(after.plr, before.plr)
-
-
 # What is changed, and what is named.
 IMPLAUSIBLE = [
     (put("format", "jaxrob assessment 1"), "format"),
