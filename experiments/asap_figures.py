@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from absl import app, flags
 from common import benchmarks, define, files, startup
+from common.quadrature import Quadrature, robustness_by_quad
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -29,7 +30,6 @@ from jaxrob.metrics import heaviside_robustness
 from jaxrob.strategies import (
     ASAP,
     History,
-    Quadrature,
     Random,
     Strategy,
     Task,
@@ -133,12 +133,8 @@ def _figure_6(curves: _Curves) -> _Result:
     name = _nearest_to_half(curves)
     curve = curves[name]
     found = _replay(curve, Quadrature())
-    robustness = heaviside_robustness(
-        found.levels,
-        found.values,
-        curve.threshold,
-        "quadrature",
-        bounds=(curve.lower, curve.upper),
+    robustness = robustness_by_quad(
+        found.levels, found.values, curve.threshold, (curve.lower, curve.upper)
     )
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     axes.plot(curve.levels, curve.values, color="0.6", linewidth=1)

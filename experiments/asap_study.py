@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from absl import app, flags
 from common import benchmarks, define, files, startup
+from common.quadrature import Quadrature, robustness_by_quad
 
 import jaxrob
 from jaxrob import alterations, metrics
 from jaxrob.strategies import (
     ASAP,
     History,
-    Quadrature,
     Random,
     Strategy,
     Task,
@@ -261,13 +261,12 @@ def _held(
         )
         interval = _interval(found, task)
         # It includes the estimate, like `Assessment.confidence_interval`.
-        robustness = metrics.heaviside_robustness(
-            found.levels,
-            found.values,
-            threshold,
-            strategy.rule,
-            bounds=(alteration.lower, alteration.upper),
-        )
+        curve = found.levels, found.values, threshold
+        if isinstance(strategy, Quadrature):
+            bounds = alteration.lower, alteration.upper
+            robustness = robustness_by_quad(*curve, bounds)
+        else:
+            robustness = metrics.heaviside_robustness(*curve, strategy.rule)
         low = np.fmin(interval.low, robustness)
         high = np.fmax(interval.high, robustness)
         held += bool(low <= truth <= high)

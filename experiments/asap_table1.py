@@ -21,9 +21,10 @@ from typing import Any
 import jax
 from absl import app, flags
 from common import benchmarks, define, files, gate, hosts, startup, timing
+from common.quadrature import Quadrature, robustness_by_quad
 
 import jaxrob
-from jaxrob.strategies import ASAP, Quadrature, Strategy, Uniform
+from jaxrob.strategies import ASAP, Strategy, Uniform
 
 flags.adopt_module_key_flags(benchmarks)
 _N = define.n()
@@ -120,7 +121,15 @@ def _assess_all(
     add(STOPPING, ASAP(n))
     add(INTEGRATION, Quadrature())
     add(UNIFORM, Uniform(found[PAPER].diagnostics.points))
-    exact, aligned = found[ORACLE].robustness, found[ALIGNED].robustness
+    robustness = {name: assessment.robustness for name, assessment in found.items()}
+    by_quad = found[INTEGRATION]
+    robustness[INTEGRATION] = robustness_by_quad(
+        by_quad.levels,
+        by_quad.values,
+        by_quad.threshold,
+        (alteration.lower, alteration.upper),
+    )
+    exact, aligned = robustness[ORACLE], robustness[ALIGNED]
     return [
         {
             "alteration": alteration.name,
@@ -132,9 +141,9 @@ def _assess_all(
             "wall_seconds": wall[name],
             "forward_seconds": assessment.diagnostics.points * forward_seconds,
             # JSON has no NaN, which a failed integration gives.
-            "robustness": _number(assessment.robustness),
-            "difference": _number(assessment.robustness - exact),
-            "aligned_difference": _number(assessment.robustness - aligned),
+            "robustness": _number(robustness[name]),
+            "difference": _number(robustness[name] - exact),
+            "aligned_difference": _number(robustness[name] - aligned),
             "error_bound": assessment.error_bound,
             "confidence_interval": list(assessment.confidence_interval),
             "warnings": assessment.diagnostics.warnings,

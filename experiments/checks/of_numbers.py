@@ -260,7 +260,6 @@ def _of_strategies() -> list[Case]:
     found = [
         case(strategies.Uniform, n=A(5, COUNT)),
         case(strategies.Random, n=A(5, COUNT), seed=A(0, INDEX)),
-        case(strategies.Quadrature, limit=A(5, COUNT)),
         case(
             strategies.ASAP,
             n=A(16, COUNT),
@@ -293,15 +292,12 @@ def _of_strategies() -> list[Case]:
     for strategy in (
         strategies.Uniform(),
         strategies.Random(),
-        strategies.Quadrature(),
         strategies.ASAP(16),
         strategies.ASAP(16, 128.0),
     ):
         for method in ("ask", "result"):
             name = f"{type(strategy).__name__}.{method}"
-            # Quadrature's levels are its own.
-            if name != "Quadrature.ask":
-                found.append(case(getattr(strategy, method), name, **known))
+            found.append(case(getattr(strategy, method), name, **known))
     return found
 
 

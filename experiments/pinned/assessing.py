@@ -31,13 +31,9 @@ def other_strategies() -> Any:
     some = {
         "uniform": strategies.Uniform(9),
         "random": strategies.Random(9, seed=3),
-        "quadrature": strategies.Quadrature(),
-        "quadrature, few": strategies.Quadrature(limit=2),
         "including": strategies.Including(strategies.Uniform(5), (0.7, 1.1)),
     }
-    found = {name: _assessed(strategy=one) for name, one in some.items()}
-    never = _assessed(strategy=strategies.Quadrature(), threshold=0.2)
-    return found | {"quadrature, not crossed": never}
+    return {name: _assessed(strategy=one) for name, one in some.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +81,6 @@ def sampled_functions() -> Any:
         strategies.ASAP(256),
         strategies.Uniform(7),
         strategies.Random(7, seed=1),
-        strategies.Quadrature(),
         _Halving(),
     )
     found = {}

@@ -118,7 +118,7 @@ def assess(
 
     Which levels:
       strategy: decides which levels are evaluated.
-      rule: the rule of integration, "right", "count", "linear" or "quadrature"; by
+      rule: the rule of integration, "right", "count" or "linear"; by
         default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
 
     How few images:

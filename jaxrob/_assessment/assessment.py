@@ -160,9 +160,8 @@ class Assessment:
         """In [0, 1], see `jaxrob.metrics.heaviside_robustness`.
 
         Of scores, see `jaxrob.metrics.tolerance_robustness` (2024 paper, Definition 8).
-        NaN if numerical integration did not converge, the 2022 paper's "timeout", and
-        where a level is accepted at which nothing is decided: an accuracy counts as 1
-        there (2024 paper, Definition 5), whatever the classifier is worth. From few
+        NaN where a level is accepted at which nothing is decided: an accuracy counts as
+        1 there (2024 paper, Definition 5), whatever the classifier is worth. From few
         images it is the best guess in `dataset_interval`.
         """
         if self.undecided.any():
@@ -310,9 +309,8 @@ class Assessment:
         return self.robustness_per_class if is_kept else None
 
     def _robustness_of(self, values: np.ndarray) -> float:
-        bounds = (self.lower, self.upper)
         return metrics.heaviside_robustness(
-            self.levels, values, self.threshold, self.rule, bounds=bounds
+            self.levels, values, self.threshold, self.rule
         )
 
     @property

@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_choice, checked_bounds, checked_number
+from jaxrob._arguments.checks import check_choice, checked_number
 from jaxrob.metrics._checks import checked_curve
-from jaxrob.metrics._quadrature import replay
 
-RULES = ("right", "count", "linear", "quadrature")
+RULES = ("right", "count", "linear")
 
 
 def heaviside_robustness(
@@ -17,8 +16,6 @@ def heaviside_robustness(
     values: np.ndarray,
     threshold: float,
     rule: str = "right",
-    *,
-    bounds: tuple[float, float] | None = None,
 ) -> float:
     """The share of the range where a quality measure is at least the threshold.
 
@@ -41,43 +38,25 @@ def heaviside_robustness(
         counts if its right end is accepted (2022 paper, section III). "count": the
         share of levels accepted (2020 paper, Definition 5), for evenly spaced levels.
         "linear": the values are joined by straight lines, which give the crossings with
-        the threshold; the most accurate. "quadrature": the value of
-        `scipy.integrate.quad` (2022 paper, RQ2.1), for levels that
-        `strategies.Quadrature` chose.
-      bounds: the range; by default from the lowest to the highest level. Only
-        "quadrature" takes it, and needs it, since its levels do not include the ends.
+        the threshold; the most accurate.
 
     Returns:
       The robustness, in [0, 1]: exactly 1 if all levels are accepted, exactly 0 if all
-      are rejected. "quadrature" is exact up to rounding, and NaN if quad does not
-      converge or asks for a level that is not given: the 2022 paper's "timeout".
+      are rejected.
 
     Raises:
       TypeError: if an argument holds no numbers, or the rule is not a string.
       ValueError: if the arrays' shapes differ, there are fewer than two levels (one
-        for "count" and "quadrature"), levels repeat, a number is not finite, the rule
-        is none of the above, or bounds are missing or not a range.
+        for "count"), levels repeat, a number is not finite, or the rule is none of the
+        above.
     """
     check_choice("rule", rule, RULES)
-    if bounds is not None:
-        bounds = checked_bounds("bounds", bounds)
     threshold = checked_number("threshold", threshold)
-    min_length = 1 if rule in ("count", "quadrature") else 2
+    min_length = 1 if rule == "count" else 2
     levels, values = checked_curve(levels, values, min_length)
     accepted = values >= threshold
     if rule == "count":
         return int(np.count_nonzero(accepted)) / len(accepted)
-    if rule == "quadrature":
-        if bounds is None:
-            raise ValueError('rule="quadrature" needs bounds, the range; got None')
-        lower, upper = bounds
-        # Each interval takes levels, so they run out before this limit is reached. If a
-        # smaller limit was enough, quad's value is the same (measured: always for
-        # limits up to 60; at 100 for all but 1 function in 1,000).
-        limit = len(levels) + 2
-        integral = replay(levels, accepted, lower, upper, limit).integral
-        # Rounding, or quad's extrapolation, may leave [0, 1].
-        return float(np.clip(integral / (upper - lower), 0, 1))
     span = float(levels[-1] - levels[0])
     if rule == "right":
         ends = levels[1:][accepted[1:]], -levels[:-1][accepted[1:]]

@@ -94,10 +94,10 @@ def to_latex(results: Result | Sequence[Result]) -> str:
     r"""Returns assessments as a table of LaTeX, which needs `\usepackage{booktabs}`.
 
     It has a row for each assessment: alteration and range, what is accepted, the
-    robustness in per cent (or "timeout" or "undecided"), its error bound because of few
-    levels, its interval because of few images, and how many levels and images there
-    were. Of several networks, the first column is the network. Every special character
-    of a name is escaped, so that it is typeset and runs nothing.
+    robustness in per cent (or "undecided"), its error bound because of few levels, its
+    interval because of few images, and how many levels and images there were. Of
+    several networks, the first column is the network. Every special character of a name
+    is escaped, so that it is typeset and runs nothing.
 
     Example::
 

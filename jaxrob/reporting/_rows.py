@@ -38,7 +38,7 @@ class ResultRow(NamedTuple):
       threshold: the lowest accepted value of the measure.
       alpha: the confidence above which the network may answer "unknown".
       robustness: in [0, 1].
-      status: "known"; or why the robustness is not: "timeout" or "undecided". From few
+      status: "known", or "undecided" where the robustness is not. From few
         images how these ended, see `jaxrob.Assessment.sampling`.
       error_bound: the largest error because of few levels.
       interval_low: the lower end of the interval because of few images.
@@ -230,8 +230,6 @@ def robustness_status(one: Assessment) -> str:
     """Returns "known", or why the robustness is not; from few images how they ended."""
     if one.undecided.any():
         return "undecided"
-    if math.isnan(one.robustness):
-        return "timeout"
     return "known" if one.sampling is None else one.sampling.status
 
 

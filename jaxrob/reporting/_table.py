@@ -30,12 +30,12 @@ def table(assessments: Sequence[Assessment]) -> str:
     """Formats assessments for a terminal or a log, a row for each.
 
     The columns are the alteration and its range, the measure at the identity and at its
-    worst, the level where it is worst, the robustness ("timeout" if numerical
-    integration failed, "undecided" if nothing is decided at an accepted level), its
-    error bound because of few levels ("-" if the strategy has none) and its confidence
-    interval because of few images, the levels evaluated and the seconds. With alpha
-    there is also the lowest share of inputs decided at an accepted level, and a value
-    of the decided inputs alone is followed by their share ("0.984 of 66%").
+    worst, the level where it is worst, the robustness ("undecided" if nothing is
+    decided at an accepted level), its error bound because of few levels ("-" if the
+    strategy has none) and its confidence interval because of few images, the levels
+    evaluated and the seconds. With alpha there is also the lowest share of inputs
+    decided at an accepted level, and a value of the decided inputs alone is followed by
+    their share ("0.984 of 66%").
 
     Lines below the table state the measure and its threshold (a last column, if they
     differ), the savings of a strategy that chose the levels, and how wide a dip or peak
@@ -123,7 +123,7 @@ def robustness_text(assessment: Assessment, form: str) -> str:
     """Formats the robustness, or says why it is not known."""
     if not math.isnan(assessment.robustness):
         return format(assessment.robustness, form)
-    return "undecided" if assessment.undecided.any() else "timeout"
+    return "undecided"
 
 
 def _row(assessment: Assessment) -> tuple[str, ...]:

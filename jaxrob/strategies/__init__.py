@@ -2,7 +2,6 @@
 
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._including import Including
-from jaxrob.strategies._quadrature import Quadrature
 from jaxrob.strategies._random import Random
 from jaxrob.strategies._sample import sample, sample_few
 from jaxrob.strategies._strategy import (
@@ -20,7 +19,6 @@ __all__ = (
     "Found",
     "History",
     "Including",
-    "Quadrature",
     "Random",
     "Request",
     "Strategy",

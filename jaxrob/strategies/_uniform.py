@@ -18,7 +18,7 @@ class Uniform:
     Attributes:
       n: number of levels, at least 2.
       rule: "count", as in Definition 5.
-      rules: all but "quadrature".
+      rules: all.
 
     Raises:
       TypeError: if n is not an integer.

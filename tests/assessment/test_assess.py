@@ -144,10 +144,8 @@ def test_the_interval_holds_the_robustness_and_narrows_with_the_images():
     assert widths[1] / widths[0] == pytest.approx(1 / 3, rel=0.35)
 
 
-@pytest.mark.parametrize(
-    "strategy", [strategies.Random(50, seed=3), strategies.Quadrature(40)]
-)
-def test_strategies_that_leave_out_the_ends(strategy):
+def test_strategies_that_leave_out_the_ends():
+    strategy = strategies.Random(50, seed=3)
     result = assess(strategy=strategy, threshold=0.5)
     assert result.rule == strategy.rule and result.error_bound is None
     # All that counts levels gets each of them once.
@@ -155,13 +153,6 @@ def test_strategies_that_leave_out_the_ends(strategy):
     assert result.robustness == pytest.approx(0.505, abs=0.15)
     low, high = result.confidence_interval
     assert low <= 0.505 <= high
-
-
-def test_an_integration_that_does_not_converge_is_a_timeout():
-    result = assess(strategy=strategies.Quadrature(3), threshold=0.5)
-    assert np.isnan(result.robustness)
-    again = jaxrob.Assessment.from_json(result.to_json())
-    assert np.isnan(again.robustness)
 
 
 @pytest.mark.slow
@@ -337,7 +328,6 @@ WRONG = [
     ({"measure": "auc"}, ValueError, "measure"),
     ({"rule": "left"}, ValueError, "rule"),
     ({"strategy": ASAP, "rule": "count"}, ValueError, "rule"),
-    ({"strategy": strategies.Quadrature(), "rule": "linear"}, ValueError, "rule"),
     ({"alpha": 0.5}, ValueError, "alpha needs uncertainties"),
     ({"alpha": 0.5, "reduced": True}, ValueError, "reduced"),
     ({"tolerance": "linear", "rule": "right"}, ValueError, "rule does not go"),

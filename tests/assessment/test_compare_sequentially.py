@@ -91,7 +91,7 @@ def test_equal_ones_end_at_the_half_width():
         ({"half_width": 0.5}, "half_width"),
         ({"confidence_level": 1}, "confidence_level"),
         ({"measure": "f1"}, "measure"),
-        ({"strategy": jaxrob.strategies.Quadrature()}, "go with strategies.ASAP"),
+        ({"strategy": jaxrob.strategies.Random()}, "go with strategies.ASAP"),
         ({"threshold": 2}, "threshold"),
     ],
 )

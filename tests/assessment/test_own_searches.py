@@ -174,16 +174,10 @@ class Inside(Ends):
         return Found()
 
 
-class Quadrature(Inside):
-    rule = "quadrature"
-    rules = ("quadrature",)
-
-
 @pytest.mark.parametrize(
     ("strategy", "settings", "message"),
     [
         (Inside(), {}, "both ends of the range"),
-        (Quadrature(), {}, "robustness must be given"),
         (Halving(), {"rule": "linear"}, "rule does not go"),
         (Halving(), {"tolerance": "step"}, "tolerance"),
     ],

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from jaxrob.metrics import RULES, accepted_intervals, heaviside_robustness
 
-# Quadrature requires its own levels: tests/strategies/test_quadrature.py.
-ANY_LEVELS = tuple(rule for rule in RULES if rule != "quadrature")
 quick = settings(deadline=None, max_examples=15)
 NASTY = np.array([-0.3, -0.1, 0.1, 0.2, 0.30000000000000004, 0.7, 1 / 3 + 0.7, 1.1])
 
@@ -93,14 +91,12 @@ def test_seven_of_41_levels_is_the_2020_papers_number():
     assert f"{robustness:.2%}" == "17.07%"
 
 
-@pytest.mark.parametrize("rule", ANY_LEVELS)
+@pytest.mark.parametrize("rule", RULES)
 def test_rounding_and_order_do_not_matter(rule):
     values = np.array([0.9, 0.7, 0.8, 0.81, 0.2, 0.79, 0.99, 0.1])
     expected = heaviside_robustness(NASTY, values, 0.8, rule)
     order = [3, 0, 7, 1, 6, 2, 5, 4]
-    # Bounds are for quadrature only.
-    found = heaviside_robustness(NASTY[order], values[order], 0.8, rule, bounds=(-5, 5))
-    assert found == expected
+    assert heaviside_robustness(NASTY[order], values[order], 0.8, rule) == expected
     assert heaviside_robustness(NASTY, [160 / 200] * 8, 0.8, rule) == 1
     assert heaviside_robustness(NASTY, [159 / 200] * 8, 0.8, rule) == 0
 
@@ -154,9 +150,3 @@ def test_one_level_is_enough_to_count():
 def test_errors(levels, values, threshold, rule, name):
     with pytest.raises((TypeError, ValueError), match=name):
         heaviside_robustness(levels, values, threshold, rule)
-
-
-@pytest.mark.parametrize("bounds", [None, (1, 1), (2, 1), (0, math.nan)])
-def test_quadrature_needs_the_range(bounds):
-    with pytest.raises(ValueError, match="bounds"):
-        heaviside_robustness([0.5], [1], 0.8, "quadrature", bounds=bounds)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxrob.strategies import ASAP, Including, Quadrature, Task, Uniform, sample
+from jaxrob.strategies import ASAP, Including, Random, Task, Uniform, sample
 
 SEVERITIES = (0, 1, 2, 3, 4, 5)
 
@@ -35,7 +35,7 @@ def test_rules_are_those_that_take_levels_anywhere():
 @pytest.mark.parametrize(
     "arguments, error, name",
     [
-        ((Quadrature(), (1,)), ValueError, "rules"),
+        ((Random(), (1,)), ValueError, "rules"),
         ((ASAP, (1,)), TypeError, "strategy"),
         ((ASAP(), ()), ValueError, "levels"),
         ((ASAP(), (1, float("nan"))), ValueError, "levels"),

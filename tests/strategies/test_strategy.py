@@ -11,7 +11,6 @@ from jaxrob.strategies import (
     ASAP,
     Found,
     History,
-    Quadrature,
     Random,
     Task,
     Uniform,
@@ -67,7 +66,7 @@ def test_a_part_that_is_missing_is_named(part):
 
 
 @pytest.mark.parametrize(
-    "strategy", [ASAP(), ASAP(64, 128.0), Quadrature(), Random(), Uniform(), Ends()]
+    "strategy", [ASAP(), ASAP(64, 128.0), Random(), Uniform(), Ends()]
 )
 def test_every_strategy_has_all_parts(strategy):
     assert strategy.rule in strategy.rules and set(strategy.rules) <= set(RULES)
@@ -113,7 +112,6 @@ def test_nothing_is_asked_twice(strategy):
         (Random(), Random(41, 0), "count"),
         # As many levels as in the paper.
         (Uniform(), Uniform(41), "count"),
-        (Quadrature(), Quadrature(24), "quadrature"),
     ],
 )
 def test_defaults_and_rules(strategy, same, rule):
@@ -127,7 +125,6 @@ def test_defaults_and_rules(strategy, same, rule):
         (Random, {"n": 0}, ValueError, "n must"),
         (Random, {"seed": -1}, ValueError, "seed"),
         (Uniform, {"n": 1}, ValueError, "n must"),
-        (Quadrature, {"limit": 1}, ValueError, "limit"),
         (ASAP, {"n": 1}, ValueError, "n must"),
         (ASAP, {"concavity": 0}, ValueError, "concavity"),
         (ASAP, {"concavity": math.nan}, ValueError, "concavity"),
@@ -141,7 +138,6 @@ def test_defaults_and_rules(strategy, same, rule):
         (Random, {"n": 41.0}, TypeError, "n must"),
         (Random, {"seed": None}, TypeError, "seed"),
         (Uniform, {"n": "41"}, TypeError, "n must"),
-        (Quadrature, {"limit": 24.0}, TypeError, "limit"),
         (ASAP, {"n": 8.0}, TypeError, "n must"),
         (ASAP, {"concavity": None}, TypeError, "concavity"),
         (ASAP, {"narrowest": "0.1"}, TypeError, "narrowest"),

@@ -293,9 +293,7 @@ def _condition(one: Assessment) -> str:
 def _robustness(one: Assessment) -> str:
     if not math.isnan(one.robustness):
         return percent(one.robustness)
-    if one.undecided.any():
-        return 'not known: at an accepted level every answer is "unknown"'
-    return "not known: the integration over the levels did not converge"
+    return 'not known: at an accepted level every answer is "unknown"'
 
 
 def _level_error(one: Assessment) -> str:
@@ -390,15 +388,12 @@ def _counted_as(one: Assessment) -> str:
     share = percent(named / (one.upper - one.lower))
     if share == percent(one.robustness):
         return ""
-    ways = {
-        "count": "The share is that of the levels looked at",
-        "quadrature": "The share is the result of numerical integration",
-    }
-    if one.rule not in ways:
+    if one.rule != "count":
         return ""
     return (
-        f"{ways[one.rule]}. The levels named are another estimate, from straight lines "
-        "between levels: they say where, and the share says how much."
+        "The share is that of the levels looked at. The levels named are another "
+        "estimate, from straight lines between levels: they say where, and the share "
+        "says how much."
     )
 
 

@@ -12,7 +12,6 @@ _RULES = {
     "right": "each step between two levels counts as the level at its upper end is",
     "count": "the share of levels that are accepted",
     "linear": "straight lines join the levels; what counts is where they are accepted",
-    "quadrature": "adaptive numerical integration, as of scipy.integrate.quad",
     "trapezoid": "straight lines join the levels' scores",
 }
 
