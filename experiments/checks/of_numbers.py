@@ -326,7 +326,6 @@ def _of_roma_numbers() -> list[Case]:
             correlation=A(0.5, SHARE),
             confidence_level=A(0.9, INSIDE_SHARE),
             categories=A(2, COUNT),
-            asymptotic=A(False, FLAG),
         ),
         case(roma.ball, norm="linf", epsilon=A(0.1, POSITIVE), clip=A(False, FLAG)),
         case(

@@ -156,7 +156,6 @@ def statistics() -> Any:
         "inputs_needed": [
             roma.inputs_needed(0.01, half_width=0.005, num_samples=10, correlation=0.5),
             roma.inputs_needed(0.1, relative=0.2, categories=10),
-            roma.inputs_needed(0.1, half_width=0.01, asymptotic=True),
         ],
     }
 

@@ -64,15 +64,11 @@ def global_robustness(
         print(found.population_interval)  # 95 % for all of them together
 
     Each input's share of distinct misclassifications among plain draws is in [0, 1] and
-    right on average, and inputs are independent. So the population's intervals hold for
-    the finite sample of inputs and the finite number of draws at once:
-
-    * `population_interval` assumes nothing else, and holds for any number of inputs. It
-      is by betting (Waudby-Smith and Ramdas 2024) and by binomial tails, and never
-      reaches beyond Hoeffding's. It does not depend on the order of the inputs. With
-      one draw each it is Clopper and Pearson's.
-    * `population_asymptotic` is Hall's (1992), NaN with a status where inputs are too
-      few or the mean rests on too few of them.
+    right on average, and inputs are independent. So `population_interval` holds for the
+    finite sample of inputs and the finite number of draws at once. It assumes nothing
+    else, and holds for any number of inputs. It is by betting (Waudby-Smith and Ramdas
+    2024) and by binomial tails, and never reaches beyond Hoeffding's. It does not
+    depend on the order of the inputs. With one draw each it is Clopper and Pearson's.
 
     The population is limited by the number of inputs: without a single hit the interval
     still ends at about 4 / N, however many draws there are, because a share 4 / N of
@@ -108,7 +104,7 @@ def global_robustness(
       perturbation: instead of a ball, as `assess` takes it.
       level_distribution: of an alteration's level, as `assess` takes it.
       class_names: names of the categories. All of them are listed, those without an
-        input as "empty"; by default the data set's, or those that occur, by their
+        input with NaN; by default the data set's, or those that occur, by their
         numbers.
       confidence_level: of the intervals, at least 0.5.
       jointly: whether all categories' intervals hold together with that confidence

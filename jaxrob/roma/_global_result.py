@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import scipy
 
 from jaxrob._arguments.checks import (
     check_choice,
@@ -16,7 +15,6 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._codec import (
-    WRITTEN,
     Array,
     Integer,
     Number,
@@ -28,38 +26,15 @@ from jaxrob._codec import (
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._count import clopper_pearson
 from jaxrob.roma._local_answers import LocalAnswers
-from jaxrob.roma._skewed_mean import (
-    FEWEST_VALUES,
-    LARGEST_SKEWNESS,
-    LEAST_INDEX,
-    skewed_interval,
-    tail_index,
-)
 
 #: How inputs may be put into categories.
 CATEGORIES = ("predicted", "label", "all")
-
-
-_MISSING = {
-    "unanswered": "an input has no local answer",
-    "few": "there are too few inputs, or too few hits, to know the variance",
-    "constant": "all local probabilities are alike, or known exactly",
-    "unknown": "nothing tells how far the draws are off",
-    "skewed": "the mean rests on too few of the inputs",
-    "heavy": (
-        "the greatest local probabilities fall off so slowly that inputs not seen may "
-        "be worth more than all those seen; population_interval holds nevertheless"
-    ),
-}
 
 
 _Counts = Annotated[np.ndarray, Array("C", "int64", at_least=0)]
 _Numbers = Annotated[np.ndarray, Array("C", may_be_nan=True)]
 _Intervals = Annotated[
     np.ndarray, Array("C, 2", at_least=-1e-5, at_most=1 + 1e-5, may_be_nan=True)
-]
-_Statuses = Annotated[
-    np.ndarray, Array("C", "U10", allowed=("given", "empty", *_MISSING))
 ]
 
 
@@ -89,27 +64,9 @@ class GlobalRobustness:
         nothing is known of one.
       population_interval: `[C, 2]`, assumes nothing but that the inputs are a random
         sample from the population. It is never wider than Hoeffding's.
-      population_asymptotic: `[C, 2]`, Hall's (1992), approximate and narrower. NaN
-        where it would not hold, see `status`. At 95 %, one that is given misses in
-        about 5 % of all cases, given or not; of categories for which it seldom is,
-        those samples that are given one are the luckiest.
       inputs_interval: `[C, 2]`, of the mean over the inputs at hand. By plain draws it
         assumes nothing; of another estimator it is the mean of the ends of the inputs'
         own intervals, whatever the confidence.
-      inputs_asymptotic: `[C, 2]`, approximate and narrower, from the variance by the
-        draws of each input. NaN where that is too small or skewed to go by, see
-        `inputs_status`.
-      status: `[C]` strings: "given", or why there is no `population_asymptotic`:
-        "empty" (no input), "unanswered" (an input has no local answer), "few" (fewer
-        than 20 inputs), "constant" (all local probabilities are alike, 0 for instance),
-        "skewed" (few inputs make up most of the mean: their number is below 15 times
-        their squared skewness), "heavy" (below 60 times that, and the greatest
-        probabilities fall off so slowly, by Hill's estimate as a power below 2, that
-        inputs not seen may be worth more than all those seen).
-      inputs_status: `[C]` strings: likewise of `inputs_asymptotic`: "given", "empty",
-        "unanswered", "unknown" (nothing tells the draws' variance, as of one draw or of
-        an estimator without intervals), "constant" (it is 0), "few" (too few hits to
-        know it) or "skewed".
       variance: `[C]`, of an input's estimated probability; NaN of fewer than two.
       draws_variance: `[C]`, the part of `variance` that is due to the draws. NaN where
         it is not known, as with one draw.
@@ -126,11 +83,7 @@ class GlobalRobustness:
     unanswered: _Counts
     probability: _Numbers
     population_interval: _Intervals
-    population_asymptotic: _Intervals
     inputs_interval: _Intervals
-    inputs_asymptotic: _Intervals
-    status: _Statuses
-    inputs_status: _Statuses
     variance: _Numbers
     draws_variance: _Numbers
     num_samples: Annotated[int, Integer(at_least=1)]
@@ -161,22 +114,8 @@ class GlobalRobustness:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.clip(between / (self.probability * (1 - self.probability)), 0, 1)
 
-    @property
-    def caveats(self) -> Annotated[tuple[str, ...], WRITTEN]:
-        """Why asymptotic intervals are missing, a sentence for each reason."""
-        found = []
-        for kind, statuses in (
-            ("population_asymptotic", self.status),
-            ("inputs_asymptotic", self.inputs_status),
-        ):
-            for status, words in _MISSING.items():
-                names = [n for n, one in zip(self.names, statuses) if one == status]
-                if names:
-                    found.append(f"no {kind} of {', '.join(names)} ({status}): {words}")
-        return tuple(found)
-
     def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """The result and its caveats as JSON, written to `path` if one is given.
+        """The result as JSON, written to `path` if one is given.
 
         NaN becomes null.
         """
@@ -186,7 +125,7 @@ class GlobalRobustness:
     def from_json(text: str | bytes) -> "GlobalRobustness":
         """A result from the text that `to_json` gave.
 
-        Nothing is executed. The caveats are derived again from the statuses.
+        Nothing is executed.
 
         Raises:
           TypeError: if it is no text.
@@ -209,11 +148,7 @@ class _Category(NamedTuple):
     unanswered: int
     probability: float
     population_interval: np.ndarray
-    population_asymptotic: np.ndarray
     inputs_interval: np.ndarray
-    inputs_asymptotic: np.ndarray
-    status: str
-    inputs_status: str
     variance: float
     draws_variance: float
 
@@ -290,13 +225,8 @@ def _category(local: LocalAnswers, tail: float) -> _Category:
     number = len(local.probability)
     if not number:
         none = np.full(2, np.nan)
-        return _Category(
-            *(0, 0, np.nan, none, none, none, none),
-            *("empty", "empty", np.nan, np.nan),
-        )
+        return _Category(0, 0, np.nan, none, none, np.nan, np.nan)
     unanswered = int(np.count_nonzero(~local.answered))
-    status, asymptotic = _population_asymptotic(local, tail)
-    inputs_status, inputs_asymptotic = _inputs_asymptotic(local, tail)
     return _Category(
         inputs=number,
         unanswered=unanswered,
@@ -304,37 +234,10 @@ def _category(local: LocalAnswers, tail: float) -> _Category:
         population_interval=np.array(
             mean_interval(local.low, local.high, tail, local.draws)
         ),
-        population_asymptotic=asymptotic,
         inputs_interval=_inputs_interval(local, tail),
-        inputs_asymptotic=inputs_asymptotic,
-        status=status,
-        inputs_status=inputs_status,
         variance=float(local.probability.var(ddof=1)) if number > 1 else np.nan,
         draws_variance=float(local.variance.mean()),
     )
-
-
-def _population_asymptotic(local: LocalAnswers, tail: float) -> tuple[str, np.ndarray]:
-    """The status and Hall's interval of the population, NaN unless "given"."""
-    values, number = local.probability, len(local.probability)
-    none = np.full(2, np.nan)
-    if not local.answered.all():
-        return "unanswered", none
-    if number < FEWEST_VALUES:
-        return "few", none
-    deviation = values.std(ddof=1)
-    # Means of equal values may be an ulp off.
-    if np.ptp(values) == 0 or deviation == 0:
-        return "constant", none
-    standardised = (values - values.mean()) / deviation
-    skewness = (standardised**3).mean() / np.sqrt(number)
-    if abs(skewness) > LARGEST_SKEWNESS:
-        return "skewed", none
-    if abs(skewness) > LARGEST_SKEWNESS / 2 and tail_index(values) < LEAST_INDEX:
-        return "heavy", none
-    quantile = scipy.stats.t.isf(tail, number - 1)
-    error = deviation / np.sqrt(number)
-    return "given", skewed_interval(values.mean(), error, skewness, quantile)
 
 
 def _inputs_interval(local: LocalAnswers, tail: float) -> np.ndarray:
@@ -349,24 +252,3 @@ def _inputs_interval(local: LocalAnswers, tail: float) -> np.ndarray:
     low = tail / draws if hits == 1 else low
     high = 1 - tail / draws if hits == draws - 1 else high
     return np.array([low, high])
-
-
-def _inputs_asymptotic(local: LocalAnswers, tail: float) -> tuple[str, np.ndarray]:
-    """The status and Hall's interval of the inputs at hand, NaN unless "given"."""
-    number, total = len(local.probability), local.variance.sum()
-    none = np.full(2, np.nan)
-    if not local.answered.all():
-        return "unanswered", none
-    if np.isnan(total):
-        return "unknown", none
-    if total == 0:
-        return "constant", none
-    # In hits: with fewer, their variance is not known.
-    if local.draws is not None and total * local.draws**2 < LARGEST_SKEWNESS**-2:
-        return "few", none
-    skewness = local.third_moment.sum() / total**1.5
-    if not abs(skewness) <= LARGEST_SKEWNESS:
-        return "skewed", none
-    quantile = scipy.special.ndtri(1 - tail)
-    mean, error = local.probability.mean(), np.sqrt(total) / number
-    return "given", skewed_interval(mean, error, skewness, quantile)

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob._arguments.checks import checked_flag, checked_integer, checked_number
+from jaxrob._arguments.checks import checked_integer, checked_number
 from jaxrob.roma._bounded_mean import lower_limit, narrower_than_binary
 from jaxrob.roma._count import clopper_pearson
-from jaxrob.roma._skewed_mean import FEWEST_VALUES, LARGEST_SKEWNESS, skewed_interval
 
 _MOST_INPUTS = 2**31 - 1
 # Draws that are tried where the number is left open. `assess` takes no fewer.
@@ -44,7 +43,6 @@ def inputs_needed(
     correlation: float = 1.0,
     confidence_level: float = 0.95,
     categories: int = 1,
-    asymptotic: bool = False,
 ) -> SampleSize:
     """How many inputs of a category, and draws for each, a stated half width takes.
 
@@ -56,9 +54,9 @@ def inputs_needed(
         )
         print(plan.inputs, plan.num_samples)
 
-    The interval of `global_robustness` is at most as wide as asked for in about half of
-    all cases. Take 10 % more inputs to be surer. It is computed for expected numbers of
-    hits, as if the inputs' own probabilities were Beta distributed.
+    `GlobalRobustness.population_interval` is at most as wide as asked for in about half
+    of all cases. Take 10 % more inputs to be surer. It is computed for expected numbers
+    of hits, as if the inputs' own probabilities were Beta distributed.
 
     Args:
       probability: the global probability, assumed or by a pilot, in (0, 1).
@@ -71,8 +69,6 @@ def inputs_needed(
         at the same input tell nothing.
       confidence_level: at least 0.5.
       categories: how many categories' intervals hold together.
-      asymptotic: whether the width is that of `population_asymptotic`, otherwise it is
-        that of `population_interval`.
 
     Raises:
       TypeError: if an argument has a wrong type.
@@ -87,13 +83,12 @@ def inputs_needed(
     )
     categories = checked_integer("categories", categories, at_least=1)
     tail = (1 - confidence_level) / 2 / categories
-    width = _asymptotic_width if checked_flag("asymptotic", asymptotic) else _width
     tried = _DRAWS.tolist()
     if num_samples is not None:
         tried = [checked_integer("num_samples", num_samples, at_least=1, at_most=2**16)]
     best = None
     for draws in tried:
-        of_inputs = functools.partial(width, probability, correlation, draws, tail)
+        of_inputs = functools.partial(_width, probability, correlation, draws, tail)
         inputs = _fewest(of_inputs, 2 * wanted)
         plan = SampleSize(inputs, draws, inputs * (1 + draws))
         if best is not None and plan.evaluations >= best.evaluations:
@@ -147,23 +142,6 @@ def _width(
         for values in (shares, 1 - shares)
     )
     return 1 - below - low
-
-
-def _asymptotic_width(
-    probability: float, correlation: float, draws: int, tail: float, number: int
-) -> float:
-    """The width of the asymptotic interval; infinite where it would not be given."""
-    if number < FEWEST_VALUES:
-        return np.inf
-    shares, weights = _distribution(probability, correlation, draws)
-    off = shares - probability
-    variance, third_moment = weights @ off**2, weights @ off**3
-    skewness = third_moment / variance**1.5 / np.sqrt(number)
-    if abs(skewness) > LARGEST_SKEWNESS:
-        return np.inf
-    quantile = scipy.stats.t.isf(tail, number - 1)
-    ends = skewed_interval(probability, np.sqrt(variance / number), skewness, quantile)
-    return float(ends[1] - ends[0])
 
 
 @functools.lru_cache(maxsize=32)

@@ -16,7 +16,6 @@ class LocalAnswers(NamedTuple):
       high: what it is at most.
       answered: whether there is an answer.
       variance: of the estimate, by the draws; NaN where it is not known.
-      third_moment: the estimate's third central moment, by the draws.
       draws: how many draws each is the share of hits of; None for other estimates.
     """
 
@@ -25,7 +24,6 @@ class LocalAnswers(NamedTuple):
     high: np.ndarray
     answered: np.ndarray
     variance: np.ndarray
-    third_moment: np.ndarray
     draws: int | None
 
 
@@ -42,7 +40,6 @@ def by_plain_draws(hits: np.ndarray, num_samples: int) -> LocalAnswers:
         high=share,
         answered=np.ones(len(share), bool),
         variance=spread,
-        third_moment=spread * (1 - 2 * share) / num_samples,
         draws=num_samples,
     )
 
@@ -74,9 +71,4 @@ def by_estimator(
     known = answered & ~np.isnan(log_low) & ~np.isnan(log_high)
     error = (high - low) / (2 * half_width(confidence_level))
     variance = np.where(known, error**2, np.nan)
-    # As if the estimates were lognormal, as their intervals nearly are.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        third_moment = np.where(variance > 0, 3 * variance**2 / probability, variance)
-    return LocalAnswers(
-        probability, low, high, answered, variance, third_moment, draws=None
-    )
+    return LocalAnswers(probability, low, high, answered, variance, draws=None)
