@@ -206,12 +206,6 @@ def test_a_box_in_the_first_pixel_and_images_without_boxes():
         assert values(score, [0.0], DETECTOR, jaxrob.Dataset(BARS, boxes)) == [1]
 
 
-def beside(boxes, **more):
-    number = len(boxes)
-    own = {"boxes": boxes, "labels": [7] * number, "names": ["bar"] * number, "id": 3}
-    return own | {name: part * number for name, part in more.items()}
-
-
 @pytest.mark.parametrize(
     "name, part",
     [("masks", [BARS[1]]), ("rle", [{"counts": "0"}]), ("corners", [[1, 2], [3]])]
@@ -219,16 +213,20 @@ def beside(boxes, **more):
 )
 def test_what_cannot_move_with_boxes_is_refused(name, part):
     turn = alterations.rotation(-90.0, 90.0, fill="constant")
-    data = jaxrob.Dataset(BARS, [beside(one, **{name: part}) for one in BOXES])
-    seen = jaxrob.Score(
-        lambda _, labels: [len(one["labels"]) == len(one["boxes"]) for one in labels],
+    labels = [{"boxes": one, "classes": [7] * len(one), "id": 3} for one in BOXES]
+    alike = jaxrob.Score(
+        lambda _, labels: [len(one["classes"]) == len(one["boxes"]) for one in labels],
         labels="boxes",
     )
-    fine = jaxrob.Dataset(BARS, [beside(one) for one in BOXES])
-    found = jaxrob.evaluate(DETECTOR, fine, turn, [45.0], score=seen).values
-    np.testing.assert_array_equal(found, 1)
+    values = jaxrob.evaluate(
+        DETECTOR, jaxrob.Dataset(BARS, labels), turn, [45.0], score=alike
+    ).values
+    np.testing.assert_array_equal(values, 1)
+    labels[-1][name] = part
     with pytest.raises(ValueError, match=name):
-        jaxrob.evaluate(DETECTOR, data, turn, [0.0], score=seen)
+        jaxrob.evaluate(
+            DETECTOR, jaxrob.Dataset(BARS, labels), turn, [0.0], score=alike
+        )
 
 
 @pytest.mark.parametrize(
