@@ -49,16 +49,6 @@ def test_processes_follow_the_machine(limits, membership, files, number):
     assert found == number and words.startswith(f"{number} process")
 
 
-@pytest.mark.slow
-def test_flags_that_this_jaxlib_does_not_know_are_left_out(tmp_path):
-    flags = ["--xla_backend_optimization_level=1", "--xla_no_such_flag=2"]
-    kept = tmp_path / "new" / "flags"
-    assert machine.known_flags(flags, kept) == flags[:1]
-    kept.write_text(f"{' '.join(flags)}\n--kept=1")
-    assert machine.known_flags(flags, kept) == ["--kept=1"]
-    assert machine.known_flags(flags[:1], kept) == flags[:1]
-
-
 def test_old_files_make_room(tmp_path):
     current, other = tmp_path / "new", tmp_path / "old"
     for folder in (current, other):

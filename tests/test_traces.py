@@ -6,14 +6,13 @@ import gc
 import weakref
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from common.timing import compilations
 from flax import linen, nnx
 
 import jaxrob
-from jaxrob import alterations, bayes, networks, roma
+from jaxrob import alterations, roma
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._run import prepare
 from jaxrob.alterations._fingerprint import fingerprinted_alteration
@@ -209,18 +208,3 @@ def test_a_training_loop_keeps_nothing_on_the_devices():
     assert not any(compiled[1:])
     assert len(set(held)) == 1
     assert len({one.provenance["classifier"] for one in results}) == 5
-
-
-@pytest.mark.slow
-def test_the_librarys_own_classifiers_capture_no_arrays():
-    module = networks.MLP((8,))
-    image = jnp.zeros((1, 28, 28, 1))
-    shapes = jax.eval_shape(module.init, jax.random.key(0), image)
-    variables = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
-    for one in (
-        jaxrob.Classifier.from_linen(module, variables),
-        bayes.ensemble(module, [variables, jax.tree.map(np.ones_like, variables)]),
-        jaxrob.Classifier.from_host(len, 3, scale=255, mean=(0.1,), std=0.2),
-    ):
-        own = fingerprinted_classifier(one, (28, 28, 1)).apply_fn
-        assert own.info.fingerprint.num_captured == 0

@@ -115,16 +115,9 @@ def test_pixels_stay_in_the_unit_interval_and_the_identity_is_bit_for_bit(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(1, 1, 1), (50, 50, 3)], ids=str)
-def test_identity_leaves_other_shapes_bit_for_bit(shape):
-    image = random_image(shape)
+def test_identity_leaves_another_shape_bit_for_bit():
+    image, alterations = random_image((50, 50, 3)), ALTERATIONS + PHYSICAL
     image.flat[0], image.flat[-1] = 1, 0
-    # "crop" removes 8 px.
-    alterations = [
-        a
-        for a in ALTERATIONS + PHYSICAL
-        if min(shape[:2]) > 8 or a.unit != "px" or "translation" not in a.name
-    ]
 
     @jax.jit
     def alter(image, levels, key):
@@ -136,20 +129,10 @@ def test_identity_leaves_other_shapes_bit_for_bit(shape):
 
 
 @pytest.mark.slow
-def test_images_in_a_batch_do_not_matter_to_each_other():
-    images = np.stack([random_image(SHAPE, seed=seed) for seed in range(3)])
-    keys = jax.random.split(random_key(0), 3)
-    together = jax.jit(jax.vmap(apply_all, (0, None, 0)))(images, LEVELS, keys)
-    for index, (image, key) in enumerate(zip(images, keys)):
-        alone = apply_all(image, LEVELS, key)
-        for alteration, one, many in zip(ALTERATIONS, alone, together):
-            # XLA may reorder a sum for another batch size.
-            assert_near(many[index], one, atol=1e-6, err_msg=alteration.name)
-
-
-@pytest.mark.slow
 def test_gradients_are_finite():
-    alterations, key = ALTERATIONS + PHYSICAL, random_key(0)
+    # The composed one has noise, blur, zoom and brightness.
+    alterations = [presets.cnn_2020()[2], make_alterations()[-2], *PHYSICAL]
+    key = random_key(0)
     levels = [spread_levels(alteration) for alteration in alterations]
 
     @jax.jit
@@ -203,11 +186,6 @@ def test_identity_is_the_lower_end_unless_given():
     assert Alteration("own", negate, -3, 1, identity=0).identity == 0
 
 
-def test_stochastic_alterations_need_a_key():
-    with pytest.raises(ValueError, match="key"):
-        gaussian_noise()(random_image(SHAPE), 1e-3)
-
-
 def test_draws_depend_on_the_key_alone():
     image = random_image(SHAPE)
     one, again, another = (
@@ -240,11 +218,6 @@ def test_prepare_runs_once_for_all_levels():
         )
     assert len(calls) == 1
     np.testing.assert_array_equal(alteration(image, 0.0), image)
-
-
-def test_any_array_can_be_altered():
-    louder = Alteration("louder", lambda wave, level: wave * (1 + level), 0, 1)
-    np.testing.assert_array_equal(louder(np.arange(4.0), 1.0), [0, 2, 4, 6])
 
 
 def test_equal_parameters_give_equal_alterations_and_others_do_not():

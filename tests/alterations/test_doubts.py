@@ -49,15 +49,6 @@ def test_ranges_in_another_unit(alteration, text):
     assert re.match(f"{alteration.name}: .*{text}", found)
 
 
-@pytest.mark.slow
-def test_assessments_by_random_draws_warn_of_them():
-    few = {"num_samples": 8, "estimator": "count", "key": random_key(0)}
-    turn = alterations.rotation(0, np.pi)
-    with pytest.warns(RobustnessWarning, match="rotation: .*radians"):
-        found = jaxrob.roma.assess(CLASSIFIER, DATA.images, perturbation=turn, **few)
-    assert any("radians" in message for message in found.warnings)
-
-
 @pytest.mark.parametrize(
     "alteration",
     [

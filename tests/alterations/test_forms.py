@@ -32,15 +32,7 @@ PARTS = {
 }
 # By the fill.
 MODES = {"edge": "nearest", "crop": "nearest", "constant": "grid-constant"}
-sampled_shapes = pytest.mark.parametrize(
-    "shape",
-    [
-        (13, 9, 3),
-        (1, 1, 4),
-        pytest.param((1, 9, 2), marks=pytest.mark.slow),
-        pytest.param((9, 1, 1), marks=pytest.mark.slow),
-    ],
-)
+sampled_shapes = pytest.mark.parametrize("shape", [(13, 9, 3), (1, 1, 4)])
 
 
 def by_all(forms, *operands, **static):
@@ -86,8 +78,6 @@ def test_a_larger_image_takes_the_next_row():
         ((21, 40, 2), 9, (0.8, 1.8)),
         ((83, 90, 1), 4, (0.8,)),
         ((1, 9, 3), 60, (2.0, 12.0)),
-        pytest.param((130, 97, 3), 10, (0.4, 2.0), marks=pytest.mark.slow),
-        pytest.param((40, 1, 2), 10, (0.4, 2.0), marks=pytest.mark.slow),
     ],
 )
 def test_blur_equals_scipys_and_0_is_the_image(shape, reach, sigmas):
@@ -102,16 +92,6 @@ def test_blur_equals_scipys_and_0_is_the_image(shape, reach, sigmas):
         )
         for name, found in blur(planes, sigma).items():
             assert_near(found, truth, atol=BLUR_TOLERANCE, err_msg=name)
-
-
-@pytest.mark.slow
-def test_blur_by_a_radius_far_beyond_the_image_is_the_mean_of_its_corners():
-    image = random_image((5, 4, 2))
-    corners = image[[0, 0, -1, -1], [0, -1, 0, -1]].mean(axis=0)
-    blur = jax.jit(functools.partial(by_all, BLUR, reach=50_000))
-    for name, found in blur(np.moveaxis(image, -1, 0), 10_000.0).items():
-        # 4 / 10,000 of the kernel lies on the image itself.
-        assert_near(found, corners + 0 * image, atol=1e-3, err_msg=name)
 
 
 @sampled_shapes
@@ -162,13 +142,10 @@ def test_grid_equals_scipys_affine_transform(shape):
             np.testing.assert_array_equal(same[name], image, err_msg=name)
 
 
-# Several tiles of 8 pixels with windows that move, and less than one.
-@pytest.mark.parametrize(
-    "shape", [(17, 20, 2), pytest.param((1, 5, 3), marks=pytest.mark.slow)]
-)
-def test_rotations_equal_scipys_map_coordinates(shape):
-    image = random_image(shape)
-    height, width, _ = shape
+def test_rotations_equal_scipys_map_coordinates():
+    # Several tiles of 8 pixels with windows that move.
+    height, width = 17, 20
+    image = random_image((height, width, 2))
     y, x = np.mgrid[:height, :width] - np.array([[[height - 1]], [[width - 1]]]) / 2
 
     @jax.jit

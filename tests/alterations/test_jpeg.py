@@ -7,8 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image, features
 
 from jaxrob.alterations import (
@@ -95,15 +93,6 @@ def test_colours_equal_pillow_at_every_quality():
     every_form_equals_pillow(synthetic_images(17, 23, 3), QUALITIES)
 
 
-@pytest.mark.slow
-def test_whole_photograph_equals_pillow():
-    datasets = pytest.importorskip(
-        "sklearn.datasets", reason="scikit-learn carries the photographs"
-    )
-    images = np.stack(datasets.load_sample_images().images[:1])[:, :, :-3]
-    every_form_equals_pillow(images, (10, 95))
-
-
 def extreme_blocks() -> np.ndarray:
     """Returns blocks with the largest possible coefficients, in 8x8 images."""
     rng = np.random.default_rng(0)
@@ -164,24 +153,6 @@ def test_many_images_equal_pillow():
 def test_chroma_of_few_columns_equals_pillow():
     # It is repeated up to a width of 4, and interpolated for larger ones.
     every_form_equals_pillow(synthetic_images(3, 4, 3), (1, 20, 50, 80, 100))
-
-
-@pytest.mark.slow
-@settings(max_examples=5, deadline=None)
-@given(
-    height=st.integers(1, 40),
-    width=st.integers(1, 40),
-    channels=st.sampled_from((1, 3)),
-    quality=st.integers(1, 100),
-    contrast=st.integers(0, 255),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_any_image_equals_pillow(height, width, channels, quality, contrast, seed):
-    rng = np.random.default_rng(seed)
-    low = rng.integers(0, 256 - contrast)
-    shape = (1, height, width, channels)
-    images = rng.integers(low, low + contrast + 1, shape).astype(np.uint8)
-    every_form_equals_pillow(images, (quality,))
 
 
 @pytest.mark.slow

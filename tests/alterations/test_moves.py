@@ -104,7 +104,10 @@ def at_all(function, images, levels):
     return jax.tree.map(np.asarray, jax.jit(at_levels)(images, levels))
 
 
-@every_move(QUICK_MASKS, but=("right, edge", "levels", "then"))
+@every_move(
+    QUICK_MASKS,
+    but=("right, edge", "down, crop", "turn, constant", "levels", "then"),
+)
 def test_masks_are_those_of_the_altered_picture(name):
     alteration, shapes = make_moving()[name], drawn(rectangles(SIZE, 1), SIZE)
     noise = np.random.default_rng(0).random(shapes.shape, np.float32)

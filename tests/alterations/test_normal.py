@@ -28,18 +28,6 @@ def test_numbers_are_scaled_quantiles_each_as_probable():
         assert abs(np.corrcoef(one)[0, 1]) < 3.3 / 2**9
 
 
-@pytest.mark.slow
-def test_a_key_gives_the_same_in_a_batch():
-    @jax.jit
-    def both(keys):
-        many = jax.vmap(lambda key: normal(key, (3, 5, 3)))(keys)
-        return many, normal(keys[2], (3, 5, 3))
-
-    many, one = both(jax.random.split(random_key(42), 4))
-    assert many.shape == (4, 3, 5, 3)
-    np.testing.assert_array_equal(np.asarray(many)[2], one)
-
-
 @pytest.mark.parametrize("kind", ["raw", "rbg"])
 def test_any_key_will_do(kind):
     raw = kind == "raw"

@@ -1,8 +1,6 @@
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 from scipy import ndimage
 
@@ -58,25 +56,8 @@ def pillow_resize(image, rows, columns):
     return np.stack([np.asarray(plane) for plane in planes], -1)
 
 
-@pytest.mark.slow
-@settings(max_examples=25, deadline=None)
-@given(
-    axis=st.integers(0, 1),
-    level=st.floats(-9, 9, width=32),
-    seed=st.integers(0, 1000),
-)
-def test_equals_scipys_shift(axis, level, seed):
-    fill, mode = FILL_MODES[axis]
-    image = random_image((5, 8, 3), seed)
-    shift = [0, 0, 0]
-    shift[axis] = level
-    truth = ndimage.shift(image.astype(float), shift, order=1, mode=mode)
-    altered = apply(TRANSLATIONS[axis](-9, 9, fill=fill), image, level)
-    assert_near(altered, truth, atol=TOLERANCE)
-
-
 @both_axes
-def test_whole_pixels_move_exactly_right_and_down(axis):
+def test_pixels_move_right_and_down_and_whole_ones_exactly(axis):
     fill, mode = FILL_MODES[axis]
     image = random_image((5, 8, 3))
     alteration = TRANSLATIONS[axis](-9, 9, fill=fill)
@@ -85,6 +66,9 @@ def test_whole_pixels_move_exactly_right_and_down(axis):
         shift[axis] = pixels
         expected = ndimage.shift(image, shift, order=0, mode=mode)
         np.testing.assert_array_equal(apply(alteration, image, float(pixels)), expected)
+    shift[axis] = -2.3
+    expected = ndimage.shift(image.astype(float), shift, order=1, mode=mode)
+    assert_near(apply(alteration, image, -2.3), expected, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,6 @@ from jaxrob.alterations import corruptions
 # Frost needs pictures that are not part of this package: tests/alterations/corruptions/
 # test_frost.py.
 OURS = sorted(set(NAMES) - {"frost"})
-# Pictures that move by steps: moves, rounds, numbers of pixels, quality, photons, hits.
-BY_STEPS = ("glass_blur", "impulse_noise", "jpeg_compression", "pixelate", "shot_noise")
 IN_COLOUR = ("saturate", "spatter")
 every_corruption = pytest.mark.parametrize("name", OURS)
 # The others are the library's alterations, by severity.
@@ -51,7 +49,7 @@ def at_levels(alteration):
 
 
 @pytest.mark.slow
-@every_corruption
+@own_code
 def test_one_picture_at_many_levels(name):
     """The identity, the range, the way in between, and each level alone."""
     alteration, image = make(name), picture()
@@ -67,9 +65,7 @@ def test_one_picture_at_many_levels(name):
         # Each whole severity and what is beside it differ from the image.
         assert np.abs(found[-1] - image).max() > 0.05
         steps = np.abs(np.diff(found, axis=0))
-        if name in ("impulse_noise", "shot_noise"):
-            assert steps.mean((1, 2, 3)).max() < 0.004
-        elif name not in BY_STEPS:
+        if name != "glass_blur":  # Its moves are whole.
             assert steps.max() < 0.04
             # A step is a fraction of the way; a jump would be most of it.
             way = np.abs(found[-1] - found[0]).max()
@@ -82,7 +78,7 @@ def test_one_picture_at_many_levels(name):
 
 
 @pytest.mark.slow
-@own_code
+@pytest.mark.parametrize("name", ["fog", "glass_blur", "saturate", "spatter"])
 def test_gradients_are_finite(name):
     alteration = make(name)
     weights = jnp.asarray(np.random.RandomState(0).randn(32, 32, 3), jnp.float32)
@@ -97,20 +93,6 @@ def test_gradients_are_finite(name):
         for level in (0.0, 0.5, 2.0, 5.0):
             for part in gradient(image, level):
                 assert np.isfinite(part).all()
-
-
-def test_the_slope_in_the_level_is_a_difference_quotient():
-    alteration, image = corruptions.contrast(), 0.25 + pixels() / 4
-
-    @jax.jit
-    @jax.value_and_grad
-    def energy_and_slope(level):
-        return jnp.square(alteration(image, level)).sum()
-
-    _, found = energy_and_slope(2.4)
-    (above, _), (below, _) = energy_and_slope(2.5), energy_and_slope(2.3)
-    expected = (float(above) - float(below)) / 0.2
-    np.testing.assert_allclose(found, expected, rtol=0.03)
 
 
 @pytest.mark.slow
