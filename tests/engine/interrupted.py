@@ -6,8 +6,7 @@
 Kills so many runs of the assessment, each at a random moment, resumes them, and says
 whether each ends as one that nothing disturbed. The tests do the same with fewer. With
 `--few` it looks at few images of three alterations, and the runs that are killed have
-one, two or four devices in turn. The tests also kill one of two processes that share a
-run.
+one, two or four devices in turn.
 """
 
 import argparse
@@ -15,7 +14,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,7 +21,6 @@ import time
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 import jaxrob
 from jaxrob import alterations, strategies
@@ -50,10 +47,6 @@ answers = apply(weights, many).argmax(axis=1)
 learnt = jaxrob.Dataset(
     many, np.where(random.random(3000) < 0.9, answers, (answers + 1) % 3)
 )
-
-
-# After how many seconds without a sign of life a process counts as dead.
-HEARTBEAT_TIMEOUT = 10
 
 
 def assess(strategy, journal, classifier=classifier, key=0, reduced=False, mesh=None):
@@ -174,68 +167,6 @@ def check_kills(folder, kills, seed, few=False):
         )
 
 
-def check_one_of_two_killed(folder, killed, few=False):
-    """Kills the first or second of two processes in mid-run.
-
-    The other one must end. One process must resume the run: with the result of an
-    undisturbed run, and without computing again what is in the journal.
-    """
-    whole, shared = folder / "whole", folder / "shared"
-    expected = result(whole, few)
-    processes = _start_two(shared, few)
-    try:
-        third = whole.stat().st_size // 3
-        while not shared.exists() or shared.stat().st_size < third:
-            assert all(one.poll() is None for one in processes), "ended early"
-            time.sleep(0.001)
-        processes[killed].kill()
-        start = time.perf_counter()
-        status = processes[1 - killed].wait(6 * HEARTBEAT_TIMEOUT)
-        print(f"the other ended after {time.perf_counter() - start:.1f} s: {status}")
-    finally:
-        _end(processes)
-    assert status != 0
-    left = shared.read_bytes()
-    lines = left[: left.rfind(b"\n") + 1]
-    assert third // 2 < len(lines) < whole.stat().st_size
-    assert result(shared, few) == expected
-    assert shared.read_bytes().startswith(lines)
-    # No step is there twice, as if it had been computed again.
-    assert shared.read_bytes() == whole.read_bytes()
-
-
-def _start_two(path, few):
-    """Starts two processes of two devices each that share a run."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    common = [sys.executable, __file__, f"--journal={path}", f"--port={port}"]
-    return [
-        subprocess.Popen(
-            [*common, f"--process={number}", *["--few"] * few],
-            env=os.environ | {"JAX_NUM_CPU_DEVICES": "2"},
-            # Messages of Gloo's connections.
-            stdout=subprocess.DEVNULL,
-        )
-        for number in range(2)
-    ]
-
-
-def _end(processes):
-    for one in processes:
-        one.kill()
-        one.wait()
-
-
-def _run_as_one_of_two(journal, few, port, process):
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(
-        f"localhost:{port}", 2, process, heartbeat_timeout_seconds=HEARTBEAT_TIMEOUT
-    )
-    mesh = Mesh(np.array(jax.devices()), ("images",))
-    result(journal, few, mesh)
-
-
 def _run(journal, few):
     # Compiled before the moment counts.
     result(None, few)
@@ -250,13 +181,9 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--few", action="store_true")
-    parser.add_argument("--port", type=int, help="where two processes meet")
-    parser.add_argument("--process", type=int, help="which of two, from 0")
     flags = parser.parse_args()
     if flags.kills is not None:
         with tempfile.TemporaryDirectory() as folder:
             check_kills(pathlib.Path(folder), flags.kills, flags.seed, flags.few)
-    elif flags.process is not None:
-        _run_as_one_of_two(flags.journal, flags.few, flags.port, flags.process)
     else:
         _run(flags.journal, flags.few)

@@ -53,12 +53,6 @@ def test_killed_it_goes_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_with_one_of_two_processes_killed_it_goes_on(tmp_path):
-    """The first, which writes the journal."""
-    interrupted.check_one_of_two_killed(tmp_path, killed=0)
-
-
-@pytest.mark.slow
 def test_strategies_and_counts_share_levels(tmp_path):
     path = tmp_path / "journal"
     assess(strategies.Uniform(9), path)
@@ -217,27 +211,17 @@ WRONG = {
     "many digits": lambda record: b'{"start": ' + b"9" * 5000 + b"}",
     "a level outside": entry(levels=array([7.0], "<f8")),
     "a level NaN": entry(levels=array([np.nan], "<f8")),
-    "levels of another number": entry(levels=array([0.1, 0.2], "<f8")),
     "levels as numbers": entry(levels=[0.0]),
     "start negative": entry(start=-20),
     "start beyond the images": entry(start=390),
-    "start true": entry(start=True),
     "alteration number": entry(alteration=3),
     "class beyond": entry(predicted=array([[9] * 20], "<i4")),
-    "class negative": entry(predicted=array([[-1] * 20], "<i4")),
-    "class fractional": entry(predicted=array([[0.5] * 20], "<f4")),
     "confidence above 1": entry(confidence=array([[2.0] * 20], "<f4")),
     "uncertainty NaN": entry(uncertainty=array([[np.nan] * 20], "<f4")),
     "fewer answers": entry(uncertainty=array([[0.5] * 19], "<f4")),
     "no base64": of("confidence", data="?!"),
-    "fewer bytes": of("confidence", data="AAAA"),
-    "data null": of("confidence", data=None),
     "objects": of("confidence", dtype="|O"),
-    "records": of("confidence", dtype="f4,f4"),
-    "dates": of("levels", dtype="<M8[s]"),
-    "dtype list": of("confidence", dtype=[["a", "<f4"]]),
     "big-endian": of("confidence", dtype=">f4"),
-    "shape negative": of("confidence", shape=[-1, 20]),
     "shape huge": of("confidence", shape=[10**9, 10**9]),
 } | {
     f"{name} missing": without(name)

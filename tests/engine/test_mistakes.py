@@ -232,10 +232,6 @@ class TestTrainingMode:
         for call in (by_evaluate, by_evaluate, by_assess):
             check_warned(call, classifier, "left in training mode")
 
-    @pytest.mark.slow
-    def test_is_seen_by_roma(self):
-        check_warned(by_roma, net("dropout"), "left in training mode")
-
     def test_is_seen_in_a_function_on_the_host(self):
         with pytest.warns(RobustnessWarning, match=r"model\.eval\(\)"):
             by_evaluate(on_host(whitened, 20.0))

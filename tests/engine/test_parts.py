@@ -13,7 +13,7 @@ from scipy import stats
 import jaxrob
 from jaxrob import alterations
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine import picked, sizes, tasks
+from jaxrob._engine import picked
 from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.execution import progress_bar, set_up
 from jaxrob._engine.order import random_order
@@ -149,12 +149,6 @@ class TestData:
         with pytest.raises(ValueError, match="batch [0-9]+"):
             answered(PARTS, dataset=data)
 
-    def test_memory_map(self, tmp_path):
-        mapped = np.memmap(tmp_path / "images", np.uint8, "w+", shape=IMAGES.shape)
-        mapped[:] = IMAGES
-        data = jaxrob.Dataset(mapped, DATASET.labels)
-        assert_same(answered(PARTS, dataset=data)[1], answered(PARTS)[1])
-
     def test_a_memory_map_is_checked_where_it_is_read(self, tmp_path):
         order = random_order(KEY, NUM_IMAGES)
         mapped = np.memmap(tmp_path / "images", np.float32, "w+", shape=IMAGES.shape)
@@ -187,22 +181,6 @@ def test_nan_is_refused_where_it_was_asked_for():
         answered([Part(BRIGHTNESS, -0.25, 300, 301)], classifier, data)
 
 
-@pytest.mark.slow
-def test_levels_all_at_once_as_on_a_gpu(monkeypatch):
-    # New ranges, because the programs are cached by alteration.
-    blur = alterations.gaussian_blur(0.0, 1.9)
-    levels = np.linspace(0, 1.9, 9)[1:]
-    parts = [Part(blur, float(at), 0, 40 * n) for n, at in enumerate(levels, 1)]
-    classifier = CLASSIFIERS["stochastic"]()
-    with monkeypatch.context() as patch:
-        for module in (tasks, sizes):
-            patch.setattr(module, "platform", lambda mesh: "gpu")
-        found = answered(parts, classifier)
-    looped = alterations.gaussian_blur(0.0, 2.0)
-    parts = [part._replace(alteration=looped) for part in parts]
-    assert_answers_of_evaluate(parts, *found, classifier)
-
-
 def test_progress_bar_counts_what_was_asked_for():
     with progress_bar("parts", True) as bar:
         answered(PARTS, bar=bar)
@@ -219,20 +197,6 @@ class TestJournal:
         source = functools.partial(provenance, classifier, DATASET, KEY, mesh.mesh)
         with cached_answers_in(path, classifier, fingerprinted, source, mesh) as cached:
             return answered(parts, classifier, cached=cached)[1]
-
-    def test_cut_anywhere_it_goes_on_and_computes_nothing_twice(self, tmp_path):
-        expected = answered(PARTS)[1]
-        whole = tmp_path / "whole"
-        assert_same(self.run(whole), expected)
-        content = whole.read_bytes()
-        found = interrupted.steps(whole)
-        assert len(found) == len(set(found)) == 9
-        begin = content.index(b"\n") + 1
-        for length in np.random.default_rng(0).integers(begin, len(content), 4):
-            path = tmp_path / "cut"
-            path.write_bytes(content[:length])
-            assert_same(self.run(path), expected)
-            assert path.read_bytes() == content
 
     def test_whatever_is_known_of_a_part_is_taken(self, tmp_path):
         path = tmp_path / "journal"
