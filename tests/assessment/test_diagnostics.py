@@ -10,8 +10,6 @@ from jaxrob import strategies
 from jaxrob._assessment.diagnostics import diagnose, met_width
 from jaxrob.strategies import ASAP, History, Task, sample
 
-from . import test_few
-
 LIMITS = np.sort(0.1 + 0.8 * np.random.default_rng(0).beta(3, 3, 1000))
 
 
@@ -93,21 +91,6 @@ def test_the_widest_interval_is_a_share_of_the_range():
     # Levels need not reach the ends.
     inner = diagnosed(flat, np.array([0.3, 0.6]))
     assert inner.widest_interval == pytest.approx(0.4)
-
-
-@pytest.mark.slow
-def test_points_and_rounds_are_those_of_the_evaluations():
-    limits = np.float32(test_few.LIMITS / 2) * 2
-
-    def accuracy(levels):
-        return (limits > np.float32(levels)[:, None]).mean(1)
-
-    result = test_few.assess()
-    replay = sample(ASAP(), Task(0.0, 1.0, test_few.THRESHOLD), accuracy, len(limits))
-    assert result.diagnostics.points == len(replay.levels)
-    assert result.diagnostics.rounds == replay.rounds > 1
-    uniform = test_few.assess(strategy=strategies.Uniform(41))
-    assert uniform.diagnostics[:2] == (41, 1)
 
 
 def replayed(function, strategy, threshold=0.8, num_inputs=1000):

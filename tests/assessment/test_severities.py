@@ -76,14 +76,3 @@ def test_other_levels_and_own_answers_are_no_errors():
     for one, message in ((assessment(), "severity.*blur"), (stable, "own answers")):
         with pytest.raises(ValueError, match=message):
             metrics.corruption_error(one, metrics.ReferenceErrors(0.1, 0.5))
-
-
-def test_wrong_levels_are_refused_in_words():
-    with pytest.raises(ValueError, match="contrast: levels"):
-        jaxrob.evaluate(classifier(0.06), DATA, CONTRAST, [6.0])
-    with pytest.raises(ValueError, match="100 x 100 px"):
-        large = jaxrob.Dataset(np.zeros((2, 100, 100, 3), np.float32), [0, 1])
-        jaxrob.evaluate(classifier(0.06), large, corruptions.contrast(), [1.0])
-    with pytest.raises(ValueError, match="saturate: image"):
-        grey = jaxrob.Dataset(IMAGES[..., :1], LABELS)
-        jaxrob.evaluate(classifier(0.06), grey, corruptions.saturate(), [1.0])
