@@ -5,14 +5,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-import jaxrob
-from jaxrob import alterations, bayes
+from jaxrob import bayes
 from jaxrob.networks import MLP
 
 KEY = jax.random.key(0)
-SAME = jaxrob.Alteration(
-    name="nothing", fn=lambda image, level: image, lower=0, upper=1, identity=0
-)
 
 
 @pytest.fixture(scope="module")
@@ -66,36 +62,6 @@ def test_the_key_decides(posteriors):
     ]
     assert (kernels[0] == kernels[1]).all() and (kernels[0] != kernels[2]).any()
     assert one.apply_fn == two.apply_fn and hash(one.apply_fn) == hash(two.apply_fn)
-
-
-@pytest.mark.slow
-def test_answers_do_not_depend_on_batches_or_the_order_of_levels(classifiers, data):
-    noise, classifier = (
-        alterations.gaussian_noise(0.0, 0.2),
-        classifiers["heteroscedastic"],
-    )
-    levels, order = np.linspace(0, 0.2, 5), [3, 0, 4, 2, 1]
-    curve = jaxrob.evaluate(classifier, data, noise, levels, key=KEY)
-    other = jaxrob.evaluate(
-        classifier, data, noise, levels[order], key=KEY, batch_size=5
-    )
-    np.testing.assert_array_equal(other.predicted, curve.predicted[order])
-    np.testing.assert_allclose(other.confidence, curve.confidence[order], atol=1e-4)
-    np.testing.assert_allclose(other.uncertainty, curve.uncertainty[order], atol=1e-4)
-
-
-@pytest.mark.slow
-def test_the_noise_of_the_head_is_the_same_at_every_level(classifiers, data):
-    classifier = classifiers["heteroscedastic"]
-    curve = jaxrob.evaluate(classifier, data, SAME, np.linspace(0, 1, 7), key=KEY)
-    for answers in (curve.predicted, curve.confidence, curve.uncertainty):
-        np.testing.assert_array_equal(answers, np.broadcast_to(answers[0], (7, 64)))
-    other = jaxrob.evaluate(
-        classifier, data, SAME, np.linspace(0, 1, 7), key=jax.random.key(5)
-    )
-    assert (other.uncertainty != curve.uncertainty).any()
-    with pytest.raises(ValueError, match="key"):
-        jaxrob.evaluate(classifier, data, SAME, [0.0])
 
 
 @pytest.mark.slow

@@ -99,23 +99,6 @@ def test_batches_weigh_as_much_as_the_whole(train):
 
 
 @pytest.mark.slow
-def test_bytes_and_floats_of_another_shape_are_the_same(train, data):
-    vectors = np.reshape(data.images / np.float32(255), (64, 9))
-    flat = jaxrob.Dataset(vectors, data.labels)
-    elbo = train(dataset=flat, head="heteroscedastic").elbo
-    expected = train(head="heteroscedastic").elbo
-    np.testing.assert_allclose(elbo, expected, rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_progress_is_shown(train, capsys):
-    train(head="heteroscedastic", progress=True)
-    assert "2/2" in capsys.readouterr().err
-    train(head="heteroscedastic")
-    assert not capsys.readouterr().err
-
-
-@pytest.mark.slow
 def test_another_fit_and_its_curve_compile_nothing(data):
     def fit(seed):
         # The default optimiser, and a module that no other test compiles.
