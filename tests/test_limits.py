@@ -31,14 +31,7 @@ def test_pictures_of_a_huge_size_are_refused(tmp_path, monkeypatch, name):
     assert name in assert_refused("image_folder", tmp_path / name, message)
 
 
-@pytest.mark.parametrize(
-    "name",
-    # It reads 256 MiB.
-    [
-        pytest.param(name, marks=[pytest.mark.slow] * (name == "tar of zeros"))
-        for name in bombs.FILES
-    ],
-)
+@pytest.mark.parametrize("name", bombs.FILES)
 def test_files_that_unpack_to_much_are_refused(tmp_path, name):
     kind, make, message = bombs.FILES[name]
     (tmp_path / name).write_bytes(make())

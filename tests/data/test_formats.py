@@ -273,6 +273,8 @@ def test_only_the_first_page_is_read_with_a_warning(tmp_path):
 @pytest.mark.parametrize(
     "data",
     [
+        encoded(BYTES),
+        encoded(BYTES, "JPEG"),
         encoded(Image.fromarray(BYTES), "BMP"),
         encoded(Image.fromarray(BYTES), "WEBP", lossless=True),
         encoded(Image.fromarray(BYTES), "TIFF", compression="tiff_lzw"),

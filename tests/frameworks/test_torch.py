@@ -199,21 +199,6 @@ def test_modules_that_do_not_fit(net, settings, message):
         jaxrob.assess(classifier, DATA, BLUR)
 
 
-def test_outputs_of_few_bits_are_the_float32_numbers_that_they_are():
-    """The module computes in float32, and its last operation alone rounds."""
-
-    class Rounded(Hidden):
-        def forward(self, images):
-            return self.net(images).to(torch.bfloat16)
-
-    x = jnp.float32(IMAGES) / 255
-    outputs = jaxrob.Classifier.from_torch(Rounded()).raw_outputs(x)[0]
-    with torch.no_grad():
-        truth = module().eval()(torch.from_numpy(altered(0.0).copy()))
-    assert outputs.dtype == jnp.float32
-    np.testing.assert_array_equal(outputs, truth.to(torch.bfloat16).float())
-
-
 class Held(nn.Module):
     """Parts that are no parameters, buffers or modules."""
 

