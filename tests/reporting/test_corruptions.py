@@ -13,7 +13,6 @@ from jaxrob.reporting import table, to_markdown
 from jaxrob.reporting._corruptions import corruptions
 
 from . import reports as made
-from .test_few import few
 
 LEVELS = np.arange(6.0)
 PLAIN = "mean error over 15 corruptions, severities 1 to 5"
@@ -84,20 +83,6 @@ def test_mean_error_and_failing_severity():
     assert "frost is missing" in text and "30.0 %" in text
 
 
-@pytest.mark.slow
-def test_mce_is_of_1000_classes_alone():
-    some = fifteen(1000)
-    mean = np.mean([0.3 / one.corrupted for one in ALEXNET.values()])
-    said = f"mCE, relative to AlexNet's errors on ImageNet-C: {100 * mean:.1f} %"
-    assert said in table(some)
-    # brightness, with the highest of the errors relative to AlexNet's. Nothing is said
-    # of means that nobody asked for.
-    assert "15 corruptions" not in table(some[10:13])
-    for text in both(some[10:11]):
-        assert f"{30 / 0.565:.1f} %" in text
-        assert "15 corruptions" not in text and "mCE" not in text
-
-
 def test_intervals_are_of_the_level_asked_for():
     one = fifteen()[0]
     sure = dataclasses.replace(one, confidence_level=0.999)
@@ -106,19 +91,3 @@ def test_intervals_are_of_the_level_asked_for():
     assert usual.confidence_interval.high < surer.confidence_interval.high
     text = to_markdown([reporting.Results("net", None, (sure,))])
     assert "Intervals are of 99.9 %." in text and "95 %" not in text
-
-
-def test_levels_that_are_not_there_are_said():
-    levels = np.array([0.0, 2.5, 5.0])
-    answers = made.curve(np.full(60, 9.0), levels=levels)
-    for text in both([by_severity("fog", answers)]):
-        assert "not known" in text and "beyond 5" in text
-    # Nor are images that were not looked at.
-    ends = {"unit": "severity", "upper": 4.0}
-    some = [dataclasses.replace(few(name), **ends) for name in ALEXNET]
-    assert "severities 1 to 5: not known" in table(some)
-    assert all("few images were looked at" in text for text in both(some[:1]))
-    # Other alterations have no such part.
-    assert "corruptions" not in table([made.assessment()])
-    for text in both([made.assessment()]):
-        assert "Common corruptions" not in text

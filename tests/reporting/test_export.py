@@ -151,17 +151,6 @@ def test_dict_is_the_document_without_answers():
     assert json.loads(text) == found
 
 
-def test_repr_says_the_answer_and_its_two_errors():
-    one = reports.assessment(warnings=("odd",))
-    assert repr(one) == (
-        "Assessment(gaussian blur over [0, 4] px; accuracy >= 0.8; robustness 0.3472 ± "
-        "0.013; 95 % interval [0.201, 0.4836]; 60 images at 9 levels; 1 warning)"
-    )
-    assert "\n" not in repr(named("a\nb\u202e"))
-    roma = repr(reports.roma())
-    assert "of 12 inputs answered" in roma and "array" not in roma
-
-
 @quick
 @given(TEXTS)
 def test_no_cell_begins_a_formula_or_a_line(text):

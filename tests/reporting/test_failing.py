@@ -163,10 +163,3 @@ def test_what_has_no_single_answers_is_refused(tmp_path):
         with pytest.raises(ValueError, match=name):
             reporting.write_failing(tmp_path / "x", *arguments)
     assert not (tmp_path / "x").exists()
-
-
-def test_none_fails(tmp_path):
-    right = np.tile(DATASET.labels.astype(np.int16), (13, 1))
-    result = with_curve(brighter(), predicted=right)
-    assert reporting.write_failing(tmp_path, result, BRIGHTER, DATASET) == 0
-    assert rows(tmp_path) == [] and not [*(tmp_path / "data").iterdir()]

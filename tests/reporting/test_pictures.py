@@ -134,12 +134,6 @@ def test_batches_and_counts_alone():
     assert {(one.label, one.predicted) for one in found} == {(None, None)}
 
 
-def test_no_more_than_asked_for():
-    for most in (3, 4, 7, 16):
-        for result in (noisy(), brighter()):
-            assert most - 3 < len(_shown(result, most)) <= most
-
-
 def test_what_does_not_go_together():
     flat = jaxrob.Dataset(np.float32(IMAGES.reshape(40, 9) / 255), LABELS.astype(int))
     for arguments, name in (

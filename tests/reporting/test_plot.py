@@ -66,23 +66,6 @@ def test_accepted_intervals_are_shaded():
     assert shaded(plot(assessment(threshold=1.0, correct=CORRECT // 2))) == []
 
 
-@pytest.mark.slow
-def test_labels_and_limits():
-    axes = plot(assessment(measure="effectiveness"))
-    assert axes.get_xlabel() == "level [px]"
-    assert axes.get_ylabel() == "effectiveness"
-    assert axes.get_title() == "brightness: robustness 60.0%"
-    left, right = axes.get_xlim()
-    assert -1.1 < left < -1 and 1 < right < 1.1
-    assert axes.get_ylim()[0] <= 0 and axes.get_ylim()[1] >= 1
-    long = assessment(alteration=" + ".join(["gaussian blur"] * 5), unit="")
-    axes = plot(long)
-    assert axes.get_xlabel() == "level"
-    axes.figure.canvas.draw()
-    title = axes.title.get_window_extent()
-    assert title.x0 >= 0 and title.x1 <= axes.figure.bbox.x1
-
-
 def drawn_images(whole):
     panels = [axes for axes in whole.axes if axes.images]
     return panels, [axes.images[0].get_array() for axes in panels]

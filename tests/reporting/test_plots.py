@@ -9,7 +9,6 @@ from jaxrob import metrics
 from jaxrob.reporting import (
     plot_categories,
     plot_confusion,
-    plot_first_failures,
     plot_measures,
     plot_networks,
 )
@@ -116,17 +115,3 @@ def test_categories_of_roma():
     found = axes.lines[0].get_xdata()
     np.testing.assert_allclose(found[0], 1 - chance[1::3].mean())
     assert len(axes.collections[0].get_segments()) == 3
-
-
-def test_the_images_that_fail_first():
-    shown = [
-        made.picture(),
-        made.picture(1.5, 4, 1, 2, "first failure"),
-        made.picture(2.0, 5, 2, 3, "first failure"),
-    ]
-    whole = plot_first_failures(shown, made.NAMES)
-    titles = [axes.get_title() for axes in whole.axes]
-    assert titles == ["level 1.5\ndog taken for owl", "level 2\nowl taken for\nunknown"]
-    np.testing.assert_array_equal(whole.axes[0].images[0].get_array(), shown[1].image)
-    with pytest.raises(ValueError, match='shown as "first failure"'):
-        plot_first_failures(shown[:1])

@@ -1,6 +1,5 @@
 """Reports as HTML and Markdown: what they say, and that names do no harm."""
 
-import dataclasses
 import html
 import re
 
@@ -70,24 +69,16 @@ def test_what_an_assessor_needs_is_there():
         "c1a551f1e7" * 3,  # the network's digest
         "da7a" * 8,  # the data's
         "60 images, the same for every alteration and level",
-        "measured on the line in March",
         "0123456789abcdef" * 4,
         "plan's digest (SHA-256)",
-        "Neither the file nor its date can prove",
         f"{100 * one.robustness:.1f} %",
-        "up to 1.2 percentage points either way",  # the error of the levels
-        f"{100 * low:.1f} to {100 * high:.1f} %",  # and of the images
-        "Worst class: “owl”",
+        f"{100 * low:.1f} to {100 * high:.1f} %",
         "“owl” taken for “cat”",
         "The lens cap was on.",
-        "no conformity assessment",
         "Good enough: the one check is met.",
-        "Each has 95 % on its own",
         "0.8.0",
         "[0, 17]",
         "fill edge",
-        "random perturbations near each image (RoMA)",
-        "attacks, which seek perturbations on purpose",
     )
     for shown in (words(page), of_markdown(text)[1]):
         assert not lacking(shown, *wanted)
@@ -97,7 +88,6 @@ def test_what_an_assessor_needs_is_there():
         assert places == sorted(places)
     parsed(page)
     assert page.count("<img ") == 2 and "data:image/png;base64," in page
-    assert "hold no pictures" not in page
     # Nothing is loaded from elsewhere.
     assert "default-src 'none'" in page
     forbidden = r"@import|url\(|<script(?! type=.application/json)|<link|<iframe"
@@ -145,17 +135,6 @@ def test_a_verdict_for_each_requirement_and_alteration():
     assert "zoom: it was better" in page
 
 
-def test_nothing_required_is_nothing_passed():
-    one = dataclasses.replace(made.assessment(), confidence_level=0.9)
-    page, text = both([made.results((one,), requirements=())])
-    for shown in (words(page), text.replace("*", "")):
-        assert "No requirement was given, so nothing was passed or failed." in shown
-        assert "Good enough:" not in shown
-        # Both errors are distinguished.
-        assert "all images of this kind, with a confidence of 90 %?" in shown
-    assert "\n* **levels**: only" in text and "\n* **images**: only" in text
-
-
 def test_a_value_just_short_does_not_look_met():
     least = 0.75
     short = made.assessment(np.full(60, 9.0))
@@ -171,14 +150,6 @@ def test_no_pictures_is_said():
     page, text = both([made.results()])
     assert "The results hold no pictures, so none are shown." in page
     assert "The results hold no pictures, so none are shown." in text
-    lost = made.picture()._replace(image=None)
-    page = to_html([made.results(pictures=((lost,),))])
-    assert "(not kept)" in page and "<img" not in page
-    other = made.picture(2.0, 4, shown_as="first failure")
-    page, text = both([made.results(pictures=((lost, other),))])
-    for shown in (page, text):
-        assert "Of the 2 pictures that the results name, 1 is missing" in shown
-        assert "hold no pictures" not in shown
 
 
 def test_a_verdict_on_other_requirements_than_the_plan_says_so():
@@ -223,20 +194,8 @@ def test_results_that_differ_from_the_plan():
 
 
 def test_three_networks_one_of_them_with_unknown():
-    page, text = both(many_networks())
+    page = to_html(many_networks())
     tree = parsed(page)
-    for shown in (words(page), of_markdown(text)[1]):
-        assert not lacking(
-            shown,
-            "Robustness of net, robust net and Bayesian net",
-            "robust net beside net",
-            "more robust, beyond",
-            "3 intervals of a robustness",
-            "2 comparisons of robustness",
-            "An answer “unknown” is no error here",
-            "98.33 % each",
-        )
-        assert re.search(r"answers .unknown. to 100\.0 % of the images", shown)
     # One figure holds all three curves, distinguished by more than their colour.
     side = tree.find(f".//{XHTML}section[@id='side-by-side']//{SVG}svg")
     lines = side.findall(f"{SVG}polyline")
@@ -258,73 +217,17 @@ def test_beside_an_earlier_result():
     assert "no difference" in to_html([now], [now])
     # One for each network, or one for all.
     assert to_html([now, before], [now]).count("beside the earlier result") == 2
-    refused = made.results((dataclasses.replace(made.other(old), threshold=0.7),))
-    assert "no comparison: first and second must have the same threshold" in words(
-        to_html([now], [refused])
-    )
-    by_hand = made.results((dataclasses.replace(old, provenance={}),))
-    assert "where they come from is not known" in to_html([now], [by_hand])
-
-
-def test_a_run_that_ended_at_a_half_width():
-    place = np.arange(12)
-    place[9:] = -1
-    early = place < 0
-    found = roma(
-        half_width=0.2,
-        place=place,
-        status=np.where(early, "unseen", "counted"),
-        log_adversarial_probability=np.where(
-            early, np.nan, np.log(np.linspace(0.01, 0.2, 12))
-        ),
-        hits=np.where(early, -1, 5),
-    )
-    page, text = both([made.results(roma=found, requirements=())])
-    for shown in (page, text.replace("\\", "")):
-        assert not lacking(
-            html.unescape(shown),
-            "12, of which 9 have an answer",
-            "9, until each category's mean over all its images",
-            "unseen (3 of 12): not looked at",
-            "intervals are of images to come, by betting",
-        )
 
 
 def test_local_probabilities_and_attacks():
     requirements = (Requirement("plr", 0.8),)
     found = made.results(roma=roma(), attack=attack(), requirements=requirements)
     mean = 100 * (1 - np.linspace(0.01, 0.2, 12).mean())
-    page, text = both([found])
-    for shown in (words(page), of_markdown(text)[1]):
-        assert not lacking(
-            shown,
-            f"{mean:.3f} %",
-            "80.000 %",  # The least robust input.
-            "5 (55.6 % of those attacked)",
-            "An attack that fails proves nothing",
-            "12 intervals of single images",
-        )
-        assert ": not tested" not in shown
-    assert "✓ met" in page
+    for shown in both([found]):
+        assert f"{mean:.3f} %" in shown and "5 (55.6 % of those attacked)" in shown
     # RoMA alone is a report too, with or without names.
     alone = made.results((), roma=roma(), class_names=None, requirements=requirements)
     assert "class 2" in to_html([alone])
-    many = roma(200, excluded=np.arange(200, dtype=np.int32))
-    page = to_html([made.results((), roma=many, requirements=(), class_names=None)])
-    assert "200 categories are too many" in page
-
-
-def test_scores_undecided_and_stability_are_distinguished():
-    source = made.assessment().provenance
-    own = source | {"dataset": source["dataset"] | {"labels": "own answers"}}
-    page = words(to_html([made.results((made.assessment(provenance=own),))]))
-    assert "of stability, and say nothing about how often it is right" in page
-    unknown = made.curve(np.full(60, 9.0), uncertainty=0.9, alpha=0.5)
-    one = made.assessment(answers=unknown, error_bound=None)
-    page, text = both([made.results((one,))])
-    for form in (words(page), of_markdown(text)[1]):
-        assert "at an accepted level every answer is" in form
-    assert "not known: this choice of levels has no bound" in page
 
 
 def hostile_results(name):

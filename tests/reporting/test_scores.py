@@ -33,16 +33,6 @@ def results(*ones, network="net", **more):
     return Results(network, None, ones or (made(),), requirements=least, **more)
 
 
-def test_results_of_classes_and_of_scores_share_a_report():
-    both = results(made(), made(0.01), reports.assessment(name="noise"))
-    text = reporting.to_markdown([both])
-    assert "The classes have" not in text and "Each class has 20 images." in text
-    assert "60 images, the same for every alteration" in text
-    assert "mean IoU" in text and "accuracy" in text
-    assert text.count("the same, adjusted for all 3 intervals | ") == 3
-    assert "adjusted for all 3 intervals | not known" not in text
-
-
 def test_networks_are_compared():
     worse = results(made(0.1), network="worse")
     text = reporting.to_markdown([results(), worse], [results()])
@@ -79,15 +69,6 @@ def test_results_of_scores_are_kept(tmp_path):
     assert main(["compare", folder, folder]) == 0
     assert main(["report", folder]) == 0
     assert (tmp_path / "kept" / "report.html").read_text(encoding="utf-8") == page
-
-
-def test_gates_take_scores():
-    found = reporting.quantities(made())
-    assert found["robustness"] == made().robustness
-    low, _ = made().confidence_interval
-    assert found["robustness.low"] == low
-    (text,) = reporting.unmet([Requirement("robustness", 0.9)], {"blur": made()})
-    assert text.startswith("blur: robustness is ")
 
 
 def test_plots_of_scores():

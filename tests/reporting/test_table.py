@@ -35,13 +35,6 @@ def test_a_row_for_each_assessment():
     assert cells(lines[3])[5] == "100.00%" and cells(lines[3])[8] == "41"
     assert len(set(map(len, lines[:4]))) == 1 and set(lines[1]) == {"-", " "}
     assert lines[2].index("[") == lines[3].index("[")
-    assert lines[4:] == [
-        "robustness: share of the range with accuracy >= 0.8",
-        "between levels: A dip or peak that lies beyond the threshold over 15.0 % of "
-        "the range is seen for sure, one over 8.0 % in half of the places where it may "
-        "be. One that lies between levels leaves no sign, and is in neither the error "
-        "bound nor the interval.",
-    ]
 
 
 def test_what_may_lie_between_levels_holds_for_every_row():
@@ -67,20 +60,6 @@ def test_where_thresholds_differ_each_row_has_its_own():
     assert [cells(line)[-1] for line in (lines[0], *lines[2:4])] == said
 
 
-@pytest.mark.parametrize(
-    ("bound", "correct", "is_explained"),
-    [
-        (0.0, (160, 200, 120), True),
-        (0.01, (200, 200, 200), True),
-        (0.01, (160, 200, 120), False),
-        (None, (160, 200, 120), False),
-    ],
-)
-def test_what_looks_certain_is_explained(bound, correct, is_explained):
-    text = table([assessment(correct, error_bound=bound)])
-    assert ("Neither means certainty." in text) == is_explained
-
-
 def test_a_name_from_a_file_begins_no_line_and_steers_no_terminal():
     name = "a\x1b[2J\x07\u202e\ngaussian blur: 55.00% -> 95.00%"
     hostile = {"alteration": name, "unit": "\r", "warnings": (f"{name}: \n beware",)}
@@ -103,37 +82,6 @@ def test_levels_chosen_are_set_beside_even_grids():
         "open have 104 levels, 20,800 images: 17.3 times as many"
     )
     assert "grids" not in table([flat]) and "grids" not in table([assessment()])
-
-
-def test_what_to_beware_of_is_said():
-    seen = Diagnostics(3, 1, 0.5, 50.0, 0.3, 0.01, 0.1, 0.1, 0.3)
-    lines = table([assessment(diagnostics=seen), assessment()]).split("\n")[6:]
-    assert [line.split(": ")[0] for line in lines] == ["brightness"] * 4
-    # The gravest first.
-    for line, words in zip(lines, ["jitter 50", "50.0 %", "within 1 perc", "30.0 %"]):
-        assert words in line
-
-
-def test_each_cause_has_one_line():
-    seen = Diagnostics(3, 1, 0.15, 50.0, 0.0, 0.2, 0.01, 0.1, 0.08)
-    names = [f"a{n}" for n in range(7)]
-    several = [
-        assessment(
-            alteration=name,
-            diagnostics=seen._replace(jitter=50.0 + n),
-            warnings=(f"{name}: is {n / 2} and should be 1", "the same of all"),
-        )
-        for n, name in enumerate(names)
-    ]
-    lines = table([*several, assessment(diagnostics=seen)]).split("\n")[-3:]
-    some = "7 of 8 (a0, a1, a2, a3, a4, ...)"
-    assert (
-        lines[0]
-        == f"{some}: is 0.0 and should be 1 (Numbers of a0, those of others differ.)"
-    )
-    assert lines[1] == f"{some}: the same of all"
-    assert lines[2].startswith("8 of 8 (a0, a1,") and "jitter 56" in lines[2]
-    assert lines[2].endswith("(Numbers of a6, the worst.)")
 
 
 def test_the_worst_of_a_sign_is_shown():
