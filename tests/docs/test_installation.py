@@ -4,10 +4,6 @@ import pathlib
 import re
 import tomllib
 
-import pytest
-
-from jaxrob._arguments.extra import install
-
 ROOT = pathlib.Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
     "optional-dependencies"
@@ -26,19 +22,6 @@ _FROM_REGISTRY = re.compile(
     r"""(?:pip|uv|pipx) (?:\w+ )*install[^\n`]*[\s"']jaxrob\b"""
 )
 _EXTRAS = re.compile(r"""\.(?:whl)?\[([\w,]+)\]["']""")
-
-
-@pytest.mark.parametrize(
-    "line, is_one",
-    [
-        ('pip install "jaxrob[command]"', True),
-        ("uv pip install jaxrob", True),
-        ('pip install "./jaxrob-0.1.0-py3-none-any.whl[command]"', False),
-    ],
-)
-def test_a_line_that_takes_it_from_a_registry_is_recognised(line, is_one):
-    found = _FROM_REGISTRY.search(line)
-    assert (found is not None) == is_one
 
 
 def test_no_page_or_message_takes_it_from_a_registry():
@@ -62,7 +45,3 @@ def test_every_extra_that_is_named_exists():
 def test_the_page_lists_every_extra():
     page = (ROOT / "docs" / "installation.md").read_text()
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == {*EXTRAS}
-
-
-def test_messages_name_the_extra():
-    assert 'pip install -e ".[onnx]"' in install("onnx")

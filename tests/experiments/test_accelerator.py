@@ -10,7 +10,6 @@ import pytest
 from accelerators import (
     compiling,
     costs,
-    environment,
     hlo,
     measured,
     targets,
@@ -28,7 +27,6 @@ from jaxrob import alterations
 from jaxrob.alterations._forms import FORMS
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/measurements/accelerators.md"
-SCRIPT = "accelerator.py"
 TPU, GPU = targets.load("v5e"), targets.load("h100")
 
 
@@ -182,17 +180,3 @@ def test_forms_claim_what_was_measured():
     for form in claims:
         _, figures = form.figure.split(": ")
         assert set(re.findall(r"\d[\d,]*", figures)) <= times, form
-
-
-@pytest.mark.slow
-def test_the_script_says_what_it_lacks(run, tmp_path):
-    code, out, err = run(SCRIPT)
-    assert code == 1 and "--target says what is compiled for" in out + err
-    for target in (TPU, GPU):
-        if environment.missing(target):
-            code, out, err = run(SCRIPT, f"--target={target.name}")
-            assert code == 1 and f'".[{target.extra}]"' in out + err
-    path = tmp_path / "earlier.json"
-    path.write_text("{}")
-    code, out, err = run(SCRIPT, "--target=h100", f"--compare={path}")
-    assert code == 1 and "is not what this script writes" in out + err

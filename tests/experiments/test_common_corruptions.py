@@ -7,42 +7,19 @@ import pytest
 from common import holm
 from corruptions_2019 import cells, replay
 
+from ..metrics.test_corruption_error import NAMES, RESNET50, table
+
 # Accuracies at severities 1 to 5 as RobustBench publishes them (model_info/imagenet/
 # corruptions/unaggregated_results.csv), to three digits; and its own means of them.
-ALEXNET = {
-    "gaussian_noise": (0.311, 0.181, 0.072, 0.021, 0.006),
-    "shot_noise": (0.294, 0.160, 0.073, 0.020, 0.012),
-    "impulse_noise": (0.223, 0.115, 0.056, 0.014, 0.005),
-    "defocus_blur": (0.340, 0.262, 0.150, 0.085, 0.052),
-    "glass_blur": (0.349, 0.241, 0.113, 0.080, 0.064),
-    "motion_blur": (0.417, 0.295, 0.179, 0.102, 0.070),
-    "zoom_blur": (0.303, 0.231, 0.194, 0.163, 0.131),
-    "snow": (0.279, 0.114, 0.132, 0.085, 0.050),
-    "frost": (0.379, 0.198, 0.105, 0.099, 0.062),
-    "fog": (0.315, 0.232, 0.157, 0.121, 0.056),
-    "brightness": (0.550, 0.514, 0.464, 0.389, 0.291),
-    "contrast": (0.350, 0.233, 0.109, 0.027, 0.009),
-    "elastic_transform": (0.471, 0.302, 0.440, 0.357, 0.190),
-    "pixelate": (0.475, 0.450, 0.267, 0.129, 0.086),
-    "jpeg_compression": (0.486, 0.452, 0.423, 0.349, 0.256),
-}
-RESNET_50 = {
-    "gaussian_noise": (0.602, 0.488, 0.312, 0.142, 0.029),
-    "shot_noise": (0.583, 0.449, 0.286, 0.103, 0.035),
-    "impulse_noise": (0.485, 0.386, 0.290, 0.113, 0.024),
-    "defocus_blur": (0.591, 0.515, 0.381, 0.275, 0.182),
-    "glass_blur": (0.536, 0.397, 0.171, 0.131, 0.103),
-    "motion_blur": (0.636, 0.534, 0.375, 0.216, 0.145),
-    "zoom_blur": (0.526, 0.430, 0.356, 0.284, 0.219),
-    "snow": (0.547, 0.312, 0.349, 0.234, 0.165),
-    "frost": (0.611, 0.437, 0.306, 0.286, 0.226),
-    "fog": (0.609, 0.560, 0.467, 0.402, 0.236),
-    "brightness": (0.736, 0.722, 0.696, 0.650, 0.589),
-    "contrast": (0.643, 0.582, 0.466, 0.210, 0.054),
-    "elastic_transform": (0.668, 0.451, 0.546, 0.412, 0.170),
-    "pixelate": (0.638, 0.643, 0.460, 0.293, 0.209),
-    "jpeg_compression": (0.664, 0.623, 0.600, 0.479, 0.325),
-}
+ALEXNET = """.311 .181 .072 .021 .006 .294 .160 .073 .020 .012 .223 .115 .056 .014 .005
+.340 .262 .150 .085 .052 .349 .241 .113 .080 .064 .417 .295 .179 .102 .070
+.303 .231 .194 .163 .131 .279 .114 .132 .085 .050 .379 .198 .105 .099 .062
+.315 .232 .157 .121 .056 .550 .514 .464 .389 .291 .350 .233 .109 .027 .009
+.471 .302 .440 .357 .190 .475 .450 .267 .129 .086 .486 .452 .423 .349 .256"""
+ALEXNET, RESNET_50 = (
+    dict(zip((name.replace(" ", "_") for name in NAMES), table(text).tolist()))
+    for text in (ALEXNET, RESNET50)
+)
 MEANS = {"AlexNet": 0.2112, "Standard_R50": 0.3948}
 MCE = {"AlexNet": 1.0, "Standard_R50": 0.7638}
 

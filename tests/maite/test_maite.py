@@ -73,25 +73,6 @@ def test_a_data_set_is_as_arrays():
     assert maite.dataset(Data(), class_names=tuple("wxyz")).class_names == tuple("wxyz")
 
 
-@pytest.mark.parametrize(
-    ("source", "error", "message"),
-    [
-        (IMAGES, TypeError, "source must"),
-        (Data(id=3), TypeError, "source .* a text as id"),
-        (Model(), TypeError, "source must be a data set"),
-        (Data(targets=ONE_HOT[LABELS] / 2), ValueError, "item 0 must be one-hot"),
-        (Data(targets=1 - ONE_HOT[LABELS]), ValueError, "must be one-hot"),
-        (Data(targets=["ant"] * 30), TypeError, "must be one-hot"),
-        (Data(index2label={1: "ant"}), ValueError, "must name the classes 0"),
-        (Data(index2label={0: "ant"}), ValueError, "must have 1 classes"),
-        (Data(IMAGES * 1.0), ValueError, "0, 1"),
-    ],
-)
-def test_data_sets_that_are_refused(source, error, message):
-    with pytest.raises(error, match=message):
-        maite.dataset(source)
-
-
 @pytest.mark.parametrize("pixels", ["bytes", "unit"])
 def test_a_model_is_as_a_host_function(pixels):
     model = Model(255 if pixels == "bytes" else 1)
@@ -110,22 +91,6 @@ def test_names_of_classes_must_agree():
     other = maite.classifier(Model(index2label={**NAMES, 3: "hen"}), "logits", "unit")
     with pytest.raises(ValueError, match="class_names of the classifier and of"):
         jaxrob.evaluate(other, maite.dataset(Data()), BLUR, [0.0])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((len, "logits", "unit"), TypeError, "model must be one of MAITE's"),
-        ((Data(), "logits", "unit"), TypeError, "model must be a model"),
-        ((Model(), "logit", "unit"), ValueError, "outputs must"),
-        ((Model(), "logits", "float"), ValueError, "pixels must"),
-        ((Model(index2label={}), "logits", "unit"), ValueError, "num_classes must"),
-        ((Model(), "logits", "unit", 3), ValueError, "class_names must"),
-    ],
-)
-def test_models_that_are_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
-        maite.classifier(*arguments)
 
 
 def test_a_model_must_answer_for_each_image():
@@ -182,22 +147,6 @@ def test_noise_depends_on_ids_alone():
     found = np.array(augmentation(batch)[0]).reshape(7, -1)
     same = (found[:, None] == found).all(-1)
     np.testing.assert_array_equal(same, np.equal.outer(ids, ids))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (("blur", 0.0), TypeError, "alteration must"),
-        ((BLUR, "all"), TypeError, "levels must"),
-        ((BLUR, [0.0, 2.5]), ValueError, "levels must lie in"),
-        ((BLUR, []), ValueError, "levels must have the shape"),
-        ((NOISE, 0.1), ValueError, "needs a key"),
-        ((BLUR, 0.0, 7), TypeError, "key must"),
-    ],
-)
-def test_augmentations_that_are_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
-        maite.Augmentation(*arguments)
 
 
 IMAGE, LABEL, ABOUT = np.zeros((3, 8, 7), np.uint8), ONE_HOT[0], {"id": 5}
@@ -321,14 +270,43 @@ def test_incomplete_answers_have_no_robustness(answers, message):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "name"),
+    ("make", "arguments", "error", "message"),
     [
-        ((None,), TypeError, "alteration"),
-        ((BLUR, 1.5), ValueError, "threshold"),
-        ((BLUR, 0.8, "precise"), ValueError, "measure"),
-        ((BLUR, 0.8, "accuracy", 1.0), ValueError, "confidence_level"),
+        (maite.dataset, (IMAGES,), TypeError, "source"),
+        (maite.dataset, (Data(id=3),), TypeError, "source .* a text as id"),
+        (maite.dataset, (Model(),), TypeError, "source must be a data set"),
+        (maite.dataset, (Data(targets=ONE_HOT[LABELS] / 2),), ValueError, "one-hot"),
+        (maite.dataset, (Data(targets=["ant"] * 30),), TypeError, "one-hot"),
+        (maite.dataset, (Data(index2label={1: "ant"}),), ValueError, "classes 0"),
+        (maite.dataset, (Data(index2label={0: "ant"}),), ValueError, "1 classes"),
+        (maite.dataset, (Data(IMAGES * 1.0),), ValueError, "0, 1"),
+        (maite.classifier, (len, "logits", "unit"), TypeError, "model"),
+        (maite.classifier, (Data(), "logits", "unit"), TypeError, "model"),
+        (maite.classifier, (Model(), "logit", "unit"), ValueError, "outputs"),
+        (maite.classifier, (Model(), "logits", "float"), ValueError, "pixels"),
+        (
+            maite.classifier,
+            (Model(index2label={}), "logits", "unit"),
+            ValueError,
+            "num_classes",
+        ),
+        (maite.classifier, (Model(), "logits", "unit", 3), ValueError, "class_names"),
+        (maite.Augmentation, ("blur", 0.0), TypeError, "alteration"),
+        (maite.Augmentation, (BLUR, "all"), TypeError, "levels"),
+        (maite.Augmentation, (BLUR, [0.0, 2.5]), ValueError, "levels must lie in"),
+        (maite.Augmentation, (BLUR, []), ValueError, "levels must have the shape"),
+        (maite.Augmentation, (NOISE, 0.1), ValueError, "needs a key"),
+        (maite.Augmentation, (BLUR, 0.0, 7), TypeError, "key"),
+        (maite.Robustness, (None,), TypeError, "alteration"),
+        (maite.Robustness, (BLUR, 1.5), ValueError, "threshold"),
+        (
+            maite.Robustness,
+            (BLUR, 0.8, "accuracy", 1.0),
+            ValueError,
+            "confidence_level",
+        ),
     ],
 )
-def test_metrics_that_are_refused(arguments, error, name):
-    with pytest.raises(error, match=f"{name} must"):
-        maite.Robustness(*arguments)
+def test_arguments_that_are_refused(make, arguments, error, message):
+    with pytest.raises(error, match=message):
+        make(*arguments)

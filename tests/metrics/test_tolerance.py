@@ -252,19 +252,6 @@ def test_distribution_errors(dist, kind, parameters, says):
         check_scoring(0.8, None, None, distribution, (0, 2))
 
 
-def test_settings_are_checked_before_there_are_values():
-    for tolerance in (None, "linear", "step", metrics.linear_tolerance):
-        check_scoring(0.8, tolerance, "linear", None, (0, 2))
-    for arguments, name in [
-        ((-0.1, None, None), "threshold"),
-        ((0.8, "quadratic", None), "tolerance"),
-        ((0.8, lambda x, th: x, None), "0 below the threshold"),
-        ((0.8, None, lambda x, th: 1), "0 above the threshold"),
-    ]:
-        with pytest.raises(ValueError, match=name):
-            check_scoring(*arguments, None, (0, 2))
-
-
 @pytest.mark.parametrize(
     ("function", "arguments", "name"),
     [

@@ -57,16 +57,11 @@ def test_all_that_it_says(tmp_path):
 # What stands there, what it becomes, what is named.
 WRONG = [
     ("measure =", "mesure =", "'mesure'.; it may have"),
-    ("reason =", "why =", r"alterations\[0\] .*'why'"),
     ('name = "cameras"', "", "lacks 'name'"),
-    ("upper = 15.5", "", r"alterations\[0\] lacks 'upper'"),
     ("2026-03-02", "2026-03-02T10:00:00", "date"),
-    ("2026-03-02", "2026-13-02", "line 3"),
     ("0.8", "1.8", "threshold"),
-    ("0.8", "true", "threshold"),
     ("0.8", "nan", "threshold"),
     ('"f1"', '"beauty"', "measure"),
-    ("decided_ratio>=1", "decided_ratio>1", "requirement"),
     ("decided_ratio>=1", "beauty>=1", "quantity"),
     ("[", '["x>=1", ', r"requirements\[0\]"),
     # It names another, and is of all, where it is one's own.
@@ -80,13 +75,11 @@ WRONG = [
     ('"edge"', '["edge"]', "settings.fill"),
     ('{ fill = "edge" }', '"edge"', "settings"),
     ('"the mount gives way by 12°"', "3", "reason"),
-    ("threshold = 0.8", "threshold 0.8", "line 4"),
     ('{ fill = "edge" }', "[" * 10**4 + "]" * 10**4, "plan.toml"),
     ("0.8", "9" * 10**4, "digits|must lie"),
     (PLAN[PLAN.index("[[") :], "alterations = []", r"\[\[alterations\]\]"),
     (PLAN[PLAN.index("[[") :], "", r"\[\[alterations\]\]"),
     ("threshold", "half_width = 0.5\nthreshold", "half_width"),
-    ("threshold", "budget = 0\nthreshold", "budget"),
     ("threshold", 'curtail = "yes"\nthreshold', "curtail"),
 ]
 

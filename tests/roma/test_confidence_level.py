@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from jaxrob import reporting
 from jaxrob.roma import RomaResult, assess, compare_categories
 from jaxrob.roma._count import counted
 from jaxrob.roma._estimate import unknown, with_estimates, with_second_opinion
@@ -100,13 +99,6 @@ def test_estimates_have_intervals_of_the_level(level):
     np.testing.assert_allclose(
         answers.log_high, np.log([1e-5, 3e-5]) + [0.1 * z, 0.2 * z]
     )
-
-
-def test_words_say_the_level(sure):
-    results = reporting.Results("net", None, (), roma=sure)
-    text = reporting.to_markdown([results])
-    assert "99.9 % interval" in text and "99.9 % each" in text
-    assert "95 %" not in text
 
 
 @pytest.mark.parametrize("level", [0, 1, np.nan, "0.95"])
