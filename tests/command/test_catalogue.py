@@ -10,7 +10,6 @@ from PIL import Image
 from jaxrob import RobustnessWarning, alterations
 from jaxrob._command import catalogue, grammar
 from jaxrob._command.refused import Refused
-from jaxrob.alterations._said import doubts
 from jaxrob.alterations.corruptions import _frost_pictures
 
 SHAPE = (28, 28, 1)
@@ -77,12 +76,6 @@ def test_default_ranges_scale_with_the_pictures():
         assert ends(f"{name}(unit=relative)", (50, 200, 3)) == (0, upper)
 
 
-def test_a_rotation_without_a_range_is_said_to_be_of_any_angle():
-    (found,) = doubts(made("rotation"), SHAPE)
-    assert re.search(r"\[-180, 180\].*rotation\(-15, 15\)", found)
-    assert not doubts(made("rotation(-180,180)"), SHAPE)
-
-
 def test_a_range_that_is_written_is_taken():
     assert ends("gaussian_blur(0,4)", SHAPE) == (0, 4)
     found = made("rotation(-30,30,fill=edge)")
@@ -106,9 +99,6 @@ def test_all_that_the_library_has_are_there():
     ("text", "says"),
     [
         ("gausian_blur", "Did you mean gaussian_blur?"),
-        ("blurr", "Did you mean gaussian_blur?"),
-        ("GaussianBlur(0,1)", "Did you mean gaussian_blur?"),
-        ("xyzzy", "There are: horizontal_translation, "),
         ("rotation(0,1,fil=edge)", "Did you mean fill?"),
         ("zoom(1,2,fill=edge)", "no settings"),
         ("rotation(5,30)", "lower"),
@@ -190,9 +180,7 @@ def test_a_preset_is_all_of_the_benchmarks_corruptions(without_frost):
         ("imagenet-c", "Did you mean imagenet_c?"),
         ("corruptions.frog", "Did you mean corruptions.f"),
         ("imagenet_c(size=100)", "size must be one of"),
-        ("imagenet_c(size=64.5)", "size must be an integer"),
         ("imagenet_c(0,3)", "severities from 0 to 5"),
-        ("cifar_c(size=32)", "no setting size; it has published"),
         ("cifar_c(published=yes)", "published must be True or False"),
         ("corruptions.frost", "the pictures of frost are missing"),
     ],
@@ -223,8 +211,3 @@ def test_the_pictures_of_frost_come_from_a_folder(without_frost, frost_folder, t
     pathlib.Path(frost_folder, "frost3.png").unlink()
     with pytest.raises(Refused, match="frost3.png"):
         all_made(text, frost=frost_folder)
-
-
-def test_a_folder_of_frost_without_frost_is_refused(frost_folder):
-    with pytest.raises(Refused, match="--frost=.*: frost is not among the alterations"):
-        all_made("corruptions.fog", frost=frost_folder)

@@ -7,14 +7,12 @@ import tarfile
 
 import numpy as np
 import pytest
-from absl import flags
 from PIL import Image
 
 import jaxrob
 from jaxrob import alterations, data, networks, training
 from jaxrob._adapters.on_host import on_host
 from jaxrob._adapters.preprocessing import checked_preprocessing
-from jaxrob._arguments.warnings import warn
 from jaxrob._command import alterations as listing
 from jaxrob._command import catalogue, network, run, user_code
 from jaxrob.reporting import Requirement
@@ -81,11 +79,6 @@ def test_labels_of_a_file_and_names_in_another_order(assess, place, tmp_path):
     check(assess(labels), 2, "10")
 
 
-def test_pictures_are_resized_and_cropped(assess, tmp_path):
-    for arguments in (["--size=28,28"], ["--resize=30", "--crop=28"]):
-        assert "28 x 28" in succeeded(assess(*arguments))
-
-
 def test_shards_that_are_read_when_needed_and_a_damaged_picture(
     assess, place, tmp_path
 ):
@@ -134,19 +127,6 @@ def test_a_report_of_an_assessment_is_that_of_its_folder(
     nowhere = jaxrob_command("report", f"{tmp_path / 'nowhere'}")
     check(nowhere, 2, "nowhere")
     check(jaxrob_command("report"), 2, "folder...")
-
-
-def test_warnings_of_one_cause_are_said_once(capsys):
-    known = flags.FlagValues()
-    flags.DEFINE_float("alpha", None, "", flag_values=known)
-    with run._warnings_on_a_line(known):
-        for name, level in (("zoom", 1.5), ("gaussian blur", 2)):
-            warn(f"{name}: nothing is decided at level {level}. Say alpha=0.5")
-            warn(f"{name}: level {level} holds no image")
-    assert capsys.readouterr().err.splitlines() == [
-        "jaxrob: warning: zoom: nothing is decided at level 1.5. Say --alpha=0.5",
-        "jaxrob: warning: zoom: level 1.5 holds no image",
-    ]
 
 
 def test_messages_name_flags(jaxrob_command, tmp_path):
@@ -201,12 +181,6 @@ def test_roma(assess, roma, tmp_path):
     assert "; the mean over all lies" in out and "(99 %)" in out
     assert results(folder).roma.half_width == 0.1
     assert results(folder).roma.confidence_level == 0.99
-
-
-def test_a_dry_run_of_roma(roma, tmp_path):
-    out = succeeded(roma("--dry_run", "--estimator=auto"))
-    assert "40 images: 2,000 to 400,000 forward passes" in out
-    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize(
@@ -289,34 +263,6 @@ def test_the_list_of_alterations(jaxrob_command, place, tmp_path, monkeypatch):
     assert jaxrob_command(*drawing, "--image=nowhere.png")[0] == 2
 
 
-NETWORKS = """
-import numpy as np
-from net import net
-
-def decisions(images):
-    return np.eye(10)[net(images).argmax(1)]
-
-def bright(image, level):
-    return image + level
-"""
-
-
-@pytest.mark.parametrize(
-    ("argument", "says"),
-    [
-        ("--classifier=mistakes.py:decisions", 'outputs="scores"'),
-        ("--alterations=mistakes.py:bright(0,1)", "jnp.clip(image, 0, 1)"),
-    ],
-)
-def test_a_likely_mistake_draws_a_line(assess, place, argument, says):
-    """Which there are: tests/engine, tests/assessment and tests/alterations."""
-    (place / "mistakes.py").write_text(NETWORKS)
-    status, _, err = assess(argument)
-    lines = [one for one in err.splitlines() if one.startswith("jaxrob: warning: ")]
-    assert any(says in one for one in lines), err
-    assert status in (0, 3)
-
-
 def test_corruptions_by_severity(assess, jaxrob_command, tmp_path):
     """ASAP looks at the severities too, from which the mean error is computed."""
     report = tmp_path / "report.md"
@@ -333,10 +279,3 @@ def test_corruptions_by_severity(assess, jaxrob_command, tmp_path):
     text = report.read_text()
     assert f"| {one.alteration} | {100 * errors.mean():.1f} %" in text
     assert "fails at severity" in text
-
-
-@pytest.mark.parametrize("levels, is_said", [(6, False), (8, True), (11, False)])
-def test_levels_that_miss_severities_are_said_before(assess, levels, is_said):
-    contrast = "--alterations=corruptions.contrast"
-    _, _, err = assess(contrast, f"--levels={levels}", "--dry_run")
-    assert ("--levels=6 has them all" in err) == is_said

@@ -1,7 +1,5 @@
 """--half_width, --budget and --curtail: as few images as the answer needs."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -166,23 +164,11 @@ def test_a_plan_may_say_it(few, tmp_path):
     assert one.sampling.half_width == 0.05 and not one.sampling.curtail
     text = report.read_text()
     assert "half width 0.05" in text and "differ from the plan" not in text
-    # A report says where a plan was not followed.
-    sampling = one.sampling._replace(half_width=0.1)
-    changed = (dataclasses.replace(one, sampling=sampling),)
-    text = reporting.to_markdown([dataclasses.replace(found, assessments=changed)])
-    assert "not chosen as the plan says, half width 0.05" in text
     check(few(f"--plan={path}", "--budget=5000"), 2, "--budget: the plan says it")
     # One that does not say it leaves it to the flags.
     path.write_text(PLAN.replace("half_width = 0.05\n", ""))
     assert few(f"--plan={path}", "--half_width=0.1")[0] == 0
     assert only(tmp_path / "results").sampling.half_width == 0.1
-
-
-def test_a_dry_run_says_what_it_takes_at_most(few):
-    out = succeeded(few("--half_width=0.05", "--levels=21", "--dry_run"))
-    assert "--half_width=0.05: at most about 14,700 of these" in out
-    out = few("--budget=4000", "--curtail", "--dry_run")[1]
-    assert "--budget=4000 --curtail: at most about 4,000 of these" in out
 
 
 def test_an_interruption_goes_on_from_the_journal(few, tmp_path, monkeypatch):

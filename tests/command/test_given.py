@@ -20,11 +20,6 @@ def test_an_empty_value_is_refused_by_name(assess, tmp_path, flag):
     assert not (tmp_path / "results").exists()
 
 
-def test_an_empty_word_is_refused(jaxrob_command, tmp_path):
-    for command, words in (("compare", ["", "base"]), ("report", [" "])):
-        check(jaxrob_command(command, *words), 2, "the argument 1 is empty")
-
-
 @pytest.mark.parametrize(
     ("argument", "says"),
     [
@@ -103,15 +98,6 @@ def test_two_runs_do_not_write_into_one_folder(assess, tmp_path):
             pass
     assert not folder.exists()
     assert assess()[0] == 0
-
-
-def test_outputs_that_are_not_what_is_said(assess, tmp_path):
-    status, _, err = assess("--outputs=probabilities")
-    assert status == 2 and len(err.splitlines()) == 1
-    assert "--outputs=probabilities: these lie in [0, 1] and sum to 1" in err
-    assert "Say --outputs=logits" in err
-    check(assess("--classifier=net.py:nan"), 3, "unaltered")
-    assert not (tmp_path / "results").exists()
 
 
 def test_a_class_folder_too_many_is_named(assess, place, tmp_path):

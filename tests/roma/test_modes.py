@@ -39,14 +39,14 @@ def in_shape(variables, images):
     return jnp.stack([jnp.zeros_like(margin), margin], axis=1)
 
 
-def check(classifier, log_p, estimator):
+def check(classifier, log_p):
     """Of 6 intervals of 95 % at least 4, with probability 0.998; and none far off."""
     result = jaxrob.roma.assess(
         classifier,
         np.full((6, 2, 1, 1), 0.5, np.float32),
         epsilon=EPSILON,
         delta=DELTA,
-        estimator=estimator,
+        estimator="splitting",
         budget=math.inf,
         key=jax.random.key(0),
     )
@@ -56,18 +56,15 @@ def check(classifier, log_p, estimator):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("estimator", ["auto", "splitting"])
-def test_shapes_of_few_dimensions(estimator):
+def test_shapes_of_few_dimensions():
     log_p = np.log(1e-5)
-    check(shape(CORNER, gap=2e-2 * 10**-0.5), log_p, estimator)
-    if estimator == "auto":
-        return
+    check(shape(CORNER, gap=2e-2 * 10**-0.5), log_p)
     # A slab that is inclined and leaves the box on two sides. Its part of the box is
     # its width, over the cosine, of the box's height.
     angle, half = 0.3, 1e-5
     direction = np.cos(angle), np.sin(angle)
     slab = shape(SLAB, centre=0.2, direction=direction, half=half)
-    check(slab, np.log(half / np.cos(angle)), estimator)
+    check(slab, np.log(half / np.cos(angle)))
 
 
 def test_draws_are_allotted_by_shares():
