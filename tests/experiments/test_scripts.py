@@ -87,19 +87,7 @@ def test_quickstart(run, done, tmp_path):
     assert kept() == before
 
 
-def test_quickstart_says_what_it_lacks(refused, tmp_path):
-    output = f"--output={tmp_path}"
-    for message, flag in (
-        (str(tmp_path), f"--data_dir={tmp_path}"),
-        ("('robustness', 'robustness.low')", "--require=plr>=0.9"),
-        ("results.json", f"--regressions={tmp_path}"),
-        ("unknown arguments", "more"),
-    ):
-        mnist = ("--dataset=mnist",) if "data_dir" in flag else ()
-        refused(message, "quickstart.py", *mnist, flag, output)
-
-
-def test_throughput(done, refused, tmp_path):
+def test_throughput(done, tmp_path):
     arguments = (
         "--networks=mlp", "--num_images=20", "--num_levels=2", "--repeats=1",
         "--batch_sizes=10", f"--output={tmp_path}",
@@ -119,18 +107,12 @@ def test_throughput(done, refused, tmp_path):
     assert len(on_two["alterations"]) == 8 and "images/s by number of devices" in out
     assert document["memory"]["host_bytes"] > 50 * 2**20
 
-    refused("num_processes", "throughput.py", "--num_processes=2", **nowhere)
 
-
-def test_roma_cifar10(run, done, tmp_path):
-    arguments = (
-        "--network=mlp", "--num_images=20", "--epochs=4", "--num_samples=200",
-        "--epsilon=1.2", "--noprogress", f"--output={tmp_path}",
-        f"--journal={tmp_path / 'journal'}",
-    )  # fmt: skip
+def test_roma_cifar10(done, tmp_path):
     out = done(
-        "roma_cifar10.py", *arguments, "--checkpoints=2", "--epsilons=0.6,1.2",
-        "--estimators=roma",
+        "roma_cifar10.py", "--network=mlp", "--num_images=20", "--epochs=4",
+        "--num_samples=200", "--epsilon=1.2", "--checkpoints=2", "--epsilons=0.6,1.2",
+        "--estimators=roma", "--noprogress", f"--output={tmp_path}",
     )  # fmt: skip
     assert "trained in" in out and "(paper: 90.48 %)" in out
     document = read(tmp_path / "digits-mlp.json")
@@ -141,22 +123,7 @@ def test_roma_cifar10(run, done, tmp_path):
     assert first["plr"] != last["plr"] == far["plr"] < near["plr"]
     (claim,) = [line for line in document["answers"] if "epsilon, by plain" in line]
     assert claim.endswith("; holds") and claim in out
-
-    # The second run reuses the network, and asks the cascade.
-    code, out, err = run(
-        "roma_cifar10.py", *arguments, "--checkpoints=1", "--epsilons=1.2",
-        "--require=plr>=0.9999", "--auto_images=5",
-        # The cascade's draws take longer than their compilation.
-        JAX_DISABLE_MOST_OPTIMIZATIONS="0",
-    )  # fmt: skip
-    assert code == 1 and "auto: plr is" in err.splitlines()[-1]
-    assert "trained in" not in out
-    roma, auto = read(tmp_path / "digits-mlp.json")["over epsilon"]
-    assert roma["plr"] == last["plr"] and auto["answered"] == 1
-    # The paper's estimator exaggerates rare mistakes.
-    assert 0 < roma["adversarial_of_auto"] < roma["adversarial_of_both"] < 0.1
-    assert roma["inputs"] == 4 * auto["inputs"] == 20
-    for name in ("epsilon", "epochs", "hic", "categories", "estimators"):
+    for name in ("epsilon", "epochs", "hic", "categories"):
         assert is_png(tmp_path / f"digits-mlp-{name}.png")
 
 
@@ -195,7 +162,6 @@ def test_common_corruptions(done, refused, tmp_path):
 
 # By name: the script and its flags, files that it writes, and what it prints.
 ASAP_SMALL = ("--network=mlp", "--epochs=2", "--num_images=60", "--noprogress")
-FEWEST = ("fewest_images.py", "--num_images=200", "--levels=32", "--orders=1")
 HOST = (
     "host_networks.py", "--networks=StridedCNN", "--epochs=1", "--num_images=20",
     "--levels=2", "--alterations=rotation,gaussian noise", "--runs=1", "--output={}",
@@ -204,13 +170,6 @@ COVERAGE = ("--draws=2", "--num_inputs=100")
 # Draws take longer than their compilation.
 OPTIMISED = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
 SMALL = {
-    "flagship": (
-        ("flagship.py", "--networks=vit_b16", "--size=32", "--num_images=2",
-         "--num_levels=2", "--batch_sizes=2", "--alterations=brightness",
-         "--corruptions=contrast", "--cifar_images=4", "--repeats=1", "--output={}"),
-        ["flagship.json"],
-        ["no accelerator", "CIFAR-10-C, 4 pictures of noise x 1"],
-    ),
     "training_loop": (
         ("training_loop.py", "--network=mlp", "--epochs=2", "--num_images=60",
          "--levels=3", "--num_inputs=5", "--num_samples=50", "--output={}"),
@@ -218,7 +177,7 @@ SMALL = {
         ["after the first epoch 0 programs were compiled"],
     ),
     "asap_table1": (
-        ("asap_table1.py", *ASAP_SMALL, "--n=32", "--require=robustness.low>=0",
+        ("asap_table1.py", *ASAP_SMALL, "--n=16", "--require=robustness.low>=0",
          "--output={}"),
         ["table1-digits-mlp.json"],
         ["RQ1", "RQ2.1", "RQ2.2", "RQ5"],
@@ -227,12 +186,6 @@ SMALL = {
         ("asap_figures.py", *ASAP_SMALL, "--n=16", "--repetitions=2", "--output={}"),
         ["figure5.json", *(f"figure{i}-digits-mlp.png" for i in range(6, 11))],
         ["figure5"],
-    ),
-    "roma_modes": (
-        ("roma_modes.py", "--dims=20", "--norms=linf", "--probabilities=1e-4",
-         "--runs=2", "--what=modes", "--output={}"),
-        ["roma_modes.json"],
-        ["0 missed"],
     ),
     "roma_modes, regions": (
         ("roma_modes.py", "--what=regions,others", "--dims=2",
@@ -245,13 +198,6 @@ SMALL = {
          "--runs=2", "--output={}"),
         ["roma_modes.json"],
         ["learnt "],
-    ),
-    "quickstart, idc": (
-        ("quickstart.py", "--dataset=idc", "--network=mlp", "--levels=2",
-         "--epochs=1", "--num_images=40", "--alterations=bnn_2024", "--noprogress",
-         "--output={}"),
-        ["results.json"],
-        ["It has learnt nothing"],
     ),
     "idc_pretrained": (
         ("idc_pretrained.py", "--levels=3", "--attacked=2", "--noprogress",
@@ -277,29 +223,18 @@ SMALL = {
         for framework in ("transformers", "timm", "equinox")
     },
     "asap_study": (
-        ("asap_study.py", *ASAP_SMALL, "--n=16", "--draws=10", "--population=90",
-         "--first=10",
-         "--output={}", "--journal={}/journal"),
+        ("asap_study.py", *ASAP_SMALL, "--n=16", "--draws=4", "--population=90",
+         "--first=10", "--output={}", "--journal={}/journal"),
         ["study-digits-mlp-10.json"],
         ["all curves, ASAP auto"],
     ),
     "bnn_tables": (
-        ("bnn_tables.py", "--seeds=2", "--epochs=2", "--bnn_epochs=2",
-         "--num_images=30", "--levels=2", "--samples=2", "--noprogress",
+        ("bnn_tables.py", "--seeds=1", "--epochs=1", "--bnn_epochs=1",
+         "--num_images=10", "--levels=2", "--samples=2", "--noprogress",
          "--prior_scales=0.3",
          "--output={}", "--journal={}/journal"),
         ["tables.json", "measures.png", "uncertain.png"],
         ["RQ1", "odds GN", "prior scale 0.3"],
-    ),
-    "roma_cifar10, photographs": (
-        ("roma_cifar10.py", "--dataset=cifar10", "--network=resnet", "--epochs=4",
-         "--checkpoints=2", "--num_samples=20", "--estimators=roma",
-         "--epsilons=0.04,0.4", "--noprogress",
-         "--output={}", "--data_dir={}"),
-        ["cifar10-resnet.json"],
-        ["trained in", "1  plr falls with epsilon", "2  plr rises with training",
-         "normal as drawn", "3  robustness differs between categories",
-         "3  cats are less robust than trucks, by plain draws"],
     ),
     "retraining_tables": (
         ("retraining_tables.py", "--network=mlp", "--seeds=1", "--images_seen=1280",
@@ -345,14 +280,10 @@ SMALL = {
         ["beyond it", "captures"],
     ),
     "picture_folder": (
-        ("picture_folder.py", "--num_images=20", "--num_compared=10", "--num_large=10",
-         "--repeats=1",
-         "--folder={}"),
+        ("picture_folder.py", "--num_images=10", "--num_compared=10", "--num_large=10",
+         "--repeats=1", "--folder={}"),
         [],
-        ["evaluate, DCT scaling: ", "20 pictures in "],
-    ),
-    "interval_coverage": (
-        ("interval_coverage.py", *COVERAGE, "--output={}"), [], ["32 cells: held"]
+        ["evaluate, DCT scaling: ", "10 pictures in "],
     ),
     "interval_coverage_check": (
         ("interval_coverage_check.py", *COVERAGE, "--output={}"), [], ["32 cells: held"]
@@ -370,8 +301,8 @@ SMALL = {
         ["below 95 %: none"],
     ),
     "rank_networks": (
-        ("rank_networks.py", "--dataset=digits", "--network=mlp", "--images_seen=500",
-         "--num_train=200", "--num_images=30", "--levels=2", "--output={}"),
+        ("rank_networks.py", "--dataset=digits", "--network=mlp", "--images_seen=200",
+         "--num_train=130", "--num_images=20", "--levels=2", "--output={}"),
         ["ranks.png"],
         ["could be first", "over all"],
     ),
@@ -385,21 +316,12 @@ SMALL = {
         ["first.json"],
         ["both, all but dips"],
     ),
-    "asap_warnings, other": (
-        ("asap_warnings.py", "--curves=4", "--generator=other", "--output={}"),
-        ["other.json"],
-        ["both, all but dips"],
-    ),
     "fewest_images": (
-        (*FEWEST, "--dataset=digits", "--epochs=5", "--half_widths=0.05,0",
-         "--thresholds=0.8", "--output={}"),
+        ("fewest_images.py", "--num_images=200", "--levels=32", "--orders=1",
+         "--dataset=digits", "--epochs=5", "--half_widths=0.05,0", "--thresholds=0.8",
+         "--output={}"),
         [],
         ["a fixed number of images"],
-    ),
-    "fewest_images, coverage": (
-        (*FEWEST, "--what=coverage", "--half_widths=0.05", "--output={}"),
-        ["coverage.json"],
-        ["held: significantly below 95 %: none"],
     ),
 }  # fmt: skip
 
@@ -422,26 +344,9 @@ def test_it_writes_and_prints_what_it_says(done, tmp_path, name):
     (script, *flags), files, printed = SMALL[name]
     flags = [flag.replace("{}", str(tmp_path)) for flag in flags]
     environment = OPTIMISED if name == "roma_truth" else {}
-    if name == "roma_cifar10, photographs":
-        write_photographs(tmp_path / "cifar10")
-    if name == "flagship":
-        environment = {"JAXROB_DATA_DIR": str(tmp_path)}
     out = done(script, *flags, **environment)
     for text in printed:
         assert text in out, text
     for file in files:
         path = tmp_path / file
         assert is_png(path) if path.suffix == ".png" else read(path)
-
-
-def write_photographs(folder):
-    """Writes images of 32x32 in CIFAR-10's binary batches, a noisy colour per class."""
-    folder.mkdir()
-    rng = np.random.default_rng(0)
-    colours = rng.integers(40, 215, (10, 3))
-    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-        labels = np.arange(20) % 10
-        images = colours[labels, :, None] + rng.normal(0, 30, (20, 3, 32 * 32))
-        pixels = np.clip(images, 0, 255).astype(np.uint8).reshape(20, -1)
-        records = np.concatenate([labels[:, None].astype(np.uint8), pixels], axis=1)
-        (folder / f"{name}.bin").write_bytes(records.tobytes())
