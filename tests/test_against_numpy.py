@@ -33,7 +33,7 @@ def test_random_cases_on_several_devices(cases):
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     }
     done = subprocess.run(
-        [sys.executable, SCRIPT, "0", str(cases), "20"],
+        [sys.executable, SCRIPT, "0", str(cases), "40"],
         env=os.environ | environment,
         capture_output=True,
         text=True,
