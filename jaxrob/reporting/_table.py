@@ -121,9 +121,8 @@ def _looks_certain(assessment: Assessment) -> bool:
 
 def robustness_text(assessment: Assessment, form: str) -> str:
     """Formats the robustness, or says why it is not known."""
-    if not math.isnan(assessment.robustness):
-        return format(assessment.robustness, form)
-    return "undecided"
+    robustness = assessment.robustness
+    return "undecided" if math.isnan(robustness) else format(robustness, form)
 
 
 def _row(assessment: Assessment) -> tuple[str, ...]:

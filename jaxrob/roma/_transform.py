@@ -43,7 +43,14 @@ def boxcox(log_x: jax.Array, lmbda: jax.Array) -> jax.Array:
     Returns:
       `[...]`, accurate to a few float32 roundings, also where λ is near 0.
     """
-    log_x, lmbda = _broadcasting("log_x", log_x, lmbda)
+    log_x = checked_traceable("log_x", log_x, "...")
+    lmbda = checked_traceable("lmbda", lmbda, "...")
+    pairs = zip(log_x.shape[::-1], lmbda.shape[::-1])
+    if any(a != b and 1 not in (a, b) for a, b in pairs):
+        raise ValueError(
+            "lmbda must have a shape that broadcasts with log_x's, "
+            f"{log_x.shape}; got {lmbda.shape}"
+        )
     return log_x * _relative_expm1(log_x * lmbda)
 
 
@@ -63,8 +70,12 @@ def boxcox_lambda(log_x: jax.Array) -> jax.Array:
     Raises:
       ValueError: if there are fewer than 2 samples.
     """
-    log_x = _samples("log_x", log_x)
+    log_x = checked_traceable("log_x", log_x, "..., n")
     num_samples = log_x.shape[-1]
+    if num_samples < 2:
+        raise ValueError(
+            f"log_x must have the shape [..., n] with n at least 2; got {log_x.shape}"
+        )
     centred = log_x - jnp.mean(log_x, axis=-1, keepdims=True)
     centred = centred - jnp.mean(centred, axis=-1, keepdims=True)
     sd = jnp.sqrt(jnp.mean(centred**2, axis=-1))
@@ -95,29 +106,20 @@ def boxcox_lambda(log_x: jax.Array) -> jax.Array:
 
     # Two values, one of them rare, have the largest |λ|: the root of n - 1.
     bound = jnp.full(sd.shape, 2 * num_samples**0.5, jnp.float32)
-    scaled = _newton(
-        derivatives,
-        jnp.zeros_like(sd),
-        -bound,
-        bound,
-        lambda scaled: _away_from(0.0, scaled),
-    )
+    scaled = _newton(derivatives, jnp.zeros_like(sd), -bound, bound)
     return jnp.where(constant, 1.0, scaled / sd)
 
 
 def _newton(
-    derivatives: Callable,
-    start: jax.Array,
-    lower: jax.Array,
-    upper: jax.Array,
-    nudge: Callable,
+    derivatives: Callable, start: jax.Array, lower: jax.Array, upper: jax.Array
 ) -> jax.Array:
     """The minimum of convex functions, one for each element."""
     # A Newton step that leaves the bracket is replaced by the bracket's middle.
 
     def step(_: jax.Array, state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         point, lower, upper = state
-        point = nudge(point)
+        nudged = jnp.where(point < 0, -_NUDGE, _NUDGE)
+        point = jnp.where(jnp.abs(point) < _NUDGE, nudged, point)
         slope, curvature = derivatives(point)
         lower = jnp.where(slope < 0, point, lower)
         upper = jnp.where(slope > 0, point, upper)
@@ -131,38 +133,8 @@ def _newton(
     return jax.lax.fori_loop(0, _ITERATIONS, step, state)[0]
 
 
-def _away_from(pole: float, point: jax.Array) -> jax.Array:
-    distance = point - pole
-    nudged = pole + jnp.where(distance < 0, -_NUDGE, _NUDGE)
-    return jnp.where(jnp.abs(distance) < _NUDGE, nudged, point)
-
-
 def _relative_expm1(exponent: jax.Array) -> jax.Array:
     """`expm1(z)/z`, which is 1 at 0."""
     small = jnp.abs(exponent) < 1e-4
     ratio = jnp.expm1(exponent) / jnp.where(small, 1.0, exponent)
     return jnp.where(small, 1 + exponent / 2, ratio)
-
-
-def _samples(name: str, samples: jax.Array) -> jax.Array:
-    samples = checked_traceable(name, samples, "..., n")
-    if samples.shape[-1] < 2:
-        raise ValueError(
-            f"{name} must have the shape [..., n] with n at least 2; got "
-            f"{samples.shape}"
-        )
-    return samples
-
-
-def _broadcasting(
-    name: str, x: jax.Array, lmbda: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    x = checked_traceable(name, x, "...")
-    lmbda = checked_traceable("lmbda", lmbda, "...")
-    pairs = zip(x.shape[::-1], lmbda.shape[::-1])
-    if any(a != b and 1 not in (a, b) for a, b in pairs):
-        raise ValueError(
-            f"lmbda must have a shape that broadcasts with {name}'s, {x.shape}; got "
-            f"{lmbda.shape}"
-        )
-    return x, lmbda
