@@ -84,8 +84,9 @@ def _number(text: str) -> float:
 
 def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
     """Rejects folders whose numbers are in another order than their sorted names."""
-    by_number = sorted(folders, key=_number)
-    if all(_NUMBER.fullmatch(one) for one in folders) and by_number != sorted(folders):
+    numbers = sorted(filter(_NUMBER.fullmatch, folders), key=_number)
+    if numbers != sorted(numbers):
+        by_number = [*numbers, *sorted(set(folders) - set(numbers))]
         raise ValueError(
             f"{path}: its folders are numbers, whose order in the network's outputs "
             "nobody can know. Say class_names=classifier.class_names, or that of "
