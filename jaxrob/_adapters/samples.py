@@ -265,6 +265,8 @@ def _as_label(value: Any) -> Any:
         return _own(_of_tensor(value))
     if isinstance(value, Mapping):
         return {name: _as_label(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        value = value.tolist()
     if isinstance(value, list | tuple):
         return [_as_label(one) for one in value]
     return np.asarray(value) if _is_picture(value) else _own(value)
