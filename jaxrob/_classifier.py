@@ -83,8 +83,9 @@ class Classifier:
         function object each time: another one is recompiled, even if it does the same.
         Whatever it takes from around it (arrays of any type, numbers, attributes) is
         looked at in each call, and what has changed causes a recompilation and draws a
-        warning; within a `jax.jit` of your own, JAX keeps first values. A Flax module
-        that takes no arrays from around it is looked at once.
+        warning; within a `jax.jit` of your own, or in a function that `jax.lax.scan`
+        takes, JAX keeps first values. A Flax module that takes no arrays from around
+        it is looked at once.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 

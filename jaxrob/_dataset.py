@@ -339,8 +339,8 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
     if not found:
         return None
     (low, high, kind), labels = found, getattr(dataset, "labels", None)
-    is_array = labels is not None and labels.dtype != object
-    if low == high and is_array and np.ptp(labels) > 0:
+    numbers = [] if labels is None or labels.dtype == object else labels.ravel()
+    if low == high and len(numbers) and np.ptp(numbers) > 0:
         return (
             f"all values of {dataset.name} are {low:g}, so that images of different "
             "labels do not differ. Look at how they are read."

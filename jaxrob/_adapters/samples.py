@@ -1,5 +1,6 @@
 """Batches and items of other libraries' data sources, as arrays."""
 
+import array
 import dataclasses
 import itertools
 import sys
@@ -269,13 +270,15 @@ def _as_label(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [_as_label(one) for one in value]
-    return np.asarray(value) if _is_picture(value) else _own(value)
+    if isinstance(value, np.ndarray):
+        return _own(value)
+    is_array = hasattr(value, "__array__") or isinstance(value, array.array)
+    return np.array(value) if _is_picture(value) or is_array else value
 
 
 def _own(value: Any) -> Any:
     """Copies an array in memory: a source may fill the same one again."""
-    is_there = isinstance(value, np.ndarray) and not isinstance(value, np.memmap)
-    if is_there:
+    if isinstance(value, np.ndarray):
         value = plain_array("an array of a source", value, "an array").copy()
     return value
 

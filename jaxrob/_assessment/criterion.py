@@ -35,9 +35,10 @@ class Criterion:
     confidence_level: float = 0.95
 
     def __post_init__(self) -> None:
-        """Takes the threshold as a Python number, whatever number it was."""
-        number = checked_share("threshold", self.threshold)
-        object.__setattr__(self, "threshold", number)
+        """Takes numbers as Python's, whatever numbers they were."""
+        for name in ("threshold", "alpha"):
+            if (number := getattr(self, name)) is not None:
+                object.__setattr__(self, name, checked_share(name, number))
 
     def check(self, classifier: Classifier, reduced: bool) -> None:
         """Rejects parts that are out of range, or need answers that are not kept."""

@@ -7,6 +7,7 @@ any function, and the devices compute the outputs at the next level meanwhile.
 import contextlib
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
@@ -34,7 +35,12 @@ _ROWS = 2
 # Boxes that end here lie in one pixel, or are fractions of the picture, up to rounding.
 _ONE_PIXEL = 1.001
 # Beside boxes, in names of what depends on where they are, or is of the picture.
-_OF_PLACES = "area", "size", "shape", "center", "centre", "point", "mask"
+_OF_PLACES = re.compile(
+    "area|size|shape|cent(er|re)|point|mask|segm|poly|rle|coord|canvas|dim|^(hw|wh)$",
+    re.IGNORECASE,
+)
+# Floats beside boxes that say nothing about places.
+_OF_TRUST = re.compile("score|conf|prob|weight|trust|quality", re.IGNORECASE)
 # The most parts of outputs or labels that a note lists.
 _MOST_LISTED = 10
 # Includes JAX's types, such as bfloat16, which NumPy counts as void.
@@ -288,11 +294,12 @@ def _moved_boxes(
         if name == "boxes" or not _has_parts(value):
             return value
         is_of_boxes = len(value) == len(given) and not isinstance(value, Mapping)
-        places = isinstance(name, str) and any(
-            one in name.lower() for one in _OF_PLACES
-        )
-        if is_of_boxes and not places and not any(map(_has_parts, value)):
-            return np.asarray(value)[kept]
+        if is_of_boxes and not any(map(_has_parts, value)):
+            each = np.asarray(value)
+            is_float = each.dtype.kind == "f" and len(each) > 0
+            may_be_place = is_float and not _OF_TRUST.search(str(name))
+            if not may_be_place and not _OF_PLACES.search(str(name)):
+                return each[kept]
         if not alteration.moves_pixels:
             return value
         raise ValueError(

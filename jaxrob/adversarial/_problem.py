@@ -25,7 +25,14 @@ from jaxrob._devices.mesh import ImageMesh, checked_mesh
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_class_names, check_images
-from jaxrob._engine.mistakes import MAX_CHECKED, check_scale, is_worthwhile, scale_check
+from jaxrob._engine.mistakes import (
+    MAX_CHECKED,
+    check_logits,
+    check_scale,
+    is_flat,
+    is_worthwhile,
+    scale_check,
+)
 from jaxrob._engine.split_network import check_split_network
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import check_key, checked_key, classifier_keys
@@ -103,6 +110,10 @@ def make_problem(
             "the classifier returned NaN, or rows that are no probabilities, for "
             f"{invalid.sum()} of {len(images)} unaltered images"
         )
+    if classifier.outputs == "logits" and is_flat(before.confidence, info.num_classes):
+        own = jax.random.key(0) if key is None else key
+        with jax.set_mesh(over.mesh):
+            check_logits(classifier, data, own, over, len(data))
     scale = scale_check(classifier, labels)
     if scale is not None and is_worthwhile(scale, classifier, MAX_CHECKED, 0):
         few = 255 * images[:MAX_CHECKED], labels[:MAX_CHECKED]

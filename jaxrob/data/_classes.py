@@ -21,6 +21,8 @@ _Parts = tuple[str, ...]
 # First cells of a header that need no word.
 _HEADERS = re.compile(r"(file|image|img|picture|path|name|id|[ _-])+", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+# Numbers in quotes, brackets, bytes or a tensor's text, and of other scripts.
+_WRAPPED = re.compile(r"\W*(tensor\(|b['\"])?\W*\d+([.,]0*)?\W*")
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
@@ -66,6 +68,15 @@ def numbered(
                     f"{path}: its labels count from 1, and classes from 0: subtract 1"
                 )
             return numbers.astype(np.int64), names
+    if (
+        names is None
+        and len(set(classes)) > 1
+        and all(map(_WRAPPED.fullmatch, classes))
+    ):
+        raise ValueError(
+            f"{places[0]}: {classes[0][:40]!r} is an integer in another form. Write it "
+            "plainly, or say which class is which: class_names="
+        )
     names = names or tuple(sorted(set(classes)))
     number = {name: label for label, name in enumerate(names)}
     missing = sorted(set(classes) - set(names))

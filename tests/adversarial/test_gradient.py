@@ -101,3 +101,13 @@ def test_bytes_are_pixels():
 def test_refusals(attack, arguments, name):
     with pytest.raises(ValueError, match=name):
         attack(CLASSIFIER, IMAGES, LABELS, **arguments)
+
+
+def test_a_column_of_probabilities_taken_for_logits_is_said():
+    def share(w, images):
+        return jax.nn.sigmoid(linear(w, images)[:, 1:])
+
+    with pytest.warns(jaxrob.RobustnessWarning, match='outputs="sigmoid"'):
+        adversarial.pgd(
+            jaxrob.Classifier(share, W), IMAGES, LABELS, epsilon=0.1, steps=1
+        )

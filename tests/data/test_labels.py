@@ -1,6 +1,7 @@
 """The sources of labels, the numbering of classes, and the cropping of pictures."""
 
 import json
+import pathlib
 import shutil
 
 import numpy as np
@@ -9,6 +10,7 @@ from PIL import Image
 
 import jaxrob
 from jaxrob import data
+from jaxrob.data import _classes
 
 RANDOM = np.random.default_rng(0)
 
@@ -181,3 +183,10 @@ def test_npz_files(tmp_path):
     np.savez(path, images=np.array([print], object))
     with pytest.raises(ValueError, match="digits.npz: not a readable npz"):
         data.npz(path, labels=None)
+
+
+@pytest.mark.parametrize("form", ['"{}"', "[{}]", "tensor({})", "{},0", "{}\0"])
+def test_integers_in_another_form_are_no_names(form):
+    texts = [form.format(number) for number in (10, 2, 1)]
+    with pytest.raises(ValueError, match="plainly"):
+        _classes.numbered(texts, None, pathlib.Path("labels.csv"), texts)

@@ -209,7 +209,7 @@ def test_a_box_in_the_first_pixel_and_images_without_boxes():
 @pytest.mark.parametrize(
     "name, part",
     [("masks", [BARS[1]]), ("rle", [{"counts": "0"}]), ("corners", [[1, 2], [3]])]
-    + [("size", [24, 24]), ("area", [64.0])],
+    + [("size", [24, 24]), ("hw", [24]), ("cx", [6.5]), ("polys", ["1 2 3 4"])],
 )
 def test_what_cannot_move_with_boxes_is_refused(name, part):
     turn = alterations.rotation(-90.0, 90.0, fill="constant")
