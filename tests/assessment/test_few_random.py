@@ -26,7 +26,7 @@ class Case(NamedTuple):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:unaltered, the accuracy")
+@pytest.mark.filterwarnings("ignore:unaltered, the accuracy", "ignore:the images of")
 def test_random_data_sets_and_settings(cases):
     """No run fails, and none misses the truth more often than it says."""
     rng = np.random.default_rng(36)

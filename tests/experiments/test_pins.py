@@ -54,18 +54,19 @@ def test_a_number_that_moves_by_one_bit_is_found(before, monkeypatch):
     monkeypatch.setattr(jaxrob, "compare", other)
     differences = found(before).found
     assert {(one.case, one.path) for one in differences} == {
-        ("comparing.measures", f"value.{measure}.{place}mean_difference")
+        ("comparing.measures", f"value.{measure}.{place}")
         for measure in ("f1", "recall", "effectiveness")
-        for place in ("", "to_json.")
+        for place in ("mean_difference", "to_json.mean_difference", "to_json.digest")
     }
     # An entry of the list covers them; an entry that covers nothing is reported.
     stale = Intended("assessing.*", "value.*.levels.*", "other levels")
     elsewhere = Intended("training.*", "*", "of cases that are not run")
-    intended = [Intended("comparing.*", "*.mean_difference", "one bit"), stale]
+    digest = Intended("comparing.*", "*.digest", "of it")
+    intended = [Intended("comparing.*", "*.mean_difference", "one bit"), digest, stale]
     verdict = found(before, [*intended, elsewhere])
     assert not verdict.found and verdict.unused == [stale]
     assert verdict.intended[intended[0]] == 6
-    assert "intended: one bit: 6 differences" in report(verdict, 6)
+    assert "intended: one bit: 6 differences" in report(verdict, 9)
 
 
 @pytest.mark.parametrize(
