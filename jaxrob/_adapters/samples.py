@@ -273,6 +273,7 @@ def _as_label(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return _own(value)
     is_array = hasattr(value, "__array__") or isinstance(value, array.array)
+    is_array &= not isinstance(value, np.generic)
     return np.array(value) if _is_picture(value) or is_array else value
 
 
