@@ -108,6 +108,8 @@ def test_samples_are_those_written(tmp_path, dtype):
         channels, order = (1, 2, 3, 5, 16)[number % 5], "<>"[number % 2]
         values = (RNG.random((20, 33, channels)) * scale).astype(dtype)
         stored, layout = values, dict(layout)
+        if dtype == "u1" and layout.get("compression") == "zstd":
+            layout["compression"] = "zlib"  # Pillow 11 has no Zstandard.
         if channels == 1:
             stored, _ = values[..., 0], layout.pop("planarconfig", None)
         elif layout.get("planarconfig") == "separate":
