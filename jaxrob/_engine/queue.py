@@ -120,7 +120,7 @@ def _rows_of_a_block(
             if cached is not None and kept.rows not in (known, execution.rows):
                 cached.add_rows(kept.rows)
         elif execution.network is None and execution.score is None:
-            about = execution.image_shape, levels, execution.mesh
+            about = execution.info, execution.image_shape, levels, execution.mesh
             kept.rows = rows_of_a_level(execution.rows, *about)
         else:
             kept.rows = execution.rows

@@ -76,6 +76,9 @@ def run_tasks(
     classifier = execution.classifier
     execution.bar.ask(number)
     ahead = _AHEAD_CPU if platform(execution.mesh) == "cpu" else _AHEAD
+    # A block is uploaded before the steps of the one before: to dispatch a step takes
+    # an H100 1.2 ms longer while its images are on their way.
+    next_blocks = 0 if ahead == _AHEAD_CPU else 1
     # The steps run on this mesh, even if the caller has set another one.
     with (
         computing(),
@@ -85,7 +88,7 @@ def run_tasks(
     ):
         steps = (
             step
-            for block in blocks
+            for block in _delayed(blocks, next_blocks)
             for task in tasks
             for step in _dispatched(task, block, execution, number)
         )

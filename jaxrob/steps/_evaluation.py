@@ -118,7 +118,8 @@ def evaluation(
     check_split_network(classifier, image_shape, over)
     info = trace_info(classifier, image_shape)
     rows = sizes.rows_for(classifier, image_shape, over)
-    most = sizes.rows_of_a_level(rows, image_shape, [num_levels or 1024], over)
+    about = info, image_shape, [num_levels or 1024], over
+    most = sizes.rows_of_a_level(rows, *about)
     number = sizes.images_in_block(classifier, most, None, num_images, over)
     if num_levels is None:
         num_levels = sizes.levels_in_step(info, image_shape, rows, number, 1024, over)

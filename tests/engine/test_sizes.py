@@ -81,11 +81,16 @@ def test_a_tpu_takes_as_many_rows_as_its_chip_holds(
 )
 def test_blocks_where_levels_are_batched(levels, images):
     gpu, cpu = mesh_of("gpu", "H100"), mesh_of("cpu", "cpu")
-    about = (50, 50, 3), levels
+    small = types.SimpleNamespace(operations=2 * 10**7)
+    about = small, (50, 50, 3), levels
     assert sizes.rows_of_a_level(16384, *about, gpu) == images
     # Few rows, of a large network, are not divided.
     assert sizes.rows_of_a_level(100, *about, gpu) == 100
     assert sizes.rows_of_a_level(16384, *about, cpu) == 16384
+    # The devices of a large one compute while further images are uploaded.
+    large = types.SimpleNamespace(operations=8 * 10**9)
+    about = large, (224, 224, 3), levels
+    assert 64 <= sizes.rows_of_a_level(1950, *about, gpu) <= 160
     # Blocks of equal size may be a little smaller.
     for number in (images, images * 3 // 4):
         each = sizes.levels_in_step(None, (50, 50, 3), 16384, number, max(levels), gpu)
