@@ -76,3 +76,23 @@ def test_draws_are_the_same():
     with jax.enable_x64(True):
         found = drawn()
     jax.tree.map(np.testing.assert_array_equal, found, drawn())
+
+
+def test_strict_settings_of_jax_are_lifted_as_the_limits_say():
+    images = np.random.default_rng(0).random((8, 8, 8, 1), np.float32)
+    weights = np.float32(np.random.default_rng(1).normal(size=(64, 3)))
+    dataset = jaxrob.Dataset(images, np.arange(8) % 3)
+
+    def found():
+        classifier = jaxrob.Classifier(apply, weights)
+        blur = alterations.gaussian_blur()
+        return jaxrob.evaluate(classifier, dataset, blur, [0.0, 1.0])
+
+    with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            lifted = found()
+    with jax.debug_nans(True):
+        checked = found()
+    plain = found()
+    for other in (lifted, checked):
+        np.testing.assert_array_equal(other.predicted, plain.predicted)

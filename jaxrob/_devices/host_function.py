@@ -91,7 +91,8 @@ class HostFunction:
                     returned = class_outputs(what, returned, len(batch))
                 outputs = _as_rows(returned)
                 self._check(outputs, len(batch))
-            parts.append(np.asarray(outputs[:number], np.float32))
+            # A copy: an engine may fill the same buffer again.
+            parts.append(np.array(outputs[:number], np.float32))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def pulled_back(
@@ -104,7 +105,7 @@ class HostFunction:
         for batch, number in _batches(images, self.batch_size, self.writes):
             with _noted(batch.shape):
                 found = self.gradient(batch, next(changes)[0])
-            parts.append(np.asarray(found[:number], np.float32))
+            parts.append(np.array(found[:number], np.float32))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _check(self, outputs: np.ndarray, number: int) -> None:
@@ -224,10 +225,13 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
                 f"{length} images (put several arrays in a tuple or a dict); got "
                 f"{len(returned)}"
             )
-        return returned[:number]
+        return [
+            np.array(one) if isinstance(one, np.ndarray) else one
+            for one in returned[:number]
+        ]
 
     def part(leaf: Any) -> np.ndarray:
-        array = np.asarray(leaf)
+        array = np.array(leaf)
         if array.shape[:1] != (length,):
             raise ValueError(
                 f"the host function must return arrays [B, ...] for B = {length} "

@@ -59,7 +59,7 @@ FORMS: tuple[Form, ...] = (
     Form("rotation", "tpu", math.inf, "pixels", "tiles were not tried"),
     Form("blur", "cpu", 32, "plane by plane", "50 px: 0.88; planes 0.81"),
     Form("blur", "cpu", math.inf, "shifts", "224 px: 1.6 ms; plane by plane 7.4"),
-    Form("blur", "gpu", 64, "planes", "H100, 50 px: 2.3 ms; blocks 2.8"),
+    Form("blur", "gpu", 64, "planes", "H100, 50 px: 2,299 us; blocks 2,839"),
     Form("blur", "gpu", math.inf, "blocks", "H100, 224 px: 474 us; planes 949"),
     Form("blur", "tpu", math.inf, "planes", "v5e: 1.11 to 2.8, nothing to gain"),
     Form("shifts", "cpu", math.inf, "loop", "no other was tried"),

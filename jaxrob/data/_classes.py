@@ -53,6 +53,13 @@ def numbered(
         return None, names
     numbers = np.array([_number(one) for one in classes])
     are_names = names is not None and (set(classes) <= set(names))
+    are_indices = names == tuple(map(str, range(len(names or ()))))
+    if names and not (are_names or are_indices) and all(map(_NUMBER.fullmatch, names)):
+        wrong = next(one for one in classes if one not in names)
+        raise ValueError(
+            f"{path}: the class {wrong[:40]!r} is none of the class_names, which are "
+            f"numbers, so that it is a name or an index: {', '.join(names[:10])}"
+        )
     if not are_names and not np.isnan(numbers).all():
         wrong = ~((numbers >= 0) & (numbers < 2**31) & (numbers == np.floor(numbers)))
         if wrong.any() and (names is None or not np.isnan(numbers).any()):
