@@ -162,7 +162,7 @@ def _check_values(alteration: Alteration, image: np.ndarray) -> None:
         digest = hashlib.sha256(image.tobytes()).digest()
         found = _changes(alteration, digest, image.shape, image.dtype)
         if not found:
-            identity = np.float32([alteration.identity])
+            identity = np.array([alteration.identity], np.float32)
             found.append(_extremes(image, identity, alteration=alteration).change)
         _check_identity(alteration, float(found[0]))
         return

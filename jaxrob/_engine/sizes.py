@@ -66,7 +66,7 @@ def rows_of_a_level(
     on_each = rows // mesh.size // each
     if on_each < _LEAST_IMAGES:
         on_each = rows // mesh.size
-    busy = _LEAST_OPERATIONS // max(1, info.operations * each)
+    busy = int(_LEAST_OPERATIONS / max(1, info.operations * each))
     uploaded = _UPLOADED_BYTES // math.prod(image_shape)
     return min(on_each, max(busy, uploaded, 1)) * mesh.size
 
