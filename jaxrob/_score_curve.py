@@ -141,12 +141,5 @@ class ScoreCurve:
 
     @staticmethod
     def from_json(text: str | bytes) -> "ScoreCurve":
-        """A curve from the text that `to_json` gave.
-
-        Raises:
-          TypeError: if it is no text.
-          ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range or of a wrong shape, or another than was
-            written.
-        """
+        """A curve from the text that `to_json` gave; errors as of `Curve.from_json`."""
         return from_json(text, ScoreCurve)

@@ -7,6 +7,7 @@ import io
 import json
 import struct
 import tarfile
+import threading
 import zipfile
 import zlib
 
@@ -222,3 +223,20 @@ def read(kind, path):
         jaxrob.networks.load_idc_weights(path)
     else:
         jaxrob.Assessment.from_json(path.read_text())
+
+
+def error_within_20_seconds(run):
+    """The ValueError of `run`, in a thread: a hang in opening a pipe never ends."""
+    errors = []
+
+    def caught():
+        try:
+            run()
+        except ValueError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=caught, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive(), "it hangs"
+    return errors[0]

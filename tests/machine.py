@@ -80,14 +80,8 @@ def _groups(controller: str) -> list[pathlib.Path]:
 
 
 def known_flags(flags: list[str], kept: pathlib.Path) -> list[str]:
-    """Returns those of XLA's flags that the installed jaxlib supports.
-
-    An unsupported flag ends the process, so a separate process tries them, once.
-
-    Args:
-      flags: such as `--xla_a=1`.
-      kept: a file for the answer, of this jaxlib alone.
-    """
+    """Returns those of XLA's flags that this jaxlib supports; kept in a file of it."""
+    # An unsupported one ends the process, so a separate process tries them, once.
     asked = " ".join(flags)
     if kept.is_file():
         before, _, answer = kept.read_text().partition("\n")
@@ -114,10 +108,8 @@ def known_flags(flags: list[str], kept: pathlib.Path) -> list[str]:
 
 
 def bound_size(folder: pathlib.Path, current: pathlib.Path, most: int) -> None:
-    """Removes the oldest files below a folder until they take at most `most` bytes.
-
-    Folders beside `current`, of other versions, go first and whole.
-    """
+    """Removes the oldest files below a folder until they take at most `most` bytes."""
+    # Folders beside `current`, of other versions, go first and whole.
     others = [path for path in folder.glob("*") if path.is_dir() and path != current]
     for other in sorted(others, key=lambda path: path.stat().st_mtime):
         if _size(folder) > most:

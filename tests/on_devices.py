@@ -41,12 +41,14 @@ COLLECTIVES = (
 class Network(nn.Module):
     """A network with batch statistics and dropout, which depend on the whole batch."""
 
+    num_classes: int = 4
+
     @nn.compact
     def __call__(self, x, train: bool = False):
         x = nn.Dense(16)(x.reshape(len(x), -1))
         x = nn.BatchNorm(use_running_average=not train, momentum=0.5)(x)
         x = nn.Dropout(0.3, deterministic=not train)(nn.relu(x))
-        return nn.Dense(4)(x)
+        return nn.Dense(self.num_classes)(x)
 
 
 def make_data():

@@ -8,6 +8,8 @@ from jaxrob import Dataset
 from jaxrob.networks import MLP
 from jaxrob.training import fit
 
+from .on_devices import Network
+
 KEY = jax.random.key(0)
 SMALL = MLP(features=(8,), num_classes=2)
 
@@ -32,15 +34,6 @@ def accuracy(classifier, dataset):
 def same(one, other):
     leaves = zip(jax.tree.leaves(one.variables), jax.tree.leaves(other.variables))
     return all(np.array_equal(a, b) for a, b in leaves)
-
-
-class Normalised(nn.Module):
-    @nn.compact
-    def __call__(self, x, train: bool = False):
-        x = nn.Dense(16)(x.reshape(len(x), -1))
-        x = nn.BatchNorm(use_running_average=not train, momentum=0.5)(x)
-        x = nn.Dropout(0.3, deterministic=not train)(nn.relu(x))
-        return nn.Dense(2)(x)
 
 
 class Sigmoid(nn.Module):
@@ -72,7 +65,7 @@ def test_bytes_and_floats_are_the_same_images():
 
 @pytest.mark.slow
 def test_dropout_and_batch_normalisation():
-    classifier = train(Normalised(), epochs=25)
+    classifier = train(Network(2), epochs=25)
     (statistics,) = classifier.variables["batch_stats"].values()
     assert (statistics["mean"] != 0).any() and (statistics["var"] != 1).any()
     dataset = dark_and_light()
@@ -133,20 +126,18 @@ def test_a_number_of_images_in_place_of_epochs():
 
 @pytest.mark.slow
 def test_a_checkpoint_is_of_one_training(tmp_path):
-    whole = train(Normalised(), epochs=2, checkpoint=tmp_path / "a")
-    assert same(whole, train(Normalised(), epochs=2))
-    assert same(whole, train(Normalised(), epochs=2, checkpoint=tmp_path / "a"))
+    whole = train(Network(2), epochs=2, checkpoint=tmp_path / "a")
+    assert same(whole, train(Network(2), epochs=2))
+    assert same(whole, train(Network(2), epochs=2, checkpoint=tmp_path / "a"))
     assert [path.name for path in (tmp_path / "a").glob("*")] == ["8"]
     for changes, name in (
         ({"key": jax.random.key(1)}, "key"),
         ({"dataset": dark_and_light(65)}, "dataset"),
     ):
         with pytest.raises(ValueError, match=f"with another {name}"):
-            train(Normalised(), **{"epochs": 2, "checkpoint": tmp_path / "a"} | changes)
+            train(Network(2), **{"epochs": 2, "checkpoint": tmp_path / "a"} | changes)
     with pytest.raises(ValueError, match="does not fit the module and the optimiser"):
-        train(
-            Normalised(), epochs=2, checkpoint=tmp_path / "a", optimizer=optax.sgd(0.1)
-        )
+        train(Network(2), epochs=2, checkpoint=tmp_path / "a", optimizer=optax.sgd(0.1))
 
 
 def test_nothing_is_kept_of_a_loss_that_is_no_longer_finite(tmp_path):

@@ -84,8 +84,8 @@ class Mean(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         """Logits `[B, K]` of images `[B, H, W, C]`."""
-        # Written first, as for a convolution: fused into the mean, JPEG's steps were
-        # computed over and over on an H100 (18 ms for 3).
+        # Written first, as for a convolution: fused into the mean, JPEG took an H100
+        # 17.7 ms for 16,000 pictures of 50 px, and 0.9 in a step of the IDC CNN.
         x = jax.lax.optimization_barrier(x)
         return nn.Dense(self.num_classes)(x.mean(axis=(1, 2)))
 

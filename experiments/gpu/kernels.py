@@ -8,8 +8,6 @@ dimension to their grids for the images and one for the levels.
 * Blur, "kernel": a kernel for the rows and one for the columns, each a sum of shifts.
   Only the taps within five standard deviations of the level are read, at least half of
   which the plain forms multiply by zero at most levels.
-* Blur, "kernel in tiles": one kernel, two products a tile, in three passes of TF32 on
-  the tensor cores (their error is a float32 product's). Nothing is stored in between.
 * JPEG, "kernel": a plane's dequantisation and both passes of its transform in one
   kernel, in int32, bit for bit as the plain forms.
 
@@ -43,13 +41,12 @@ from jaxrob.alterations._jpeg_constants import (
 )
 from jaxrob.alterations._jpeg_planes import levels_of
 
-# Pixels of a program of "kernel"; the side of a tile, and of the largest single one.
+# Pixels of a program of the blur.
 _PIXELS = 1024
-_TILE, _WHOLE = 32, 64
 # Blocks of 8 x 8 pixels in a program of JPEG's.
 _BLOCKS = 4
 #: The kernels' names, by the part of an alteration.
-NAMES = {"blur": ("kernel", "kernel in tiles"), "jpeg": ("kernel",)}
+NAMES = {"blur": ("kernel",), "jpeg": ("kernel",)}
 
 
 @contextlib.contextmanager
@@ -61,12 +58,9 @@ def as_forms(interpret: bool) -> Iterator[None]:
         compiler.
     """
     known = {"blur": _gaussian_blur.BLUR, "jpeg": _jpeg.JPEG_FORMS}
-    blur = (
-        functools.partial(one, interpret=interpret)
-        for one in (blur_by_shifts, blur_in_tiles)
-    )
-    for part, forms in {"blur": blur, "jpeg": [jpeg_form(interpret)]}.items():
-        known[part].update(zip(NAMES[part], forms))
+    blur = functools.partial(blur_by_shifts, interpret=interpret)
+    for part, form in {"blur": blur, "jpeg": jpeg_form(interpret)}.items():
+        known[part][NAMES[part][0]] = form
     try:
         yield
     finally:
@@ -126,68 +120,6 @@ def _shift_kernel(
 
     zeros = jnp.zeros(_PIXELS, jnp.float32)
     out[at] = jax.lax.fori_loop(-taps[0], taps[0] + 1, add, zeros)
-
-
-def blur_in_tiles(
-    planes: jax.Array, level: jax.Array, *, reach: int, interpret: bool
-) -> jax.Array:
-    """Blurs planes `[C, H, W]` to `[H, W, C]`, by two products a tile."""
-    channels, height, width = planes.shape
-    small = max(height, width) <= _WHOLE
-    tile = max(16, pl.next_power_of_2(max(height, width))) if small else _TILE
-    window = pl.next_power_of_2(tile + 2 * reach)
-    given = {"tile": tile, "window": window, "reach": reach, "interpret": interpret}
-    image = pl.pallas_call(
-        functools.partial(_tile_kernel, shape=(height, width, channels), **given),
-        out_shape=jax.ShapeDtypeStruct((planes.size,), jnp.float32),
-        grid=(channels, pl.cdiv(height, tile), pl.cdiv(width, tile)),
-        interpret=interpret,
-        compiler_params=triton.CompilerParams(num_warps=4 if tile == 16 else 8),
-    )(_gaussian_blur._kernel(level, reach, reach), planes.reshape(-1))
-    return image.reshape(height, width, channels)
-
-
-def _tile_kernel(
-    weights: Any,
-    planes: Any,
-    out: Any,
-    *,
-    shape: tuple[int, int, int],
-    tile: int,
-    window: int,
-    reach: int,
-    interpret: bool,
-) -> None:
-    """Multiplies a window by the kernel's matrix on both sides."""
-    height, width, channels = shape
-    channel, top, left = (pl.program_id(axis) for axis in range(3))
-    rows, columns = (
-        first * tile + jnp.arange(tile, dtype=jnp.int32) for first in (top, left)
-    )
-    # Edge pixels repeat, so that no weight depends on the place.
-    down, across = (
-        jnp.clip(
-            first * tile - reach + jnp.arange(window, dtype=jnp.int32), 0, size - 1
-        )
-        for first, size in ((top, height), (left, width))
-    )
-    pixels = planes[(channel * height + down[:, None]) * width + across[None, :]]
-    offset = (
-        jnp.arange(window, dtype=jnp.int32)[:, None]
-        - jnp.arange(tile, dtype=jnp.int32)[None, :]
-    )
-    is_tap = (offset >= 0) & (offset <= 2 * reach)
-    matrix = jnp.where(is_tap, weights[jnp.clip(offset, 0, 2 * reach)], 0.0)
-    exact = jax.lax.Precision.HIGHEST
-    # Three products of TF32's parts; a CPU has no such product.
-    how = exact if interpret else jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
-    blurred = jnp.dot(pixels, matrix, precision=how)
-    blurred = jnp.dot(matrix.T, blurred, precision=how)
-    at = (rows[:, None] * width + columns[None, :]) * channels + channel
-    is_inside = (rows[:, None] < height) & (columns[None, :] < width)
-    # Behind the array, or else what is masked might meet the pixel that it would be.
-    at = jnp.where(is_inside, at, out.size)
-    triton.store(out.at[at], blurred, mask=is_inside)
 
 
 def jpeg_form(interpret: bool) -> _jpeg.JpegForm:

@@ -225,10 +225,7 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
                 f"{length} images (put several arrays in a tuple or a dict); got "
                 f"{len(returned)}"
             )
-        return [
-            np.array(one) if isinstance(one, np.ndarray) else one
-            for one in returned[:number]
-        ]
+        return jax.tree.map(_copied, returned[:number])
 
     def part(leaf: Any) -> np.ndarray:
         array = np.array(leaf)
@@ -240,6 +237,10 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
         return array[:number]
 
     return jax.tree.map(part, returned)
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
 def _all_rows(parts: list[Any]) -> Any:

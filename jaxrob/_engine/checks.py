@@ -1,7 +1,6 @@
 """Checks that a classifier, data, an alteration and a key fit together."""
 
 import functools
-import hashlib
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +14,7 @@ from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._engine.answers import INVALID
 from jaxrob._engine.picked import must_be_read
+from jaxrob._identity.digest import digest
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import is_identifiable
 from jaxrob._pixels import as_floats
@@ -155,17 +155,16 @@ class _Extremes(NamedTuple):
 def _check_values(alteration: Alteration, image: np.ndarray) -> None:
     """Rejects an alteration that changes the image at its identity."""
     # Warns if it makes NaN, or pixels outside [0, 1].
-    middle = (alteration.lower + alteration.upper) / 2
     # The library's own alterations are tested, one level compiles faster, and what an
     # image gave once needs no second look: it would hold up each call of a GPU (2 ms).
     if not isinstance(alteration.fn, Fingerprinted) and is_identifiable(alteration):
-        digest = hashlib.sha256(image.tobytes()).digest()
-        found = _changes(alteration, digest, image.shape, image.dtype)
+        found = _changes(alteration, digest([image]))
         if not found:
             identity = np.array([alteration.identity], np.float32)
             found.append(_extremes(image, identity, alteration=alteration).change)
         _check_identity(alteration, float(found[0]))
         return
+    middle = (alteration.lower + alteration.upper) / 2
     levels = np.array([alteration.lower, middle, alteration.upper])
     asked = np.float32(np.append(alteration.identity, levels))
     made = jax.device_get(_extremes(image, asked, alteration=alteration))
@@ -199,7 +198,7 @@ def _check_identity(alteration: Alteration, change: float) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _changes(alteration: Alteration, *image: Any) -> list[Any]:
+def _changes(alteration: Alteration, image: str) -> list[Any]:
     """Returns the list that holds an image's change at the identity, once known."""
     return []
 

@@ -53,13 +53,15 @@ def numbered(
         return None, names
     numbers = np.array([_number(one) for one in classes])
     are_names = names is not None and (set(classes) <= set(names))
-    are_indices = names == tuple(map(str, range(len(names or ()))))
-    if names and not (are_names or are_indices) and all(map(_NUMBER.fullmatch, names)):
-        wrong = next(one for one in classes if one not in names)
-        raise ValueError(
-            f"{path}: the class {wrong[:40]!r} is none of the class_names, which are "
-            f"numbers, so that it is a name or an index: {', '.join(names[:10])}"
-        )
+    if names and not are_names and names != tuple(map(str, range(len(names)))):
+        # 2.0 where a class is called 2, but is not the third.
+        is_either = np.isin(numbers, [_number(name) for name in names])
+        if is_either.any():
+            first = int(is_either.argmax())
+            raise ValueError(
+                f"{places[first]}: {classes[first][:40]!r} is an index or one of "
+                "the class_names, which are numbers too. Write all classes as these do"
+            )
     if not are_names and not np.isnan(numbers).all():
         wrong = ~((numbers >= 0) & (numbers < 2**31) & (numbers == np.floor(numbers)))
         if wrong.any() and (names is None or not np.isnan(numbers).any()):

@@ -31,16 +31,6 @@ def drop(*path):
     return change
 
 
-def all_of(*changes):
-    """Several changes, one after another."""
-
-    def change(document):
-        for one in changes:
-            one(document)
-
-    return change
-
-
 def changed(text, change, digest_too=False):
     """The document after a change, with a new digest if it is to fit."""
     document = json.loads(text)

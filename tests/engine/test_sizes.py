@@ -88,8 +88,7 @@ def test_blocks_where_levels_are_batched(levels, images):
     assert sizes.rows_of_a_level(100, *about, gpu) == 100
     assert sizes.rows_of_a_level(16384, *about, cpu) == 16384
     # The devices of a large one compute while further images are uploaded.
-    large = types.SimpleNamespace(operations=8 * 10**9)
-    about = large, (224, 224, 3), levels
+    about = types.SimpleNamespace(operations=8 * 10**9), (224, 224, 3), levels
     assert 64 <= sizes.rows_of_a_level(1950, *about, gpu) <= 160
     # Blocks of equal size may be a little smaller.
     for number in (images, images * 3 // 4):

@@ -19,6 +19,7 @@ from jaxrob.reporting._results import picture_digest
 
 from ..assessment.documents import changed, drop, put
 from ..assessment.test_serialization import assessment, same_settings
+from ..bombs import error_within_20_seconds
 from .reports import attack, roma
 
 PLAN = reporting.Plan(
@@ -374,19 +375,8 @@ def test_what_is_no_file_does_not_hang(folder, stem):
     path = place(folder, stem)
     path.unlink()
     os.mkfifo(path)
-    errors = []
-
-    def run():
-        try:
-            reporting.read_results(folder)
-        except ValueError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(20)
-    assert not thread.is_alive(), "it hangs"
-    assert f"{path.name}: not a regular file but a named pipe" in str(errors[0])
+    error = error_within_20_seconds(lambda: reporting.read_results(folder))
+    assert f"{path.name}: not a regular file but a named pipe" in error
 
 
 def test_what_does_not_go_together():

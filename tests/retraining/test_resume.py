@@ -3,30 +3,21 @@
 import jax
 import numpy as np
 import pytest
-from flax import linen as nn
 
 from jaxrob import Dataset, alterations
 from jaxrob.retraining import data_augmentation
 
+from ..on_devices import Network
+
 KEY = jax.random.key(5)
-
-
-class Network(nn.Module):
-    """With everything that has a state: dropout's keys, batch statistics."""
-
-    @nn.compact
-    def __call__(self, x, train: bool = False):
-        x = nn.Dense(16)(x.reshape(len(x), -1))
-        x = nn.BatchNorm(use_running_average=not train)(x)
-        x = nn.Dropout(0.3, deterministic=not train)(nn.relu(x))
-        return nn.Dense(3)(x)
 
 
 def train(**settings):
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (50, 4, 4, 1)).astype(np.uint8)
     return data_augmentation(
-        Network(),
+        # It has everything that has a state: dropout's keys, batch statistics.
+        Network(3),
         Dataset(images, np.arange(50) % 3),
         # Noise and levels are drawn in each step.
         [alterations.gaussian_noise(0.0, 0.1), alterations.brightness(-0.9, 0.9)],

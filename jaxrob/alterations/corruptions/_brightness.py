@@ -13,15 +13,7 @@ def brightness(size: int | None = None) -> Alteration:
 
     On a grey image the amount is added to every value.
 
-    Args:
-      size: the image size whose parameters it takes; see
-        `jaxrob.alterations.corruptions`.
-
-    Returns:
-      The alteration; levels in [0, 5], identity 0.
-
-    Raises:
-      ValueError: if there are no parameters for `size`.
+    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return corruption(BRIGHTNESS, _apply, size=size)
 

@@ -22,15 +22,7 @@ def defocus_blur(size: int | None = None) -> Alteration:
     The kernels of the benchmark are disks of whole pixels, softened by a Gaussian.
     Between two severities the kernel is a mixture of theirs.
 
-    Args:
-      size: the image size whose parameters it takes; see
-        `jaxrob.alterations.corruptions`.
-
-    Returns:
-      The alteration; levels in [0, 5], identity 0.
-
-    Raises:
-      ValueError: if there are no parameters for `size`.
+    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(DEFOCUS_BLUR, _prepare, _apply, size=size)
 

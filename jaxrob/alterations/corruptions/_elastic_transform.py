@@ -48,15 +48,7 @@ def elastic_transform(size: int | None = None) -> Alteration:
     Between two severities the displacement is a mixture of theirs, and the moves of the
     affine map's three points are linear in the level.
 
-    Args:
-      size: the image size whose parameters it takes; see
-        `jaxrob.alterations.corruptions`.
-
-    Returns:
-      The alteration; levels in [0, 5], identity 0.
-
-    Raises:
-      ValueError: if there are no parameters for `size`.
+    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(
         ELASTIC_TRANSFORM, _prepare, _apply, size=size, draw=_draw, moves_pixels=True

@@ -30,15 +30,7 @@ def fog(size: int | None = None) -> Alteration:
     The map is a diamond-square fractal on a torus whose side is the smallest power of
     two not smaller than the image.
 
-    Args:
-      size: the image size whose parameters it takes; see
-        `jaxrob.alterations.corruptions`.
-
-    Returns:
-      The alteration; levels in [0, 5], identity 0.
-
-    Raises:
-      ValueError: if there are no parameters for `size`.
+    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return corruption(FOG, _apply, size=size, draw=_draw)
 

@@ -29,15 +29,7 @@ def glass_blur(size: int | None = None) -> Alteration:
     keeps its value. This does the same, for grey images too. Gradients pass the
     truncation unchanged.
 
-    Args:
-      size: the image size whose parameters it takes; see
-        `jaxrob.alterations.corruptions`.
-
-    Returns:
-      The alteration; levels in [0, 5], identity 0.
-
-    Raises:
-      ValueError: if there are no parameters for `size`.
+    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(GLASS_BLUR, _prepare, _apply, size=size, draw=_draw)
 

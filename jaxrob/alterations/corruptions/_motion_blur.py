@@ -19,15 +19,7 @@ def motion_blur(size: int | None = None) -> Alteration:
     length and its standard deviation are linear in the level; the last tap may be
     fractional.
 
-    Args:
-      size: the image size whose parameters it takes; see
-        `jaxrob.alterations.corruptions`.
-
-    Returns:
-      The alteration; levels in [0, 5], identity 0.
-
-    Raises:
-      ValueError: if there are no parameters for `size`.
+    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(MOTION_BLUR, _prepare, _apply, size=size, draw=_draw)
 

@@ -18,15 +18,7 @@ def zoom_blur(size: int | None = None) -> Alteration:
     Zooms of all factors from 1 to a maximum are averaged. Between two severities the
     weights of the factors are linear in the level.
 
-    Args:
-      size: the image size whose parameters it takes; see
-        `jaxrob.alterations.corruptions`.
-
-    Returns:
-      The alteration; levels in [0, 5], identity 0.
-
-    Raises:
-      ValueError: if there are no parameters for `size`.
+    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(ZOOM_BLUR, _prepare, _apply, size=size)
 
