@@ -58,7 +58,8 @@ class Dataset:
         checked while it is read. Numbers of another byte order are converted, those of
         more than 8 bytes to float32; a memory map must have this machine's types. The
         pictures of a large folder (`jaxrob.data.image_folder`) are no array: slices and
-        index arrays read nothing, and `numpy.asarray` reads.
+        index arrays read nothing, and `numpy.asarray` reads. Arrays are not copied: do
+        not fill one with other images afterwards.
       labels: `[N]` integers, the index of the right class, or texts, its name, where
         there are class names: they become integers. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered

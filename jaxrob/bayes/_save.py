@@ -1,5 +1,7 @@
 """Posteriors and classifiers in files."""
 
+import copy
+import dataclasses
 import io
 import os
 from typing import Annotated, Any, NamedTuple
@@ -28,6 +30,8 @@ from jaxrob.bayes._posterior import Posterior
 _KINDS = {apply_draws: "draws", apply_members: "members", apply_passes: "passes"}
 _FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
 _KEYS = ("threefry2x32", "rbg", "unsafe_rbg")
+# Places without an array, which a network may ask for.
+_EMPTY = {"None": None, "{}": {}}
 _MAY_LACK = Layout(may_lack=True)
 
 
@@ -39,7 +43,7 @@ class _Described(NamedTuple):
     digest: str
 
 
-@document("jaxrob.bayes 2")
+@document("jaxrob.bayes 3")
 class _Header(NamedTuple):
     """All but the arrays: `head` of a posterior and its draws, `outputs` of others."""
 
@@ -48,6 +52,8 @@ class _Header(NamedTuple):
     head: Annotated[Head | None, Row(), _MAY_LACK] = None
     outputs: Annotated[str | None, Text(allowed=OUTPUTS), _MAY_LACK] = None
     num_samples: Annotated[int | None, Integer(1, MOST_SAMPLES), _MAY_LACK] = None
+    name: str | None = None
+    class_names: tuple[str, ...] | None = None
 
 
 _HEADER = "header"
@@ -78,7 +84,7 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     else:
         kind, settings = _settings(value)
         tree = {"variables": value.variables}
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=_is_empty)
     arrays, described = {}, []
     for keys, leaf in leaves:
         if not all(isinstance(key, jax.tree_util.DictKey) for key in keys):
@@ -86,16 +92,18 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
                 "value must have variables in nested dictionaries to be written; got "
                 f"{jax.tree_util.keystr(keys)}"
             )
-        location = [key.key for key in keys]
-        array, dtype = _to_numpy(leaf)
+        location = tuple(key.key for key in keys)
         name = "/".join(map(str, location))
         if name in arrays or "\0" in name or not all(map(_is_name, location)):
             raise ValueError(
                 "value must have variables whose names are texts or integers, and "
                 f"differ when joined by '/'; got {name!r} {'again' * (name in arrays)}"
             )
-        arrays[name] = array
-        described.append(_Described(tuple(location), dtype, digest([array])))
+        if _is_empty(leaf):
+            described.append(_Described(location, str(leaf), ""))
+            continue
+        arrays[name], dtype = _to_numpy(leaf)
+        described.append(_Described(location, dtype, digest([arrays[name]])))
     header = to_json(_Header(kind, tuple(described), **settings))
     contents = io.BytesIO()
     np.savez(contents, **{_HEADER: np.array(header)}, **arrays)
@@ -129,6 +137,10 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
             f"{path}: damaged, or not written by jaxrob.bayes.save: {error}"
         ) from None
     value = _made(header, tree, module)
+    if isinstance(value, Classifier):
+        value = dataclasses.replace(
+            value, name=header.name, class_names=header.class_names
+        )
     try:
         _check_module(header.kind, tree, module)
     except ValueError as error:
@@ -141,13 +153,12 @@ def _made(header: _Header, tree: dict[str, Any], module: Any) -> Posterior | Cla
     outputs: Any = header.outputs
     if header.kind == "posterior":
         fields = {name: tree.get(name) for name in _FIELDS}
-        fields["fixed"] = fields["fixed"] or {}
         if fields["elbo"] is not None:
             fields["elbo"] = np.asarray(fields["elbo"])
         return Posterior(Likelihood(params_apply_fn(module), head), **fields)
     variables = tree["variables"]
     if header.kind == "draws":
-        return from_draws({"fixed": {}} | variables, params_apply_fn(module), head)
+        return from_draws(variables, params_apply_fn(module), head)
     if header.kind == "members":
         return from_members(variables, variables_apply_fn(module), outputs)
     apply_fn = dropout_apply_fn(module)
@@ -163,6 +174,7 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
         raise wrong_type("value", wanted, classifier)
     kind, settings = _KINDS[apply_fn.function], dict(apply_fn.keywords)
     del settings["apply_fn"]
+    settings |= {"name": classifier.name, "class_names": classifier.class_names}
     if kind == "draws":
         return kind, settings
     return kind, settings | {"outputs": classifier.outputs}
@@ -177,15 +189,18 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[_Header, dict[str, Any]]:
     tree: dict[Any, Any] = {}
     for place, dtype, digest_of_array in header.arrays:
         name = "/".join(map(str, place))
+        node = tree
+        for parent in place[:-1]:
+            node = node.setdefault(parent, {})
+        if dtype in _EMPTY:
+            node[place[-1]] = copy.copy(_EMPTY[dtype])
+            continue
         array = arrays.pop(name, None)
         if array is not None and array.dtype.kind == "V":
             # npz files have no bfloat16 and similar types, but keep their bytes.
             array = array.view(jnp.dtype(dtype))
         if array is None or digest([array]) != digest_of_array:
             raise ValueError(f"the array {name!r} is not what was written")
-        node = tree
-        for parent in place[:-1]:
-            node = node.setdefault(parent, {})
         is_key, array = dtype in _KEYS, jnp.asarray(array)
         node[place[-1]] = (
             jax.random.wrap_key_data(array, impl=dtype) if is_key else array
@@ -232,3 +247,7 @@ def _to_numpy(leaf: Any) -> tuple[np.ndarray, str]:
     if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
         return array, str(jax.random.key_impl(leaf))
     return array, array.dtype.name
+
+
+def _is_empty(node: Any) -> bool:
+    return node is None or isinstance(node, dict) and not node

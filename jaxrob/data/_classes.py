@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,7 +87,15 @@ def numbered(
             f"{places[0]}: {classes[0][:40]!r} is an integer in another form. Write it "
             "plainly, or say which class is which: class_names="
         )
-    names = names or tuple(sorted(set(classes)))
+    if names is None:
+        names = tuple(sorted(set(classes)))
+        looks = {_look(name): name for name in names}
+        for name in names:
+            if looks[_look(name)] != name:
+                raise ValueError(
+                    f"{path}: its classes {name!a} and {looks[_look(name)]!a} look the "
+                    "same. Write them alike, or say class_names= with both"
+                )
     number = {name: label for label, name in enumerate(names)}
     missing = sorted(set(classes) - set(names))
     if missing:
@@ -96,6 +105,12 @@ def numbered(
             "without their classes"
         )
     return np.array([number[one] for one in classes], np.int32), names
+
+
+def _look(text: str) -> str:
+    """Letters put together, without signs of no width."""
+    shown = (sign for sign in text if unicodedata.category(sign) != "Cf")
+    return unicodedata.normalize("NFC", "".join(shown))
 
 
 def _number(text: str) -> float:

@@ -107,6 +107,23 @@ def test_files_need_no_pickle_and_come_back(tmp_path, made, written, modules):
         assert archive["variables/params/Dense_0/kernel"].shape == (4, 9, 8)
 
 
+def test_names_and_places_without_arrays_come_back(tmp_path):
+    def flipped_if_asked(variables, images):
+        scores = images.reshape(len(images), -1) @ variables["kernel"]
+        return -scores if "flip" in variables["asked"] else scores
+
+    variables = {"kernel": np.eye(3, dtype=np.float32), "asked": {"flip": {}, "x": None}}
+    named = dataclasses.replace(
+        bayes.ensemble(flipped_if_asked, [variables]),
+        name="flipped",
+        class_names=("c", "b", "a"),
+    )
+    bayes.save(tmp_path / "file.npz", named)
+    loaded = bayes.load(tmp_path / "file.npz", flipped_if_asked)
+    same(named, loaded)
+    assert loaded.class_names == ("c", "b", "a")
+
+
 def test_damaged_files(tmp_path, made, written, modules):
     path = tmp_path / "file.npz"
     classifier, module, whole = made["draws"], modules["plain"], written["draws"]

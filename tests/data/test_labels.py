@@ -115,6 +115,12 @@ def test_what_is_guessed_of_a_file_of_labels_is_said(folder):
     csv = in_file(folder, "labels.csv", "cat/1.png,0\ncat/2.png,unknown\n")
     with pytest.raises(ValueError, match="row 2: 'unknown' is no class"):
         load(folder, labels=csv)
+    for one, other in (("cat", "cat\u200b"), ("caf\xe9", "cafe\u0301")):
+        csv = in_file(folder, "labels.csv", f"cat/1.png,{one}\ncat/2.png,{other}\n")
+        with pytest.raises(ValueError, match="look the same"):
+            load(folder, labels=csv)
+        found = load(folder, labels=csv, class_names=[other, one])
+        assert found.labels.tolist() == [1, 0]
     for text in ("who,what\ncat/1.png,A\n", "file,site,y\ncat/1.png,A,0\n"):
         with pytest.warns(jaxrob.RobustnessWarning, match="what|'site'"):
             load(folder, labels=in_file(folder, "labels.csv", text))
