@@ -64,7 +64,8 @@ def of_batches() -> Any:
                 part = dataset()[start : start + 250]
                 yield part.images, part.labels
 
-    return assessed(data=jaxrob.Dataset.from_batches(Batches()), half_width=0.05)
+    data = jaxrob.Dataset.from_batches(Batches(), channels_first=False)
+    return assessed(data=data, half_width=0.05)
 
 
 def random_noise() -> Any:
