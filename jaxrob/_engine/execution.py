@@ -6,15 +6,15 @@ from typing import Any
 
 import jax
 
-from jaxrob._adapters.on_host import OnHost
 from jaxrob._classifier import Classifier, TraceInfo, trace_info, unnamed
 from jaxrob._devices.hosts import check_same, is_first, put_whole
 from jaxrob._devices.kept import Kept
 from jaxrob._devices.memory import bytes_to_keep
 from jaxrob._devices.mesh import ImageMesh
+from jaxrob._engine.answerer import Answerer, answerer_for
 from jaxrob._engine.bar import Bar
 from jaxrob._engine.cached_answers import CachedAnswers
-from jaxrob._engine.on_host import network_on_host
+from jaxrob._engine.kinds import Kind, OfClasses, OfScores
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.scores import ScoreRule
 from jaxrob._engine.sizes import rows_for
@@ -33,12 +33,12 @@ class Execution:
       mesh: the devices over which images are sharded.
       bar: the progress bar.
       info: facts about the classifier, from a trace.
-      network: the network on this host, or None.
+      answerer: answers on blocks of images.
+      kind: what the answers are.
       image_shape: the shape of one image.
       rows: the most images that fit in a step.
       batch_size: images in a block; None: as many as fit in memory.
       reduced: whether only counts by class are kept.
-      score: the score of outputs that takes the place of answers, or None.
       cached: finds journaled answers and adds new ones; None without a journal.
       checked: names of the checks for mistakes already made in this call.
       kept: images that stay on the devices for the next levels.
@@ -49,12 +49,12 @@ class Execution:
     mesh: ImageMesh
     bar: Bar
     info: TraceInfo
-    network: OnHost | None
+    answerer: Answerer
+    kind: Kind
     image_shape: tuple[int, ...]
     rows: int
     batch_size: int | None
     reduced: bool = False
-    score: ScoreRule | None = None
     cached: CachedAnswers | None = None
     checked: set[str] = dataclasses.field(default_factory=set)
     kept: Kept = dataclasses.field(default_factory=lambda: Kept(0))
@@ -67,6 +67,7 @@ def set_up(
     mesh: ImageMesh,
     bar: Bar,
     batch_size: int | None = None,
+    rule: ScoreRule | None = None,
 ) -> Execution:
     """Replicates a classifier and the key over the devices; a split network stays."""
     check_split_network(classifier, image_shape, mesh)
@@ -74,23 +75,21 @@ def set_up(
     given = classifier, key
     check_same("classifier and key", lambda: arguments_digest(*given), mesh)
     placed, key_there = put_whole((unnamed(classifier), key), mesh)
+    info = trace_info(classifier, image_shape)
+    kind = OfClasses(placed, info.num_classes) if rule is None else OfScores(rule)
     return Execution(
         placed,
         key_there,
         mesh,
         bar,
-        trace_info(classifier, image_shape),
-        network_on_host(classifier, mesh),
+        info,
+        answerer_for(placed, key_there, mesh, rule),
+        kind,
         image_shape,
         rows_for(classifier, image_shape, mesh),
         batch_size,
         kept=Kept(bytes_to_keep(mesh)),
     )
-
-
-def classes_of(execution: Execution) -> int | None:
-    """Returns the number of classes that labels may have; None with a score."""
-    return None if execution.score is not None else execution.info.num_classes
 
 
 def check_same_request(execution: Execution, *asked: Any) -> None:

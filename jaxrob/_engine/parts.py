@@ -9,8 +9,7 @@ import numpy as np
 from jaxrob._arguments.computing import computing
 from jaxrob._dataset import Dataset
 from jaxrob._engine.blocks import Block, picked_blocks
-from jaxrob._engine.collect import empty_answers
-from jaxrob._engine.execution import Execution, check_same_request, classes_of
+from jaxrob._engine.execution import Execution, check_same_request
 from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
@@ -48,8 +47,8 @@ def answer_parts(
     # The caller has checked the arguments as `evaluate` does.
     source = dataset if isinstance(dataset, Dataset) else dataset.batches
     check_same_request(execution, parts, order)
-    cut, num_classes = _images_in_block(execution), classes_of(execution)
-    answers = [empty_answers((part.stop - part.start,), execution) for part in parts]
+    cut, num_classes = _images_in_block(execution), execution.kind.num_classes
+    answers = [execution.kind.empty((part.stop - part.start,)) for part in parts]
 
     def new_task(alteration: Alteration, rows: list[int]) -> EvaluationTask:
         if execution.cached is not None:

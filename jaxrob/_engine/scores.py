@@ -28,8 +28,6 @@ from jaxrob._score import Score
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 from jaxrob.alterations._moved_mask import check_integers
 
-# Scores outside [0, 1] by no more than this are rounding.
-_ROUNDING = 1e-6
 # Images in a trace.
 _ROWS = 2
 # Boxes that end here lie in one pixel, or are fractions of the picture, up to rounding.
@@ -175,26 +173,6 @@ def score_block(
     _check_returned(rule.score, values, number)
     values = np.asarray(values)
     return Scored(padded(values.astype(np.float64), size)[None])
-
-
-def checked_scores(
-    found: np.ndarray,
-    indices: np.ndarray,
-    level: float,
-    rule: ScoreRule,
-    alteration: Alteration,
-) -> np.ndarray:
-    """Returns scores `[..., n]` as float64."""
-    found = np.asarray(found, np.float64)
-    wrong = ~((found >= -_ROUNDING) & (found <= 1 + _ROUNDING))
-    if wrong.any():
-        place = tuple(np.argwhere(wrong)[0])
-        raise ValueError(
-            f"score {rule.score.name!r} must lie in [0, 1]; got {found[place]:g} for "
-            f"image {indices[place[-1]]} at level {level:g} of {alteration.name}, and "
-            f"{wrong.sum()} such of {wrong.size}"
-        )
-    return np.clip(found, 0, 1)
 
 
 def _check_returned(score: Score, found: Any, number: int) -> None:

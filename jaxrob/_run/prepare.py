@@ -134,6 +134,12 @@ def checked_arguments(
     images_over = checked_mesh(mesh, classifier.variables)
     if score is not None and images_over.is_multi_process:
         raise ValueError("score runs in one process; mesh spans several")
+    if journal is not None and score is not None and score.version is None:
+        raise ValueError(
+            "journal must tell scores from others, and a function cannot be looked "
+            f'into: pass score=jaxrob.Score({score.name}, name="{score.name}", '
+            'version="1"), and change the version whenever its values may change'
+        )
     given = classifier, dataset, alterations, key, images_over
     return Arguments(*given, batch_size, reduced, journal, progress, score)
 
@@ -152,15 +158,15 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         rule = _rule(arguments.score, classifier, dataset, alterations, image)
         with progress_bar(_title(alterations), arguments.progress) as bar:
             about = classifier, image.shape, key, mesh
-            execution = set_up(*about, bar, batch_size)
+            execution = set_up(*about, bar, batch_size, rule)
             dataset = dataset if rule else labelled(execution, dataset)
             about = classifier, dataset, key, mesh.mesh
             facts = functools.partial(provenance, *about)
             source = functools.cache(lambda: facts() | score_facts(arguments.score))
-            given = classifier, alterations, source, mesh, arguments.score
+            given = classifier, alterations, source, mesh, execution.kind
             with cached_answers_in(arguments.journal, *given) as cached:
                 # Checks for mistakes run again after those on the labels.
-                more = {"reduced": arguments.reduced, "score": rule, "cached": cached}
+                more = {"reduced": arguments.reduced, "cached": cached}
                 execution = dataclasses.replace(execution, **more, checked=set())
                 what = classifier, dataset, alterations, image
                 try:

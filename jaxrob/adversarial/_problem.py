@@ -25,7 +25,7 @@ from jaxrob._devices.mesh import ImageMesh, checked_mesh
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_class_names, check_images
-from jaxrob._engine.mistakes import (
+from jaxrob._engine.preflight import (
     MAX_CHECKED,
     check_logits,
     check_scale,
