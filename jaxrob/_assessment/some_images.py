@@ -14,8 +14,7 @@ from jaxrob._assessment.per_image import per_image
 from jaxrob._assessment.sampling import Sampling
 from jaxrob._curve import AnyCurve, ReducedCurve
 from jaxrob._engine.answers import INVALID
-from jaxrob._engine.order import random_order
-from jaxrob._engine.parts import Part, answer_parts
+from jaxrob._engine.parts import Part, answer_parts, random_order
 from jaxrob._engine.picked import counted
 from jaxrob._engine.scores import Scored
 from jaxrob._run.prepare import Run

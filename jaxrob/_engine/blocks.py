@@ -20,11 +20,15 @@ from jaxrob._dataset import (
     note_values,
 )
 from jaxrob._devices.hosts import own_rows, put, put_rows
-from jaxrob._devices.kept import Kept
-from jaxrob._devices.memory import bucket
+from jaxrob._devices.memory import Kept, bucket
 from jaxrob._devices.mesh import ImageMesh, platform, sharded
-from jaxrob._devices.prefetch import prefetched
-from jaxrob._devices.rows import is_on, is_on_devices, padded, taken_on_devices
+from jaxrob._devices.rows import (
+    is_on,
+    is_on_devices,
+    padded,
+    prefetched,
+    taken_on_devices,
+)
 from jaxrob._engine.picked import CountedBatches, must_be_read, picked
 from jaxrob._stored_images import StoredImages
 

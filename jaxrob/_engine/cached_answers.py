@@ -11,10 +11,17 @@ import numpy as np
 from jaxrob._classifier import Classifier
 from jaxrob._devices.mesh import ImageMesh
 from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.journal import Journal, JournalOfFirstProcess, opened
-from jaxrob._engine.kinds import Kind
+from jaxrob._engine.answers import Kind
+from jaxrob._engine.journal import (
+    Journal,
+    JournalOfFirstProcess,
+    array_entry,
+    entry,
+    malformed,
+    opened,
+    read_records,
+)
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._engine.records import array_entry, entry, malformed, read_records
 from jaxrob.alterations import Alteration
 
 # A record's name for the random order of the images.

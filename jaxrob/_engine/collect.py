@@ -6,9 +6,8 @@ import jax
 import numpy as np
 
 from jaxrob._curve import AnyCurve, ReducedCurve
-from jaxrob._engine.answers import HostAnswers
+from jaxrob._engine.answers import HostAnswers, Kind
 from jaxrob._engine.blocks import Block
-from jaxrob._engine.kinds import Kind
 from jaxrob.metrics._counts import Counts, count, counts_of
 
 

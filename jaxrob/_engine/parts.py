@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.computing import computing
@@ -13,6 +15,7 @@ from jaxrob._engine.execution import Execution, check_same_request
 from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
+from jaxrob._keys import checked_key, order_keys
 from jaxrob.alterations import Alteration
 from jaxrob.strategies._strategy import BLOCK
 
@@ -105,3 +108,14 @@ class _PartCollector:
             where = slice(block.start - start, block.stop - start)
             for whole, part in zip(self._answers[row], values):
                 whole[where] = part
+
+
+def random_order(key: jax.Array | None, length: int) -> np.ndarray:
+    """Returns the indices of a data set's images in the key's random order."""
+    # Images are sorted by 64 random bits each, drawn from the key and the image's
+    # index. The order is the same in every process and version.
+    key = jax.random.key(0) if key is None else checked_key(key)
+    index = jnp.arange(length, dtype=jnp.uint32)
+    bits = np.asarray(jax.random.key_data(order_keys(key, index)))
+    # `lexsort` sorts by its last key first. Ties keep the lower index first.
+    return np.lexsort((bits[:, 1], bits[:, 0]))

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,6 @@ from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier, current_trace
 from jaxrob._dataset import are_classes
 from jaxrob._devices.rows import padded
-from jaxrob._engine.answers import Array
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.program import fingerprint_of, traced
 from jaxrob._score import Score
@@ -43,6 +42,8 @@ _OF_TRUST = re.compile("score|conf|prob|weight|trust|quality", re.IGNORECASE)
 _MOST_LISTED = 10
 # Includes JAX's types, such as bfloat16, which NumPy counts as void.
 _REAL = (np.floating, np.integer, np.bool_)
+
+Array = TypeVar("Array", jax.Array, np.ndarray)
 
 
 class Scored(NamedTuple, Generic[Array]):

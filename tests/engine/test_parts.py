@@ -14,14 +14,13 @@ import jaxrob
 from jaxrob import alterations
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine import picked
+from jaxrob._engine.answers import OfClasses
 from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.execution import progress_bar, set_up
-from jaxrob._engine.kinds import OfClasses
-from jaxrob._engine.order import random_order
-from jaxrob._engine.parts import BLOCK, Part, answer_parts
+from jaxrob._engine.parts import BLOCK, Part, answer_parts, random_order
 from jaxrob._engine.picked import counted
 from jaxrob._engine.provenance import provenance
-from jaxrob._run.fingerprints import fingerprint_inputs
+from jaxrob._run.prepare import fingerprint_inputs
 
 from . import interrupted
 

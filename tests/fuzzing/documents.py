@@ -11,11 +11,10 @@ import numpy as np
 import jaxrob
 from jaxrob import adversarial, roma
 from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._engine.answers import Answers
+from jaxrob._engine.answers import Answers, OfClasses, OfScores
 from jaxrob._engine.bar import Bar
 from jaxrob._engine.cached_answers import CachedAnswers
 from jaxrob._engine.journal import Journal
-from jaxrob._engine.kinds import OfClasses, OfScores
 from jaxrob._engine.scores import Scored, ScoreRule
 from jaxrob.roma._estimate import Answers as RomaAnswers
 from jaxrob.roma._journal import answers_in
