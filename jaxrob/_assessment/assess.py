@@ -22,7 +22,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._run.prepare import Run, checked_arguments, prepare_run, source_ahead
+from jaxrob._run.prepare import Arguments, Run, checked, prepare_run, source_ahead
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import settings, words
@@ -167,8 +167,20 @@ def assess(
     # Fail before anything is computed where possible.
     several = not isinstance(alteration, Alteration)
     alterations = _checked_alterations(alteration)
-    how = key, mesh, batch_size, reduced, journal, progress, score
-    arguments = checked_arguments(classifier, dataset, alterations, *how)
+    arguments = checked(
+        Arguments(
+            classifier,
+            dataset,
+            alterations,
+            key,
+            mesh,
+            batch_size,
+            reduced,
+            journal,
+            progress,
+            score,
+        )
+    )
     check_strategy(strategy)
     measure = checked_measure(measure, arguments.score)
     scoring = Scoring(tolerance, penalization, level_distribution)

@@ -22,7 +22,7 @@ from jaxrob._codec import Number, Row, document, from_json, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
-from jaxrob._run.prepare import checked_arguments, prepare_run, source_ahead
+from jaxrob._run.prepare import Arguments, checked, prepare_run, source_ahead
 from jaxrob._score import Score, checked_score
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval
@@ -144,8 +144,8 @@ def compare_sequentially(
     """
     score = checked_score(score)
     asked = [
-        checked_arguments(
-            one, dataset, [alteration], key, mesh, batch_size, score=score
+        checked(
+            Arguments(one, dataset, [alteration], key, mesh, batch_size, score=score)
         )
         for one in (first, second)
     ]

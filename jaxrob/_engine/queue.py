@@ -97,8 +97,8 @@ def _placed(
 ) -> Generator[PlacedBlock, None, None]:
     """Returns the blocks of images, of a size that suits the levels."""
     rows, mesh = _rows_of_a_block(execution, dataset, frontiers), execution.mesh
-    about = rows, length, execution.batch_size, mesh
-    size = images_in_block(execution.classifier, *about)
+    asked = execution.batch_size
+    size = images_in_block(execution.classifier, rows, length, asked, mesh)
     num_classes = execution.kind.num_classes
     return placed_blocks(dataset, num_classes, size, mesh, execution.kept)
 
@@ -121,8 +121,9 @@ def _rows_of_a_block(
             if cached is not None and kept.rows not in (known, execution.rows):
                 cached.add_rows(kept.rows)
         elif not execution.answerer.is_on_host:
-            about = execution.info, execution.image_shape, levels, execution.mesh
-            kept.rows = rows_of_a_level(execution.rows, *about)
+            info, shape = execution.info, execution.image_shape
+            mesh = execution.mesh
+            kept.rows = rows_of_a_level(execution.rows, info, shape, levels, mesh)
         else:
             kept.rows = execution.rows
     return kept.rows

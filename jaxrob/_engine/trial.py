@@ -68,8 +68,8 @@ def tried_rows(
         on_each = length / mesh.size
 
         def seconds(size: int) -> float:
-            about = execution, dtype, alteration, levels
-            return _seconds(*about, math.ceil(min(size, on_each)))
+            each = math.ceil(min(size, on_each))
+            return _seconds(execution, dtype, alteration, levels, each)
 
         # The power of two behind the length stands for all images in one block.
         most = min(most, 2 * on_each - 1, _MOST_ON_EACH)
@@ -109,14 +109,14 @@ def _seconds(
     """Returns a step's seconds for an image of a device's block at one level."""
     shape, mesh = execution.image_shape, execution.mesh
     size = on_each * mesh.size
-    about = execution.info, shape, execution.rows, size, len(levels), mesh
-    at = np.full(levels_in_step(*about), levels[len(levels) // 2])
+    info, rows = execution.info, execution.rows
+    each = levels_in_step(info, shape, rows, size, len(levels), mesh)
+    at = np.full(each, levels[len(levels) // 2])
     block = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
     images, index, labels = put((*block, np.zeros(size, np.int32)), sharded(mesh))
-    static = alteration, mesh
-    prepared = preparing(images, index, execution.key, *static).run()
-    block = execution.classifier, prepared, index, labels, execution.key
-    call = answering(*block, at, 1, *static)
+    classifier, key = execution.classifier, execution.key
+    prepared = preparing(images, index, key, alteration, mesh).run()
+    call = answering(classifier, prepared, index, labels, key, at, 1, alteration, mesh)
     jax.block_until_ready(call.run())
     return min(_timed(call.run) for _ in range(_REPEATS)) / on_each
 

@@ -14,7 +14,7 @@ from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.queue import Frontier, evaluate_queue
-from jaxrob._run.prepare import checked_arguments, prepare_run
+from jaxrob._run.prepare import Arguments, checked, prepare_run
 from jaxrob._score import Score
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
@@ -102,8 +102,20 @@ def evaluate(
         over another mesh or fail there (constraints along the images' axes).
       OSError: if the journal cannot be read or written.
     """
-    how = key, mesh, batch_size, reduced, journal, progress, score
-    arguments = checked_arguments(classifier, dataset, [alteration], *how)
+    arguments = checked(
+        Arguments(
+            classifier,
+            dataset,
+            [alteration],
+            key,
+            mesh,
+            batch_size,
+            reduced,
+            journal,
+            progress,
+            score,
+        )
+    )
     if score is not None and reduced:
         raise ValueError("score keeps each image's score; got reduced=True")
     levels = checked_array("levels", levels, "L").astype(np.float64)

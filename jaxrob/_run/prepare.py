@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import math
-import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ from jaxrob._curve import Curve
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt, with_pseudo_labels
 from jaxrob._devices.memory import Kept
 from jaxrob._devices.memory_maps import make_room
-from jaxrob._devices.mesh import ImageMesh, checked_mesh
+from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.checks import check_shape_is_kept, check_together, first_image
 from jaxrob._engine.execution import Execution, progress_bar, set_up
@@ -47,31 +46,18 @@ _BYTES_FOR_A_THREAD = 2**24
 
 
 class Arguments(NamedTuple):
-    """The arguments that entry points share, each checked separately.
-
-    Attributes:
-      classifier: the classifier.
-      dataset: the images.
-      alterations: the alterations, at least one.
-      key: a threefry key; None if nothing is random.
-      mesh: the devices.
-      batch_size: images in a block, None for as many as fit.
-      reduced: whether only counts by class are kept.
-      journal: the journal's path, or None.
-      progress: whether a progress bar is shown.
-      score: the score of the network's outputs, or None.
-    """
+    """The arguments that entry points share, see `evaluate`; as given, then checked."""
 
     classifier: Classifier
     dataset: Dataset | BatchedDataset
     alterations: Sequence[Alteration]
     key: jax.Array | None
-    mesh: ImageMesh
-    batch_size: int | None
-    reduced: bool
-    journal: pathlib.Path | None
-    progress: bool
-    score: Score | None = None
+    mesh: Any
+    batch_size: int | None = None
+    reduced: bool = False
+    journal: Any = None
+    progress: bool = False
+    score: Any = None
 
 
 class Run(NamedTuple):
@@ -102,37 +88,27 @@ class Run(NamedTuple):
     warned_of_each: list[list[str]]
 
 
-def checked_arguments(
-    classifier: Any,
-    dataset: Any,
-    alterations: Sequence[Any],
-    key: Any,
-    mesh: Any,
-    batch_size: Any = None,
-    reduced: Any = False,
-    journal: Any = None,
-    progress: Any = False,
-    score: Any = None,
-) -> Arguments:
+def checked(given: Arguments) -> Arguments:
     """Checks each argument separately, without tracing."""
+    classifier, score = given.classifier, checked_score(given.score)
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
-    score = checked_score(score)
     if score is None:
         check_has_classes(classifier)
-    wanted = dataset_wanted(dataset)
-    check_type("dataset", dataset, Dataset | BatchedDataset, wanted)
-    for one in alterations:
+    wanted = dataset_wanted(given.dataset)
+    check_type("dataset", given.dataset, Dataset | BatchedDataset, wanted)
+    for one in given.alterations:
         check_type("alteration", one, Alteration, "a jaxrob.Alteration")
+    key, batch_size, journal = given.key, given.batch_size, given.journal
     if key is not None:
         key = checked_key(key)
     if batch_size is not None:
         batch_size = checked_integer("batch_size", batch_size, at_least=1)
-    checked_flag("reduced", reduced)
-    checked_flag("progress", progress)
+    checked_flag("reduced", given.reduced)
+    checked_flag("progress", given.progress)
     if journal is not None:
         journal = checked_path("journal", journal)
-    images_over = checked_mesh(mesh, classifier.variables)
-    if score is not None and images_over.is_multi_process:
+    over = checked_mesh(given.mesh, classifier.variables)
+    if score is not None and over.is_multi_process:
         raise ValueError("score runs in one process; mesh spans several")
     if journal is not None and score is not None and score.version is None:
         raise ValueError(
@@ -140,8 +116,9 @@ def checked_arguments(
             f'into: pass score=jaxrob.Score({score.name}, name="{score.name}", '
             'version="1"), and change the version whenever its values may change'
         )
-    given = classifier, dataset, alterations, key, images_over
-    return Arguments(*given, batch_size, reduced, journal, progress, score)
+    return given._replace(
+        key=key, mesh=over, batch_size=batch_size, journal=journal, score=score
+    )
 
 
 @contextlib.contextmanager
@@ -157,20 +134,32 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         each = [_warned(classifier, dataset, one, image, key) for one in alterations]
         rule = _rule(arguments.score, classifier, dataset, alterations, image)
         with progress_bar(_title(alterations), arguments.progress) as bar:
-            about = classifier, image.shape, key, mesh
-            execution = set_up(*about, bar, batch_size, rule)
+            execution = set_up(
+                classifier, image.shape, key, mesh, bar, batch_size, rule
+            )
             dataset = dataset if rule else labelled(execution, dataset)
-            about = classifier, dataset, key, mesh.mesh
-            facts = functools.partial(provenance, *about)
+            facts = functools.partial(provenance, classifier, dataset, key, mesh.mesh)
             source = functools.cache(lambda: facts() | score_facts(arguments.score))
-            given = classifier, alterations, source, mesh, execution.kind
-            with cached_answers_in(arguments.journal, *given) as cached:
+            with cached_answers_in(
+                arguments.journal, classifier, alterations, source, mesh, execution.kind
+            ) as cached:
                 # Checks for mistakes run again after those on the labels.
-                more = {"reduced": arguments.reduced, "cached": cached}
-                execution = dataclasses.replace(execution, **more, checked=set())
-                what = classifier, dataset, alterations, image
+                execution = dataclasses.replace(
+                    execution, reduced=arguments.reduced, cached=cached, checked=set()
+                )
+                run = Run(
+                    classifier,
+                    dataset,
+                    alterations,
+                    image,
+                    key,
+                    execution,
+                    source,
+                    warned,
+                    each,
+                )
                 try:
-                    yield Run(*what, key, execution, source, warned, each)
+                    yield run
                     if isinstance(images := _images(dataset), StoredImages):
                         images.warn_of_odd()
                     if must_be_read(dataset) and (doubt := value_doubt(dataset)):

@@ -36,8 +36,9 @@ from jaxrob._identity.identity import is_identifiable, text
 from jaxrob._keys import checked_key
 from jaxrob._run.prepare import (
     UNALTERED,
+    Arguments,
     Run,
-    checked_arguments,
+    checked,
     prepare_run,
     unaltered_answers,
 )
@@ -218,7 +219,7 @@ def assess(
     dataset = given_images(images, labels, may_lack_labels=True)
     _, labels = images_and_labels(images, labels)
     check_confidences(classifier)
-    asked = checked_arguments(classifier, dataset, [UNALTERED], key, mesh)
+    asked = checked(Arguments(classifier, dataset, [UNALTERED], key, mesh))
     with own_errors(), prepare_run(asked) as run:
         image_shape, over = run.image.shape, run.execution.mesh
         if labels is not None:

@@ -8,7 +8,7 @@ import jaxrob
 from jaxrob._arguments.warnings import warn
 from jaxrob._engine import provenance
 from jaxrob._run import prepare
-from jaxrob._run.prepare import checked_arguments, prepare_run, source_ahead
+from jaxrob._run.prepare import Arguments, checked, prepare_run, source_ahead
 
 IMAGES = np.random.default_rng(0).random((6, 4, 4, 1), np.float32)
 LABELS = np.arange(6) % 3
@@ -25,7 +25,7 @@ def arguments(function=None, labels=LABELS, alterations=(BRIGHTNESS,), **given):
     classifier = jaxrob.Classifier(function or apply, KERNEL)
     data = jaxrob.Dataset(IMAGES, labels)
     given = {"key": None, "mesh": None} | given
-    return checked_arguments(classifier, data, list(alterations), **given)
+    return checked(Arguments(classifier, data, list(alterations), **given))
 
 
 def test_arguments_are_checked_without_a_trace():
