@@ -68,7 +68,7 @@ def pictures(to: Values) -> None:
         None,
         "A folder or tar archive of class folders of pictures: PNG, JPEG, TIFF, WebP, "
         "BMP, .npy, DICOM and NIfTI; shards of WebDataset, a folder of .tar files or "
-        "shard-{000..012}.tar; an .npz file; or one of digits, mnist, cifar10 and idc.",
+        '"shard-{000..012}.tar"; an .npz file; or one of digits, mnist, cifar10, idc.',
         flag_values=to,
     )
     flags.DEFINE_string(

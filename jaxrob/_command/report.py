@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from jaxrob._command import reports
 from jaxrob._command.compare import read
 from jaxrob._command.define import Values
-from jaxrob._command.refused import Refused
 from jaxrob.reporting._report.data import with_tester
 
 
 def run(values: Values, words: Sequence[str]) -> str:
     """Writes the report of one or more results folders."""
-    if not words:
-        raise Refused("expected folder...; got nothing")
     paths = values.report or [str(_default_path(words[0]))]
     reports.check(paths)
     results = [

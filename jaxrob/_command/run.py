@@ -108,9 +108,9 @@ _COMMANDS = {
         {"What is ranked and written": (define.ranking,)},
     ),
     "report": _Command(
-        "The report of one or more results folders; or whether a page is theirs.",
+        "The report of one or more results folders.",
         "folder...",
-        (0, None),
+        (1, None),
         {
             "What is written": (define.report, define.tester, define.earlier),
         },

@@ -37,8 +37,8 @@ def as_dataset(
     preparation: Preparation,
 ) -> Dataset:
     """Returns pictures as a data set."""
-    # Pictures of at most `max_bytes` are decoded now; others if unreadable ones are to
-    # be left out, as their number must be known.
+    # Pictures of at most `max_bytes` are decoded now; others if unreadable ones are
+    # left out, as their number must be known.
     shape, expected, first = _expected(pictures, preparation)
     store = _store(pictures, preparation, shape, expected)
     stored = StoredImages(store, np.arange(len(store.names)))
@@ -60,7 +60,7 @@ def as_dataset(
         images = np.asarray(stored)
         stored.warn_of_odd()
     reading = _reading(pictures, preparation, left_out)
-    # Of pictures that are read when they are needed the first is known.
+    # Of pictures that are read when needed the first is known.
     odd = list(stored.odd().values()) or [first]
     reading |= as_prepared(preparation)
     shown = [one.shown for one in odd]
@@ -69,7 +69,7 @@ def as_dataset(
         images,
         labels,
         class_names=class_names,
-        name=pictures.path.name,
+        name=pictures.path.absolute().name,
         _reading=reading,
         _file_names=file_names,
     )

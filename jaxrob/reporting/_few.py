@@ -4,7 +4,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
 
 _ENDED = {
-    "precise": "the half width asked for was reached",
+    "precise": "it is as precise as was asked for",
     "certain": "it was certain whether what is required is reached",
     "compared": "the comparison that it is part of was decided",
     "budget": "the budget was spent",

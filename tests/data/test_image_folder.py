@@ -36,12 +36,12 @@ def files(prefix=""):
     return {prefix + name: encoded(pixels) for name, pixels in PIXELS.items()}
 
 
-def test_folder(tmp_path):
+def test_folder(tmp_path, monkeypatch):
     others = {"README.md": b"about", ".hidden/x.txt": b"", "cat/.DS_Store": b"hidden"}
-    # Of Windows.
     others |= {"cat/Thumbs.db": b"x", "dog/desktop.ini": b"x"}
-    check(image_folder(str(write_folder(tmp_path / "folder", files() | others))))
-    check(image_folder(write_tar(tmp_path / "archive", files() | others)))
+    monkeypatch.chdir(write_folder(tmp_path / "of", files() | others))
+    check(image_folder("."))
+    check(image_folder(write_tar(tmp_path / "b", files() | others)))
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,7 @@ def test_sizes(tmp_path):
         image_folder(tmp_path)
     images = image_folder(tmp_path, size=(3, 4)).images
     assert images.shape == (2, 3, 4, 3)
-    assert (images[0] == 70).all()
-    assert (images[1] == 90).all()
+    assert (images[0] == 70).all() and (images[1] == 90).all()
 
 
 @pytest.mark.parametrize("size", [0, (0, 4), (3,), "ab", (3, None)])
