@@ -28,8 +28,7 @@ from jaxrob.reporting import Requirement, Results, Run
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._requirement import OF_ROMA, names_of
 from jaxrob.roma import RomaResult
-from jaxrob.roma._assess import checked_budget
-from jaxrob.roma._cost import fewest_and_most
+from jaxrob.roma._assess import checked_budget, fewest_and_most
 
 QUANTITIES = names_of(OF_ROMA)
 _ARGUMENTS = (

@@ -22,15 +22,17 @@ from jaxrob._devices.rows import taken
 from jaxrob._engine.execution import progress_bar
 from jaxrob._pixels import warn_beyond_pixels
 from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._blocks import by_image
 from jaxrob.adversarial._problem import (
+    LEAD,
     UNTARGETED,
+    by_image,
     has_slope,
+    lead,
     make_attack,
     make_problem,
+    ranking_scores,
     warned,
 )
-from jaxrob.adversarial._scores import LEAD, lead, ranking_scores
 
 NORMS = ("linf", "l2")
 # The largest radius and step: beyond, float32 would overflow.

@@ -1,6 +1,7 @@
 """The checked inputs of an attack, with the classifier's answers on them."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -19,9 +20,9 @@ from jaxrob._classifier import (
     trace_info,
 )
 from jaxrob._dataset import Dataset, check_labels_below, given_images
-from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.blocks import Call, in_blocks
 from jaxrob._devices.hosts import put_whole
-from jaxrob._devices.mesh import ImageMesh, checked_mesh
+from jaxrob._devices.mesh import ImageMesh, checked_mesh, on_each_device, platform
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_class_names, check_images
@@ -36,11 +37,58 @@ from jaxrob._engine.preflight import (
 )
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import check_key, checked_key, classifier_keys
+from jaxrob._log_probabilities import mean_over_samples
 from jaxrob._pixels import as_floats
-from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._blocks import by_image, rows_in_block
-from jaxrob.adversarial._scores import ranking_scores
-from jaxrob.adversarial._similarity import structural_similarity
+from jaxrob.adversarial._attack import Attack, structural_similarity
+
+# Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is
+# twice as slow where it leaves the caches.
+_MAX_ROWS = 256
+_MAX_ROWS_CPU = 16
+_MAX_BYTES = 2**30
+
+
+def by_image(function: Callable[..., Any]) -> Callable[..., Call]:
+    """Compiles a function that treats images one by one, each device its own."""
+
+    @functools.partial(jax.jit, static_argnames="mesh")
+    def compiled(shared: Any, arrays: tuple[Any, ...], *, mesh: ImageMesh) -> Any:
+        each = on_each_device(
+            lambda shared, arrays: function(shared, *arrays), mesh, (False, True)
+        )
+        return each(shared, arrays)
+
+    def call(shared: Any, *arrays: Any, mesh: ImageMesh) -> Call:
+        return Call(compiled, (shared, arrays), {"mesh": mesh}, mesh)
+
+    return call
+
+
+def rows_in_block(
+    num_images: int | None,
+    batch_size: int | None,
+    largest_array: int,
+    image_size: int,
+    live_images: int,
+    mesh: ImageMesh,
+) -> int:
+    """Images in a block, a multiple of the devices, where none is much smaller."""
+    most = batch_size or _rows_that_fit(largest_array, image_size, live_images, mesh)
+    num_images = num_images or most
+    num_blocks = -(-num_images // most)
+    rows = -(-num_images // num_blocks)
+    return -(-rows // mesh.size) * mesh.size
+
+
+def _rows_that_fit(
+    largest_array: int, image_size: int, live_images: int, mesh: ImageMesh
+) -> int:
+    """The most for all devices that help and that memory allows."""
+    most = _MAX_ROWS_CPU if platform(mesh) == "cpu" else _MAX_ROWS
+    # The gradient keeps what the forward pass computed: a few arrays of that size.
+    row = 4 * largest_array + 4 * live_images * image_size
+    return mesh.size * max(1, min(most, _MAX_BYTES // row))
+
 
 # The target of an attack that has none.
 UNTARGETED = -1
@@ -254,3 +302,27 @@ def _block_answers(
     is_label = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
     runner_up = jnp.where(is_label, -jnp.inf, scores).argmax(axis=-1)
     return answer(classifier, images, labels, keys), runner_up.astype(jnp.int32)
+
+
+# A class that leads by more than this share of the scores' range also leads in blocks
+# of other sizes, which round differently.
+LEAD = 1e-5
+
+
+def ranking_scores(
+    classifier: Classifier, images: jax.Array, keys: jax.Array | None
+) -> jax.Array:
+    """The scores by which the classifier ranks the classes."""
+    # They are the logarithms of the mean probabilities over its samples or, of a
+    # classifier without probabilities, the mean scores.
+    if classifier.outputs == "scores":
+        return classifier.raw_outputs(images, keys).mean(axis=0)
+    return mean_over_samples(classifier.log_probabilities(images, keys))
+
+
+def lead(scores: jax.Array, classes: jax.Array) -> jax.Array:
+    """By how much a class leads the best other, as a share of the scores' range."""
+    chosen = jax.nn.one_hot(classes, scores.shape[-1], dtype=bool)
+    rival = jnp.where(chosen, -jnp.inf, scores).max(axis=-1)
+    own = jnp.where(chosen, scores, -jnp.inf).max(axis=-1)
+    return (own - rival) / (scores.max(axis=-1) - scores.min(axis=-1))

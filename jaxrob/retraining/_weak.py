@@ -19,7 +19,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._keys import host_generator
 from jaxrob.alterations import Alteration
-from jaxrob.retraining._parts import check_alterations
+from jaxrob.retraining._mixture import check_alterations
 from jaxrob.strategies import Uniform
 from jaxrob.training import fit
 

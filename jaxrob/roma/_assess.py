@@ -18,19 +18,23 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_path,
 )
+from jaxrob._arguments.computing import computing
 from jaxrob._arguments.naming import named
 from jaxrob._arguments.warnings import collected, warn
 from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier
-from jaxrob._dataset import (
-    Dataset,
-    check_labels_below,
-    given_images,
-    images_and_labels,
-)
+from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
 from jaxrob._devices.host_function import own_errors
+from jaxrob._devices.rows import filled, first_of, joined, put_at, taken
 from jaxrob._engine.execution import progress_bar
-from jaxrob._engine.journal import opened
+from jaxrob._engine.journal import (
+    Journal,
+    JournalOfFirstProcess,
+    array_entry,
+    entry,
+    opened,
+    read_records,
+)
 from jaxrob._engine.parts import random_order
 from jaxrob._identity.identity import is_identifiable, text
 from jaxrob._keys import checked_key
@@ -45,16 +49,20 @@ from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import doubts
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.roma._algorithm1 import warn_of_contradictions
-from jaxrob.roma._ball import LARGEST_EPSILON, ball
-from jaxrob.roma._cost import fewest_and_most
-from jaxrob.roma._estimate import Answers
+from jaxrob.roma._categorial import means_by_category, plr_of_all
+from jaxrob.roma._draws import Inputs, Settings, Work, placed
+from jaxrob.roma._estimate import MOST_MODES, UNSEEN, Answers
 from jaxrob.roma._estimators import estimator_named
-from jaxrob.roma._few_inputs import answers_of_few
-from jaxrob.roma._journal import answers_in
-from jaxrob.roma._perturbation import NORMS, Perturbation, fingerprinted_perturbation
+from jaxrob.roma._perturbation import (
+    LARGEST_EPSILON,
+    NORMS,
+    Perturbation,
+    ball,
+    fingerprinted_perturbation,
+    from_alteration,
+    from_sampler,
+)
 from jaxrob.roma._result import RomaResult
-from jaxrob.roma._samplers import from_alteration, from_sampler
-from jaxrob.roma._work import Inputs, Settings, Work, placed
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
@@ -397,3 +405,153 @@ def _inputs(run: Run) -> Inputs:
         np.arange(len(images), dtype=np.uint32),
         unaltered_answers(run.execution, run.dataset),
     )
+
+
+# Inputs that are asked for at once: few at first, then more. Two sizes, so that there
+# are two programs at most; a device takes 64 inputs at a time anyway.
+_FEW, _MANY = 64, 256
+# The larger size is taken once this many were looked at.
+_MANY_FROM = 512
+# Between two looks at the means, the number of inputs seen grows by 1 / _GROWTH.
+_GROWTH = 4
+_UNSEEN = {
+    "status": UNSEEN,
+    "hits": -1,
+    "evaluations": 0,
+    "modes": 0.0,
+    "effective_sample_size": 0.0,
+    "needed": 0,
+}
+
+
+def answers_of_few(
+    answer: Callable[[Inputs, Settings], Answers],
+    inputs: Inputs,
+    settings: Settings,
+    *,
+    categories: np.ndarray,
+    order: np.ndarray,
+    half_width: float,
+) -> tuple[Answers, np.ndarray]:
+    """The answers for inputs in a given order, until each category's mean is known."""
+    # No further input of a category is looked at as soon as its mean plr is known.
+    place = np.full(len(order), -1, np.int32)
+    seen, left, error = 0, order, 1 - settings.confidence_level
+    answers: Answers | None = None
+    while answers is None or len(left):
+        size = _FEW if seen < _MANY_FROM else _MANY
+        more = left[: max(size, seen // _GROWTH // size * size)]
+        found = joined(
+            [
+                _in_one_size(answer, inputs, settings, more[first : first + size], size)
+                for first in range(0, len(more), size)
+            ]
+        )
+        before = _unseen(found, len(order)) if answers is None else answers
+        answers = put_at(before, more, found)
+        place[more] = seen + np.arange(len(more))
+        seen += len(more)
+        plr = -np.expm1(answers.log_adversarial_probability)
+        plr = plr_of_all(plr, answers.hits, settings.num_samples)
+        _, low, high = np.array(means_by_category(plr, place, categories, error)).T
+        known = np.unique(categories)[high - low <= 2 * half_width]
+        left = left[(place[left] < 0) & ~np.isin(categories[left], known)]
+    return answers, place
+
+
+def _in_one_size(
+    answer: Callable[[Inputs, Settings], Answers],
+    inputs: Inputs,
+    settings: Settings,
+    chosen: np.ndarray,
+    size: int,
+) -> Answers:
+    """The answers for some inputs; the last is repeated, so that there are `size`."""
+    number = min(size, len(inputs.images))
+    some = taken(inputs, filled(chosen, number))
+    return first_of(answer(some, settings), len(chosen))
+
+
+def _unseen(like: Answers, number: int) -> Answers:
+    """Answers for inputs that were not looked at, of the types of others."""
+    fields: dict[str, Any] = {}
+    for name, array in like._asdict().items():
+        if array is not None:
+            kind = "U16" if name == "status" else array.dtype
+            value = _UNSEEN.get(name, np.nan)
+            fields[name] = np.full((number, *array.shape[1:]), value, kind)
+    return Answers(**fields)
+
+
+# Inputs whose answers a journal takes at once.
+_INPUTS = 256
+# Of arrays; others hold floating numbers.
+_KINDS = {"status": "U", "hits": "i", "evaluations": "i", "needed": "i"}
+
+
+@computing()
+def answers_in(
+    journal: Journal | JournalOfFirstProcess | None,
+    estimate: Callable[[Inputs, Settings], Answers],
+    inputs: Inputs,
+    settings: Settings,
+) -> Answers:
+    """The answers for N inputs; those that a journal has are taken from it."""
+    if journal is None:
+        return estimate(inputs, settings)
+    records = read_records(journal.path, journal.records, _read)
+    known = dict(record for _, record in records)
+    parts = []
+    for first in range(0, len(inputs.images), _INPUTS):
+        some = taken(inputs, slice(first, first + _INPUTS))
+        if (indices := tuple(some.indices.tolist())) in known:
+            parts.append(known[indices])
+            settings.bar.skip(int(known[indices].evaluations.sum()))
+            continue
+        answers = estimate(some, settings)
+        fields = {k: v for k, v in answers._asdict().items() if v is not None}
+        journal.append({"indices": some.indices, "fields": fields})
+        parts.append(answers)
+    if len({tuple(field is None for field in answers) for answers in parts}) > 1:
+        raise ValueError(
+            f"{journal.path}: some records have other fields than the answers of this "
+            "estimator; move it away to start anew"
+        )
+    return joined(parts)
+
+
+def _read(record: dict[str, Any]) -> tuple[tuple[int, ...], Answers]:
+    """The indices of inputs, and their answers, that a record holds."""
+    indices = array_entry(record, "indices", "u", (None,))
+    fields, length = entry(record, "fields", dict), len(indices)
+    if not 0 < length <= _INPUTS:
+        raise ValueError(f"'indices' are {length}, not 1 to {_INPUTS}")
+    if unknown := sorted(fields.keys() - set(Answers._fields)):
+        raise ValueError(f"unknown fields {unknown}")
+    arrays = {}
+    for name in Answers._fields:
+        if name in fields or name not in Answers._field_defaults:
+            kinds = _KINDS.get(name, "f")
+            shape = (length, MOST_MODES) if name == "modes" else (length,)
+            arrays[name] = array = array_entry(fields, name, kinds, shape)
+            if kinds == "i" and array.min() < 0:
+                raise ValueError(f"{name!r} must hold numbers from 0")
+            if kinds == "f" and np.isposinf(array).any():
+                raise ValueError(f"{name!r} must not be infinite")
+            if kinds == "U" and "" in array.tolist():
+                raise ValueError(f"{name!r} must not be empty")
+    return tuple(indices.tolist()), Answers(**arrays)
+
+
+# The most for an input, about, where no budget is set; see `assess`.
+_MOST = {"importance": 50_000, "splitting": 300_000, "auto": 300_000}
+
+
+def fewest_and_most(
+    estimator: str, number: int, num_samples: int, budget: float, all_inputs: bool
+) -> tuple[int, int]:
+    """Of `number` inputs; `budget` is infinite for no limit."""
+    plain = most = num_samples * number
+    if estimator_named(estimator).plain is None:
+        most = number * int(min(budget, num_samples + _MOST[estimator]))
+    return plain if all_inputs else 0, most

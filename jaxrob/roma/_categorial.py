@@ -10,15 +10,166 @@ import scipy
 
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_names
 from jaxrob.metrics._checks import checked_confidence_level
+from jaxrob.metrics._evidence import mean_interval as betting_interval
 from jaxrob.metrics._holm import holm
 from jaxrob.roma._bounded_mean import mean_interval
-from jaxrob.roma._inputs_mean import (
-    check_places,
-    in_order,
-    means_by_category,
-    population_mean,
-)
-from jaxrob.roma._local_answers import plr_of_all
+from jaxrob.roma._estimate import half_width
+
+# As if inputs without end were left: an interval of the population that they are from.
+_POPULATION = 2**40
+
+
+class InputsMean(NamedTuple):
+    """A mean over inputs; NaN where a value looked at is not known.
+
+    Attributes:
+      mean: over those looked at.
+      low: what that over all inputs is at least.
+      high: what it is at most.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
+def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
+    """The mean of a value over all of so many inputs."""
+    # The interval is by betting without replacement (Waudby-Smith and Ramdas 2020), and
+    # holds however one decides when to stop.
+    if not len(values):
+        return InputsMean(np.nan, 0.0, 1.0)
+    mean = float(values.mean())
+    if np.isnan(mean) or len(values) == total:
+        return InputsMean(mean, mean, mean)
+    low, high = betting_interval(values, total, error, (0.0, 1.0))
+    return InputsMean(mean, float(low), float(high))
+
+
+def population_mean(values: np.ndarray, error: float) -> InputsMean:
+    """The mean over the population that the inputs are a random sample from."""
+    return inputs_mean(values, _POPULATION, error)
+
+
+def check_places(place: np.ndarray) -> None:
+    """Refuses places that are not 0, 1, ... once each, and -1."""
+    given = np.sort(place[place >= 0])
+    if place.min() < -1 or not np.array_equal(given, np.arange(len(given))):
+        raise ValueError(
+            "place must be 0, 1, ... once each, or -1 for inputs not looked at"
+        )
+
+
+def in_order(chosen: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """The positions of inputs that are chosen and were looked at, in that order."""
+    mine = np.flatnonzero(chosen & (place >= 0))
+    return mine[np.argsort(place[mine])]
+
+
+def means_by_category(
+    values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
+) -> list[InputsMean]:
+    """The mean over each category's inputs."""
+    # All intervals hold together with that of `mean_of_all`.
+    present, found = np.unique(categories), []
+    for number in present:
+        mine = categories == number
+        seen = values[in_order(mine, place)]
+        found.append(inputs_mean(seen, int(mine.sum()), _share(error, len(present))))
+    return found
+
+
+def mean_of_all(
+    values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
+) -> InputsMean:
+    """The mean over all inputs: each category's, by its share of the inputs."""
+    # It is at least and at most what the categories' are together, and what those
+    # inputs say that were looked at before any category was left out.
+    order = in_order(np.ones(len(place), bool), place)
+    if len(order) == len(place):
+        return inputs_mean(values, len(place), error)
+    present, counts = np.unique(categories, return_counts=True)
+    means = np.array(means_by_category(values, place, categories, error))
+    mean, low, high = (counts @ means / len(place)).tolist()
+    # Up to here, inputs are a random sample of all.
+    last = [place[categories == number] for number in present]
+    together = min(int(one.max()) + 1 for one in last if one.min() < 0)
+    sample = values[order[:together]]
+    first = inputs_mean(sample, len(place), _share(error, len(present)))
+    return InputsMean(mean, max(low, first.low), min(high, first.high))
+
+
+def _share(error: float, num_categories: int) -> float:
+    """Each interval's share of the error: one a category, and one of all inputs."""
+    return error / (num_categories + 1) if num_categories > 1 else error
+
+
+class LocalAnswers(NamedTuple):
+    """Probabilities of a distinct misclassification near N inputs; arrays `[N]`.
+
+    Attributes:
+      probability: an estimate; NaN where nothing is known.
+      low: what it is at least.
+      high: what it is at most.
+      answered: whether there is an answer.
+      variance: of the estimate, by the draws; NaN where it is not known.
+      draws: how many draws each is the share of hits of; None for other estimates.
+    """
+
+    probability: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    answered: np.ndarray
+    variance: np.ndarray
+    draws: int | None
+
+
+def by_plain_draws(hits: np.ndarray, num_samples: int) -> LocalAnswers:
+    """The shares of hits, which are right on average."""
+    share = hits / num_samples
+    # Without bias: the share's own variance makes share (1 - share) smaller.
+    spread = (
+        share * (1 - share) / (num_samples - 1) if num_samples > 1 else share * np.nan
+    )
+    return LocalAnswers(
+        probability=share,
+        low=share,
+        high=share,
+        answered=np.ones(len(share), bool),
+        variance=spread,
+        draws=num_samples,
+    )
+
+
+def plr_of_all(
+    plr: np.ndarray, hits: np.ndarray | None, num_samples: int
+) -> np.ndarray:
+    """Each input's plr; without an answer, its share of draws that are no hit."""
+    if hits is None:
+        return plr
+    counted = np.where(hits < 0, np.nan, 1 - hits / num_samples)
+    return np.where(np.isnan(plr), counted, plr)
+
+
+def by_estimator(
+    log_probability: np.ndarray,
+    log_low: np.ndarray,
+    log_high: np.ndarray,
+    hits: np.ndarray | None,
+    num_samples: int,
+    confidence_level: float,
+) -> LocalAnswers:
+    """An estimator's answers, each anything in its interval."""
+    answered = ~np.isnan(log_probability)
+    fallback = np.full(len(answered), np.nan) if hits is None else hits / num_samples
+    probability = np.where(answered, np.exp(log_probability), fallback)
+    low = np.where(np.isnan(log_low), 0.0, np.exp(log_low))
+    high = np.where(np.isnan(log_high), 1.0, np.exp(log_high).clip(max=1.0))
+    known = answered & ~np.isnan(log_low) & ~np.isnan(log_high)
+    error = (high - low) / (2 * half_width(confidence_level))
+    variance = np.where(known, error**2, np.nan)
+    return LocalAnswers(probability, low, high, answered, variance, draws=None)
+
 
 Group = TypeVar("Group")
 # With fewer inputs Welch's test alone finds differences between equal populations.

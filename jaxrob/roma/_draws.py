@@ -1,26 +1,118 @@
 """Crude Monte Carlo: thousands of plain draws around every input, in blocks."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._classifier import trace_info
+from jaxrob._classifier import Classifier, trace_info
 from jaxrob._devices.blocks import Call, in_blocks
+from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.memory import bucket, nearest_bucket
-from jaxrob._devices.mesh import on_each_device, platform
+from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
 from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.sizes import whole_batches
+from jaxrob._engine.bar import Bar
+from jaxrob._engine.sizes import rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._log_probabilities import mean_over_samples
 from jaxrob._pixels import as_floats
-from jaxrob.roma._ball import is_ball
-from jaxrob.roma._blocks import block_size, check_valid
-from jaxrob.roma._work import Inputs, Settings, Work, rows_on_a_device
+from jaxrob.roma._perturbation import Perturbation, is_ball
+
+# On the host, or on the devices.
+Array = TypeVar("Array", np.ndarray, jax.Array)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Work:
+    """What stays the same for all inputs of one assessment.
+
+    A pytree, so that a compiled step takes it as one argument. `placed` puts its
+    arrays on the devices, once for the whole assessment. The mesh is static: another
+    one is another program.
+
+    Attributes:
+      classifier: the classifier.
+      perturbation: the distribution of perturbed images.
+      logit_delta: float32, log(delta / (1 - delta)), delta the least confidence of a
+        distinct misclassification.
+      key: a random key.
+      mesh: the devices.
+    """
+
+    classifier: Classifier
+    perturbation: Perturbation
+    logit_delta: jax.Array
+    key: jax.Array
+    mesh: ImageMesh = dataclasses.field(metadata={"static": True})
+
+
+class Inputs(NamedTuple):
+    """Unperturbed inputs and what is known of them, on the host.
+
+    Attributes:
+      images: `[N, H, W, C]`, uint8 or float32 in [0, 1].
+      indices: `[N]` uint32, their indices, which the random keys depend on.
+      excluded: `[N]` int32, the class predicted at each.
+    """
+
+    images: np.ndarray
+    indices: np.ndarray
+    excluded: np.ndarray
+
+
+class Settings(NamedTuple):
+    """What the caller asked for, on the host.
+
+    Attributes:
+      delta: the least confidence of a distinct misclassification, in (0, 1).
+      num_samples: plain draws for each input.
+      bar: where progress is shown, in draws.
+      budget: forward passes for each input, plain draws included, that the cascade
+        spends at most, a gradient counted as three; infinite for no limit.
+      confidence_level: of the intervals, in (0, 1).
+    """
+
+    delta: float
+    num_samples: int
+    bar: Bar
+    budget: float = math.inf
+    confidence_level: float = 0.95
+
+
+def placed(work: Work) -> Work:
+    """The work with its arrays on all devices of its mesh."""
+    return put_whole(work, work.mesh)
+
+
+def rows_on_a_device(work: Work, image_shape: tuple[int, ...]) -> int:
+    """How many images each device classifies in one call."""
+    return rows_for(work.classifier, image_shape, work.mesh) // work.mesh.size
+
+
+def block_size(number: int, mesh: ImageMesh, most: int, base: int = 2) -> int:
+    """Rows in a block, a multiple of the devices."""
+    return min(most, nearest_bucket(number // mesh.size, base)) * mesh.size
+
+
+def check_valid(valid: np.ndarray, indices: np.ndarray) -> None:
+    """Rejects a classifier's outputs that are not distributions."""
+    invalid = indices[~valid]
+    if len(invalid):
+        raise ValueError(
+            "what the classifier returned for perturbations of "
+            f"{len(set(invalid.tolist()))} of the inputs, first of input {invalid[0]}, "
+            "is no distribution (NaN, infinite logits, or rows that do not sum to 1); "
+            "for the unperturbed images it was. Either it fails on perturbed images, "
+            "or its answers depend on the images beside them in a batch, as in "
+            "training mode: then switch that off (train=False, model.eval())"
+        )
+
 
 #: The most inputs in a call, so that statistics are batched and dispatch costs nothing.
 INPUTS = 64

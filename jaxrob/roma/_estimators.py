@@ -22,13 +22,12 @@ from typing import NamedTuple
 
 from jaxrob._arguments.checks import check_choice
 from jaxrob.roma._algorithm1 import NORMALITY, roma
-from jaxrob.roma._cascade import auto, importance, splitting
 from jaxrob.roma._count import HITS, count
-from jaxrob.roma._draws import Statistic
+from jaxrob.roma._draws import Inputs, Settings, Statistic, Work
 from jaxrob.roma._estimate import Answers
-from jaxrob.roma._importance import importance_obstacle
-from jaxrob.roma._splitting import splitting_obstacle
-from jaxrob.roma._work import Inputs, Settings, Work
+from jaxrob.roma.rare._cascade import auto, importance, splitting
+from jaxrob.roma.rare._importance import importance_obstacle
+from jaxrob.roma.rare._splitting import splitting_obstacle
 
 
 def no_obstacle(work: Work, image_shape: tuple[int, ...]) -> None:

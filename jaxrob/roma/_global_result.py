@@ -24,8 +24,8 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob.roma._bounded_mean import mean_interval
+from jaxrob.roma._categorial import LocalAnswers
 from jaxrob.roma._count import clopper_pearson
-from jaxrob.roma._local_answers import LocalAnswers
 
 #: How inputs may be put into categories.
 CATEGORIES = ("predicted", "label", "all")

@@ -7,10 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from jaxrob.roma._draws import Statistic, summarise_draws
-from jaxrob.roma._margins import LARGEST_MARGIN, distinct_margins
-from jaxrob.roma._pairs import ANY_CLASS, Pairs
-from jaxrob.roma._work import Array, Inputs, Settings, Work
+from jaxrob.roma._count import ANY_CLASS, LARGEST_MARGIN, Pairs, distinct_margins
+from jaxrob.roma._draws import Array, Inputs, Settings, Statistic, Work, summarise_draws
 
 # Classes less probable than the most probable one by this factor, as a normal fit to
 # the plain draws has it, are left out: a log of 300.

@@ -25,18 +25,26 @@ from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._devices.rows import first_of, joined, put_at, taken
 from jaxrob._engine.bar import Bar
 from jaxrob._pixels import as_floats
-from jaxrob.roma._blocks import block_size, check_valid
+from jaxrob.roma._count import (
+    ANY_CLASS,
+    LARGEST_MARGIN,
+    REFINEMENT,
+    SEARCH,
+    STARTS,
+    Pairs,
+    margins_of_pairs,
+    nearest_class,
+    pair_keys,
+)
+from jaxrob.roma._draws import Work, block_size, check_valid, rows_on_a_device
 from jaxrob.roma._estimate import MOST_MODES
-from jaxrob.roma._margins import LARGEST_MARGIN, margins_of_pairs, nearest_class
-from jaxrob.roma._pairs import ANY_CLASS, REFINEMENT, SEARCH, STARTS, Pairs, pair_keys
-from jaxrob.roma._tilt import (
+from jaxrob.roma.rare._tilt import (
     TILTED_BALLS,
     Stretch,
     Tilt,
     TiltedBall,
     with_idle_stretch,
 )
-from jaxrob.roma._work import Work, rows_on_a_device
 
 # Forward passes that a gradient costs.
 _GRADIENT_COST = 3

@@ -7,7 +7,7 @@ particles is above it. This share is its probability, given the level before. Th
 product of the shares reaches probabilities far below one over the number of evaluations
 (subset simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012).
 
-A method of the cascade (see `jaxrob.roma._cascade`).
+A method of the cascade (see `jaxrob.roma.rare._cascade`).
 """
 
 import math
@@ -23,7 +23,8 @@ from jaxrob._devices.memory import nearest_bucket
 from jaxrob._devices.mesh import sharded
 from jaxrob._devices.rows import put_at, taken
 from jaxrob._engine.bar import Bar
-from jaxrob.roma._blocks import check_valid
+from jaxrob.roma._count import AGAIN, SPLITTING, Pairs
+from jaxrob.roma._draws import Work, check_valid, rows_on_a_device
 from jaxrob.roma._estimate import (
     Estimate,
     improved,
@@ -32,8 +33,7 @@ from jaxrob.roma._estimate import (
     unknown,
     with_second_opinion,
 )
-from jaxrob.roma._pairs import AGAIN, SPLITTING, Pairs
-from jaxrob.roma._particles import (
+from jaxrob.roma.rare._particles import (
     FINISHED,
     GOING,
     INVALID,
@@ -46,8 +46,7 @@ from jaxrob.roma._particles import (
     num_moves,
     stepping,
 )
-from jaxrob.roma._pilot import Candidates
-from jaxrob.roma._work import Work, rows_on_a_device
+from jaxrob.roma.rare._pilot import Candidates
 
 #: The log-probability below which a pair is given up: that is bound enough.
 FLOOR = math.log(1e-15)

@@ -7,6 +7,7 @@ class, and no weight exceeds the inverse of the plain draws' share.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,17 +20,136 @@ from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.bar import Bar
-from jaxrob.roma._blocks import block_size, check_valid
-from jaxrob.roma._pairs import MIXTURE, Pairs, pair_keys
-from jaxrob.roma._search import Modes, margins_at
-from jaxrob.roma._tilt import (
+from jaxrob.roma._count import MIXTURE, Pairs, pair_keys
+from jaxrob.roma._draws import Work, block_size, check_valid, rows_on_a_device
+from jaxrob.roma.rare._search import Modes, margins_at
+from jaxrob.roma.rare._tilt import (
     TILTED_BALLS,
     Tilt,
     log_constants,
     of_component,
     with_idle_stretch,
 )
-from jaxrob.roma._work import Work, rows_on_a_device
+
+#: The largest relative standard error that is trusted. It is lower where draws are few:
+#: these may hold none of the large weights, and then underestimate the error.
+LARGEST_ERROR = 0.15
+_LARGEST_ERROR_OF_FEW = 0.12
+_LARGEST_ERROR_OF_SOME = 0.09
+_FEW, _SOME = 2000, 8000
+# No single weight may make up more than this share of the sum, and hits may not be
+# rare or nearly certain.
+_LARGEST_SHARE = 0.1
+_HITS = (0.02, 0.98)
+# Below this log-probability, an upper bound is answer enough. It is the probability of
+# reaching the first of these quantiles of the margins for which the weights are even:
+# few of the draws may be of the mode that comes nearest.
+_NEGLIGIBLE = -40.0
+_REACHED = (0.5, 0.75, 0.9, 0.95, 0.98)
+
+
+class WeightedDraws(NamedTuple):
+    """Estimates of P probabilities from weighted draws; arrays `[P]`.
+
+    Attributes:
+      log_probability: float64; estimates an upper bound where `bounded`.
+      standard_error: of the log-probability; without a hit, of one that may become a
+        bound.
+      share: the largest weight's share of the probability.
+      hits: the share of the draws that are hits.
+      bounded: whether the probability is so small that only a bound is given.
+      number: how many draws.
+      effective: the effective sample size of the hits, (sum w)^2 / sum w^2 (Kong
+        1992).
+    """
+
+    log_probability: np.ndarray
+    standard_error: np.ndarray
+    share: np.ndarray
+    hits: np.ndarray
+    bounded: np.ndarray
+    number: np.ndarray
+    effective: np.ndarray
+
+    @property
+    def trusted(self) -> np.ndarray:
+        """Whether the weights are even enough for the probability to be near."""
+        most = np.select(
+            [self.number < _FEW, self.number < _SOME],
+            [_LARGEST_ERROR_OF_FEW, _LARGEST_ERROR_OF_SOME],
+            LARGEST_ERROR,
+        )
+        return (
+            (self.standard_error < most)
+            & (self.share < _LARGEST_SHARE)
+            & (self.hits >= _HITS[0])
+            & (self.hits <= _HITS[1])
+        )
+
+
+def nothing_drawn(number: int) -> WeightedDraws:
+    """The estimates of `number` probabilities before any draw."""
+    return WeightedDraws(
+        log_probability=np.full(number, -np.inf),
+        standard_error=np.full(number, np.inf),
+        share=np.ones(number),
+        hits=np.zeros(number),
+        bounded=np.zeros(number, bool),
+        number=np.zeros(number, np.int64),
+        effective=np.zeros(number),
+    )
+
+
+def weigh(margins: np.ndarray, log_weights: np.ndarray) -> WeightedDraws:
+    """Estimates of P(margin >= 0) from weighted draws."""
+    log_p, error, share, effective = _weighted(margins >= 0, log_weights)
+    hits = (margins >= 0).mean(axis=1)
+    number = np.full(len(margins), margins.shape[1])
+    none = np.zeros(len(margins), bool)
+    found = WeightedDraws(log_p, error, share, hits, none, number, effective)
+    for quantile in _REACHED:
+        found = _with_bound(found, margins, log_weights, quantile)
+    return found
+
+
+def _with_bound(
+    found: WeightedDraws, margins: np.ndarray, log_weights: np.ndarray, quantile: float
+) -> WeightedDraws:
+    """The estimates, or the probability of reaching a quantile of the draws' margins.
+
+    Where no tilt within its limit reaches the boundary, it estimates an upper bound.
+    """
+    reached = np.quantile(margins.astype(np.float64), quantile, axis=1)
+    log_p, error, share, _ = _weighted(margins >= reached[:, None], log_weights)
+    small = (reached < 0) & (log_p < _NEGLIGIBLE)
+    even = (error < LARGEST_ERROR) & (share < _LARGEST_SHARE)
+    new = ~found.trusted & ~found.bounded & small & even
+    # Without a hit, the error says how near the draws come to a bound.
+    nearer = np.isneginf(found.log_probability) & small
+    nearest = np.minimum(error, np.where(nearer, found.standard_error, np.inf))
+    return found._replace(
+        log_probability=np.where(new, log_p, found.log_probability),
+        standard_error=np.select([new, nearer], [error, nearest], found.standard_error),
+        bounded=found.bounded | new,
+    )
+
+
+def _weighted(
+    hits: np.ndarray, log_weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The weighted mean of hits `[P, n]`."""
+    number = hits.shape[1]
+    masked = np.where(hits, log_weights, -np.inf)
+    none = ~hits.any(axis=1)
+    masked[none, 0] = 0.0
+    total = np.asarray(special.logsumexp(masked, axis=1))
+    squares = np.asarray(special.logsumexp(2 * masked, axis=1))
+    error = np.sqrt(np.maximum(np.exp(squares - 2 * total) - 1 / number, 0))
+    share = np.exp(masked.max(axis=1) - total)
+    log_p = np.where(none, -np.inf, total - np.log(number))
+    effective = np.where(none, 0.0, np.exp(2 * total - squares))
+    return log_p, np.where(none, np.inf, error), np.where(none, 1.0, share), effective
+
 
 #: Draws in a row. A stage takes a whole number of rows for each input.
 DRAWS = 1024
@@ -291,4 +411,125 @@ def _draw(
     split = (False, True, True, True, True, False)
     return on_each_device(local, work.mesh, split)(
         work, inputs, tilts, first, component, stage
+    )
+
+
+#: Draws around each input, stage by stage as long as all of them are too few. Beyond
+#: their sum splitting is cheaper.
+STAGES = (DRAWS, *3 * (4 * DRAWS,), *4 * (8 * DRAWS,))
+
+
+class Sample(NamedTuple):
+    """Draws from the mixture of one input; arrays have an axis of 1.
+
+    Attributes:
+      mixture: the mixture.
+      draws: the draws.
+      stage: how many of `STAGES` are drawn.
+      weighted: the estimate.
+      shares: `[1, C]`, of all draws, that are from each component.
+      by_hits: `[1, C]`, each component's share of the hits' weights.
+      hits: the logarithms of the hits' weights, descending.
+    """
+
+    mixture: Mixtures
+    draws: Draws
+    stage: int
+    weighted: WeightedDraws
+    shares: np.ndarray
+    by_hits: np.ndarray
+    hits: np.ndarray
+
+
+def without_draws(work: Work, modes: Modes, images: np.ndarray) -> list[Sample]:
+    """The mixtures of N inputs' modes, before draws."""
+    mixture = mixtures(work, modes, images)
+    number = num_components(mixture)
+    none, nothing = np.zeros((1, 0)), np.zeros((1, number))
+    draws = Draws(none, np.zeros((1, 0, number), np.float32), none.astype(np.int32))
+    return [
+        Sample(
+            taken(mixture, slice(n, n + 1)),
+            draws,
+            0,
+            nothing_drawn(1),
+            nothing,
+            nothing,
+            np.zeros(0),
+        )
+        for n in range(len(images))
+    ]
+
+
+def draw_while_it_pays(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    samples: dict[Any, Sample],
+    which: np.ndarray,
+    bar: Bar,
+    budget: np.ndarray,
+    stages: Sequence[int] = STAGES,
+) -> np.ndarray:
+    """Draws until weights are even, or all stages will most likely not suffice."""
+    left = which
+    for stage, drawn in enumerate(np.cumsum(stages)):
+        left = left[drawn <= budget[left]]
+        if not len(left):
+            break
+        draw_on(work, inputs, samples, left, bar, stages)
+        weighted = joined([samples[n].weighted for n in left])
+        on = ~(weighted.trusted | weighted.bounded)
+        if stage:
+            best = weighted.standard_error * np.sqrt(weighted.number / sum(stages))
+            on &= best < LARGEST_ERROR
+        left = left[on]
+    return np.array([int(samples[n].weighted.number[0]) for n in which])
+
+
+def draw_on(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    samples: dict[Any, Sample],
+    which: np.ndarray,
+    bar: Bar,
+    stages: Sequence[int] = STAGES,
+) -> np.ndarray:
+    """Draws the next stage for some inputs, together where shapes are equal."""
+    number = [stages[samples[one].stage] for one in which]
+    alike: dict[Any, list[Any]] = {}
+    for one in which:
+        shapes = [a.shape for a in jax.tree.leaves(samples[one].mixture.tilts)]
+        alike.setdefault((samples[one].stage, *shapes), []).append(one)
+    for (stage, *_), some in alike.items():
+        mixture = joined([samples[n].mixture for n in some])
+        by_hits = np.concatenate([samples[n].by_hits for n in some])
+        shares = better_shares(mixture, by_hits if stage else None)
+        component = allotted(shares, stages[stage])
+        mine = taken(inputs, np.array(some))
+        new = draw(work, mine, mixture, component, stage, bar)
+        for place, one in enumerate(some):
+            more = taken(new, slice(place, place + 1))
+            samples[one] = _with(samples[one], more)
+    return np.array(number, np.int64)
+
+
+def weights_at(work: Work, sample: Sample, points: np.ndarray) -> np.ndarray:
+    """`[m]` the log importance weights that draws at points would have."""
+    log_ratio = log_ratios_at(work, sample.mixture, 0, points)
+    return log_weights(log_ratio, sample.shares[0])
+
+
+def _with(sample: Sample, more: Draws) -> Sample:
+    """The sample with more draws."""
+    both = zip(sample.draws, more)
+    draws = Draws(*(np.concatenate(pair, axis=1) for pair in both))
+    shares = shares_of(draws)
+    log_weight = log_weights(draws.log_ratios, shares)
+    return sample._replace(
+        draws=draws,
+        stage=sample.stage + 1,
+        weighted=weigh(draws.margins, log_weight),
+        shares=shares,
+        by_hits=responsibilities(draws, log_weight),
+        hits=-np.sort(-log_weight[draws.margins >= 0]),
     )

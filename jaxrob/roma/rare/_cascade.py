@@ -15,6 +15,7 @@ import numpy as np
 from jaxrob._devices.rows import put_at, taken
 from jaxrob._engine.bar import Bar
 from jaxrob.roma._count import count, counted
+from jaxrob.roma._draws import Inputs, Settings, Work
 from jaxrob.roma._estimate import (
     MOST_MODES,
     SOME_HITS,
@@ -24,14 +25,13 @@ from jaxrob.roma._estimate import (
     unknown,
     with_estimates,
 )
-from jaxrob.roma._importance import by_importance, importance_obstacle
-from jaxrob.roma._pilot import Candidates, draw_pilot, pairs_that_matter
-from jaxrob.roma._splitting import (
+from jaxrob.roma.rare._importance import by_importance, importance_obstacle
+from jaxrob.roma.rare._pilot import Candidates, draw_pilot, pairs_that_matter
+from jaxrob.roma.rare._splitting import (
     by_splitting,
     expected_cost,
     splitting_obstacle,
 )
-from jaxrob.roma._work import Inputs, Settings, Work
 
 # From this many hits on, counting is exact enough.
 _ENOUGH_HITS = 50

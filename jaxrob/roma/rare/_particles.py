@@ -15,17 +15,16 @@ import numpy as np
 from jaxrob._devices.blocks import Call
 from jaxrob._devices.mesh import on_each_device
 from jaxrob._pixels import as_floats
-from jaxrob.roma._ball import (
+from jaxrob.roma._count import Pairs, margins_of_pairs, pair_keys
+from jaxrob.roma._draws import Work
+from jaxrob.roma._perturbation import (
+    Perturbation,
     can_be_nudged,
     has_few_normals,
     nudged,
     put_within,
     within,
 )
-from jaxrob.roma._margins import margins_of_pairs
-from jaxrob.roma._pairs import Pairs, pair_keys
-from jaxrob.roma._perturbation import Perturbation
-from jaxrob.roma._work import Work
 
 #: The share of the particles above a level.
 KEEP = 0.25

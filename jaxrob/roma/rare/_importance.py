@@ -1,6 +1,6 @@
 """Importance sampling around inputs, by mixtures of tilts towards the modes found.
 
-A method of the cascade (see `jaxrob.roma._cascade`).
+A method of the cascade (see `jaxrob.roma.rare._cascade`).
 """
 
 import math
@@ -12,22 +12,25 @@ import scipy
 from jaxrob._classifier import gradient_obstacle
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.bar import Bar
-from jaxrob.roma._ball import is_ball
+from jaxrob.roma._count import ANY_CLASS, MORE_SCOUTS, Pairs
+from jaxrob.roma._draws import Work
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
-from jaxrob.roma._evidence import Evidence, cost_down_to, evidence, unexplained
-from jaxrob.roma._mixture import DRAWS
-from jaxrob.roma._pairs import ANY_CLASS, MORE_SCOUTS, Pairs
-from jaxrob.roma._particles import is_thorough
-from jaxrob.roma._pilot import Candidates
-from jaxrob.roma._samples import (
+from jaxrob.roma._perturbation import is_ball
+from jaxrob.roma.rare._evidence import Evidence, cost_down_to, evidence, unexplained
+from jaxrob.roma.rare._mixture import (
+    DRAWS,
     STAGES,
     Sample,
+    WeightedDraws,
     draw_on,
     draw_while_it_pays,
+    nothing_drawn,
     weights_at,
     without_draws,
 )
-from jaxrob.roma._search import (
+from jaxrob.roma.rare._particles import is_thorough
+from jaxrob.roma.rare._pilot import Candidates
+from jaxrob.roma.rare._search import (
     BATCH,
     MODE_COST,
     SEARCH_COST,
@@ -40,8 +43,6 @@ from jaxrob.roma._search import (
     searches_from,
     wants_more_searches,
 )
-from jaxrob.roma._weights import WeightedDraws, nothing_drawn
-from jaxrob.roma._work import Work
 
 # Standard errors are multiplied by 1 + this times the error: they are estimated from
 # the same weights, and the larger the less reliable.
