@@ -9,6 +9,7 @@ import jax
 
 import jaxrob
 from jaxrob import reporting
+from jaxrob._arguments.checks import check_choice
 from jaxrob._arguments.counted import counted
 from jaxrob._command import (
     first_look,
@@ -40,6 +41,7 @@ _ARGUMENTS = (
 def run(values: Values, words: Sequence[str]) -> str:
     """Estimates probabilistic local robustness."""
     del words
+    check_choice("estimator", values.estimator, jaxrob.roma.ESTIMATORS)
     requirements = gate.required(values.require, QUANTITIES)
     reports.check(values.report)
     gate.check_files(values)

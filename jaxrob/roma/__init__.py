@@ -9,7 +9,6 @@ from jaxrob.roma._assess import assess
 from jaxrob.roma._bounded_mean import SampleSize, inputs_needed
 from jaxrob.roma._categorial import Categorial, compare_categories
 from jaxrob.roma._estimators import ESTIMATORS
-from jaxrob.roma._global import global_robustness
 from jaxrob.roma._global_result import GlobalRobustness
 from jaxrob.roma._perturbation import Perturbation, ball, from_alteration, from_sampler
 from jaxrob.roma._result import RomaResult
@@ -29,6 +28,5 @@ __all__ = (
     "compare_categories",
     "from_alteration",
     "from_sampler",
-    "global_robustness",
     "inputs_needed",
 )

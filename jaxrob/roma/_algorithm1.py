@@ -274,6 +274,19 @@ def _relative_expm1(exponent: jax.Array) -> jax.Array:
 _IMPOSSIBLE = 1e-4
 
 
+_ASSUMES = (
+    "a normal distribution fitted to plain draws is assumed to hold beyond them; "
+    "how far that is off is not known: rare probabilities come out too high, often "
+    "tenfold and up to 20,000-fold"
+)
+#: The statuses of "roma", and their caveats.
+FITTED = {
+    "normal": _ASSUMES,
+    "transformed": _ASSUMES,
+    **dict.fromkeys(("failed", "constant", "unresolved"), ""),
+}
+
+
 class Confidences(NamedTuple):
     """Of each draw, `[..., m]`.
 

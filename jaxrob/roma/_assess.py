@@ -48,10 +48,9 @@ from jaxrob._run.prepare import (
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import doubts
 from jaxrob.metrics._checks import checked_confidence_level
-from jaxrob.roma._algorithm1 import warn_of_contradictions
 from jaxrob.roma._categorial import means_by_category, plr_of_all
 from jaxrob.roma._draws import Inputs, Settings, Work, placed
-from jaxrob.roma._estimate import MOST_MODES, UNSEEN, Answers
+from jaxrob.roma._estimate import MOST_MODES, Answers, kind_of
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._perturbation import (
     LARGEST_EPSILON,
@@ -69,8 +68,6 @@ if TYPE_CHECKING:
 
 # The test of normality needs at least so many.
 _FEWEST_SAMPLES = 8
-# Forward passes for each input by default: ten times the paper's.
-_BUDGET = 10_000
 
 
 def assess(
@@ -250,13 +247,12 @@ def assess(
         if (obstacle := chosen.obstacle(work, image_shape)) is not None:
             raise ValueError(f'estimator="{estimator}" {obstacle}')
         inputs = _inputs(run)
-        name = "RoMA" if estimator == "roma" else f"RoMA, {estimator}"
         _, most = fewest_and_most(
             estimator, len(dataset), num_samples, budget, half_width is None
         )
         about = run.classifier, run.source, over
         with (
-            progress_bar(name, progress, "draw", most) as bar,
+            progress_bar(f"RoMA, {estimator}", progress, "draw", most) as bar,
             opened(journal, "roma", *about, arguments) as kept,
         ):
             settings = Settings(delta, num_samples, bar, budget, confidence_level)
@@ -265,9 +261,8 @@ def assess(
             categories = inputs.excluded if labels is None else dataset.labels
             few = categories, key, half_width
             answers, place = _answers(answer, inputs, settings, *few)
-        if estimator == "roma":
-            log_p, hits = answers.log_adversarial_probability, answers.hits
-            warn_of_contradictions(log_p, hits, num_samples)
+        log_p = answers.log_adversarial_probability
+        chosen.doubt(log_p, answers.hits, num_samples)
     return RomaResult(
         estimator=estimator,
         perturbation=drawn.name,
@@ -287,12 +282,13 @@ def assess(
 
 def checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
     """The forward passes for each input; infinite for no limit."""
+    usual = estimator_named(estimator).budget
     if budget is None:
-        return max(_BUDGET, num_samples) if estimator == "auto" else math.inf
+        return math.inf if usual is None else max(usual, num_samples)
     if isinstance(budget, float) and math.isinf(budget) and budget > 0:
         return math.inf
     budget = checked_integer("budget", budget, at_least=num_samples)
-    if estimator != "auto":
+    if usual is None:
         raise ValueError(
             'budget goes with estimator="auto", others take what they take; got '
             f'budget={budget} beside estimator="{estimator}"'
@@ -414,14 +410,6 @@ _FEW, _MANY = 64, 256
 _MANY_FROM = 512
 # Between two looks at the means, the number of inputs seen grows by 1 / _GROWTH.
 _GROWTH = 4
-_UNSEEN = {
-    "status": UNSEEN,
-    "hits": -1,
-    "evaluations": 0,
-    "modes": 0.0,
-    "effective_sample_size": 0.0,
-    "needed": 0,
-}
 
 
 def answers_of_few(
@@ -477,16 +465,14 @@ def _unseen(like: Answers, number: int) -> Answers:
     fields: dict[str, Any] = {}
     for name, array in like._asdict().items():
         if array is not None:
-            kind = "U16" if name == "status" else array.dtype
-            value = _UNSEEN.get(name, np.nan)
-            fields[name] = np.full((number, *array.shape[1:]), value, kind)
+            kind, unseen = kind_of(name)
+            kind = "U16" if kind == "U" else array.dtype
+            fields[name] = np.full((number, *array.shape[1:]), unseen, kind)
     return Answers(**fields)
 
 
 # Inputs whose answers a journal takes at once.
 _INPUTS = 256
-# Of arrays; others hold floating numbers.
-_KINDS = {"status": "U", "hits": "i", "evaluations": "i", "needed": "i"}
 
 
 @computing()
@@ -531,7 +517,7 @@ def _read(record: dict[str, Any]) -> tuple[tuple[int, ...], Answers]:
     arrays = {}
     for name in Answers._fields:
         if name in fields or name not in Answers._field_defaults:
-            kinds = _KINDS.get(name, "f")
+            kinds, _ = kind_of(name)
             shape = (length, MOST_MODES) if name == "modes" else (length,)
             arrays[name] = array = array_entry(fields, name, kinds, shape)
             if kinds == "i" and array.min() < 0:
@@ -543,15 +529,9 @@ def _read(record: dict[str, Any]) -> tuple[tuple[int, ...], Answers]:
     return tuple(indices.tolist()), Answers(**arrays)
 
 
-# The most for an input, about, where no budget is set; see `assess`.
-_MOST = {"importance": 50_000, "splitting": 300_000, "auto": 300_000}
-
-
 def fewest_and_most(
     estimator: str, number: int, num_samples: int, budget: float, all_inputs: bool
 ) -> tuple[int, int]:
     """Of `number` inputs; `budget` is infinite for no limit."""
-    plain = most = num_samples * number
-    if estimator_named(estimator).plain is None:
-        most = number * int(min(budget, num_samples + _MOST[estimator]))
-    return plain if all_inputs else 0, most
+    most = int(min(budget, num_samples + estimator_named(estimator).most))
+    return num_samples * number if all_inputs else 0, most * number

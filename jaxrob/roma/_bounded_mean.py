@@ -207,7 +207,7 @@ _NEXT_TO_NONE = 1e-9
 
 
 class SampleSize(NamedTuple):
-    """A plan for `global_robustness`.
+    """A plan for `RomaResult.global_robustness`.
 
     Attributes:
       inputs: inputs of the category.
@@ -234,7 +234,8 @@ def inputs_needed(
 
     Example::
 
-        pilot = jaxrob.roma.global_robustness(classifier, few, by="all", key=key)
+        local = jaxrob.roma.assess(classifier, few, num_samples=100, key=key)
+        pilot = local.global_robustness("all")
         plan = jaxrob.roma.inputs_needed(
             pilot.probability[0], relative=0.5, correlation=pilot.correlation[0]
         )

@@ -155,6 +155,10 @@ def _nearest(
     return each.argmax(axis=-1)
 
 
+#: The status of "count", without a caveat.
+COUNTED = {"counted": ""}
+
+
 def count(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     """Estimator "count": hits among plain draws, with an exact interval."""
     hits = summarise_draws(work, inputs, settings, HITS)

@@ -6,7 +6,7 @@ pair are summed over each input's classes (`summed`), and held against others
 (`with_estimates`). All of these are pure functions.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -81,6 +81,22 @@ class Answers(NamedTuple):
     boxcox_lambda: np.ndarray | None = None
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
+
+
+# Of fields of `Answers`: the kind of their arrays, and what they hold of unseen inputs.
+_KINDS = {
+    "status": ("U", UNSEEN),
+    "hits": ("i", -1),
+    "evaluations": ("i", 0),
+    "modes": ("f", 0.0),
+    "effective_sample_size": ("f", 0.0),
+    "needed": ("i", 0),
+}
+
+
+def kind_of(field: str) -> tuple[str, Any]:
+    """The kind of a field of `Answers`, and its value of inputs not looked at."""
+    return _KINDS.get(field, ("f", np.nan))
 
 
 def unknown(number: int) -> Estimate:

@@ -29,8 +29,8 @@ from jaxrob.roma._categorial import (
     mean_of_all,
     plr_of_all,
 )
-from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, UNSEEN
-from jaxrob.roma._estimators import ESTIMATORS
+from jaxrob.roma._estimate import MOST_MODES, UNDECIDED
+from jaxrob.roma._estimators import ESTIMATORS, STATUSES
 from jaxrob.roma._global_result import (
     GlobalRobustness,
     check_summary,
@@ -38,14 +38,6 @@ from jaxrob.roma._global_result import (
     written,
 )
 
-_WITHOUT_ANSWER = (
-    *("failed", "constant", "unresolved", "untrusted", "incomplete"),
-    *(UNDECIDED, UNSEEN),
-)
-_STATUSES = (
-    *("normal", "transformed", "counted"),
-    *("importance", "splitting", "bounded", *_WITHOUT_ANSWER),
-)
 _ROUNDING = 1e-5
 _Log = Annotated[
     np.ndarray, Array("N", at_most=_ROUNDING, may_be_nan=True, may_be_infinite=True)
@@ -123,7 +115,7 @@ class RomaResult:
     num_samples: Annotated[int, Integer(at_least=1)]
     excluded: Annotated[np.ndarray, _Classes]
     labels: Annotated[np.ndarray | None, _Classes]
-    status: Annotated[np.ndarray, Array("N", "U16", allowed=_STATUSES)]
+    status: Annotated[np.ndarray, Array("N", "U16", allowed=tuple(STATUSES))]
     log_adversarial_probability: _Log
     log_low: _Log
     log_high: _Log
@@ -247,19 +239,43 @@ class RomaResult:
     ) -> GlobalRobustness:
         """How probable a distinct misclassification is anywhere in each category.
 
-        The mean over these inputs, and what it says of the population that they are a
-        random sample from. `jaxrob.roma.global_robustness` explains the arguments, and
-        what the intervals hold for.
+        The mean of the local probability over the category's population of inputs,
+        which these are a random sample of: how probable it is that an input of the
+        category, drawn and then perturbed at random, is distinctly misclassified. It is
+        the global robustness of Levy, Yerushalmi and Katz (2023), "gRoMA".
+
+        Example::
+
+            local = jaxrob.roma.assess(
+                classifier, images, estimator="count", num_samples=100, key=key
+            )
+            found = local.global_robustness(class_names=names)
+            print(found.probability)  # one for each category
+            print(found.population_interval)  # 95 % for all of them together
+
+        Each input's share of distinct misclassifications among plain draws is in [0, 1]
+        and right on average, and inputs are independent. So `population_interval` holds
+        for the finite sample of inputs and the finite number of draws at once. It
+        assumes nothing else, and holds for any number of inputs. It is by betting
+        (Waudby-Smith and Ramdas 2024) and by binomial tails, and never reaches beyond
+        Hoeffding's. With one draw each it is Clopper and Pearson's.
+
+        The population is limited by the number of inputs: without a single hit the
+        interval still ends at about 4 / N, however many draws there are, because a
+        share 4 / N of the population may be unlike all inputs seen. `inputs_needed`
+        tells how many it takes.
 
         Args:
           by: "predicted", "label" or "all".
           source: "draws" takes the plain draws' shares of hits, whatever the estimator.
-            They are right on average, so the intervals hold. "estimator" takes the
-            estimator's answers, each as anything in its interval, or in [0, 1]
-            where it has none: intervals then hold if those do, on average.
-          class_names: names of the categories.
+            "estimator" takes the estimator's answers, each as anything in its interval,
+            or in [0, 1] where it has none: intervals then hold if those do, on average,
+            which is known from experiments alone. They are better for the mean over
+            these inputs where misclassifications are rare, and for the lower end.
+          class_names: names of the categories. All of them are listed, those without
+            an input with NaN; by default those that occur, by their numbers.
           confidence_level: at least 0.5; by default that of this result.
-          jointly: whether it is that of all categories together.
+          jointly: whether it is that of all categories together (Bonferroni).
 
         Raises:
           TypeError: if an argument has a wrong type.
@@ -351,47 +367,14 @@ class RomaResult:
         return from_json(text, RomaResult)
 
 
-_BY_STATUS = {
-    "normal": (
-        "a normal distribution fitted to plain draws is assumed to hold beyond them; "
-        "how far that is off is not known: rare probabilities come out too high, often "
-        "tenfold and up to 20,000-fold"
-    ),
-    "importance": (
-        "the parts of the ball that count were sought by gradients from 16 to 64 "
-        "starts in and far around it, and by particles without gradients; a part that "
-        "is behind others nearly everywhere, because the margin is much steeper there, "
-        "may have been missed, and so may a class that nothing came near"
-    ),
-    "splitting": (
-        "particles climbed towards the boundary; a part of the ball that is behind "
-        "others until late, because the margin is much steeper there, may have been "
-        "missed"
-    ),
-    "bounded": (
-        "the upper bound, `log_high`, holds for the parts of the ball that gradients "
-        "and particles found"
-    ),
-    "undecided": (
-        "the budget allowed for plain draws alone, which had hardly a hit; only their "
-        "interval is known"
-    ),
-    "unseen": (
-        "not looked at; the mean of each category was known within the half width "
-        "asked for without them"
-    ),
-}
-_SAME = {"transformed": "normal"}
-
-
 def caveats(status: np.ndarray, needed: np.ndarray | None = None) -> tuple[str, ...]:
     """A sentence for each kind of answer that is missing, or may be wrong."""
     found = []
-    for kind, words in _BY_STATUS.items():
-        mine = [name for name in np.unique(status) if _SAME.get(name, name) == kind]
+    for words in filter(None, dict.fromkeys(STATUSES.values())):
+        mine = [name for name in np.unique(status) if STATUSES.get(name) == words]
         if mine:
             number = np.isin(status, mine).sum()
-            if kind == UNDECIDED and needed is not None:
+            if UNDECIDED in mine and needed is not None:
                 words += _more_costs(needed[status == UNDECIDED])
             found.append(f"{', '.join(mine)} ({number} of {len(status)}): {words}")
     return tuple(found)

@@ -9,8 +9,8 @@ import pytest
 from scipy import special, stats
 
 import jaxrob
-from jaxrob.roma import _importance
 from jaxrob.roma._estimate import unknown
+from jaxrob.roma.rare import _importance
 from jaxrob.roma.rare._evidence import Evidence, unexplained
 from jaxrob.roma.rare._mixture import allotted, log_weights, weigh
 from jaxrob.roma.rare._search import Line, Searches, _labels, _line, _stretch, no_nearer

@@ -9,8 +9,9 @@ from common.timing import compilations
 from scipy import special
 
 from jaxrob._devices.rows import taken
-from jaxrob.roma import _importance, _splitting, assess
+from jaxrob.roma import assess
 from jaxrob.roma._count import Pairs
+from jaxrob.roma.rare import _importance, _splitting
 from jaxrob.roma.rare._evidence import evidence
 from jaxrob.roma.rare._splitting import split
 

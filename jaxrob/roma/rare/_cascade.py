@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxrob._devices.rows import put_at, taken
 from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import count, counted
+from jaxrob.roma._count import COUNTED, count, counted
 from jaxrob.roma._draws import Inputs, Settings, Work
 from jaxrob.roma._estimate import (
     MOST_MODES,
@@ -37,6 +37,31 @@ from jaxrob.roma.rare._splitting import (
 _ENOUGH_HITS = 50
 # Plain draws, times this at most, where nothing but counting is possible, or allowed.
 _MORE_DRAWS = 16
+
+#: The statuses of the cascade, and their caveats.
+RARE = COUNTED | {
+    "importance": (
+        "the parts of the ball that count were sought by gradients from 16 to 64 "
+        "starts in and far around it, and by particles without gradients; a part that "
+        "is behind others nearly everywhere, because the margin is much steeper there, "
+        "may have been missed, and so may a class that nothing came near"
+    ),
+    "splitting": (
+        "particles climbed towards the boundary; a part of the ball that is behind "
+        "others until late, because the margin is much steeper there, may have been "
+        "missed"
+    ),
+    "bounded": (
+        "the upper bound, `log_high`, holds for the parts of the ball that gradients "
+        "and particles found"
+    ),
+    "untrusted": "",
+    "incomplete": "",
+    UNDECIDED: (
+        "the budget allowed for plain draws alone, which had hardly a hit; only their "
+        "interval is known"
+    ),
+}
 
 
 class Method(NamedTuple):
