@@ -197,19 +197,12 @@ def fgsm(
 
 
 class _Ascent(NamedTuple):
-    """The state of a block of images.
+    """The state of a block of images."""
 
-    Attributes:
-      points: where they are.
-      best: the closest points so far that are classified wrongly.
-      distance: their distance from the images.
-      vanished: whether the gradient led nowhere at one of the points.
-    """
-
-    points: jax.Array
-    best: jax.Array
-    distance: jax.Array
-    vanished: jax.Array
+    points: jax.Array  # where they are
+    best: jax.Array  # the closest points so far that are classified wrongly
+    distance: jax.Array  # their distance from the images
+    vanished: jax.Array  # whether the gradient led nowhere at one of the points
 
 
 def _ascend(

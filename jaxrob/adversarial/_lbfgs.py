@@ -54,67 +54,38 @@ _quasi_newton = optax.scale_by_lbfgs(MEMORY)
 
 
 class Evaluation(NamedTuple):
-    """The classifier's answer at a point.
+    """The classifier's answer at a point."""
 
-    Attributes:
-      loss: the loss of the target class.
-      slope: its gradient.
-      reached: whether the target is reached.
-    """
-
-    loss: jax.Array
-    slope: jax.Array
-    reached: jax.Array
+    loss: jax.Array  # the loss of the target class
+    slope: jax.Array  # its gradient
+    reached: jax.Array  # whether the target is reached
 
 
 class Bracket(NamedTuple):
-    """The weight 1 / (2 c) on trial, between weights tried before.
-
-    Attributes:
-      weight: the weight.
-      low: the largest one whose minimum does not reach the target, or 0.
-      high: the smallest one whose minimum does, or infinity.
-      tried: how many weights were tried.
-    """
+    """The weight 1 / (2 c) on trial, between weights tried before."""
 
     weight: jax.Array
-    low: jax.Array
-    high: jax.Array
-    tried: jax.Array
+    low: jax.Array  # the largest one whose minimum does not reach the target, or 0
+    high: jax.Array  # the smallest one whose minimum does, or infinity
+    tried: jax.Array  # how many weights were tried
 
 
 class Search(NamedTuple):
-    """The state of the search for one image.
+    """The state of the search for one image."""
 
-    Attributes:
-      trial: where the classifier is evaluated next.
-      is_first: whether that is the unaltered image.
-      point: the last trial accepted.
-      at_point: the classifier's answer there.
-      direction: the search direction from the point.
-      share: the step along the direction, in (0, 1].
-      memory: L-BFGS's state.
-      bracket: the weight, and its bounds.
-      steps: evaluations for this weight.
-      best: the closest point that reached the target.
-      distance: its distance from the image, squared.
-      done: whether the search is over.
-      vanished: whether the gradient at the image was 0 or not finite.
-    """
-
-    trial: jax.Array
-    is_first: jax.Array
-    point: jax.Array
-    at_point: Evaluation
-    direction: jax.Array
-    share: jax.Array
-    memory: optax.OptState
-    bracket: Bracket
-    steps: jax.Array
-    best: jax.Array
-    distance: jax.Array
-    done: jax.Array
-    vanished: jax.Array
+    trial: jax.Array  # where the classifier is evaluated next
+    is_first: jax.Array  # whether that is the unaltered image
+    point: jax.Array  # the last trial accepted
+    at_point: Evaluation  # the classifier's answer there
+    direction: jax.Array  # the search direction from the point
+    share: jax.Array  # the step along the direction, in (0, 1]
+    memory: optax.OptState  # L-BFGS's state
+    bracket: Bracket  # the weight, and its bounds
+    steps: jax.Array  # evaluations for this weight
+    best: jax.Array  # the closest point that reached the target
+    distance: jax.Array  # its distance from the image, squared
+    done: jax.Array  # whether the search is over
+    vanished: jax.Array  # whether the gradient at the image was 0 or not finite
 
 
 def new_search(image: jax.Array) -> Search:

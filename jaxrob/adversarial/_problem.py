@@ -95,28 +95,17 @@ UNTARGETED = -1
 
 
 class Problem(NamedTuple):
-    """Checked inputs of an attack.
+    """Checked inputs of an attack."""
 
-    Attributes:
-      classifier: the classifier, on each device.
-      images: float32 `[N, H, W, C]`, on the host.
-      labels: int32 `[N]`.
-      keys: `[N]` random keys for a stochastic classifier, else None.
-      before: the answers on the unaltered images, on the host.
-      runner_up: int32 `[N]`, the best class except the label on the unaltered images.
-      num_classes: number of classes, K.
-      rows: images attacked at a time, a multiple of the devices.
-      mesh: the devices.
-    """
-
-    classifier: Classifier
-    images: np.ndarray
-    labels: np.ndarray
-    keys: jax.Array | None
-    before: Answers
+    classifier: Classifier  # the classifier, on each device
+    images: np.ndarray  # float32 `[N, H, W, C]`, on the host
+    labels: np.ndarray  # int32 `[N]`
+    keys: jax.Array | None  # `[N]` random keys for a stochastic classifier, else None
+    before: Answers  # the answers on the unaltered images, on the host
+    # int32 `[N]`, the best class except the label on the unaltered images.
     runner_up: np.ndarray
-    num_classes: int
-    rows: int
+    num_classes: int  # number of classes, K
+    rows: int  # images attacked at a time, a multiple of the devices
     mesh: ImageMesh
 
     @property

@@ -39,15 +39,12 @@ MOST_SAMPLES = 10**6
 
 
 class Head(NamedTuple):
-    """The conversion of outputs to log-probabilities.
+    """The conversion of outputs to log-probabilities."""
 
-    Attributes:
-      name: "plain", outputs `[B, K]` are logits; "heteroscedastic", outputs `[B, 2K]`
-        are the means of the logits and, before softplus, their standard deviations.
-      noise_draws: draws of a heteroscedastic head's noise, M.
-    """
-
+    # "plain", outputs `[B, K]` are logits; "heteroscedastic", outputs `[B, 2K]` are the
+    # means of the logits and, before softplus, their standard deviations.
     name: Annotated[str, Text(allowed=HEADS)]
+    # Draws of a heteroscedastic head's noise, M.
     noise_draws: Annotated[int, Integer(1, MOST_SAMPLES)]
 
     @property
@@ -116,18 +113,12 @@ def _net(num_points: int, dimensions: int) -> np.ndarray:
 
 
 class Network(NamedTuple):
-    """A module split into a function and its variables.
+    """A module split into a function and its variables."""
 
-    Attributes:
-      apply_fn: `apply_fn(params, fixed, images)`, in evaluation mode; equal for equal
-        modules.
-      params: nested dictionaries of the initial parameters.
-      fixed: nested dictionaries of all other variables, such as batch statistics.
-    """
-
+    # `apply_fn(params, fixed, images)`, in evaluation mode; equal for equal modules.
     apply_fn: HashablePartial
-    params: Any
-    fixed: Any
+    params: Any  # nested dictionaries of the initial parameters
+    fixed: Any  # nested dictionaries of all other variables, such as batch statistics
 
 
 def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
@@ -202,41 +193,25 @@ class Likelihood(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The arrays of the model.
+    """The arrays of the model."""
 
-    Attributes:
-      params: nested dictionaries of D parameters in all; only the structure matters.
-      fixed: the module's other variables.
-      images: `[N, ...]`, on the device.
-      labels: int32 `[N]`, on the device.
-      prior_scale: standard deviation of every parameter's prior.
-    """
-
+    # Nested dictionaries of D parameters in all; only the structure matters.
     params: Any
-    fixed: Any
-    images: jax.Array
-    labels: jax.Array
-    prior_scale: float
+    fixed: Any  # the module's other variables
+    images: jax.Array  # `[N, ...]`, on the device
+    labels: jax.Array  # int32 `[N]`, on the device
+    prior_scale: float  # standard deviation of every parameter's prior
 
 
 class Problem(NamedTuple):
-    """The input of every kind of inference.
+    """The input of every kind of inference."""
 
-    Attributes:
-      likelihood: the network and its head.
-      data: the data, replicated on all devices.
-      num_classes: number of classes, K.
-      initial: `[D]`, the initial parameters, raveled.
-      unravel: converts such an array to nested dictionaries.
-      mesh: the devices, along one axis.
-    """
-
-    likelihood: Likelihood
-    data: Data
-    num_classes: int
-    initial: jax.Array
-    unravel: Callable[[jax.Array], Any]
-    mesh: ImageMesh
+    likelihood: Likelihood  # the network and its head
+    data: Data  # the data, replicated on all devices
+    num_classes: int  # number of classes, K
+    initial: jax.Array  # `[D]`, the initial parameters, raveled
+    unravel: Callable[[jax.Array], Any]  # converts such an array to nested dictionaries
+    mesh: ImageMesh  # the devices, along one axis
 
 
 def make_problem(

@@ -43,18 +43,14 @@ Variational = dict[str, jax.Array]
 
 
 class Guide(NamedTuple):
-    """A family of distributions of the D raveled parameters.
+    """A family of distributions of the D raveled parameters."""
 
-    Attributes:
-      init: returns the variational parameters around given parameters `[D]`.
-      sample: the NumPyro guide, a function of the model's arguments.
-      moments: returns, for variational parameters, the location `[D]`, the standard
-        deviations `[D]` and the covariance's Cholesky factor `[D, D]`, None if
-        independent.
-    """
-
+    # Returns the variational parameters around given parameters `[D]`.
     init: Callable[[jax.Array], Variational]
+    # The NumPyro guide, a function of the model's arguments.
     sample: Callable[..., None]
+    # Returns, for variational parameters, the location `[D]`, the standard deviations
+    # `[D]` and the covariance's Cholesky factor `[D, D]`, None if independent.
     moments: Callable[[Variational], tuple[jax.Array, jax.Array, jax.Array | None]]
 
 

@@ -23,17 +23,11 @@ from jaxrob.training._fit import check_training
 
 
 class Subset(NamedTuple):
-    """Copies of some images, all altered in the same way.
+    """Copies of some images, all altered in the same way."""
 
-    Attributes:
-      alteration: None for the originals.
-      images: rows of the data set.
-      copies: the number of copies of each image.
-    """
-
-    alteration: Alteration | None
-    images: np.ndarray
-    copies: int
+    alteration: Alteration | None  # None for the originals
+    images: np.ndarray  # rows of the data set
+    copies: int  # the number of copies of each image
 
     @property
     def size(self) -> int:
@@ -217,18 +211,15 @@ def mixture(
 
 
 class _Layout(NamedTuple):
-    """The division of an epoch's batches among the subsets.
+    """The division of an epoch's batches among the subsets."""
 
-    Attributes:
-      num_read: `[subsets]`, the images of each subset that a step reads: the largest
-        number in any batch.
-      starts: `[T, subsets]`, the copies of each subset in all earlier batches.
-      chosen: int32 `[T, B]`, indices of the images to train on, among the images that a
-        step reads, subset by subset.
-    """
-
+    # `[subsets]`, the images of each subset that a step reads: the largest number in
+    # any batch.
     num_read: np.ndarray
+    # `[T, subsets]`, the copies of each subset in all earlier batches.
     starts: np.ndarray
+    # int32 `[T, B]`, indices of the images to train on, among the images that a step
+    # reads, subset by subset.
     chosen: np.ndarray
 
 

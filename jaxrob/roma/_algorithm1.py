@@ -288,18 +288,13 @@ FITTED = {
 
 
 class Confidences(NamedTuple):
-    """Of each draw, `[..., m]`.
+    """Of each draw, `[..., m]`."""
 
-    Attributes:
-      log_hic: the logarithm of the highest incorrect confidence (section 3.2).
-      magnitude: the size of the largest number it was computed from, whose rounding
-        it shares.
-      hit: whether it is distinctly misclassified.
-    """
-
+    # The logarithm of the highest incorrect confidence (section 3.2).
     log_hic: jax.Array
+    # The size of the largest number it was computed from, whose rounding it shares.
     magnitude: jax.Array
-    hit: jax.Array
+    hit: jax.Array  # whether it is distinctly misclassified
 
 
 class Moments(NamedTuple, Generic[Array]):
@@ -308,50 +303,35 @@ class Moments(NamedTuple, Generic[Array]):
     Where there are two columns, the first is of the confidences as drawn, in units of
     the largest, `hic / max`. The second is of the transformed ones, in units of the
     geometric mean, `hic / exp(mean log)`.
-
-    Attributes:
-      log_unit: `[N, 2]`, the logarithms of these units.
-      boxcox_lambda: `[N]`, the maximum-likelihood lambda.
-      statistic: `[N, 2]`, Anderson and Darling's.
-      mean: `[N, 2]`.
-      std: `[N, 2]`.
-      constant: `[N]`, whether all draws give the same confidence.
-      resolved: `[N]`, whether float32 resolves the confidences.
-      hits: int32 `[N]`, draws that are distinctly misclassified.
     """
 
-    log_unit: Array
-    boxcox_lambda: Array
-    statistic: Array
-    mean: Array
-    std: Array
-    constant: Array
-    resolved: Array
-    hits: Array
+    log_unit: Array  # `[N, 2]`, the logarithms of these units
+    boxcox_lambda: Array  # `[N]`, the maximum-likelihood lambda
+    statistic: Array  # `[N, 2]`, Anderson and Darling's
+    mean: Array  # `[N, 2]`
+    std: Array  # `[N, 2]`
+    constant: Array  # `[N]`, whether all draws give the same confidence
+    resolved: Array  # `[N]`, whether float32 resolves the confidences
+    hits: Array  # int32 `[N]`, draws that are distinctly misclassified
 
 
 class NormalFit(NamedTuple):
-    """What Algorithm 1 finds for each input; arrays `[N]`.
+    """What Algorithm 1 finds for each input; arrays `[N]`."""
 
-    Attributes:
-      status: "normal" (as drawn), "transformed" (normal after Box and Cox's transform),
-        "failed" (neither), "constant" (all draws give the same confidence) or
-        "unresolved" (the confidences vary by little more than float32's rounding, so
-        that the test would see the rounding).
-      statistic: Anderson and Darling's, of the confidences where they are normal and
-        of the transformed ones elsewhere.
-      boxcox_lambda: maximum-likelihood lambda; NaN where nothing was transformed.
-      mean: the mean that the normal distribution was given.
-      std: its standard deviation.
-      log_probability: log of the probability of a distinct misclassification; NaN
-        except where "normal" or "transformed".
-    """
-
+    # "normal" (as drawn), "transformed" (normal after Box and Cox's transform),
+    # "failed" (neither), "constant" (all draws give the same confidence) or
+    # "unresolved" (the confidences vary by little more than float32's rounding, so that
+    # the test would see the rounding).
     status: np.ndarray
+    # Anderson and Darling's, of the confidences where they are normal and of the
+    # transformed ones elsewhere.
     statistic: np.ndarray
+    # Maximum-likelihood lambda; NaN where nothing was transformed.
     boxcox_lambda: np.ndarray
-    mean: np.ndarray
-    std: np.ndarray
+    mean: np.ndarray  # the mean that the normal distribution was given
+    std: np.ndarray  # its standard deviation
+    # Log of the probability of a distinct misclassification; NaN except where "normal"
+    # or "transformed".
     log_probability: np.ndarray
 
 

@@ -27,21 +27,13 @@ _POINTS = 33
 
 
 class _Stakes(NamedTuple):
-    """What is staked against the candidates of M cells; arrays `[M]`.
+    """What is staked against the candidates of M cells; arrays `[M]`."""
 
-    Attributes:
-      low: the cells' lower ends.
-      high: their upper ends.
-      calls: the share of the capital that buys calls.
-      strike: the sum beyond which calls pay, an integer.
-      bet: the share of the rest that each value puts at stake.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
-    calls: np.ndarray
-    strike: np.ndarray
-    bet: np.ndarray
+    low: np.ndarray  # the cells' lower ends
+    high: np.ndarray  # their upper ends
+    calls: np.ndarray  # the share of the capital that buys calls
+    strike: np.ndarray  # the sum beyond which calls pay, an integer
+    bet: np.ndarray  # the share of the rest that each value puts at stake
 
 
 def mean_interval(

@@ -20,17 +20,11 @@ _POPULATION = 2**40
 
 
 class InputsMean(NamedTuple):
-    """A mean over inputs; NaN where a value looked at is not known.
+    """A mean over inputs; NaN where a value looked at is not known."""
 
-    Attributes:
-      mean: over those looked at.
-      low: what that over all inputs is at least.
-      high: what it is at most.
-    """
-
-    mean: float
-    low: float
-    high: float
+    mean: float  # over those looked at
+    low: float  # what that over all inputs is at least
+    high: float  # what it is at most
 
 
 def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
@@ -105,22 +99,14 @@ def _share(error: float, num_categories: int) -> float:
 
 
 class LocalAnswers(NamedTuple):
-    """Probabilities of a distinct misclassification near N inputs; arrays `[N]`.
+    """Probabilities of a distinct misclassification near N inputs; arrays `[N]`."""
 
-    Attributes:
-      probability: an estimate; NaN where nothing is known.
-      low: what it is at least.
-      high: what it is at most.
-      answered: whether there is an answer.
-      variance: of the estimate, by the draws; NaN where it is not known.
-      draws: how many draws each is the share of hits of; None for other estimates.
-    """
-
-    probability: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    answered: np.ndarray
-    variance: np.ndarray
+    probability: np.ndarray  # an estimate; NaN where nothing is known
+    low: np.ndarray  # what it is at least
+    high: np.ndarray  # what it is at most
+    answered: np.ndarray  # whether there is an answer
+    variance: np.ndarray  # of the estimate, by the draws; NaN where it is not known
+    # How many draws each is the share of hits of; None for other estimates.
     draws: int | None
 
 

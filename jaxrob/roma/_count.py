@@ -27,19 +27,12 @@ ANY_CLASS = -1
 
 
 class Pairs(NamedTuple, Generic[Array]):
-    """P pairs of an input and a class.
+    """P pairs of an input and a class."""
 
-    Attributes:
-      images: `[P, H, W, C]`, uint8 or float32 in [0, 1].
-      indices: `[P]` uint32, the inputs' indices, which the random keys depend on.
-      classes: `[P]` int32, the classes; `ANY_CLASS` for all of them together.
-      excluded: `[P]` int32, the class predicted at the input.
-    """
-
-    images: Array
-    indices: Array
-    classes: Array
-    excluded: Array
+    images: Array  # `[P, H, W, C]`, uint8 or float32 in [0, 1]
+    indices: Array  # `[P]` uint32, the inputs' indices, which the random keys depend on
+    classes: Array  # `[P]` int32, the classes; `ANY_CLASS` for all of them together
+    excluded: Array  # `[P]` int32, the class predicted at the input
 
 
 def pair_keys(

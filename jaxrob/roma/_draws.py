@@ -35,54 +35,35 @@ class Work:
     A pytree, so that a compiled step takes it as one argument. `placed` puts its
     arrays on the devices, once for the whole assessment. The mesh is static: another
     one is another program.
-
-    Attributes:
-      classifier: the classifier.
-      perturbation: the distribution of perturbed images.
-      logit_delta: float32, log(delta / (1 - delta)), delta the least confidence of a
-        distinct misclassification.
-      key: a random key.
-      mesh: the devices.
     """
 
     classifier: Classifier
-    perturbation: Perturbation
+    perturbation: Perturbation  # the distribution of perturbed images
+    # float32, log(delta / (1 - delta)), delta the least confidence of a distinct
+    # misclassification.
     logit_delta: jax.Array
     key: jax.Array
     mesh: ImageMesh = dataclasses.field(metadata={"static": True})
 
 
 class Inputs(NamedTuple):
-    """Unperturbed inputs and what is known of them, on the host.
+    """Unperturbed inputs and what is known of them, on the host."""
 
-    Attributes:
-      images: `[N, H, W, C]`, uint8 or float32 in [0, 1].
-      indices: `[N]` uint32, their indices, which the random keys depend on.
-      excluded: `[N]` int32, the class predicted at each.
-    """
-
-    images: np.ndarray
-    indices: np.ndarray
-    excluded: np.ndarray
+    images: np.ndarray  # `[N, H, W, C]`, uint8 or float32 in [0, 1]
+    indices: np.ndarray  # `[N]` uint32, their indices, which the random keys depend on
+    excluded: np.ndarray  # `[N]` int32, the class predicted at each
 
 
 class Settings(NamedTuple):
-    """What the caller asked for, on the host.
+    """What the caller asked for, on the host."""
 
-    Attributes:
-      delta: the least confidence of a distinct misclassification, in (0, 1).
-      num_samples: plain draws for each input.
-      bar: where progress is shown, in draws.
-      budget: forward passes for each input, plain draws included, that the cascade
-        spends at most, a gradient counted as three; infinite for no limit.
-      confidence_level: of the intervals, in (0, 1).
-    """
-
-    delta: float
-    num_samples: int
-    bar: Bar
+    delta: float  # the least confidence of a distinct misclassification, in (0, 1)
+    num_samples: int  # plain draws for each input
+    bar: Bar  # where progress is shown, in draws
+    # Forward passes for each input, plain draws included, that the cascade spends at
+    # most, a gradient counted as three; infinite for no limit.
     budget: float = math.inf
-    confidence_level: float = 0.95
+    confidence_level: float = 0.95  # of the intervals, in (0, 1)
 
 
 def placed(work: Work) -> Work:
@@ -128,15 +109,13 @@ class Statistic(NamedTuple):
     """What is computed of plain draws, by functions of a module.
 
     Other objects, such as closures made anew, would be other programs.
-
-    Attributes:
-      observe: `observe(log_p, excluded, logit_delta)` with log-probabilities `[m, K]`
-        of m draws at one input: a pytree of arrays `[m, ...]`.
-      summarise: takes what `observe` returned, `[b, n, ...]` for b inputs, and returns
-        a pytree of `[b, ...]`.
     """
 
+    # `observe(log_p, excluded, logit_delta)` with log-probabilities `[m, K]` of m draws
+    # at one input: a pytree of arrays `[m, ...]`.
     observe: Callable[..., Any]
+    # Takes what `observe` returned, `[b, n, ...]` for b inputs, and returns a pytree of
+    # `[b, ...]`.
     summarise: Callable[..., Any]
 
 

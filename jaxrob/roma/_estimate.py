@@ -35,30 +35,24 @@ _STATUSES = ("importance", "splitting", "bounded", "incomplete", "untrusted", ""
 
 
 class Estimate(NamedTuple):
-    """Estimates of M probabilities; arrays `[M]`, an entry for each pair or input.
+    """Estimates of M probabilities; arrays `[M]`, an entry for each pair or input."""
 
-    Attributes:
-      status: strings. "importance" or "splitting": the method that gave it. "bounded"
-        or "incomplete": `log_probability` estimates an upper bound. "untrusted": it may
-        be far off. "": nothing is known yet.
-      log_probability: float64; -inf where nothing was hit, NaN where nothing is known.
-      standard_error: float64, of `log_probability`; infinite where it is not known.
-      evaluations: int64, forward passes spent, a gradient counted as three.
-      other_log_probability: float64, that of an independent estimate; NaN for none.
-      other_error: float64, its standard error.
-      modes: float64 `[M, m]`, the shares of the modes that a mixture was made of, the
-        greatest first; 0 beyond their number.
-      effective: float64, the effective number of a mixture's hits.
-    """
-
+    # Strings. "importance" or "splitting": the method that gave it. "bounded" or
+    # "incomplete": `log_probability` estimates an upper bound. "untrusted": it may be
+    # far off. "": nothing is known yet.
     status: np.ndarray
+    # float64; -inf where nothing was hit, NaN where nothing is known.
     log_probability: np.ndarray
+    # float64, of `log_probability`; infinite where it is not known.
     standard_error: np.ndarray
-    evaluations: np.ndarray
+    evaluations: np.ndarray  # int64, forward passes spent, a gradient counted as three
+    # float64, that of an independent estimate; NaN for none.
     other_log_probability: np.ndarray
-    other_error: np.ndarray
+    other_error: np.ndarray  # float64, its standard error
+    # float64 `[M, m]`, the shares of the modes that a mixture was made of, the greatest
+    # first; 0 beyond their number.
     modes: np.ndarray
-    effective: np.ndarray
+    effective: np.ndarray  # float64, the effective number of a mixture's hits
 
 
 class Answers(NamedTuple):

@@ -41,34 +41,30 @@ def no_doubt(log_probability: np.ndarray, hits: np.ndarray, number: int) -> None
 
 
 class Estimator(NamedTuple):
-    """A way to estimate how probable a distinct misclassification is near inputs.
+    """A way to estimate how probable a distinct misclassification is near inputs."""
 
-    Attributes:
-      estimate: `estimate(work, inputs, settings)` takes the `Work`, placed on the
-        devices, at least one input, and what the caller asked for. It returns the
-        `Answers`, one for each input. The answer for an input depends on the input, its
-        index and `work.key` alone: not on other inputs, blocks or devices. It raises a
-        ValueError if the classifier returns NaN, and calls `settings.bar.update` as it
-        goes on.
-      statuses: those that its answers may have, and what such answers may miss without
-        notice, in words; "" for nothing.
-      obstacle: `obstacle(work, image_shape)` is asked before anything is computed. It
-        returns why the estimator does not work with this classifier or perturbation, as
-        the end of a sentence about the estimator ("needs a perturbation with a move"),
-        or None if it does.
-      plain: what it computes of plain draws, None if it is not made of these alone.
-      most: forward passes for an input at most, about, beside its plain draws, where no
-        budget is set.
-      budget: the forward passes for an input by default; None if it takes no budget.
-      doubt: `doubt(log_probability, hits, num_samples)` warns of all answers together.
-    """
-
+    # `estimate(work, inputs, settings)` takes the `Work`, placed on the devices, at
+    # least one input, and what the caller asked for. It returns the `Answers`, one for
+    # each input. The answer for an input depends on the input, its index and `work.key`
+    # alone: not on other inputs, blocks or devices. It raises a ValueError if the
+    # classifier returns NaN, and calls `settings.bar.update` as it goes on.
     estimate: Callable[[Work, Inputs, Settings], Answers]
+    # Those that its answers may have, and what such answers may miss without notice, in
+    # words; "" for nothing.
     statuses: Mapping[str, str]
+    # `obstacle(work, image_shape)` is asked before anything is computed. It returns why
+    # the estimator does not work with this classifier or perturbation, as the end of a
+    # sentence about the estimator ("needs a perturbation with a move"), or None if it
+    # does.
     obstacle: Callable[[Work, tuple[int, ...]], str | None] = no_obstacle
+    # What it computes of plain draws, None if it is not made of these alone.
     plain: Statistic | None = None
+    # Forward passes for an input at most, about, beside its plain draws, where no
+    # budget is set.
     most: int = 0
+    # The forward passes for an input by default; None if it takes no budget.
     budget: int | None = None
+    # `doubt(log_probability, hits, num_samples)` warns of all answers together.
     doubt: Callable[[np.ndarray, np.ndarray, int], None] = no_doubt
 
 

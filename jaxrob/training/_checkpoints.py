@@ -15,17 +15,12 @@ _DIGEST = "digest"
 
 
 class Checkpoints(NamedTuple):
-    """A folder of checkpoints.
+    """A folder of checkpoints."""
 
-    Attributes:
-      path: the folder.
-      manager: orbax's `CheckpointManager` of the folder.
-      settings: those of the training, as JSON values. Only a training with the same
-        settings can resume a checkpoint.
-    """
-
-    path: str | os.PathLike[str]
-    manager: Any
+    path: str | os.PathLike[str]  # the folder
+    manager: Any  # orbax's `CheckpointManager` of the folder
+    # Those of the training, as JSON values. Only a training with the same settings can
+    # resume a checkpoint.
     settings: dict[str, Any]
 
 

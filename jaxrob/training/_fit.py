@@ -187,20 +187,14 @@ def fit(
 
 
 class Prepared(NamedTuple):
-    """A training before its first step.
+    """A training before its first step."""
 
-    Attributes:
-      network: the module, as functions.
-      begin: `begin(images)` returns the state before the first step, for images of the
-        shape of `[1, ...]` images; it may be traced.
-      step: the compiled step.
-      rng: draws the batches.
-    """
-
-    network: Network
+    network: Network  # the module, as functions
+    # `begin(images)` returns the state before the first step, for images of the shape
+    # of `[1, ...]` images; it may be traced.
     begin: Callable[[Any], TrainingState]
-    step: Step
-    rng: np.random.Generator
+    step: Step  # the compiled step
+    rng: np.random.Generator  # draws the batches
 
 
 def prepared(

@@ -70,23 +70,18 @@ def _as_read(
 
 
 class Network(NamedTuple):
-    """A module as pure functions of parameters and other variables.
+    """A module as pure functions of parameters and other variables."""
 
-    Attributes:
-      start: `start(key, images)` returns the initial parameters and other variables.
-      train: `train(params, others, images, key)` returns the module's outputs in
-        training mode, and the new other variables; the key is for dropout.
-      evaluate: `evaluate(params, others, images)` returns its outputs in evaluation
-        mode.
-      classifier: `classifier(params, others, outputs)` returns a classifier.
-      description: a text that identifies the module.
-    """
-
+    # `start(key, images)` returns the initial parameters and other variables.
     start: Callable[..., tuple[Any, Any]]
+    # `train(params, others, images, key)` returns the module's outputs in training
+    # mode, and the new other variables; the key is for dropout.
     train: Callable[..., tuple[jax.Array, Any]]
+    # `evaluate(params, others, images)` returns its outputs in evaluation mode.
     evaluate: Callable[..., jax.Array]
+    # `classifier(params, others, outputs)` returns a classifier.
     classifier: Callable[..., Classifier]
-    description: str
+    description: str  # a text that identifies the module
 
 
 def network_of(module: Any) -> Network:
@@ -196,36 +191,23 @@ _EPOCHS = 5
 
 
 class Schedule(NamedTuple):
-    """The length of a training, and the steps between its checkpoints.
+    """The length of a training, and the steps between its checkpoints."""
 
-    Attributes:
-      epoch_steps: steps in a whole epoch.
-      num_steps: steps in all; the last epoch may end early.
-      checkpoint_every: steps between checkpoints, None without checkpoints.
-    """
-
-    epoch_steps: int
-    num_steps: int
+    epoch_steps: int  # steps in a whole epoch
+    num_steps: int  # steps in all; the last epoch may end early
+    # Steps between checkpoints, None without checkpoints.
     checkpoint_every: int | None = None
 
 
 class PlannedStep(NamedTuple):
-    """The inputs of one step, and what follows it.
+    """The inputs of one step, and what follows it."""
 
-    Attributes:
-      done: the number of steps done including this one.
-      epoch: the number of its epoch, from 1.
-      ends_epoch: whether it is the last step of the epoch.
-      is_kept: whether a checkpoint follows it.
-      image_index: `[R]`, the rows of the data set that it reads.
-      drawn: its rows of the other arrays of `Batches.draw`, by name.
-    """
-
-    done: int
-    epoch: int
-    ends_epoch: bool
-    is_kept: bool
-    image_index: np.ndarray
+    done: int  # the number of steps done including this one
+    epoch: int  # the number of its epoch, from 1
+    ends_epoch: bool  # whether it is the last step of the epoch
+    is_kept: bool  # whether a checkpoint follows it
+    image_index: np.ndarray  # `[R]`, the rows of the data set that it reads
+    # Its rows of the other arrays of `Batches.draw`, by name.
     drawn: dict[str, np.ndarray]
 
 
@@ -281,17 +263,12 @@ def remaining_steps(
 
 
 class TrainingState(NamedTuple):
-    """The state that a step updates.
+    """The state that a step updates."""
 
-    Attributes:
-      params: the module's parameters.
-      collections: its other variables, such as batch statistics, by collection.
-      optimizer: the optimiser's state.
-    """
-
-    params: Any
+    params: Any  # the module's parameters
+    # Its other variables, such as batch statistics, by collection.
     collections: dict[str, Any]
-    optimizer: optax.OptState
+    optimizer: optax.OptState  # the optimiser's state
 
 
 # Takes the state, images, labels, rows drawn and the step's number, and returns the

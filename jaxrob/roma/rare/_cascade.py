@@ -65,15 +65,12 @@ RARE = COUNTED | {
 
 
 class Method(NamedTuple):
-    """A way to estimate the probabilities of inputs.
+    """A way to estimate the probabilities of inputs."""
 
-    Attributes:
-      estimate: `estimate(work, candidates, estimate, bar)` takes the estimates of N
-        inputs so far, and returns them, better where they are not trusted.
-      obstacle: `obstacle(work, image_shape)`, as of an `Estimator`.
-    """
-
+    # `estimate(work, candidates, estimate, bar)` takes the estimates of N inputs so
+    # far, and returns them, better where they are not trusted.
     estimate: Callable[[Work, Candidates, Estimate, Bar], Estimate]
+    # `obstacle(work, image_shape)`, as of an `Estimator`.
     obstacle: Callable[[Work, tuple[int, ...]], str | None]
 
 

@@ -28,22 +28,16 @@ _TAIL = 0.002
 
 
 class Evidence(NamedTuple):
-    """Particles around N inputs.
+    """Particles around N inputs."""
 
-    Attributes:
-      points: for each input, `[m, H, W, C]` points of the unit ball that are distinctly
-        misclassified, or None.
-      log_probability: `[N]`, by splitting; NaN where it got stuck.
-      standard_error: `[N]`.
-      evaluations: int64 `[N]`, forward passes.
-      log_open: `[N]`, the log-probability of the last level that they reached, where a
-        budget ended their climb; -inf elsewhere.
-    """
-
+    # For each input, `[m, H, W, C]` points of the unit ball that are distinctly
+    # misclassified, or None.
     points: list[np.ndarray | None]
-    log_probability: np.ndarray
-    standard_error: np.ndarray
-    evaluations: np.ndarray
+    log_probability: np.ndarray  # `[N]`, by splitting; NaN where it got stuck
+    standard_error: np.ndarray  # `[N]`
+    evaluations: np.ndarray  # int64 `[N]`, forward passes
+    # `[N]`, the log-probability of the last level that they reached, where a budget
+    # ended their climb; -inf elsewhere.
     log_open: np.ndarray
 
 

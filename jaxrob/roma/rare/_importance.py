@@ -248,17 +248,12 @@ def _has_another_mode(searches: Searches, new: Searches, one: np.integer) -> boo
 
 
 class _Opinion(NamedTuple):
-    """A check of the draws around an input by m particles.
+    """A check of the draws around an input by m particles."""
 
-    Attributes:
-      points: `[m, H, W, C]`, the particles.
-      log_weight: `[m]`, the log importance weights that draws there would have.
-      odd: bool `[m]`, whether the draws do not explain the particle.
-    """
-
-    points: np.ndarray
+    points: np.ndarray  # `[m, H, W, C]`, the particles
+    # `[m]`, the log importance weights that draws there would have.
     log_weight: np.ndarray
-    odd: np.ndarray
+    odd: np.ndarray  # bool `[m]`, whether the draws do not explain the particle
 
 
 _NO_OPINION = _Opinion(np.zeros(0), np.zeros(0), np.zeros(0, bool))

@@ -49,26 +49,17 @@ _REACHED = (0.5, 0.75, 0.9, 0.95, 0.98)
 
 
 class WeightedDraws(NamedTuple):
-    """Estimates of P probabilities from weighted draws; arrays `[P]`.
+    """Estimates of P probabilities from weighted draws; arrays `[P]`."""
 
-    Attributes:
-      log_probability: float64; estimates an upper bound where `bounded`.
-      standard_error: of the log-probability; without a hit, of one that may become a
-        bound.
-      share: the largest weight's share of the probability.
-      hits: the share of the draws that are hits.
-      bounded: whether the probability is so small that only a bound is given.
-      number: how many draws.
-      effective: the effective sample size of the hits, (sum w)^2 / sum w^2 (Kong
-        1992).
-    """
-
-    log_probability: np.ndarray
+    log_probability: np.ndarray  # float64; estimates an upper bound where `bounded`
+    # Of the log-probability; without a hit, of one that may become a bound.
     standard_error: np.ndarray
-    share: np.ndarray
-    hits: np.ndarray
+    share: np.ndarray  # the largest weight's share of the probability
+    hits: np.ndarray  # the share of the draws that are hits
+    # Whether the probability is so small that only a bound is given.
     bounded: np.ndarray
-    number: np.ndarray
+    number: np.ndarray  # how many draws
+    # The effective sample size of the hits, (sum w)^2 / sum w^2 (Kong 1992).
     effective: np.ndarray
 
     @property
@@ -166,31 +157,21 @@ COMPONENTS = 4
 
 
 class Mixtures(NamedTuple):
-    """Mixtures around N inputs, of up to C components; the first is the plain one.
+    """Mixtures around N inputs, of up to C components; the first is the plain one."""
 
-    Attributes:
-      tilts: arrays `[N, C, ...]`.
-      number: int `[N]`, how many components each has. The others are plain, and never
-        drawn from.
-    """
-
-    tilts: Tilt
+    tilts: Tilt  # arrays `[N, C, ...]`
+    # int `[N]`, how many components each has. The others are plain, and never drawn
+    # from.
     number: np.ndarray
 
 
 class Draws(NamedTuple):
-    """n draws around each of N inputs.
+    """n draws around each of N inputs."""
 
-    Attributes:
-      margins: `[N, n]` of the nearest class.
-      log_ratios: float32 `[N, n, C]`, the log-density of each component less the plain
-        one's.
-      component: int32 `[N, n]`, which each was drawn from.
-    """
-
-    margins: np.ndarray
+    margins: np.ndarray  # `[N, n]` of the nearest class
+    # float32 `[N, n, C]`, the log-density of each component less the plain one's.
     log_ratios: np.ndarray
-    component: np.ndarray
+    component: np.ndarray  # int32 `[N, n]`, which each was drawn from
 
 
 def mixtures(work: Work, modes: Modes, images: np.ndarray) -> Mixtures:
@@ -420,25 +401,15 @@ STAGES = (DRAWS, *3 * (4 * DRAWS,), *4 * (8 * DRAWS,))
 
 
 class Sample(NamedTuple):
-    """Draws from the mixture of one input; arrays have an axis of 1.
-
-    Attributes:
-      mixture: the mixture.
-      draws: the draws.
-      stage: how many of `STAGES` are drawn.
-      weighted: the estimate.
-      shares: `[1, C]`, of all draws, that are from each component.
-      by_hits: `[1, C]`, each component's share of the hits' weights.
-      hits: the logarithms of the hits' weights, descending.
-    """
+    """Draws from the mixture of one input; arrays have an axis of 1."""
 
     mixture: Mixtures
     draws: Draws
-    stage: int
-    weighted: WeightedDraws
-    shares: np.ndarray
-    by_hits: np.ndarray
-    hits: np.ndarray
+    stage: int  # how many of `STAGES` are drawn
+    weighted: WeightedDraws  # the estimate
+    shares: np.ndarray  # `[1, C]`, of all draws, that are from each component
+    by_hits: np.ndarray  # `[1, C]`, each component's share of the hits' weights
+    hits: np.ndarray  # the logarithms of the hits' weights, descending
 
 
 def without_draws(work: Work, modes: Modes, images: np.ndarray) -> list[Sample]:

@@ -57,42 +57,27 @@ GOING, FINISHED, STUCK, INVALID = range(4)
 
 
 class ParticleSystems(NamedTuple):
-    """The particle systems in l slots, with N particles each.
+    """The particle systems in l slots, with N particles each."""
 
-    Attributes:
-      latents: a pytree of arrays `[l, N, ...]`, see `Perturbation`.
-      margins: `[l, N]`.
-      ancestors: int `[l, N]`, which of the first particles each stems from (its Eve
-        index).
-      level: `[l]`, which all margins exceed.
-      log_share: `[l]`, the logarithm of the share that a move renews.
-      log_nudge: `[l]`, the logarithm of how far a nudge goes at most.
-      number: uint32 `[l]`, of the step since the system's first.
-      invalid: bool `[l]`, whether a margin was NaN.
-    """
-
-    latents: Any
-    margins: jax.Array
+    latents: Any  # a pytree of arrays `[l, N, ...]`, see `Perturbation`
+    margins: jax.Array  # `[l, N]`
+    # int `[l, N]`, which of the first particles each stems from (its Eve index).
     ancestors: jax.Array
-    level: jax.Array
-    log_share: jax.Array
-    log_nudge: jax.Array
-    number: jax.Array
-    invalid: jax.Array
+    level: jax.Array  # `[l]`, which all margins exceed
+    log_share: jax.Array  # `[l]`, the logarithm of the share that a move renews
+    log_nudge: jax.Array  # `[l]`, the logarithm of how far a nudge goes at most
+    number: jax.Array  # uint32 `[l]`, of the step since the system's first
+    invalid: jax.Array  # bool `[l]`, whether a margin was NaN
 
 
 class Outcome(NamedTuple):
-    """What a step did in l slots.
+    """What a step did in l slots."""
 
-    Attributes:
-      status: int `[l]`, `GOING`, `FINISHED`, `STUCK` or `INVALID`.
-      above: int `[l]`, particles above 0 if finished, else above the new level.
-      common_ancestry: `[l]`, the probability that two of these, drawn with
-        replacement, stem from one of the first particles.
-    """
-
-    status: jax.Array
+    status: jax.Array  # int `[l]`, `GOING`, `FINISHED`, `STUCK` or `INVALID`
+    # int `[l]`, particles above 0 if finished, else above the new level.
     above: jax.Array
+    # `[l]`, the probability that two of these, drawn with replacement, stem from one of
+    # the first particles.
     common_ancestry: jax.Array
 
 

@@ -101,51 +101,31 @@ _CURVATURES = (0.1, 0.75)
 
 
 class Line(NamedTuple):
-    """Linear margins `slope . u + intercept` of L searches; arrays `[L, ...]`.
+    """Linear margins `slope . u + intercept` of L searches; arrays `[L, ...]`."""
 
-    Attributes:
-      slope: `[L, H, W, C]`, the mean gradient of the margin with respect to u.
-      intercept: `[L]`, the mean of the residual, the margin less `slope . u`.
-      variance: `[L]`, the residual's variance.
-    """
-
-    slope: Any
-    intercept: Any
-    variance: Any
+    slope: Any  # `[L, H, W, C]`, the mean gradient of the margin with respect to u
+    intercept: Any  # `[L]`, the mean of the residual, the margin less `slope . u`.
+    variance: Any  # `[L]`, the residual's variance
 
 
 class Searches(NamedTuple):
-    """Where L searches are; arrays `[L, ...]`.
+    """Where L searches are; arrays `[L, ...]`."""
 
-    Attributes:
-      owner: int `[L]`, the number of each search's input.
-      numbers: uint32 `[L]`, its number among the searches of its input.
-      classes: int32 `[L]`, the class whose margin it climbs.
-      line: the margin where it is.
-      divergence: `[L]`, of the tilt there from the uniform distribution, in nats.
-      reached: bool `[L]`, whether the margin comes near 0 there.
-    """
-
-    owner: np.ndarray
-    numbers: np.ndarray
-    classes: np.ndarray
-    line: Line
+    owner: np.ndarray  # int `[L]`, the number of each search's input
+    numbers: np.ndarray  # uint32 `[L]`, its number among the searches of its input
+    classes: np.ndarray  # int32 `[L]`, the class whose margin it climbs
+    line: Line  # the margin where it is
+    # `[L]`, of the tilt there from the uniform distribution, in nats.
     divergence: np.ndarray
-    reached: np.ndarray
+    reached: np.ndarray  # bool `[L]`, whether the margin comes near 0 there
 
 
 class Modes(NamedTuple):
-    """Modes around N inputs; arrays `[M, ...]`.
+    """Modes around N inputs; arrays `[M, ...]`."""
 
-    Attributes:
-      owner: int `[M]`, the number of each mode's input, ascending.
-      tilts: the tilts towards them.
-      cost: int64 `[N]`, forward passes spent on finding them.
-    """
-
-    owner: np.ndarray
-    tilts: Tilt
-    cost: np.ndarray
+    owner: np.ndarray  # int `[M]`, the number of each mode's input, ascending
+    tilts: Tilt  # the tilts towards them
+    cost: np.ndarray  # int64 `[N]`, forward passes spent on finding them
 
 
 def run_searches(
