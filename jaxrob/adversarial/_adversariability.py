@@ -132,7 +132,6 @@ def adversariability(
 
 
 def _check_attack(found: Any, images: np.ndarray, labels: np.ndarray) -> None:
-    """Refuses what an attack cannot have found for these images."""
     check_type("attack(...)", found, Attack, "jaxrob.adversarial.Attack")
     axes = dict(zip("NHWC", images.shape))
     pixels = {"at_least": 0, "at_most": 1, "axes": axes}

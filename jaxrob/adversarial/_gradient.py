@@ -214,7 +214,6 @@ def _ascend(
     *,
     norm: str,
 ) -> _Ascent:
-    """One step."""
     classifier, epsilon, step_size = shared
 
     def total_odds(points: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -249,7 +248,6 @@ def _end(
     labels: jax.Array,
     keys: jax.Array | None,
 ) -> _Ascent:
-    """Considers the points of the last step too."""
     scores = ranking_scores(classifier, state.points, keys)
     return _closest(state, scores, images, labels)
 

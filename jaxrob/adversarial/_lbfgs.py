@@ -89,7 +89,6 @@ class Search(NamedTuple):
 
 
 def new_search(image: jax.Array) -> Search:
-    """A search that is about to evaluate an unaltered image."""
     zeros, zero, count = jnp.zeros_like(image), jnp.float32(0), jnp.int32(0)
     infinity, no = jnp.float32(jnp.inf), jnp.bool_(False)
     return Search(
@@ -112,7 +111,6 @@ def new_search(image: jax.Array) -> Search:
 def advanced(
     search: Search, image: jax.Array, found: Evaluation, target_loss: jax.Array
 ) -> Search:
-    """The search after an evaluation."""
     # Every evaluation counts, not only those at a minimum.
     distance = jnp.sum((search.trial - image) ** 2)
     better = found.reached & (distance < search.distance) & ~search.done
@@ -399,7 +397,6 @@ def _attack(
 def _closest_found(
     problem: Problem, target: np.ndarray, shared: Shared, bar: Bar
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The closest points found for the images attacked."""
     # Yields indices, points, and whether there was no gradient to follow. A block has
     # `problem.rows` slots. A slot whose search is over takes the next image, so that no
     # image waits for the others of its block.

@@ -123,7 +123,6 @@ def make_problem(
     mesh: Mesh | None,
     live_images: int,
 ) -> Problem:
-    """Checks the inputs of an attack, and asks the classifier for its answers."""
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     over = checked_mesh(mesh, classifier.variables)
     if batch_size is not None:
@@ -172,7 +171,6 @@ def make_problem(
 def make_attack(
     problem: Problem, images: np.ndarray, target: np.ndarray, vanished: np.ndarray
 ) -> Attack:
-    """Makes the attack's result, by the classifier's answers on what was found."""
     classifier, unaltered, labels, keys, *_ = problem
     after, _ = _answers(classifier, images, labels, keys, problem.rows, problem.mesh)
     success = problem.correct & np.asarray(after.predicted != INVALID)
@@ -197,7 +195,6 @@ def make_attack(
 
 
 def warned(problem: Problem, attack: Attack) -> Attack:
-    """Returns the attack, and warns of images where the gradient vanished."""
     number, attacked = (int(some.sum()) for some in (attack.vanished, attack.correct))
     if number:
         outputs = problem.classifier.outputs

@@ -70,7 +70,6 @@ def mc_dropout(
 def from_passes(
     variables: Any, apply_fn: Callable[..., Any], num_samples: int, outputs: str
 ) -> Classifier:
-    """Returns the classifier of a function of variables, images and one key."""
     apply = hashable_partial(
         apply_passes, apply_fn=apply_fn, num_samples=int(num_samples)
     )
@@ -228,7 +227,6 @@ def _warn_of_repeated(members: list[Any]) -> None:
 def from_members(
     variables: Any, apply_fn: Callable[..., Any], outputs: str
 ) -> Classifier:
-    """Returns the classifier of members stacked along a leading axis."""
     return Classifier(
         hashable_partial(apply_members, apply_fn=apply_fn), variables, outputs
     )

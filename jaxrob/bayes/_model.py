@@ -49,11 +49,9 @@ class Head(NamedTuple):
 
     @property
     def stochastic(self) -> bool:
-        """Whether the log-probabilities need random bits."""
         return self.name == "heteroscedastic"
 
     def num_classes(self, num_outputs: int) -> int:
-        """Returns K, from the number of the network's outputs."""
         if self.stochastic and num_outputs % 2:
             raise ValueError(
                 "a heteroscedastic head needs an even number of outputs, the mean and "
@@ -69,7 +67,6 @@ class Head(NamedTuple):
 
 
 def checked_head(name: str, noise_draws: int) -> Head:
-    """Returns a head with these settings, checked."""
     check_choice("head", name, HEADS)
     return Head(name, checked_integer("noise_draws", noise_draws, at_least=1))
 
@@ -223,7 +220,6 @@ def make_problem(
     prior_scale: float,
     mesh: Mesh | None,
 ) -> Problem:
-    """Checks the common arguments of inference, and puts the data on the devices."""
     over = along_images(checked_mesh(mesh))
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     prior_scale = checked_number("prior_scale", prior_scale, above=0, at_most=2**30)

@@ -125,7 +125,6 @@ def classifier(
 
 
 def from_draws(variables: Any, apply_fn: Callable[..., Any], head: Head) -> Classifier:
-    """Returns the classifier of parameters stacked along a leading axis."""
     apply = hashable_partial(apply_draws, apply_fn=apply_fn, head=head)
     return Classifier(apply, variables, stochastic=head.stochastic)
 

@@ -176,7 +176,6 @@ def _made(header: _Header, tree: dict[str, Any], module: Any) -> Posterior | Cla
 
 
 def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
-    """Returns the kind of a classifier, and its settings apart from the module."""
     apply_fn = getattr(classifier, "apply_fn", None)
     if not isinstance(apply_fn, HashablePartial) or apply_fn.function not in _KINDS:
         wanted = "a jaxrob.bayes.Posterior or a classifier made by jaxrob.bayes"
@@ -190,7 +189,6 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _read(arrays: dict[str, np.ndarray]) -> tuple[_Header, dict[str, Any]]:
-    """Returns the header, and the arrays in nested dictionaries."""
     text = arrays.pop(_HEADER, None)
     if text is None or text.dtype.kind != "U" or text.shape:
         raise ValueError(f"{_HEADER!r}, a text, is missing")

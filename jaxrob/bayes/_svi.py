@@ -247,7 +247,6 @@ def _maximised(
     epochs: int,
     shown: bool,
 ) -> tuple[Variational, np.ndarray]:
-    """Returns the final variational parameters, and the mean ELBO of each epoch."""
     num_images, everywhere = len(problem.data.labels), replicated(problem.mesh)
     steps = num_images // objective.batch_size
     stride = _stride(steps)
@@ -297,7 +296,6 @@ def _start(
 
 
 def _stride(steps: int) -> int:
-    """Returns the number of steps in one compiled call."""
     # On a CPU, XLA runs the gradients of convolutions eight times slower in a loop.
     return 1 if jax.default_backend() == "cpu" else steps
 
@@ -306,7 +304,6 @@ def _stride(steps: int) -> int:
 def _order(
     key: jax.Array, epoch: jax.Array, *, num_images: int, batch_size: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Draws the images and the key of each step of an epoch."""
     steps = num_images // batch_size
     order_key, key = jax.random.split(jax.random.fold_in(key, epoch))
     order = jax.random.permutation(order_key, num_images)[: steps * batch_size]
@@ -357,7 +354,6 @@ def _loss(
     data: Data,
     objective: _Objective,
 ) -> jax.Array:
-    """Computes the negative ELBO of a batch, divided by the number of images."""
     likelihood, guide, num_classes, batch_size, num_particles = objective
     guide_key, noise_key = jax.random.split(key)
     bits = noise_bits(likelihood.head, noise_key, (batch_size, num_classes))

@@ -142,7 +142,6 @@ def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
 
 
 def _members(archive: zipfile.ZipFile, path: str) -> dict[str, str]:
-    """Maps each Keras name, reduced to layer and array, to its name in the archive."""
     members: dict[str, str] = {}
     for member in archive.namelist():
         parts = member.removesuffix(".npy").split("/")

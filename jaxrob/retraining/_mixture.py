@@ -43,14 +43,12 @@ def check(
     key: jax.Array,
     training: dict[str, Any],
 ) -> None:
-    """Rejects wrong training arguments, alterations, or ways to choose levels."""
     check_alterations(alterations)
     check_choice("levels", levels, LEVELS)
     check_training(module, dataset, key, **training)
 
 
 def check_alterations(alterations: Any) -> None:
-    """Rejects an argument that is not a sequence of at least one alteration."""
     if isinstance(alterations, Alteration):
         raise TypeError(
             "alterations must be a sequence; got an Alteration: give [alteration]"
@@ -79,7 +77,6 @@ def on_half(
 
 
 def on_all(shape: tuple[int, ...], alterations: Sequence[Alteration]) -> list[Subset]:
-    """Returns a part for each alteration, of every image."""
     every = np.arange(shape[0])
     return [
         Subset(
@@ -98,7 +95,6 @@ def altered(
     levels: jax.Array,
     key: jax.Array,
 ) -> jax.Array:
-    """Alters each image at its own levels."""
     keys = jax.random.split(key, len(images))
     prepared = (
         jax.vmap(alteration.prepared)(images, keys)
@@ -112,7 +108,6 @@ def altered(
 def random_levels(
     alteration: Alteration, shape: tuple[int, ...], key: jax.Array
 ) -> jax.Array:
-    """Draws levels uniformly from the range."""
     return jax.random.uniform(
         key, shape, jnp.float32, alteration.lower, alteration.upper
     )

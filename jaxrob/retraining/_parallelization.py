@@ -184,7 +184,6 @@ def _check_fits(
     key: jax.Array,
     training: dict[str, Any],
 ) -> None:
-    """Rejects an original that cannot be joined with the new network."""
     _check_compares("classifier", classifier)
     image_shape = dataset.images.shape[1:]
     number = classifier.num_classes(image_shape)
@@ -221,7 +220,6 @@ def _second(
     levels: str,
     training: dict[str, Any],
 ) -> Classifier:
-    """Trains the network beside the original."""
     # Its initial parameters differ from those of an original trained with this key.
     key = jax.random.fold_in(key, 1)
     return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)

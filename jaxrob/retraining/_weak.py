@@ -136,7 +136,6 @@ def find_weak(
 def original(
     module: Any, dataset: Dataset, key: jax.Array, training: dict[str, Any]
 ) -> Classifier:
-    """Trains the original network with the settings of the retrained one."""
     training = {k: value for k, value in training.items() if k != "on_epoch"}
     if training.get("checkpoint") is not None:
         training["checkpoint"] = f"{training['checkpoint']}-original"

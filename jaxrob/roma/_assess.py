@@ -301,7 +301,6 @@ def _finite_or_none(budget: float) -> int | None:
 
 
 def check_confidences(classifier: Classifier) -> None:
-    """Refuses a classifier without confidences."""
     if classifier.outputs == "scores":
         raise ValueError(
             'the classifier\'s outputs are "scores", which have no confidence; a '
@@ -316,7 +315,6 @@ def _perturbation(
     clip: bool,
     level_distribution: "Distribution | None",
 ) -> Perturbation:
-    """The distribution of perturbed images that the arguments of `assess` describe."""
     if level_distribution is not None and not isinstance(perturbation, Alteration):
         raise ValueError(
             "level_distribution needs an Alteration as the perturbation; got "
@@ -393,7 +391,6 @@ def _answers(
 
 
 def _inputs(run: Run) -> Inputs:
-    """The images with their indices and the classes predicted at them."""
     assert isinstance(run.dataset, Dataset)
     images = run.dataset.images
     return Inputs(
@@ -421,7 +418,6 @@ def answers_of_few(
     order: np.ndarray,
     half_width: float,
 ) -> tuple[Answers, np.ndarray]:
-    """The answers for inputs in a given order, until each category's mean is known."""
     # No further input of a category is looked at as soon as its mean plr is known.
     place = np.full(len(order), -1, np.int32)
     seen, left, error = 0, order, 1 - settings.confidence_level
@@ -461,7 +457,6 @@ def _in_one_size(
 
 
 def _unseen(like: Answers, number: int) -> Answers:
-    """Answers for inputs that were not looked at, of the types of others."""
     fields: dict[str, Any] = {}
     for name, array in like._asdict().items():
         if array is not None:
@@ -507,7 +502,6 @@ def answers_in(
 
 
 def _read(record: dict[str, Any]) -> tuple[tuple[int, ...], Answers]:
-    """The indices of inputs, and their answers, that a record holds."""
     indices = array_entry(record, "indices", "u", (None,))
     fields, length = entry(record, "fields", dict), len(indices)
     if not 0 < length <= _INPUTS:

@@ -118,7 +118,6 @@ def _log_capital(
 def _stakes_between(
     low: float, high: float, number: int, tail: float, narrower: float
 ) -> _Stakes:
-    """The stakes of all cells between two candidates."""
     first, last = _cell(np.array([low, high]), number, tail)
     start, stop = first // _BLOCK, last // _BLOCK + 1
     blocks = [_stakes(number, tail, narrower, block) for block in range(start, stop)]
@@ -158,19 +157,16 @@ def _divergence_reaches(rate: float, mean: np.ndarray) -> np.ndarray:
 
 
 def _expected_excess(number: int, mean: np.ndarray, strike: np.ndarray) -> np.ndarray:
-    """The expected excess of a binomial variable over the strike."""
     above = scipy.stats.binom.sf(strike, number, mean)
     at_least = scipy.stats.binom.sf(strike - 1, number - 1, mean)
     return number * mean * at_least - strike * above
 
 
 def _hoeffding(number: int, tail: float) -> float:
-    """Half of the width of Hoeffding's interval."""
     return float(np.sqrt(-np.log(tail) / (2 * number)))
 
 
 def _cell(candidates: np.ndarray, number: int, tail: float) -> np.ndarray:
-    """The numbers of the cells of candidates."""
     step = _hoeffding(number, tail) / _STEPS
     start = step / (_RATIO - 1)
     even = (candidates - start) / step
@@ -181,7 +177,6 @@ def _cell(candidates: np.ndarray, number: int, tail: float) -> np.ndarray:
 
 
 def _edge(cells: np.ndarray, number: int, tail: float) -> np.ndarray:
-    """The lower ends of cells."""
     step = _hoeffding(number, tail) / _STEPS
     start = step / (_RATIO - 1)
     return np.where(
@@ -280,7 +275,6 @@ def inputs_needed(
 def _wanted(
     probability: float, half_width: float | None, relative: float | None
 ) -> float:
-    """The half width asked for."""
     if (half_width is None) == (relative is None):
         raise ValueError(
             "half_width or relative is needed, and not both; got "
@@ -327,7 +321,6 @@ def _width(
 def _distribution(
     probability: float, correlation: float, draws: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of hits, and how probable each is."""
     hits = np.arange(draws + 1)
     # Of numbers so near the ends, the beta distribution's would overflow.
     if correlation < _NEXT_TO_NONE:

@@ -41,7 +41,6 @@ def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
 
 
 def population_mean(values: np.ndarray, error: float) -> InputsMean:
-    """The mean over the population that the inputs are a random sample from."""
     return inputs_mean(values, _POPULATION, error)
 
 
@@ -63,7 +62,6 @@ def in_order(chosen: np.ndarray, place: np.ndarray) -> np.ndarray:
 def means_by_category(
     values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
 ) -> list[InputsMean]:
-    """The mean over each category's inputs."""
     # All intervals hold together with that of `mean_of_all`.
     present, found = np.unique(categories), []
     for number in present:
@@ -111,7 +109,6 @@ class LocalAnswers(NamedTuple):
 
 
 def by_plain_draws(hits: np.ndarray, num_samples: int) -> LocalAnswers:
-    """The shares of hits, which are right on average."""
     share = hits / num_samples
     # Without bias: the share's own variance makes share (1 - share) smaller.
     spread = (

@@ -97,7 +97,6 @@ def margins_of_pairs(
     images: jax.Array,
     keys: jax.Array | None = None,
 ) -> jax.Array:
-    """The distinct margins of P pairs on m images each, classified in one batch."""
     log_p = _log_probabilities(work, images, keys)
     one = jax.vmap(_margin_as, (0, 0, 0, None))
     return one(log_p, pairs.classes, pairs.excluded, work.logit_delta)

@@ -67,12 +67,10 @@ class Settings(NamedTuple):
 
 
 def placed(work: Work) -> Work:
-    """The work with its arrays on all devices of its mesh."""
     return put_whole(work, work.mesh)
 
 
 def rows_on_a_device(work: Work, image_shape: tuple[int, ...]) -> int:
-    """How many images each device classifies in one call."""
     return rows_for(work.classifier, image_shape, work.mesh) // work.mesh.size
 
 
@@ -188,8 +186,6 @@ def _step(
     rows: int,
     statistic: Statistic,
 ) -> tuple[Any, jax.Array]:
-    """The summaries of a block, and whether each input's outputs are distributions."""
-
     def local(
         work: Work, images: jax.Array, indices: jax.Array, excluded: jax.Array
     ) -> tuple[Any, jax.Array]:

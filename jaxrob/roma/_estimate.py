@@ -94,7 +94,6 @@ def kind_of(field: str) -> tuple[str, Any]:
 
 
 def unknown(number: int) -> Estimate:
-    """Estimates of which nothing is known yet."""
     return Estimate(
         np.full(number, "", "U16"),
         np.full(number, np.nan),
@@ -108,7 +107,6 @@ def unknown(number: int) -> Estimate:
 
 
 def improved(estimate: Estimate, at: np.ndarray, better: Estimate) -> Estimate:
-    """The estimates with better ones at some positions."""
     spent = estimate.evaluations[at] + better.evaluations
     return put_at(estimate, at, better._replace(evaluations=spent))
 
@@ -222,7 +220,6 @@ def half_width(confidence_level: float) -> float:
 def with_estimates(
     answers: Answers, at: np.ndarray, estimate: Estimate, confidence_level: float
 ) -> Answers:
-    """The answers with estimates in place of some of them, and their intervals."""
     # Where splitting got stuck there is no answer, only the interval's end. The given
     # answers stay there if they bound the probability better, as on a plateau for
     # instance; with hardly a hit they are an interval, and no answer. Where two
@@ -266,7 +263,6 @@ def with_estimates(
 
 
 def _or_nothing(log_probability: np.ndarray) -> np.ndarray:
-    """The log-probabilities, with -inf where nothing is known."""
     return np.where(np.isnan(log_probability), -np.inf, log_probability)
 
 

@@ -92,6 +92,5 @@ STATUSES = {
 
 
 def estimator_named(name: str) -> Estimator:
-    """The estimator of a name."""
     check_choice("estimator", name, ESTIMATORS)
     return _TABLE[name]

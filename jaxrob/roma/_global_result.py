@@ -202,7 +202,6 @@ def put_together(
 def _listed(
     categories: np.ndarray, class_names: Sequence[str] | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The numbers and the names of the categories."""
     present = np.unique(categories)
     if class_names is None:
         return present, tuple(str(number) for number in present)
@@ -221,7 +220,6 @@ def _taken(local: LocalAnswers, chosen: np.ndarray) -> LocalAnswers:
 
 
 def _category(local: LocalAnswers, tail: float) -> _Category:
-    """One category's fields, from its inputs' answers."""
     number = len(local.probability)
     if not number:
         none = np.full(2, np.nan)
@@ -241,7 +239,6 @@ def _category(local: LocalAnswers, tail: float) -> _Category:
 
 
 def _inputs_interval(local: LocalAnswers, tail: float) -> np.ndarray:
-    """Of the mean over the inputs at hand."""
     if local.draws is None:
         return np.array([local.low.mean(), local.high.mean()])
     draws = len(local.probability) * local.draws

@@ -284,7 +284,6 @@ def _move_l1(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
 
 
 def _laplace(normal: jax.Array) -> jax.Array:
-    """Laplace variables from normal ones."""
     beyond = jax.scipy.special.erfc(jnp.abs(normal) / math.sqrt(2))
     return -jnp.sign(normal) * jnp.log(beyond)
 

@@ -25,7 +25,6 @@ class Checkpoints(NamedTuple):
 
 
 def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoints:
-    """Opens or creates the checkpoint folder of a training with these settings."""
     # Orbax takes seconds to import, so only a training with checkpoints imports it.
     import orbax.checkpoint as ocp
 
@@ -41,7 +40,6 @@ def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoin
 
 
 def save(checkpoints: Checkpoints, count: int, state: TrainingState) -> None:
-    """Saves the state after `count` steps, replacing the previous checkpoint."""
     import orbax.checkpoint as ocp
 
     # Orbax writes under a temporary name, renames the finished checkpoint, and only

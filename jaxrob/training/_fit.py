@@ -248,7 +248,6 @@ def check_training(
     mesh: Mesh | None = None,
     progress: Any = False,
 ) -> None:
-    """Rejects arguments of `fit` with a wrong type, or outside their range."""
     # Flax is slow to import; a caller with a module has imported it already.
     from flax import linen, nnx
 
@@ -287,13 +286,11 @@ def check_training(
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """Rejects an argument that is not an optimiser."""
     wanted = "an optax.GradientTransformation, such as optax.adam(1e-3)"
     check_type("optimizer", optimizer, optax.GradientTransformation, wanted)
 
 
 def check_batches(batches: Any) -> None:
-    """Rejects an argument that is not `Batches`, or with wrong parts."""
     check_type("batches(batch_size)", batches, Batches, "jaxrob.training.Batches")
     checked_integer("Batches.size", batches.size, at_least=1)
     check_type(

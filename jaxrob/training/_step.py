@@ -85,7 +85,6 @@ class Network(NamedTuple):
 
 
 def network_of(module: Any) -> Network:
-    """Returns the functions of a Flax Linen or NNX module, which is not changed."""
     from flax import linen
 
     return _of_linen(module) if isinstance(module, linen.Module) else _of_nnx(module)
@@ -214,7 +213,6 @@ class PlannedStep(NamedTuple):
 def make_schedule(
     size: int, batch_size: int, epochs: int | None, images_seen: int | None
 ) -> Schedule:
-    """Plans epochs of `size` images, by their number or by the images seen."""
     steps = size // batch_size
     if not steps:
         raise ValueError(
@@ -317,8 +315,6 @@ def compiled_step(
     dropout_key: jax.Array,
     mesh: ImageMesh,
 ) -> Step:
-    """Returns the update of the state by one batch, compiled for a mesh."""
-
     def loss(
         params: Any,
         collections: dict[str, Any],

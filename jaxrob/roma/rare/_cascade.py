@@ -111,7 +111,6 @@ def _cascade(
     methods: Sequence[Method],
     enough_hits: int | None,
 ) -> Answers:
-    """Plain draws, then method by method."""
     pilot = draw_pilot(work, inputs, settings)
     level = settings.confidence_level
     hits = np.asarray(pilot.hits).sum(axis=1)
@@ -148,7 +147,6 @@ def _cascade(
 def _counted_further(
     work: Work, inputs: Inputs, settings: Settings, answers: Answers, at: np.ndarray
 ) -> Answers:
-    """The answers, counted among as many draws as may be at some positions."""
     before = settings.num_samples
     number = int(min(settings.budget - before, _MORE_DRAWS * before))
     if not len(at) or number <= before:

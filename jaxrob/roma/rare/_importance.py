@@ -74,7 +74,6 @@ _DEEP_ENOUGH = math.log(1e-8)
 def by_importance(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    """Estimates the inputs' probabilities by draws from mixtures."""
     if candidates.budget < _least_cost(work, candidates.inputs.images.shape[1:]):
         return estimate
     number = len(estimate.status)
@@ -108,7 +107,6 @@ def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
 def _of_group(
     work: Work, candidates: Candidates, group: np.ndarray, bar: Bar
 ) -> Estimate:
-    """Estimates for some inputs, whose draws fit into memory together."""
     inputs, number = taken(candidates.inputs, group), len(group)
     budget, limited = candidates.budget, math.isfinite(candidates.budget)
     classes = candidates.classes[group]
@@ -242,7 +240,6 @@ def _of(searches: Searches, left: np.ndarray) -> Searches:
 
 
 def _has_another_mode(searches: Searches, new: Searches, one: np.integer) -> bool:
-    """Whether new searches of one input found a mode that the others did not."""
     mine = (taken(some, some.owner == one) for some in (searches, new))
     return has_another_mode(*mine)
 
@@ -260,7 +257,6 @@ _NO_OPINION = _Opinion(np.zeros(0), np.zeros(0), np.zeros(0, bool))
 
 
 def _opinion(work: Work, sample: Sample, groups: list[np.ndarray]) -> _Opinion:
-    """Checks the draws around an input by groups of particles."""
     if not groups:
         return _NO_OPINION
     # Group by group, because all groups have one size.
@@ -326,7 +322,6 @@ def _mode_shares(modes: np.ndarray) -> np.ndarray:
 
 
 def _believed(weighted: WeightedDraws, hits: np.ndarray, number: int) -> Estimate:
-    """Estimates from weighted draws, checked against plain ones."""
     p = np.exp(weighted.log_probability)
     fewer = scipy.stats.binom.cdf(hits, number, p)
     more = scipy.stats.binom.sf(hits - 1, number, p)

@@ -79,7 +79,6 @@ class WeightedDraws(NamedTuple):
 
 
 def nothing_drawn(number: int) -> WeightedDraws:
-    """The estimates of `number` probabilities before any draw."""
     return WeightedDraws(
         log_probability=np.full(number, -np.inf),
         standard_error=np.full(number, np.inf),
@@ -92,7 +91,6 @@ def nothing_drawn(number: int) -> WeightedDraws:
 
 
 def weigh(margins: np.ndarray, log_weights: np.ndarray) -> WeightedDraws:
-    """Estimates of P(margin >= 0) from weighted draws."""
     log_p, error, share, effective = _weighted(margins >= 0, log_weights)
     hits = (margins >= 0).mean(axis=1)
     number = np.full(len(margins), margins.shape[1])
@@ -175,7 +173,6 @@ class Draws(NamedTuple):
 
 
 def mixtures(work: Work, modes: Modes, images: np.ndarray) -> Mixtures:
-    """The mixtures of N inputs' modes."""
     sizes = np.bincount(modes.owner, minlength=len(images))
     most = bucket(1 + int(sizes.max()), COMPONENTS)
     within = np.arange(len(modes.owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -413,7 +410,6 @@ class Sample(NamedTuple):
 
 
 def without_draws(work: Work, modes: Modes, images: np.ndarray) -> list[Sample]:
-    """The mixtures of N inputs' modes, before draws."""
     mixture = mixtures(work, modes, images)
     number = num_components(mixture)
     none, nothing = np.zeros((1, 0)), np.zeros((1, number))
@@ -491,7 +487,6 @@ def weights_at(work: Work, sample: Sample, points: np.ndarray) -> np.ndarray:
 
 
 def _with(sample: Sample, more: Draws) -> Sample:
-    """The sample with more draws."""
     both = zip(sample.draws, more)
     draws = Draws(*(np.concatenate(pair, axis=1) for pair in both))
     shares = shares_of(draws)

@@ -98,7 +98,6 @@ def empty_systems(
     num_slots: int,
     num_particles: int,
 ) -> ParticleSystems:
-    """Systems of the right shapes, not yet started."""
     latent = jax.eval_shape(perturbation.draw, jax.random.key(0), image)
     return ParticleSystems(
         latents=jax.tree.map(
@@ -138,8 +137,6 @@ def step(
     *,
     num_particles: int,
 ) -> tuple[ParticleSystems, Outcome]:
-    """The moves at one level, and the choice of the next."""
-
     def local(
         work: Work,
         systems: ParticleSystems,
@@ -189,7 +186,6 @@ def step(
 
 
 def _started(systems: ParticleSystems, fresh: jax.Array) -> ParticleSystems:
-    """The systems with those of fresh slots before their first step."""
     first = jnp.arange(systems.ancestors.shape[1], dtype=jnp.int32)
     return systems._replace(
         ancestors=jnp.where(fresh[:, None], first, systems.ancestors),
@@ -231,7 +227,6 @@ def _propose(
     fresh: jax.Array,
     nudge: jax.Array,
 ) -> _Proposal:
-    """Moved latents, or drawn ones in fresh slots."""
     # Of many components all are nudged at every other move. Where few matter, moves
     # that redraw some are adapted to go nowhere: most are accepted because they leave
     # those few as they are.
@@ -284,7 +279,6 @@ def _few_moved(
     share: jax.Array,
     before: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """A move of a particle with few normal components."""
     # Every other one is autoregressive. The others go, in the ball, along the
     # difference of two of the particles that the level started from (ter Braak and
     # Vrugt 2008), which has the region's shape, however thin it is, and may lead from

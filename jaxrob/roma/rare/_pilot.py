@@ -48,7 +48,6 @@ class Candidates(NamedTuple):
 
 
 def draw_pilot(work: Work, inputs: Inputs, settings: Settings) -> Pilot[np.ndarray]:
-    """What plain draws say of each class, on the host."""
     return summarise_draws(work, inputs, settings, _BY_CLASS)
 
 

@@ -72,8 +72,6 @@ _REACH = 4.0
 
 
 class _Climb(NamedTuple):
-    """How searches climb."""
-
     rounds: int
     gradients: int  # in each round
     first_kept: int  # linear margins are averaged from this round on
@@ -135,7 +133,6 @@ def run_searches(
     bar: Bar,
     budget: float = math.inf,
 ) -> Searches:
-    """Runs searches from points in the balls of N inputs and far around them."""
     batches, left = [], np.arange(len(classes))
     most = min(_MOST_SEARCHES, max(budget // SEARCH_COST, BATCH))
     for first in range(0, int(most) - BATCH + 1, BATCH):
@@ -172,7 +169,6 @@ def searches_from(
     *,
     classes_of_points: bool = False,
 ) -> Searches:
-    """Runs L searches from given points."""
     lines, nearest = _in_blocks(
         work, inputs, owner, classes, (numbers, points), _SEARCHING.gradients, _line_at
     )
@@ -182,7 +178,6 @@ def searches_from(
 
 
 def no_nearer(searches: Searches, least: np.ndarray) -> Searches:
-    """Raises divergences to a lower bound."""
     # Where gradients alternate, a search's margins vary so much that its mode seems
     # near, and would displace modes that others have found.
     divergence = np.maximum(searches.divergence, least[searches.owner])
@@ -228,7 +223,6 @@ def refined(
 
 
 def has_another_mode(searches: Searches, new: Searches) -> bool:
-    """Whether new searches of an input are in a mode that none of the others is in."""
     labels = _labels(joined([searches, new]), _SAME_MODE)
     old, late = labels[: len(searches.owner)], labels[len(searches.owner) :]
     return bool(np.setdiff1d(late[late >= 0], old).size)
@@ -396,8 +390,6 @@ def _start(
 def _line_at(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
 ) -> tuple[tuple[Line, jax.Array], jax.Array]:
-    """The margin's tangent at one point of each search, and the nearest class there."""
-
     def local(
         work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
     ) -> tuple[tuple[Line, jax.Array], jax.Array]:
@@ -424,7 +416,6 @@ def _climb(
     *,
     climb: _Climb,
 ) -> tuple[tuple[Line, jax.Array, jax.Array, jax.Array], jax.Array]:
-    """Climbs from linear margins."""
     ball = TILTED_BALLS[work.perturbation.norm]
 
     def local(
@@ -486,7 +477,6 @@ def _tilts(line: Line, *, norm: str, mesh: ImageMesh) -> tuple[Tilt, jax.Array]:
 def _stretched(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
 ) -> tuple[Any, jax.Array]:
-    """The tilts towards modes, stretched where their margins curve."""
     ball = TILTED_BALLS[work.perturbation.norm]
 
     def local(

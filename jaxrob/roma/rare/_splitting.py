@@ -65,7 +65,6 @@ _INFLATION = 1.25
 def by_splitting(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    """The inputs' estimates, by splitting where there is no trusted one."""
     left = np.flatnonzero(np.isin(estimate.status, ["", "untrusted"]))
     expected = expected_cost(work, candidates)
     by_input = np.bincount(candidates.owner, expected, len(estimate.status))
@@ -105,7 +104,6 @@ def expected_cost(work: Work, candidates: Candidates) -> np.ndarray:
 def _precise(
     work: Work, pairs: Pairs[np.ndarray], rows: int, budget: np.ndarray
 ) -> Estimate:
-    """Estimates by splitting, of more runs where one is not precise."""
     few = is_thorough(pairs.images.shape[1:])
     largest = _PRECISE_IN_FEW_DIMENSIONS if few else _PRECISE
     found, _ = split(work, pairs, rows=rows, budget=budget)
