@@ -103,6 +103,20 @@ _MAX_BYTES_CPU = 2**20
 _MIN_ROWS_CPU = 128
 
 
+def by_row(*split: bool, **how: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compiles a function of a `Work` and arrays, each device for its own rows."""
+
+    def decorated(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def whole(work: Work, *arrays: Any, **static: Any) -> Any:
+            own = functools.partial(function, **static)
+            return on_each_device(own, work.mesh, (False, *split))(work, *arrays)
+
+        return jax.jit(whole, **how)
+
+    return decorated
+
+
 class Statistic(NamedTuple):
     """What is computed of plain draws, by functions of a module.
 
@@ -175,7 +189,7 @@ def inputs_at_once(work: Work, image_shape: tuple[int, ...], num_samples: int) -
     return min(INPUTS, nearest_bucket(most, 2))
 
 
-@functools.partial(jax.jit, static_argnames=("num_samples", "rows", "statistic"))
+@by_row(True, True, True, static_argnames=("num_samples", "rows", "statistic"))
 def _step(
     work: Work,
     images: jax.Array,
@@ -186,44 +200,38 @@ def _step(
     rows: int,
     statistic: Statistic,
 ) -> tuple[Any, jax.Array]:
-    def local(
-        work: Work, images: jax.Array, indices: jax.Array, excluded: jax.Array
-    ) -> tuple[Any, jax.Array]:
-        images = as_floats(images)
-        keys = alteration_keys(work.key, indices)
-        # Chunks of `group` inputs and `draws` draws, `parts` of which make an input.
-        parts = -(-num_samples // rows)
-        draws = -(-num_samples // parts)
-        group = math.gcd(len(images), bucket(max(rows // draws, 1) + 1, 2) // 2)
+    images = as_floats(images)
+    keys = alteration_keys(work.key, indices)
+    # Chunks of `group` inputs and `draws` draws, `parts` of which make an input.
+    parts = -(-num_samples // rows)
+    draws = -(-num_samples // parts)
+    group = math.gcd(len(images), bucket(max(rows // draws, 1) + 1, 2) // 2)
 
-        def chunk(number: jax.Array) -> tuple[Any, jax.Array]:
-            first, part = (number // parts) * group, number % parts
+    def chunk(number: jax.Array) -> tuple[Any, jax.Array]:
+        first, part = (number // parts) * group, number % parts
 
-            def taken(array: jax.Array) -> jax.Array:
-                return jax.lax.dynamic_slice_in_dim(array, first, group)
+        def taken(array: jax.Array) -> jax.Array:
+            return jax.lax.dynamic_slice_in_dim(array, first, group)
 
-            numbers = part * draws + jnp.arange(draws, dtype=jnp.uint32)
-            each = jax.vmap(lambda k: alteration_keys(k, numbers))(taken(keys))
-            log_p = _log_probabilities(work, taken(images), each)
-            observed = jax.vmap(statistic.observe, (0, 0, None))(
-                log_p, taken(excluded), work.logit_delta
-            )
-            return observed, ~jnp.isnan(log_p).any(axis=(1, 2))
-
-        observed, valid = jax.lax.map(
-            chunk, jnp.arange(len(images) // group * parts, dtype=jnp.int32)
+        numbers = part * draws + jnp.arange(draws, dtype=jnp.uint32)
+        each = jax.vmap(lambda k: alteration_keys(k, numbers))(taken(keys))
+        log_p = _log_probabilities(work, taken(images), each)
+        observed = jax.vmap(statistic.observe, (0, 0, None))(
+            log_p, taken(excluded), work.logit_delta
         )
+        return observed, ~jnp.isnan(log_p).any(axis=(1, 2))
 
-        def by_input(array: jax.Array) -> jax.Array:
-            array = array.reshape(-1, parts, *array.shape[1:]).swapaxes(1, 2)
-            return array.reshape(len(images), parts * draws, *array.shape[4:])
+    observed, valid = jax.lax.map(
+        chunk, jnp.arange(len(images) // group * parts, dtype=jnp.int32)
+    )
 
-        observed = jax.tree.map(lambda a: by_input(a)[:, :num_samples], observed)
-        valid = valid.reshape(-1, parts, group).all(axis=1).reshape(-1)
-        return statistic.summarise(observed), valid
+    def by_input(array: jax.Array) -> jax.Array:
+        array = array.reshape(-1, parts, *array.shape[1:]).swapaxes(1, 2)
+        return array.reshape(len(images), parts * draws, *array.shape[4:])
 
-    step = on_each_device(local, work.mesh, (False, True, True, True))
-    return step(work, images, indices, excluded)
+    observed = jax.tree.map(lambda a: by_input(a)[:, :num_samples], observed)
+    valid = valid.reshape(-1, parts, group).all(axis=1).reshape(-1)
+    return statistic.summarise(observed), valid
 
 
 def _log_probabilities(work: Work, images: jax.Array, keys: jax.Array) -> jax.Array:

@@ -17,11 +17,11 @@ from scipy import special
 
 from jaxrob._devices.blocks import Call, in_blocks
 from jaxrob._devices.memory import bucket
-from jaxrob._devices.mesh import ImageMesh, on_each_device
+from jaxrob._devices.mesh import ImageMesh
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.bar import Bar
 from jaxrob.roma._count import MIXTURE, Pairs, pair_keys
-from jaxrob.roma._draws import Work, block_size, check_valid, rows_on_a_device
+from jaxrob.roma._draws import Work, block_size, by_row, check_valid, rows_on_a_device
 from jaxrob.roma.rare._search import Modes, margins_at
 from jaxrob.roma.rare._tilt import (
     TILTED_BALLS,
@@ -328,7 +328,7 @@ def num_components(mixture: Mixtures) -> int:
     return jax.tree.leaves(mixture.tilts)[0].shape[1]
 
 
-@functools.partial(jax.jit, static_argnames="rows")
+@by_row(True, True, True, True, False, static_argnames="rows")
 def _draw(
     work: Work,
     inputs: Pairs[jax.Array],
@@ -341,55 +341,37 @@ def _draw(
 ) -> tuple[jax.Array, jax.Array]:
     """The margins `[l, n]`, and `TiltedBall.log_ratio`, `[l, n, C]`."""
     ball = TILTED_BALLS[work.perturbation.norm]
-
-    def local(
-        work: Work,
-        inputs: Pairs[jax.Array],
-        tilts: Tilt,
-        first: jax.Array,
-        component: jax.Array,
-        stage: jax.Array,
-    ) -> tuple[jax.Array, jax.Array]:
-        keys = jax.vmap(lambda k: jax.random.fold_in(k, stage))(
-            pair_keys(work.key, inputs, MIXTURE)
-        )
-        number, num_draws = component.shape
-        parts = -(-num_draws * number // rows)
-        draws = -(-num_draws // parts)
-        padding = ((0, 0), (0, parts * draws - num_draws))
-        component = jnp.pad(component, padding, mode="edge")
-
-        def chunk(part: jax.Array) -> tuple[jax.Array, jax.Array]:
-            numbers = part * draws + jnp.arange(draws, dtype=jnp.uint32)
-            which = jax.lax.dynamic_slice_in_dim(component, part * draws, draws, 1)
-
-            def one(
-                key: jax.Array, tilts: Tilt, first: jax.Array, which: jax.Array
-            ) -> Any:
-                each = jax.vmap(lambda n: jax.random.fold_in(key, first + n))(numbers)
-                u = jax.vmap(lambda k, w: ball.draw(k, of_component(tilts, w)))(
-                    each, which
-                )
-                ratios = jax.vmap(
-                    lambda v: jax.vmap(lambda t: ball.log_ratio(v, t))(tilts)
-                )(u)
-                return u, ratios, each
-
-            u, ratios, each = jax.vmap(one)(keys, tilts, first, which)
-            return margins_at(work, inputs, u, each), ratios
-
-        found = jax.lax.map(chunk, jnp.arange(parts, dtype=jnp.uint32))
-
-        def by_input(array: jax.Array) -> jax.Array:
-            array = array.swapaxes(0, 1)
-            return array.reshape(number, -1, *array.shape[3:])[:, :num_draws]
-
-        return jax.tree.map(by_input, found)
-
-    split = (False, True, True, True, True, False)
-    return on_each_device(local, work.mesh, split)(
-        work, inputs, tilts, first, component, stage
+    keys = jax.vmap(lambda k: jax.random.fold_in(k, stage))(
+        pair_keys(work.key, inputs, MIXTURE)
     )
+    number, num_draws = component.shape
+    parts = -(-num_draws * number // rows)
+    draws = -(-num_draws // parts)
+    padding = ((0, 0), (0, parts * draws - num_draws))
+    component = jnp.pad(component, padding, mode="edge")
+
+    def chunk(part: jax.Array) -> tuple[jax.Array, jax.Array]:
+        numbers = part * draws + jnp.arange(draws, dtype=jnp.uint32)
+        which = jax.lax.dynamic_slice_in_dim(component, part * draws, draws, 1)
+
+        def one(key: jax.Array, tilts: Tilt, first: jax.Array, which: jax.Array) -> Any:
+            each = jax.vmap(lambda n: jax.random.fold_in(key, first + n))(numbers)
+            u = jax.vmap(lambda k, w: ball.draw(k, of_component(tilts, w)))(each, which)
+            ratios = jax.vmap(
+                lambda v: jax.vmap(lambda t: ball.log_ratio(v, t))(tilts)
+            )(u)
+            return u, ratios, each
+
+        u, ratios, each = jax.vmap(one)(keys, tilts, first, which)
+        return margins_at(work, inputs, u, each), ratios
+
+    found = jax.lax.map(chunk, jnp.arange(parts, dtype=jnp.uint32))
+
+    def by_input(array: jax.Array) -> jax.Array:
+        array = array.swapaxes(0, 1)
+        return array.reshape(number, -1, *array.shape[3:])[:, :num_draws]
+
+    return jax.tree.map(by_input, found)
 
 
 #: Draws around each input, stage by stage as long as all of them are too few. Beyond

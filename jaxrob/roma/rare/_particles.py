@@ -13,10 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._devices.blocks import Call
-from jaxrob._devices.mesh import on_each_device
 from jaxrob._pixels import as_floats
 from jaxrob.roma._count import Pairs, margins_of_pairs, pair_keys
-from jaxrob.roma._draws import Work
+from jaxrob.roma._draws import Work, by_row
 from jaxrob.roma._perturbation import (
     Perturbation,
     can_be_nudged,
@@ -127,7 +126,9 @@ def stepping(
     return Call(step, args, {"num_particles": num_particles}, work.mesh)
 
 
-@functools.partial(jax.jit, static_argnames="num_particles", donate_argnames="systems")
+@by_row(
+    True, True, True, False, static_argnames="num_particles", donate_argnames="systems"
+)
 def step(
     work: Work,
     systems: ParticleSystems,
@@ -137,52 +138,42 @@ def step(
     *,
     num_particles: int,
 ) -> tuple[ParticleSystems, Outcome]:
-    def local(
-        work: Work,
-        systems: ParticleSystems,
-        pairs: Pairs[jax.Array],
-        fresh: jax.Array,
-        use: jax.Array,
-    ) -> tuple[ParticleSystems, Outcome]:
-        images = as_floats(pairs.images)
-        systems = _started(systems, fresh)
-        before = _points(work.perturbation, systems.latents, images[0].shape)
-        fold = jax.vmap(jax.random.fold_in, (0, None))
-        keys = pair_keys(work.key, pairs, use)
-        keys = jax.vmap(jax.random.fold_in)(keys, systems.number)
+    images = as_floats(pairs.images)
+    systems = _started(systems, fresh)
+    before = _points(work.perturbation, systems.latents, images[0].shape)
+    fold = jax.vmap(jax.random.fold_in, (0, None))
+    keys = pair_keys(work.key, pairs, use)
+    keys = jax.vmap(jax.random.fold_in)(keys, systems.number)
 
-        def move(number: jax.Array, systems: ParticleSystems) -> ParticleSystems:
-            each = jax.vmap(fold, (None, 0), 1)(
-                fold(keys, number), jnp.arange(num_particles)
-            )
-            nudge = number % 2 == 0
-            proposal = _propose(
-                work.perturbation, each, systems, before, images, fresh, nudge
-            )
-            perturbed = jax.vmap(jax.vmap(work.perturbation.perturbed, (None, 0)))
-            perturbed = perturbed(images, proposal.latents)
-            margins = margins_of_pairs(work, pairs, perturbed, each)
-            return _accept(systems, proposal, margins, fresh)
-
-        # The last draw is enough.
-        number = num_moves(work.perturbation, images[0].size)
-        first = jnp.where(fresh.all(), number - 1, 0)
-        systems = jax.lax.fori_loop(first, number, move, systems)
-        level, outcome, survivors = jax.vmap(_select)(
-            fold(keys, number), systems.margins, systems.ancestors
+    def move(number: jax.Array, systems: ParticleSystems) -> ParticleSystems:
+        each = jax.vmap(fold, (None, 0), 1)(
+            fold(keys, number), jnp.arange(num_particles)
         )
-        status = jnp.where(systems.invalid, INVALID, outcome.status)
-        systems = systems._replace(
-            latents=jax.tree.map(lambda part: _take(part, survivors), systems.latents),
-            margins=_take(systems.margins, survivors),
-            ancestors=_take(systems.ancestors, survivors),
-            level=level,
-            number=systems.number + 1,
+        nudge = number % 2 == 0
+        proposal = _propose(
+            work.perturbation, each, systems, before, images, fresh, nudge
         )
-        return systems, outcome._replace(status=status)
+        perturbed = jax.vmap(jax.vmap(work.perturbation.perturbed, (None, 0)))
+        perturbed = perturbed(images, proposal.latents)
+        margins = margins_of_pairs(work, pairs, perturbed, each)
+        return _accept(systems, proposal, margins, fresh)
 
-    split = (False, True, True, True, False)
-    return on_each_device(local, work.mesh, split)(work, systems, pairs, fresh, use)
+    # The last draw is enough.
+    number = num_moves(work.perturbation, images[0].size)
+    first = jnp.where(fresh.all(), number - 1, 0)
+    systems = jax.lax.fori_loop(first, number, move, systems)
+    level, outcome, survivors = jax.vmap(_select)(
+        fold(keys, number), systems.margins, systems.ancestors
+    )
+    status = jnp.where(systems.invalid, INVALID, outcome.status)
+    systems = systems._replace(
+        latents=jax.tree.map(lambda part: _take(part, survivors), systems.latents),
+        margins=_take(systems.margins, survivors),
+        ancestors=_take(systems.ancestors, survivors),
+        level=level,
+        number=systems.number + 1,
+    )
+    return systems, outcome._replace(status=status)
 
 
 def _started(systems: ParticleSystems, fresh: jax.Array) -> ParticleSystems:

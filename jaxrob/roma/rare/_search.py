@@ -36,7 +36,7 @@ from jaxrob.roma._count import (
     nearest_class,
     pair_keys,
 )
-from jaxrob.roma._draws import Work, block_size, check_valid, rows_on_a_device
+from jaxrob.roma._draws import Work, block_size, by_row, check_valid, rows_on_a_device
 from jaxrob.roma._estimate import MOST_MODES
 from jaxrob.roma.rare._tilt import (
     TILTED_BALLS,
@@ -361,54 +361,41 @@ def _in_blocks(
     return joined(parts)
 
 
-@jax.jit
+@by_row(True, True)
 def _start(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
     """Plain draws times a radius; searches of odd numbers mirror the one before."""
     ball = TILTED_BALLS[work.perturbation.norm]
+    keys = pair_keys(work.key, pairs, STARTS)
 
-    def local(
-        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
-    ) -> tuple[jax.Array, jax.Array]:
-        keys = pair_keys(work.key, pairs, STARTS)
+    def one(
+        key: jax.Array, image: jax.Array, number: jax.Array, radius: jax.Array
+    ) -> jax.Array:
+        u = ball.draw(jax.random.fold_in(key, number // 2), ball.none(image))
+        return jnp.where(number % 2, -radius, radius) * u
 
-        def one(
-            key: jax.Array, image: jax.Array, number: jax.Array, radius: jax.Array
-        ) -> jax.Array:
-            u = ball.draw(jax.random.fold_in(key, number // 2), ball.none(image))
-            return jnp.where(number % 2, -radius, radius) * u
-
-        images = as_floats(pairs.images)
-        valid = jnp.ones(len(images), bool)
-        return jax.vmap(one)(keys, images, *given), valid
-
-    return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
+    images = as_floats(pairs.images)
+    valid = jnp.ones(len(images), bool)
+    return jax.vmap(one)(keys, images, *given), valid
 
 
-@jax.jit
+@by_row(True, True)
 def _line_at(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
 ) -> tuple[tuple[Line, jax.Array], jax.Array]:
-    def local(
-        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
-    ) -> tuple[tuple[Line, jax.Array], jax.Array]:
-        numbers, points = given
-        keys = jax.vmap(jax.random.fold_in)(pair_keys(work.key, pairs, STARTS), numbers)
-        u = points[:, None]
-        margins, gradients = _with_gradients(work, pairs, u, keys[:, None])
-        classes = nearest_class(
-            work, pairs, perturbed_by(work, pairs, u), keys[:, None]
-        )
-        # Far from the ball NaN is allowed: such a search starts far below 0.
-        margins = jnp.where(jnp.isnan(margins), -LARGEST_MARGIN, margins)
-        found = _line(u, margins, gradients), classes[:, 0]
-        return found, jnp.ones(len(numbers), bool)
-
-    return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
+    numbers, points = given
+    keys = jax.vmap(jax.random.fold_in)(pair_keys(work.key, pairs, STARTS), numbers)
+    u = points[:, None]
+    margins, gradients = _with_gradients(work, pairs, u, keys[:, None])
+    classes = nearest_class(work, pairs, perturbed_by(work, pairs, u), keys[:, None])
+    # Far from the ball NaN is allowed: such a search starts far below 0.
+    margins = jnp.where(jnp.isnan(margins), -LARGEST_MARGIN, margins)
+    found = _line(u, margins, gradients), classes[:, 0]
+    return found, jnp.ones(len(numbers), bool)
 
 
-@functools.partial(jax.jit, static_argnames="climb")
+@by_row(True, True, static_argnames="climb")
 def _climb(
     work: Work,
     pairs: Pairs[jax.Array],
@@ -417,47 +404,38 @@ def _climb(
     climb: _Climb,
 ) -> tuple[tuple[Line, jax.Array, jax.Array, jax.Array], jax.Array]:
     ball = TILTED_BALLS[work.perturbation.norm]
+    numbers, line = given
+    keys = jax.vmap(jax.random.fold_in)(pair_keys(work.key, pairs, climb.use), numbers)
 
-    def local(
-        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
-    ) -> Any:
-        numbers, line = given
-        keys = jax.vmap(jax.random.fold_in)(
-            pair_keys(work.key, pairs, climb.use), numbers
-        )
+    is_any = pairs.classes == ANY_CLASS
 
-        is_any = pairs.classes == ANY_CLASS
-
-        def one_round(number: jax.Array, state: Any) -> Any:
-            line, classes, _, valid = state
-            tilts = jax.vmap(ball.towards)(*line)
-            each = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
-            each = jax.vmap(lambda k: jax.random.split(k, climb.gradients))(each)
-            u = jax.vmap(jax.vmap(ball.draw, (0, None)))(each, tilts)
-            # `ANY_CLASS` becomes the nearest class at the first draw, and stays: the
-            # mean gradient of several classes leads to none of them.
-            first = perturbed_by(work, pairs, u[:, :1])
-            nearest = nearest_class(work, pairs, first, each[:, :1])[:, 0]
-            classes = jnp.where(is_any & (number == 0), nearest, classes)
-            mine = pairs._replace(classes=classes)
-            margins, gradients = _with_gradients(work, mine, u, each)
-            new = _line(u, margins, gradients)
-            # The last one until `first_kept`, then a running mean.
-            kept = jnp.maximum(number - climb.first_kept, 0)
-            line = jax.tree.map(lambda a, b: (kept * a + b) / (kept + 1), line, new)
-            reached = margins.max(axis=1) + _REACH * margins.std(axis=1) >= 0
-            return line, classes, reached, valid & ~jnp.isnan(margins).any(axis=1)
-
-        yes = jnp.ones(len(numbers), bool)
-        line, classes, reached, valid = jax.lax.fori_loop(
-            0, climb.rounds, one_round, (line, pairs.classes, yes, yes)
-        )
+    def one_round(number: jax.Array, state: Any) -> Any:
+        line, classes, _, valid = state
         tilts = jax.vmap(ball.towards)(*line)
-        divergence = jax.vmap(ball.moments)(tilts, line.slope).divergence
-        return (line, classes, divergence, reached), valid
+        each = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
+        each = jax.vmap(lambda k: jax.random.split(k, climb.gradients))(each)
+        u = jax.vmap(jax.vmap(ball.draw, (0, None)))(each, tilts)
+        # `ANY_CLASS` becomes the nearest class at the first draw, and stays: the
+        # mean gradient of several classes leads to none of them.
+        first = perturbed_by(work, pairs, u[:, :1])
+        nearest = nearest_class(work, pairs, first, each[:, :1])[:, 0]
+        classes = jnp.where(is_any & (number == 0), nearest, classes)
+        mine = pairs._replace(classes=classes)
+        margins, gradients = _with_gradients(work, mine, u, each)
+        new = _line(u, margins, gradients)
+        # The last one until `first_kept`, then a running mean.
+        kept = jnp.maximum(number - climb.first_kept, 0)
+        line = jax.tree.map(lambda a, b: (kept * a + b) / (kept + 1), line, new)
+        reached = margins.max(axis=1) + _REACH * margins.std(axis=1) >= 0
+        return line, classes, reached, valid & ~jnp.isnan(margins).any(axis=1)
 
-    split = (False, True, True)
-    return on_each_device(local, work.mesh, split)(work, pairs, given)
+    yes = jnp.ones(len(numbers), bool)
+    line, classes, reached, valid = jax.lax.fori_loop(
+        0, climb.rounds, one_round, (line, pairs.classes, yes, yes)
+    )
+    tilts = jax.vmap(ball.towards)(*line)
+    divergence = jax.vmap(ball.moments)(tilts, line.slope).divergence
+    return (line, classes, divergence, reached), valid
 
 
 @functools.partial(jax.jit, static_argnames=("norm", "mesh"))
@@ -473,31 +451,23 @@ def _tilts(line: Line, *, norm: str, mesh: ImageMesh) -> tuple[Tilt, jax.Array]:
     return on_each_device(local, mesh, (True,))(line)
 
 
-@jax.jit
+@by_row(True, True)
 def _stretched(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
 ) -> tuple[Any, jax.Array]:
     ball = TILTED_BALLS[work.perturbation.norm]
-
-    def local(
-        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
-    ) -> tuple[Any, jax.Array]:
-        numbers, line = given
-        keys = pair_keys(work.key, pairs, REFINEMENT)
-        keys = jax.vmap(jax.random.fold_in)(keys, numbers + _MOST_SEARCHES)
-        each = jax.vmap(lambda k: jax.random.split(k, _CURVES))(keys)
-        u = jax.vmap(jax.vmap(ball.draw, (0, None)))(
-            each, jax.vmap(ball.towards)(*line)
-        )
-        margins, gradients = _with_gradients(work, pairs, u, each)
-        line = _line(u, margins, gradients)
-        tilts = jax.vmap(ball.towards)(*line)
-        stretch = jax.vmap(functools.partial(_stretch, ball))(
-            tilts, line.slope, u, gradients
-        )
-        return tilts._replace(stretch=stretch), ~jnp.isnan(margins).any(axis=1)
-
-    return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
+    numbers, line = given
+    keys = pair_keys(work.key, pairs, REFINEMENT)
+    keys = jax.vmap(jax.random.fold_in)(keys, numbers + _MOST_SEARCHES)
+    each = jax.vmap(lambda k: jax.random.split(k, _CURVES))(keys)
+    u = jax.vmap(jax.vmap(ball.draw, (0, None)))(each, jax.vmap(ball.towards)(*line))
+    margins, gradients = _with_gradients(work, pairs, u, each)
+    line = _line(u, margins, gradients)
+    tilts = jax.vmap(ball.towards)(*line)
+    stretch = jax.vmap(functools.partial(_stretch, ball))(
+        tilts, line.slope, u, gradients
+    )
+    return tilts._replace(stretch=stretch), ~jnp.isnan(margins).any(axis=1)
 
 
 def _stretch(
