@@ -1,4 +1,4 @@
-"""What every attack returns."""
+"""What every attack returns, and how similar its images are."""
 
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple

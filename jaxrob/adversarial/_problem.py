@@ -134,8 +134,8 @@ def make_problem(
     classifier, info = _checked_attackable(classifier, data)
     check_class_names(classifier, data, info.num_classes)
     check_split_network(classifier, data.images.shape[1:], over)
-    sizes = info.largest_array, data.images[0].size, live_images
-    rows = rows_in_block(len(data), batch_size, *sizes, over)
+    largest, size = info.largest_array, data.images[0].size
+    rows = rows_in_block(len(data), batch_size, largest, size, live_images, over)
     images, labels = np.asarray(as_floats(data.images)), data.labels
     keys = _image_keys(classifier, key, len(images))
     classifier = put_whole(classifier, over)
@@ -152,8 +152,10 @@ def make_problem(
             check_logits(classifier, data, own, over, len(data))
     scale = scale_check(classifier, labels)
     if scale is not None and is_worthwhile(scale, classifier, MAX_CHECKED, 0):
-        few = 255 * images[:MAX_CHECKED], labels[:MAX_CHECKED]
-        as_bytes, _ = _answers(classifier, *few, keys, rows, over)
+        few = slice(MAX_CHECKED)
+        as_bytes, _ = _answers(
+            classifier, 255 * images[few], labels[few], keys, rows, over
+        )
         check_scale(classifier, before, as_bytes, labels)
     return Problem(
         classifier,

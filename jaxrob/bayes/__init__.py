@@ -5,7 +5,7 @@ draws from a posterior, members or passes.
 """
 
 from jaxrob.bayes._dropout import ensemble, mc_dropout
-from jaxrob.bayes._nuts import fit, nuts
+from jaxrob.bayes._fit import fit, nuts
 from jaxrob.bayes._posterior import Posterior, classifier
 from jaxrob.bayes._save import load, save
 from jaxrob.bayes._svi import svi

@@ -1,4 +1,4 @@
-"""Monte-Carlo dropout."""
+"""Monte-Carlo dropout, and ensembles."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

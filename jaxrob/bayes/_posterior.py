@@ -1,4 +1,4 @@
-"""The posterior of a network's parameters."""
+"""The posterior of a network's parameters, and the classifier of its draws."""
 
 import dataclasses
 import functools

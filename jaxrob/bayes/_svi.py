@@ -1,4 +1,4 @@
-"""Stochastic variational inference."""
+"""Stochastic variational inference, and its guides."""
 
 import functools
 from collections.abc import Callable

@@ -10,8 +10,7 @@ over the method's own input (`input_sizes`): the authors' scripts train for `epo
 with `batch_size=100`. With `images_seen` all methods train on equally many images.
 """
 
-from jaxrob.retraining._mixture import copies, input_sizes
-from jaxrob.retraining._parallelization import (
+from jaxrob.retraining._methods import (
     data_augmentation,
     limited_data_augmentation,
     limited_network_parallelization,
@@ -19,6 +18,7 @@ from jaxrob.retraining._parallelization import (
     parallel,
     worst_level,
 )
+from jaxrob.retraining._mixture import copies, input_sizes
 from jaxrob.retraining._weak import weak_alterations
 
 __all__ = (

@@ -1,4 +1,4 @@
-"""Batches of original and altered images, in fixed proportions."""
+"""Batches of original and altered images, their levels and their numbers."""
 
 import functools
 from collections.abc import Callable, Sequence

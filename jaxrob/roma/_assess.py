@@ -250,17 +250,19 @@ def assess(
         _, most = fewest_and_most(
             estimator, len(dataset), num_samples, budget, half_width is None
         )
-        about = run.classifier, run.source, over
         with (
             progress_bar(f"RoMA, {estimator}", progress, "draw", most) as bar,
-            opened(journal, "roma", *about, arguments) as kept,
+            opened(
+                journal, "roma", run.classifier, run.source, over, arguments
+            ) as kept,
         ):
             settings = Settings(delta, num_samples, bar, budget, confidence_level)
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)
             categories = inputs.excluded if labels is None else dataset.labels
-            few = categories, key, half_width
-            answers, place = _answers(answer, inputs, settings, *few)
+            answers, place = _answers(
+                answer, inputs, settings, categories, key, half_width
+            )
         log_p = answers.log_adversarial_probability
         chosen.doubt(log_p, answers.hits, num_samples)
     return RomaResult(

@@ -1,4 +1,4 @@
-"""A confidence interval of the mean of values in [0, 1], without assumptions."""
+"""Intervals of the mean of values in [0, 1], and how many inputs they take."""
 
 import functools
 from collections.abc import Callable

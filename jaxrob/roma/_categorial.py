@@ -248,15 +248,7 @@ def compare_categories(
     present = np.unique(categories)
     if class_names is not None:
         class_names = checked_names("class_names", class_names)
-    if class_names is None:
-        names = tuple(str(number) for number in present)
-    elif present.max() >= len(class_names):
-        raise ValueError(
-            f"class_names must name all categories up to {present.max()}; got "
-            f"{len(class_names)} names"
-        )
-    else:
-        names = tuple(class_names[number] for number in present)
+    names = names_of(present, class_names)
     seen = [in_order(categories == number, place) for number in present]
     answered = [plr[some][~np.isnan(plr[some])] for some in seen]
     mean = np.array([_or_nan(values, np.mean, 1) for values in answered])
@@ -265,7 +257,7 @@ def compare_categories(
         plr_of_all(plr, hits, num_samples), place, categories, error
     )
     return Categorial(
-        names=names,
+        names=tuple(names[number] for number in present.tolist()),
         inputs=np.array([(categories == number).sum() for number in present]),
         seen=np.array([len(some) for some in seen]),
         answered=np.array([len(values) for values in answered]),
@@ -286,6 +278,18 @@ def compare_categories(
         ),
         confidence_level=confidence_level,
     )
+
+
+def names_of(present: np.ndarray, class_names: Sequence[str] | None) -> dict[int, str]:
+    """The names of categories by their numbers: all of them, or those present."""
+    if class_names is None:
+        return {number: str(number) for number in present.tolist()}
+    if present.max() >= len(class_names):
+        raise ValueError(
+            f"class_names must name all categories up to {present.max()}; got "
+            f"{len(class_names)} names"
+        )
+    return dict(enumerate(class_names))
 
 
 def _checked(

@@ -1,4 +1,4 @@
-"""Counted distinct misclassifications, with exact intervals."""
+"""Counted distinct misclassifications, by class, with exact intervals."""
 
 from typing import Generic, NamedTuple
 

@@ -139,10 +139,9 @@ def summarise_draws(
     # or devices.
     image_shape = inputs.images.shape[1:]
     at_once = rows_in_call(work, image_shape)
-    how = settings.num_samples, at_once, statistic
 
     def step(*block: jax.Array) -> tuple[Any, jax.Array]:
-        return drawing(work, block, *how).run()
+        return drawing(work, block, settings.num_samples, at_once, statistic).run()
 
     take = functools.partial(taken, inputs)
     every = np.arange(len(inputs.indices))

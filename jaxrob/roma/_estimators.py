@@ -12,7 +12,7 @@ misclassification near each. To add one:
    `_draws` gives it plain draws, in blocks over the devices. `rare/_cascade.py`
    estimates class by class, by methods that can be added there.
 2. Enter it in `_TABLE` below. Results, costs and the command read it there.
-3. Describe it in the docstring of `assess`, and its statuses in that of `RomaResult`.
+3. Describe it, and its statuses, in the docstring of `assess`.
 """
 
 from collections.abc import Callable, Mapping

@@ -24,7 +24,7 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob.roma._bounded_mean import mean_interval
-from jaxrob.roma._categorial import LocalAnswers
+from jaxrob.roma._categorial import LocalAnswers, names_of
 from jaxrob.roma._count import clopper_pearson
 
 #: How inputs may be put into categories.
@@ -178,8 +178,8 @@ def put_together(
     warnings: tuple[str, ...] = (),
 ) -> GlobalRobustness:
     """The local answers of N inputs, put together by category."""
-    listed, names = _listed(categories, class_names)
-    members = [np.flatnonzero(categories == number) for number in listed]
+    names = names_of(np.unique(categories), class_names)
+    members = [np.flatnonzero(categories == number) for number in names]
     together = sum(len(some) > 0 for some in members) if jointly else 1
     tail = (1 - confidence_level) / 2 / together
     found = [_category(_taken(local, some), tail) for some in members]
@@ -188,7 +188,7 @@ def put_together(
         for field in _Category._fields
     }
     return GlobalRobustness(
-        names=names,
+        names=tuple(names.values()),
         by=by,
         num_samples=num_samples,
         source="estimator" if local.draws is None else "draws",
@@ -197,20 +197,6 @@ def put_together(
         warnings=warnings,
         **columns,
     )
-
-
-def _listed(
-    categories: np.ndarray, class_names: Sequence[str] | None
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    present = np.unique(categories)
-    if class_names is None:
-        return present, tuple(str(number) for number in present)
-    if present.max() >= len(class_names):
-        raise ValueError(
-            f"class_names must name all categories up to {present.max()}; got "
-            f"{len(class_names)} names"
-        )
-    return np.arange(len(class_names)), tuple(class_names)
 
 
 def _taken(local: LocalAnswers, chosen: np.ndarray) -> LocalAnswers:

@@ -1,4 +1,4 @@
-"""A distribution of perturbed images around an image."""
+"""Distributions of perturbed images: balls, samplers, alterations."""
 
 import dataclasses
 import functools

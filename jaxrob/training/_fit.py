@@ -1,4 +1,4 @@
-"""The training loop."""
+"""The training loop, and the checks of its arguments."""
 
 import functools
 import os
@@ -212,8 +212,9 @@ def prepared(
     init_key, order_key, dropout_key = jax.random.split(key, 3)
     network = network_of(module)
     begin = functools.partial(initial_state, network, optimizer, init_key)
-    keys = order_key, dropout_key
-    step = compiled_step(network, outputs, optimizer, batches.make, *keys, mesh)
+    step = compiled_step(
+        network, outputs, optimizer, batches.make, order_key, dropout_key, mesh
+    )
     return Prepared(network, begin, step, host_generator(order_key))
 
 

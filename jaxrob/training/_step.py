@@ -1,4 +1,4 @@
-"""One step of training: its state, inputs and compiled update."""
+"""One step of training: network, batches, schedule, state, compiled update."""
 
 import functools
 import math

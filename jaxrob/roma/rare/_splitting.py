@@ -183,8 +183,9 @@ def split(
     while (fresh := _fill(held, waiting)) is not None:
         if fresh.any():
             block = put(taken(pairs, held), by_slot)
-        given = systems, block, put(fresh, by_slot), use, num_particles
-        systems, outcome = stepping(work, *given).run()
+        fresh = put(fresh, by_slot)
+        call = stepping(work, systems, block, fresh, use, num_particles)
+        systems, outcome = call.run()
         busy = np.flatnonzero(held >= 0)
         at, outcome = held[busy], taken(fetch(outcome), busy)
         check_valid(outcome.status != INVALID, pairs.indices[at])

@@ -1,4 +1,4 @@
-"""A second network beside the original, trained only on altered images."""
+"""DA, LDA, NP and LNP of the 2020 paper, and the worst level."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Residual networks for small images."""
+"""Networks for small images."""
 
 import functools
 from collections.abc import Sequence

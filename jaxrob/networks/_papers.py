@@ -1,4 +1,4 @@
-"""C_o, the network of the 2020 paper, and its published weights."""
+"""Networks of the papers, and the published weights of C_o."""
 
 import functools
 import io

@@ -1,4 +1,4 @@
-"""The No-U-Turn sampler."""
+"""Inference by name, and the No-U-Turn sampler."""
 
 from typing import Any
 
