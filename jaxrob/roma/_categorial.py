@@ -13,7 +13,6 @@ from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.metrics._evidence import mean_interval as betting_interval
 from jaxrob.metrics._holm import holm
 from jaxrob.roma._bounded_mean import mean_interval
-from jaxrob.roma._estimate import half_width
 
 # As if inputs without end were left: an interval of the population that they are from.
 _POPULATION = 2**40
@@ -108,22 +107,6 @@ class LocalAnswers(NamedTuple):
     draws: int | None
 
 
-def by_plain_draws(hits: np.ndarray, num_samples: int) -> LocalAnswers:
-    share = hits / num_samples
-    # Without bias: the share's own variance makes share (1 - share) smaller.
-    spread = (
-        share * (1 - share) / (num_samples - 1) if num_samples > 1 else share * np.nan
-    )
-    return LocalAnswers(
-        probability=share,
-        low=share,
-        high=share,
-        answered=np.ones(len(share), bool),
-        variance=spread,
-        draws=num_samples,
-    )
-
-
 def plr_of_all(
     plr: np.ndarray, hits: np.ndarray | None, num_samples: int
 ) -> np.ndarray:
@@ -132,26 +115,6 @@ def plr_of_all(
         return plr
     counted = np.where(hits < 0, np.nan, 1 - hits / num_samples)
     return np.where(np.isnan(plr), counted, plr)
-
-
-def by_estimator(
-    log_probability: np.ndarray,
-    log_low: np.ndarray,
-    log_high: np.ndarray,
-    hits: np.ndarray | None,
-    num_samples: int,
-    confidence_level: float,
-) -> LocalAnswers:
-    """An estimator's answers, each anything in its interval."""
-    answered = ~np.isnan(log_probability)
-    fallback = np.full(len(answered), np.nan) if hits is None else hits / num_samples
-    probability = np.where(answered, np.exp(log_probability), fallback)
-    low = np.where(np.isnan(log_low), 0.0, np.exp(log_low))
-    high = np.where(np.isnan(log_high), 1.0, np.exp(log_high).clip(max=1.0))
-    known = answered & ~np.isnan(log_low) & ~np.isnan(log_high)
-    error = (high - low) / (2 * half_width(confidence_level))
-    variance = np.where(known, error**2, np.nan)
-    return LocalAnswers(probability, low, high, answered, variance, draws=None)
 
 
 Group = TypeVar("Group")

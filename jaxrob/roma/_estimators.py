@@ -1,18 +1,9 @@
 """The estimators that `assess` offers, each one row of a table.
 
 An estimator is a function from N inputs to the probability of a distinct
-misclassification near each. To add one:
-
-1. Write a file with the function and its statuses. "count", for instance, is::
-
-       def count(work: Work, inputs: Inputs, settings: Settings) -> Answers:
-           hits = summarise_draws(work, inputs, settings, HITS)
-           return counted(hits, settings.num_samples, settings.confidence_level)
-
-   `_draws` gives it plain draws, in blocks over the devices. `rare/_cascade.py`
-   estimates class by class, by methods that can be added there.
-2. Enter it in `_TABLE` below. Results, costs and the command read it there.
-3. Describe it, and its statuses, in the docstring of `assess`.
+misclassification near each; `_count.py` has the shortest. `rare/_cascade.py` estimates
+class by class, by methods that can be added there. Results, costs and the command read
+the table.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,16 +19,6 @@ from jaxrob.roma._estimate import UNSEEN, Answers
 from jaxrob.roma.rare._cascade import RARE, auto, importance, splitting
 from jaxrob.roma.rare._importance import importance_obstacle
 from jaxrob.roma.rare._splitting import splitting_obstacle
-
-
-def no_obstacle(work: Work, image_shape: tuple[int, ...]) -> None:
-    """Says that an estimator works with every classifier and perturbation."""
-    del work, image_shape
-
-
-def no_doubt(log_probability: np.ndarray, hits: np.ndarray, number: int) -> None:
-    """Says nothing of the answers."""
-    del log_probability, hits, number
 
 
 class Estimator(NamedTuple):
@@ -56,7 +37,7 @@ class Estimator(NamedTuple):
     # the estimator does not work with this classifier or perturbation, as the end of a
     # sentence about the estimator ("needs a perturbation with a move"), or None if it
     # does.
-    obstacle: Callable[[Work, tuple[int, ...]], str | None] = no_obstacle
+    obstacle: Callable[[Work, tuple[int, ...]], str | None] = lambda *_: None
     # What it computes of plain draws, None if it is not made of these alone.
     plain: Statistic | None = None
     # Forward passes for an input at most, about, beside its plain draws, where no
@@ -65,7 +46,7 @@ class Estimator(NamedTuple):
     # The forward passes for an input by default; None if it takes no budget.
     budget: int | None = None
     # `doubt(log_probability, hits, num_samples)` warns of all answers together.
-    doubt: Callable[[np.ndarray, np.ndarray, int], None] = no_doubt
+    doubt: Callable[[np.ndarray, np.ndarray, int], None] = lambda *_: None
 
 
 # By default "auto" spends ten times the paper's passes.

@@ -23,13 +23,12 @@ from jaxrob.metrics import ConfidenceInterval
 from jaxrob.roma._categorial import (
     Categorial,
     InputsMean,
-    by_estimator,
-    by_plain_draws,
+    LocalAnswers,
     compare_categories,
     mean_of_all,
     plr_of_all,
 )
-from jaxrob.roma._estimate import MOST_MODES, UNDECIDED
+from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, half_width
 from jaxrob.roma._estimators import ESTIMATORS, STATUSES
 from jaxrob.roma._global_result import (
     GlobalRobustness,
@@ -304,19 +303,8 @@ class RomaResult:
             "label": self._categories,
             "all": np.zeros(len(self.excluded), int),
         }
-        if source == "draws":
-            local = by_plain_draws(np.asarray(self.hits), self.num_samples)
-        else:
-            local = by_estimator(
-                self.log_adversarial_probability,
-                self.log_low,
-                self.log_high,
-                self.hits,
-                self.num_samples,
-                self.confidence_level,
-            )
         return put_together(
-            local,
+            self._by_draws() if source == "draws" else self._by_estimator(),
             categories[by],
             class_names,
             by=by,
@@ -324,6 +312,27 @@ class RomaResult:
             confidence_level=confidence_level,
             jointly=jointly,
             warnings=self.warnings,
+        )
+
+    def _by_draws(self) -> LocalAnswers:
+        share, number = np.asarray(self.hits) / self.num_samples, self.num_samples
+        # Without bias: the share's own variance makes share (1 - share) smaller.
+        spread = share * (1 - share) / (number - 1) if number > 1 else share * np.nan
+        known = np.ones(len(share), bool)
+        return LocalAnswers(share, share, share, known, spread, number)
+
+    def _by_estimator(self) -> LocalAnswers:
+        """Each answer is anything in its interval."""
+        low, high = np.exp(self.log_low), np.exp(self.log_high)
+        error = (high.clip(max=1) - low) / (2 * half_width(self.confidence_level))
+        share = np.nan if self.hits is None else self.hits / self.num_samples
+        return LocalAnswers(
+            np.where(self.answered, np.exp(self.log_adversarial_probability), share),
+            np.where(np.isnan(low), 0.0, low),
+            np.where(np.isnan(high), 1.0, high.clip(max=1)),
+            self.answered,
+            np.where(self.answered, error**2, np.nan),
+            draws=None,
         )
 
     @property
