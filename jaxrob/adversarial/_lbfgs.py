@@ -179,8 +179,6 @@ def _first_weight(found: Evaluation, target_loss: jax.Array) -> jax.Array:
 def _judged(
     search: Search, image: jax.Array, found: Evaluation, weight: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Whether the trial is accepted, and whether it hardly lowers the objective."""
-
     def objective(point: jax.Array, loss: jax.Array) -> jax.Array:
         return jnp.sum((point - image) ** 2) / 2 + weight * loss
 
@@ -198,7 +196,6 @@ def _judged(
 def _bisected(
     bracket: Bracket, settled: jax.Array, reached: jax.Array
 ) -> tuple[Bracket, jax.Array]:
-    """The bracket after a weight is settled, and whether bisection is over."""
     # Where one end is missing, the weight moves towards it by growing factors.
     weight, low, high, tried = bracket
     low = jnp.where(settled & ~reached, weight, low)
@@ -221,7 +218,6 @@ def _is_weight(weight: jax.Array) -> jax.Array:
 def _descent(
     gradient: jax.Array, memory: optax.OptState, fresh: optax.OptState, point: jax.Array
 ) -> tuple[jax.Array, optax.OptState]:
-    """L-BFGS's direction from a point, and its memory."""
     direction, memory = _quasi_newton.update(gradient, memory, point)
     direction = -jnp.where(gradient == 0, 0, cast(jax.Array, direction))
     # Negative curvature may leave no descent: then from the gradient again.
@@ -453,7 +449,6 @@ def _advance(
     targets: jax.Array,
     keys: jax.Array | None,
 ) -> Search:
-    """One evaluation of every search's trial, and what follows from it."""
     classifier, target_confidence = shared
 
     def total_loss(
@@ -478,7 +473,6 @@ def _shorten(
     targets: jax.Array,
     keys: jax.Array | None,
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """Bisection along the line from the image to the best point, between its `ends`."""
     classifier, target_confidence = shared
     low, high = ends
     middle = (low + high) / 2

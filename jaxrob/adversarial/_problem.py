@@ -49,8 +49,6 @@ _MAX_BYTES = 2**30
 
 
 def by_image(function: Callable[..., Any]) -> Callable[..., Call]:
-    """Compiles a function that treats images one by one, each device its own."""
-
     @functools.partial(jax.jit, static_argnames="mesh")
     def compiled(shared: Any, arrays: tuple[Any, ...], *, mesh: ImageMesh) -> Any:
         each = on_each_device(
@@ -83,7 +81,6 @@ def rows_in_block(
 def _rows_that_fit(
     largest_array: int, image_size: int, live_images: int, mesh: ImageMesh
 ) -> int:
-    """The most for all devices that help and that memory allows."""
     most = _MAX_ROWS_CPU if platform(mesh) == "cpu" else _MAX_ROWS
     # The gradient keeps what the forward pass computed: a few arrays of that size.
     row = 4 * largest_array + 4 * live_images * image_size
@@ -249,7 +246,6 @@ def _checked_attackable(
 def _image_keys(
     classifier: Classifier, key: jax.Array | None, num_images: int
 ) -> jax.Array | None:
-    """A key for each image, if the classifier is stochastic."""
     if not classifier.stochastic:
         return None
     if key is None:

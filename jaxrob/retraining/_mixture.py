@@ -57,7 +57,6 @@ def check_alterations(alterations: Any) -> None:
 
 
 def originals(shape: tuple[int, ...]) -> list[Subset]:
-    """Returns the part of every image, unaltered; `shape` is that of all images."""
     return [Subset(None, np.arange(shape[0]), 1)]
 
 

@@ -75,7 +75,6 @@ def weak_alterations(
 def below_one(
     alterations: Sequence[Alteration], robustness: Sequence[float]
 ) -> tuple[Alteration, ...]:
-    """Returns the alterations with a robustness, in the same order, below 1."""
     values = checked_array("robustness", robustness, "...", at_least=0, at_most=1)
     if values.shape != (len(alterations),):
         raise ValueError(

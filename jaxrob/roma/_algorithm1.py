@@ -357,7 +357,6 @@ def roma(work: Work, inputs: Inputs, settings: Settings) -> Answers:
 def warn_of_contradictions(
     log_probability: np.ndarray, hits: np.ndarray, number: int
 ) -> None:
-    """Warns of fits that make the hits among the same draws next to impossible."""
     p = np.exp(log_probability)
     with np.errstate(invalid="ignore"):
         least = np.fmin(

@@ -379,7 +379,6 @@ def _answers(
     key: jax.Array,
     half_width: float | None,
 ) -> tuple[Answers, np.ndarray | None]:
-    """The answers for all inputs, or for as few as a half width takes."""
     if half_width is None:
         return answer(inputs, settings), None
     return answers_of_few(

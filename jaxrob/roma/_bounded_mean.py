@@ -71,7 +71,6 @@ def narrower_than_binary(draws: int | None) -> float:
 def lower_limit(
     values: np.ndarray, weights: np.ndarray, tail: float, narrower: float
 ) -> float:
-    """A lower confidence limit of the mean."""
     values, weights = values[weights > 0], weights[weights > 0]
     number, total = round(float(weights.sum())), float(values @ weights)
     mean = min(total / number, 1.0)

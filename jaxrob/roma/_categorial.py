@@ -44,7 +44,6 @@ def population_mean(values: np.ndarray, error: float) -> InputsMean:
 
 
 def check_places(place: np.ndarray) -> None:
-    """Refuses places that are not 0, 1, ... once each, and -1."""
     given = np.sort(place[place >= 0])
     if place.min() < -1 or not np.array_equal(given, np.arange(len(given))):
         raise ValueError(
@@ -53,7 +52,6 @@ def check_places(place: np.ndarray) -> None:
 
 
 def in_order(chosen: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """The positions of inputs that are chosen and were looked at, in that order."""
     mine = np.flatnonzero(chosen & (place >= 0))
     return mine[np.argsort(place[mine])]
 
@@ -91,7 +89,6 @@ def mean_of_all(
 
 
 def _share(error: float, num_categories: int) -> float:
-    """Each interval's share of the error: one a category, and one of all inputs."""
     return error / (num_categories + 1) if num_categories > 1 else error
 
 

@@ -80,7 +80,6 @@ def block_size(number: int, mesh: ImageMesh, most: int, base: int = 2) -> int:
 
 
 def check_valid(valid: np.ndarray, indices: np.ndarray) -> None:
-    """Rejects a classifier's outputs that are not distributions."""
     invalid = indices[~valid]
     if len(invalid):
         raise ValueError(
@@ -168,7 +167,6 @@ def drawing(
 
 
 def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
-    """How many perturbed images each device classifies at once."""
     rows = rows_on_a_device(work, image_shape)
     if platform(work.mesh) != "cpu":
         return rows
@@ -178,7 +176,6 @@ def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
 
 
 def inputs_at_once(work: Work, image_shape: tuple[int, ...], num_samples: int) -> int:
-    """How many inputs each device draws around in a call."""
     # Fewer where that would take long, so that progress shows; one if a network on the
     # host takes nobody knows how long.
     if platform(work.mesh) != "cpu":

@@ -89,7 +89,6 @@ _KINDS = {
 
 
 def kind_of(field: str) -> tuple[str, Any]:
-    """The kind of a field of `Answers`, and its value of inputs not looked at."""
     return _KINDS.get(field, ("f", np.nan))
 
 
@@ -167,7 +166,6 @@ def excluded(
 def with_second_opinion(
     estimate: Estimate, other: Estimate, alike: bool, confidence_level: float
 ) -> Estimate:
-    """Estimates by splitting, held against independent ones of the same inputs."""
     known = np.isfinite(other.other_log_probability)
     both = (estimate.status == "splitting") & known
     # A bound is contradicted from above alone.
@@ -204,7 +202,6 @@ def with_second_opinion(
 def _holding_both(
     estimate: Estimate, other: Estimate, z: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The middles of intervals that hold two estimates' own, and their errors."""
     p, q = estimate.log_probability, other.other_log_probability
     of_p, of_q = z * estimate.standard_error, z * other.other_error
     low = np.minimum(p - of_p, q - of_q)

@@ -135,7 +135,6 @@ class GlobalRobustness:
 
 
 def written(text: str, path: str | os.PathLike | None) -> str:
-    """The text, written to `path` if one is given."""
     if path is not None:
         checked_path("path", path).write_text(text)
     return text
@@ -156,7 +155,6 @@ class _Category(NamedTuple):
 def check_summary(
     by: Any, class_names: Any, confidence_level: Any, jointly: Any
 ) -> None:
-    """Refuses what `put_together` does not take, before anything is computed."""
     check_choice("by", by, CATEGORIES)
     checked_number("confidence_level", confidence_level, at_least=0.5, below=1)
     checked_flag("jointly", jointly)
@@ -177,7 +175,6 @@ def put_together(
     jointly: bool,
     warnings: tuple[str, ...] = (),
 ) -> GlobalRobustness:
-    """The local answers of N inputs, put together by category."""
     names = names_of(np.unique(categories), class_names)
     members = [np.flatnonzero(categories == number) for number in names]
     together = sum(len(some) > 0 for some in members) if jointly else 1

@@ -185,7 +185,6 @@ def can_be_nudged(perturbation: Perturbation, size: int) -> bool:
 def nudged(
     norm: str | None, key: jax.Array, latent: jax.Array, share: jax.Array
 ) -> jax.Array:
-    """A latent of many components, all of them moved a little."""
     # Reversible, as a move. Where few components matter, one that draws some anew
     # stands still in these or goes too far, while all steps of this one are as small as
     # need be.
@@ -206,7 +205,6 @@ def within(norm: str, latent: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 def put_within(
     norm: str, latent: jax.Array, point: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """A latent moved to another point of the unit ball."""
     # What else there is of the latent stays, so that a move of the point that keeps the
     # uniform distribution keeps the latent's. The inverse of `within`.
     point = point.reshape(-1)
@@ -289,7 +287,6 @@ def _laplace(normal: jax.Array) -> jax.Array:
 
 
 def _normal(laplace: jax.Array) -> jax.Array:
-    """Normal variables from Laplace ones."""
     normal = -jax.scipy.special.ndtri(jnp.exp(-jnp.abs(laplace)) / 2)
     return jnp.sign(laplace) * normal
 

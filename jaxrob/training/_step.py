@@ -49,8 +49,6 @@ class Batches(NamedTuple):
 
 
 def every_image(num_images: int) -> Callable[[int], Batches]:
-    """Returns a function from a batch size to batches of each image once, shuffled."""
-
     def batches(batch_size: int) -> Batches:
         steps = num_images // batch_size
 
@@ -177,7 +175,6 @@ def _by_path(state: Any) -> tuple[dict[str, jax.Array], tuple[Any, list[str]]]:
 
 
 def _reseeded(rngs: dict[str, jax.Array], key: jax.Array) -> dict[str, jax.Array]:
-    """Returns the states of random streams, reseeded from a key."""
     return {
         path: jax.random.split(jax.random.fold_in(key, number), value.shape)
         if is_key(value)
@@ -240,7 +237,6 @@ def usual_optimizer(schedule: Schedule) -> optax.GradientTransformation:
 def remaining_steps(
     batches: Batches, schedule: Schedule, rng: np.random.Generator, done: int
 ) -> Iterator[PlannedStep]:
-    """Yields the steps of a training in order, without the first `done`."""
     epoch_steps, num_steps, every = schedule
     for epoch in range(math.ceil(num_steps / epoch_steps)):
         # Finished epochs are drawn too, to restore the generator's state.
@@ -360,7 +356,6 @@ def compiled_step(
 def step_inputs(
     dataset: Dataset, planned: PlannedStep, mesh: ImageMesh
 ) -> tuple[Any, ...]:
-    """Returns images, labels, rows drawn and number, the step's arguments."""
     index = planned.image_index
     others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
     # All devices take equally many images, so the last image is repeated.

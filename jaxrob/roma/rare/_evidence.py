@@ -42,7 +42,6 @@ class Evidence(NamedTuple):
 
 
 def cost_down_to(log_p: float, work: Work, shape: tuple[int, ...]) -> int:
-    """Forward passes for an input whose particles climb to such a probability."""
     moves = num_moves(work.perturbation, math.prod(shape))
     return _number(shape) * (1 + moves * math.ceil(log_p / math.log(KEEP)))
 
@@ -53,7 +52,6 @@ def evidence(
     use: int = SCOUTS,
     budget: np.ndarray | float = math.inf,
 ) -> Evidence:
-    """Lets particles climb to N inputs' distinct misclassifications as any class."""
     shape = inputs.images.shape[1:]
     rows = rows_on_a_device(work, shape) * work.mesh.size
     found, hits = split(
@@ -76,7 +74,6 @@ def evidence(
 
 
 def unexplained(log_weight: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """Finds particles where a mixture hardly draws."""
     if not len(hits):
         return np.ones(len(log_weight), bool)
     mass = np.cumsum(np.exp(hits - hits[0]))

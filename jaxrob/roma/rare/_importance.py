@@ -85,13 +85,11 @@ def by_importance(
 
 
 def _least_cost(work: Work, shape: tuple[int, ...]) -> int:
-    """The fewest forward passes for an input with which the method is tried."""
     first = BATCH * SEARCH_COST + MODE_COST + DRAWS
     return first + cost_down_to(_DEEP_ENOUGH, work, shape)
 
 
 def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
-    """Why importance sampling is impossible; None if it is possible."""
     # The ball first, because the gradient of each classifier is traced.
     if (
         is_ball(work.perturbation)
@@ -285,7 +283,6 @@ def _more_particles(
 
 
 def _spread_out(opinion: _Opinion) -> np.ndarray:
-    """Some unexplained particles, from the greatest weight to the least."""
     order = np.argsort(-opinion.log_weight[opinion.odd], kind="stable")
     some = order[np.linspace(0, len(order) - 1, _STARTS).round().astype(int)]
     return opinion.points[opinion.odd][some]

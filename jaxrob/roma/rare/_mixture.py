@@ -419,7 +419,6 @@ def draw_while_it_pays(
     budget: np.ndarray,
     stages: Sequence[int] = STAGES,
 ) -> np.ndarray:
-    """Draws until weights are even, or all stages will most likely not suffice."""
     left = which
     for stage, drawn in enumerate(np.cumsum(stages)):
         left = left[drawn <= budget[left]]
@@ -443,7 +442,6 @@ def draw_on(
     bar: Bar,
     stages: Sequence[int] = STAGES,
 ) -> np.ndarray:
-    """Draws the next stage for some inputs, together where shapes are equal."""
     number = [stages[samples[one].stage] for one in which]
     alike: dict[Any, list[Any]] = {}
     for one in which:

@@ -81,7 +81,6 @@ class Outcome(NamedTuple):
 
 
 def num_moves(perturbation: Perturbation, size: int) -> int:
-    """The moves that each particle makes at a level."""
     few = has_few_normals(perturbation, size)
     return _NUM_MOVES_OF_FEW if few else _NUM_MOVES
 
@@ -296,7 +295,6 @@ def _accept(
     margins: jax.Array,
     fresh: jax.Array,
 ) -> ParticleSystems:
-    """The systems after a proposal; a fresh slot takes all of it."""
     # A stochastic classifier's answer is drawn together with the perturbation, and kept
     # or left with it.
     above = (margins > systems.level[:, None]) & proposal.possible

@@ -200,7 +200,6 @@ def refined(
     *,
     stretched: bool = True,
 ) -> Modes:
-    """Merges searches into modes, and refines each mode by more gradients."""
     modes = _merged(searches, _SAME_MODE)
     found = _climbed(
         work, inputs, modes.owner, modes.numbers, modes.classes, modes.line, _REFINING
@@ -255,7 +254,6 @@ def _goes_on(searches: Searches) -> bool:
 
 
 def _merged(searches: Searches, same: float) -> Searches:
-    """One search for each mode, with the mean of its searches' linear margins."""
     parts = []
     for number in np.unique(searches.owner):
         mine = taken(searches, searches.owner == number)
@@ -473,7 +471,6 @@ def _stretched(
 def _stretch(
     ball: TiltedBall, tilt: Tilt, slope: jax.Array, u: jax.Array, gradients: jax.Array
 ) -> Stretch:
-    """The stretch that follows a margin's curvature."""
     # If the margin is quadratic in the tilt's normal coordinates, with the Hessian H,
     # the points that count have the covariance (1 - theta H)^-1 (second-order
     # reliability, Breitung 1984). The principal components of the gradients are those

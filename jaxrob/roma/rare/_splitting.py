@@ -234,7 +234,6 @@ def _at_the_foot(number: int) -> _Climb:
 def _climbed(
     climb: _Climb, at: np.ndarray, outcome: Outcome, num_particles: int
 ) -> _Climb:
-    """The climb after a step of the pairs at some positions."""
     before = taken(climb, at)
     # A level that a plateau hides is not reached.
     reached = np.asarray(outcome.status != STUCK)

@@ -124,7 +124,6 @@ class TiltedBall(NamedTuple):
 
 
 def of_component(tilts: Tilt, which: jax.Array) -> Tilt:
-    """The tilt of one of C components, to draw from it."""
     # Directions are not copied, which would slow down draws by the thousand: it has
     # those of all components, with a width of 1 along the others'.
     directions, widths = tilts.stretch
