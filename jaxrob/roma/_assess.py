@@ -228,7 +228,9 @@ def assess(
         image_shape, over = run.image.shape, run.execution.mesh
         if labels is not None:
             check_labels_below(dataset.labels, run.execution.info.num_classes, "labels")
-        _warn_of_range(perturbation, image_shape)
+        if isinstance(perturbation, Alteration):
+            for doubt in doubts(perturbation, image_shape):
+                warn(doubt)
         drawn = _fingerprinted(drawn, image_shape, is_kept=journal is not None)
         arguments = {
             "estimator": estimator,
@@ -260,9 +262,18 @@ def assess(
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)
             categories = inputs.excluded if labels is None else dataset.labels
-            answers, place = _answers(
-                answer, inputs, settings, categories, key, half_width
-            )
+            if half_width is None:
+                answers, place = answer(inputs, settings), None
+            else:
+                order = random_order(key, len(categories))
+                answers, place = answers_of_few(
+                    answer,
+                    inputs,
+                    settings,
+                    categories=categories,
+                    order=order,
+                    half_width=half_width,
+                )
         log_p = answers.log_adversarial_probability
         chosen.doubt(log_p, answers.hits, num_samples)
     return RomaResult(
@@ -341,12 +352,6 @@ def _perturbation(
     )
 
 
-def _warn_of_range(perturbation: Any, image_shape: tuple[int, ...]) -> None:
-    if isinstance(perturbation, Alteration):
-        for doubt in doubts(perturbation, image_shape):
-            warn(doubt)
-
-
 def _fingerprinted(
     perturbation: Perturbation, image_shape: tuple[int, ...], is_kept: bool
 ) -> Perturbation:
@@ -369,26 +374,6 @@ def _fingerprinted(
             f"cannot be looked into; {perturbation.name} calls one"
         )
     return perturbation
-
-
-def _answers(
-    answer: Callable[[Inputs, Settings], Answers],
-    inputs: Inputs,
-    settings: Settings,
-    categories: np.ndarray,
-    key: jax.Array,
-    half_width: float | None,
-) -> tuple[Answers, np.ndarray | None]:
-    if half_width is None:
-        return answer(inputs, settings), None
-    return answers_of_few(
-        answer,
-        inputs,
-        settings,
-        categories=categories,
-        order=random_order(key, len(categories)),
-        half_width=half_width,
-    )
 
 
 def _inputs(run: Run) -> Inputs:

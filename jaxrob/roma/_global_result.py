@@ -43,9 +43,7 @@ _Intervals = Annotated[
 class GlobalRobustness:
     """How probable a distinct misclassification is anywhere in each of C categories.
 
-    An input is drawn from the category's population, and then perturbed. The
-    probability that the perturbed image is distinctly misclassified is the mean of the
-    local probabilities over the population (Levy, Yerushalmi and Katz 2023, "gRoMA").
+    `RomaResult.global_robustness` says what that is.
 
     Two quantities are estimated by one number. That of the *population* is what the
     next inputs will meet: its intervals hold for the finite sample of inputs and the
