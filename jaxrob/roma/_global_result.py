@@ -178,10 +178,7 @@ def put_together(
     together = sum(len(some) > 0 for some in members) if jointly else 1
     tail = (1 - confidence_level) / 2 / together
     found = [_category(_taken(local, some), tail) for some in members]
-    columns = {
-        field: np.array([getattr(one, field) for one in found])
-        for field in _Category._fields
-    }
+    columns = dict(zip(_Category._fields, map(np.array, zip(*found))))
     return GlobalRobustness(
         names=tuple(names.values()),
         by=by,

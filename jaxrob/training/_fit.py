@@ -1,9 +1,8 @@
 """The training loop, and the checks of its arguments."""
 
-import functools
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,7 +22,7 @@ from jaxrob._classifier import OUTPUTS, Classifier
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.blocks import Call
 from jaxrob._devices.hosts import is_first, local, put
-from jaxrob._devices.mesh import ImageMesh, along_images, checked_mesh, replicated
+from jaxrob._devices.mesh import along_images, checked_mesh, replicated
 from jaxrob._engine.provenance import dataset_fingerprint
 from jaxrob._keys import check_key, checked_key, host_generator
 from jaxrob.training._checkpoints import open_checkpoints, restore, save
@@ -31,8 +30,6 @@ from jaxrob.training._step import (
     Batches,
     Network,
     PlannedStep,
-    Schedule,
-    Step,
     TrainingState,
     compiled_step,
     every_image,
@@ -141,10 +138,15 @@ def fit(
     epoch_batches = (batches or every_image(len(dataset)))(batch_size)
     check_batches(epoch_batches)
     schedule = make_schedule(epoch_batches.size, batch_size, epochs, images_seen)
-    network, begin, step, rng = prepared(
-        module, outputs, epoch_batches, schedule, optimizer, key, over
+    if optimizer is None:
+        optimizer = usual_optimizer(schedule)
+    init_key, order_key, dropout_key = jax.random.split(key, 3)
+    network = network_of(module)
+    make = epoch_batches.make
+    step = compiled_step(
+        network, outputs, optimizer, make, order_key, dropout_key, over
     )
-    state = begin(dataset.images[:1])
+    state = initial_state(network, optimizer, init_key, dataset.images[:1])
     classifier = network.classifier(state.params, state.collections, outputs)
     num_classes = classifier.num_classes(dataset.images.shape[1:])
     check_labels_below(
@@ -166,6 +168,7 @@ def fit(
         state, done = restore(checkpoints, state)
         every = checkpoint_every or schedule.epoch_steps
         schedule = schedule._replace(checkpoint_every=every)
+    rng = host_generator(order_key)
     steps = remaining_steps(epoch_batches, schedule, rng, done)
     hidden = not (progress and is_first())
     bar = tqdm(total=schedule.num_steps, initial=done, unit="step", disable=hidden)
@@ -184,38 +187,6 @@ def fit(
     if checkpoints is not None:
         checkpoints.manager.close()
     return _classifier(network, state, outputs)
-
-
-class Prepared(NamedTuple):
-    """A training before its first step."""
-
-    network: Network  # the module, as functions
-    # `begin(images)` returns the state before the first step, for images of the shape
-    # of `[1, ...]` images; it may be traced.
-    begin: Callable[[Any], TrainingState]
-    step: Step  # the compiled step
-    rng: np.random.Generator  # draws the batches
-
-
-def prepared(
-    module: Any,
-    outputs: str,
-    batches: Batches,
-    schedule: Schedule,
-    optimizer: optax.GradientTransformation | None,
-    key: jax.Array,
-    mesh: ImageMesh,
-) -> Prepared:
-    """Prepares a training, with the settings of `fit`; nothing is computed."""
-    if optimizer is None:
-        optimizer = usual_optimizer(schedule)
-    init_key, order_key, dropout_key = jax.random.split(key, 3)
-    network = network_of(module)
-    begin = functools.partial(initial_state, network, optimizer, init_key)
-    step = compiled_step(
-        network, outputs, optimizer, batches.make, order_key, dropout_key, mesh
-    )
-    return Prepared(network, begin, step, host_generator(order_key))
 
 
 def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:

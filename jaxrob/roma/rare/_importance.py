@@ -164,7 +164,14 @@ def _of_group(
         points = [_spread_out(opinions[one]) for one in doubtful]
         new = _searches_at(work, inputs, searches, np.repeat(doubtful, _STARTS), points)
         cost += _cost(new, number)
-        is_new = np.array([_has_another_mode(searches, new, one) for one in doubtful])
+        is_new = np.array(
+            [
+                has_another_mode(
+                    taken(searches, searches.owner == n), taken(new, new.owner == n)
+                )
+                for n in doubtful
+            ]
+        )
         searches = joined([searches, new])
         restarted, further = doubtful[is_new], doubtful[~is_new]
         most = np.where(shares[further] > _CONTRADICTED, len(STAGES), _STAGES_IN_DOUBT)
@@ -235,11 +242,6 @@ def _of(searches: Searches, left: np.ndarray) -> Searches:
     """The searches of some inputs, which are renumbered from 0."""
     searches = taken(searches, np.isin(searches.owner, left))
     return searches._replace(owner=np.searchsorted(left, searches.owner))
-
-
-def _has_another_mode(searches: Searches, new: Searches, one: np.integer) -> bool:
-    mine = (taken(some, some.owner == one) for some in (searches, new))
-    return has_another_mode(*mine)
 
 
 class _Opinion(NamedTuple):
