@@ -19,7 +19,7 @@ from jaxrob.roma._count import SPLITTING, Pairs
 from jaxrob.roma._draws import Inputs, Work, drawing
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._perturbation import fingerprinted_perturbation
-from jaxrob.roma.rare import _particles, _splitting
+from jaxrob.roma._rare import _particles, _splitting
 
 _INPUTS, _SAMPLES = 64, 1000
 

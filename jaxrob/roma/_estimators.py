@@ -1,7 +1,7 @@
 """The estimators that `assess` offers, each one row of a table.
 
 An estimator is a function from N inputs to the probability of a distinct
-misclassification near each; `_count.py` has the shortest. `rare/_cascade.py` estimates
+misclassification near each; `_count.py` has the shortest. `_rare/_cascade.py` estimates
 class by class, by methods that can be added there. Results, costs and the command read
 the table.
 """
@@ -16,9 +16,9 @@ from jaxrob.roma._algorithm1 import FITTED, NORMALITY, roma, warn_of_contradicti
 from jaxrob.roma._count import COUNTED, HITS, count
 from jaxrob.roma._draws import Inputs, Settings, Statistic, Work
 from jaxrob.roma._estimate import UNSEEN, Answers
-from jaxrob.roma.rare._cascade import RARE, auto, importance, splitting
-from jaxrob.roma.rare._importance import importance_obstacle
-from jaxrob.roma.rare._splitting import splitting_obstacle
+from jaxrob.roma._rare._cascade import RARE, auto, importance, splitting
+from jaxrob.roma._rare._importance import importance_obstacle
+from jaxrob.roma._rare._splitting import splitting_obstacle
 
 
 class Estimator(NamedTuple):

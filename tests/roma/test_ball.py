@@ -10,7 +10,7 @@ from scipy import stats
 
 from jaxrob.roma import ball
 from jaxrob.roma._perturbation import nudged, put_within, within
-from jaxrob.roma.rare._particles import _few_moved
+from jaxrob.roma._rare._particles import _few_moved
 
 NORMS = ("linf", "l2", "l1")
 ORDERS = {"linf": np.inf, "l2": 2, "l1": 1}

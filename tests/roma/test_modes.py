@@ -10,11 +10,18 @@ from scipy import special, stats
 
 import jaxrob
 from jaxrob.roma._estimate import unknown
-from jaxrob.roma.rare import _importance
-from jaxrob.roma.rare._evidence import Evidence, unexplained
-from jaxrob.roma.rare._mixture import allotted, log_weights, weigh
-from jaxrob.roma.rare._search import Line, Searches, _labels, _line, _stretch, no_nearer
-from jaxrob.roma.rare._tilt import TILTED_BALLS
+from jaxrob.roma._rare import _importance
+from jaxrob.roma._rare._evidence import Evidence, unexplained
+from jaxrob.roma._rare._mixture import allotted, log_weights, weigh
+from jaxrob.roma._rare._search import (
+    Line,
+    Searches,
+    _labels,
+    _line,
+    _stretch,
+    no_nearer,
+)
+from jaxrob.roma._rare._tilt import TILTED_BALLS
 
 EPSILON, DELTA = 0.1, 0.6
 LOGIT = float(special.logit(DELTA))

@@ -19,9 +19,9 @@ from jaxrob.roma._count import SPLITTING, Pairs
 from jaxrob.roma._draws import Work, placed
 from jaxrob.roma._estimate import unknown
 from jaxrob.roma._perturbation import Perturbation, ball
-from jaxrob.roma.rare import _splitting
-from jaxrob.roma.rare._pilot import Candidates
-from jaxrob.roma.rare._splitting import by_splitting, split
+from jaxrob.roma._rare import _splitting
+from jaxrob.roma._rare._pilot import Candidates
+from jaxrob.roma._rare._splitting import by_splitting, split
 
 pytestmark = pytest.mark.usefixtures("optimised")
 

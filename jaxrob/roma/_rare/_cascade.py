@@ -25,9 +25,9 @@ from jaxrob.roma._estimate import (
     unknown,
     with_estimates,
 )
-from jaxrob.roma.rare._importance import by_importance, importance_obstacle
-from jaxrob.roma.rare._pilot import Candidates, draw_pilot, pairs_that_matter
-from jaxrob.roma.rare._splitting import (
+from jaxrob.roma._rare._importance import by_importance, importance_obstacle
+from jaxrob.roma._rare._pilot import Candidates, draw_pilot, pairs_that_matter
+from jaxrob.roma._rare._splitting import (
     by_splitting,
     expected_cost,
     splitting_obstacle,

@@ -1,6 +1,6 @@
 """Importance sampling around inputs, by mixtures of tilts towards the modes found.
 
-A method of the cascade (see `jaxrob.roma.rare._cascade`).
+A method of the cascade (see `jaxrob.roma._rare._cascade`).
 """
 
 import math
@@ -16,8 +16,8 @@ from jaxrob.roma._count import ANY_CLASS, MORE_SCOUTS, Pairs
 from jaxrob.roma._draws import Work
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._perturbation import is_ball
-from jaxrob.roma.rare._evidence import Evidence, cost_down_to, evidence, unexplained
-from jaxrob.roma.rare._mixture import (
+from jaxrob.roma._rare._evidence import Evidence, cost_down_to, evidence, unexplained
+from jaxrob.roma._rare._mixture import (
     DRAWS,
     STAGES,
     Sample,
@@ -28,9 +28,9 @@ from jaxrob.roma.rare._mixture import (
     weights_at,
     without_draws,
 )
-from jaxrob.roma.rare._particles import is_thorough
-from jaxrob.roma.rare._pilot import Candidates
-from jaxrob.roma.rare._search import (
+from jaxrob.roma._rare._particles import is_thorough
+from jaxrob.roma._rare._pilot import Candidates
+from jaxrob.roma._rare._search import (
     BATCH,
     MODE_COST,
     SEARCH_COST,

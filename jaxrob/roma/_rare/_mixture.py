@@ -22,8 +22,8 @@ from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.bar import Bar
 from jaxrob.roma._count import MIXTURE, Pairs, pair_keys
 from jaxrob.roma._draws import Work, block_size, by_row, check_valid, rows_on_a_device
-from jaxrob.roma.rare._search import Modes, margins_at
-from jaxrob.roma.rare._tilt import (
+from jaxrob.roma._rare._search import Modes, margins_at
+from jaxrob.roma._rare._tilt import (
     TILTED_BALLS,
     Tilt,
     log_constants,

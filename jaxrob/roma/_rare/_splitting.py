@@ -7,7 +7,7 @@ particles is above it. This share is its probability, given the level before. Th
 product of the shares reaches probabilities far below one over the number of evaluations
 (subset simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012).
 
-A method of the cascade (see `jaxrob.roma.rare._cascade`).
+A method of the cascade (see `jaxrob.roma._rare._cascade`).
 """
 
 import math
@@ -33,7 +33,7 @@ from jaxrob.roma._estimate import (
     unknown,
     with_second_opinion,
 )
-from jaxrob.roma.rare._particles import (
+from jaxrob.roma._rare._particles import (
     FINISHED,
     GOING,
     INVALID,
@@ -46,7 +46,7 @@ from jaxrob.roma.rare._particles import (
     num_moves,
     stepping,
 )
-from jaxrob.roma.rare._pilot import Candidates
+from jaxrob.roma._rare._pilot import Candidates
 
 #: The log-probability below which a pair is given up: that is bound enough.
 FLOOR = math.log(1e-15)

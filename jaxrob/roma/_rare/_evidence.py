@@ -16,8 +16,8 @@ import numpy as np
 from jaxrob.roma._count import SCOUTS, Pairs
 from jaxrob.roma._draws import Work, rows_on_a_device
 from jaxrob.roma._perturbation import Perturbation
-from jaxrob.roma.rare._particles import KEEP, is_thorough, num_moves
-from jaxrob.roma.rare._splitting import NUM_PARTICLES, split
+from jaxrob.roma._rare._particles import KEEP, is_thorough, num_moves
+from jaxrob.roma._rare._splitting import NUM_PARTICLES, split
 
 # Particles around each input. In few dimensions, where shapes are the oddest and passes
 # the cheapest, they are as many as splitting takes.

@@ -38,7 +38,7 @@ from jaxrob.roma._count import (
 )
 from jaxrob.roma._draws import Work, block_size, by_row, check_valid, rows_on_a_device
 from jaxrob.roma._estimate import MOST_MODES
-from jaxrob.roma.rare._tilt import (
+from jaxrob.roma._rare._tilt import (
     TILTED_BALLS,
     Stretch,
     Tilt,
