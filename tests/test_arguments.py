@@ -60,7 +60,7 @@ def test_images_without_an_axis_of_channels(call):
 @pytest.mark.slow
 def test_a_data_set_in_place_of_images():
     of_data, of_arrays = (
-        roma.global_robustness(CLASSIFIER, *given, by="label", **FEW)
+        roma.assess(CLASSIFIER, *given, **FEW).global_robustness("label")
         for given in ((DATASET,), (IMAGES, LABELS))
     )
     jax.tree.map(np.testing.assert_array_equal, vars(of_data), vars(of_arrays))
@@ -70,7 +70,6 @@ def test_a_data_set_in_place_of_images():
     "call",
     [
         lambda *given: roma.assess(CLASSIFIER, *given, **FEW),
-        lambda *given: roma.global_robustness(CLASSIFIER, *given, **FEW),
         lambda *given: adversarial.lbfgs(CLASSIFIER, *given),
         lambda *given: adversarial.fgsm(CLASSIFIER, *given, epsilon=0.1),
         lambda *given: adversarial.adversariability(CLASSIFIER, *given),
@@ -89,10 +88,8 @@ def test_labels_beside_a_data_set_are_refused(call):
 def test_a_data_set_brings_its_class_names():
     names = tuple("abcdefghij"[: int(LABELS.max()) + 1])
     named = jaxrob.Dataset(IMAGES, LABELS, class_names=names)
-    found = roma.global_robustness(CLASSIFIER, named, **FEW)
-    assert found.names == names
     other = dataclasses.replace(CLASSIFIER, class_names=names[::-1])
-    for call in (roma.assess, roma.global_robustness, adversarial.lbfgs):
+    for call in (roma.assess, adversarial.lbfgs):
         settings = {} if call is adversarial.lbfgs else FEW
         with pytest.raises(ValueError, match="class_names of the classifier and of"):
             call(other, named, **settings)

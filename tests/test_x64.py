@@ -9,7 +9,7 @@ import pytest
 import jaxrob
 from jaxrob import alterations, roma
 from jaxrob.alterations import corruptions
-from jaxrob.retraining._levels import random_levels
+from jaxrob.retraining._mixture import random_levels
 
 KEY = jax.random.key(0)
 # Arrays of floats, and random words, in the text of a program.

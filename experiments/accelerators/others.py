@@ -15,12 +15,11 @@ from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration
-from jaxrob.roma import _particles, _splitting
-from jaxrob.roma._draws import drawing
+from jaxrob.roma._count import SPLITTING, Pairs
+from jaxrob.roma._draws import Inputs, Work, drawing
 from jaxrob.roma._estimators import estimator_named
-from jaxrob.roma._pairs import SPLITTING, Pairs
 from jaxrob.roma._perturbation import fingerprinted_perturbation
-from jaxrob.roma._work import Inputs, Work
+from jaxrob.roma._rare import _particles, _splitting
 
 _INPUTS, _SAMPLES = 64, 1000
 

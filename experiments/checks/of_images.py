@@ -267,15 +267,6 @@ def _of_roma(
     }
     return [
         case(roma.assess, **common),
-        case(
-            roma.global_robustness,
-            **common,
-            num_inputs=A(None, OR_NONE),
-            by="label",
-            class_names=A(("a", "b", "c"), NAMES_OR_NONE),
-            confidence=A(0.9, INSIDE_SHARE),
-            jointly=A(True, FLAG),
-        ),
     ]
 
 

@@ -112,20 +112,12 @@ def categories() -> Any:
 
 
 def global_robustness() -> Any:
-    def drawn(key: jax.Array) -> jax.Array:
-        return jax.random.uniform(key, (8, 8, 1))
-
-    common = {"epsilon": 0.3, "num_samples": 16, "key": world.KEY}
+    common = {"epsilon": 0.3, "num_samples": 16, "delta": 0.6}
+    images = _assessed(world.grey(), world.labels(), estimator="count", **common)
+    rare = _assessed(world.grey()[:8], estimator="importance", **common)
     return {
-        "images": roma.global_robustness(
-            world.classifier(), world.grey(), world.labels(), by="label", **common
-        ),
-        "sampler": roma.global_robustness(
-            world.classifier(), drawn, num_inputs=40, by="all", **common
-        ),
-        "by importance": roma.global_robustness(
-            world.classifier(), world.grey()[:8], estimator="importance", **common
-        ),
+        "images": images.global_robustness("label"),
+        "by importance": rare.global_robustness(source="estimator"),
     }
 
 

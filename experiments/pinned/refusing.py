@@ -13,8 +13,8 @@ def entry_points() -> Any:
     return _said(
         of_images(),
         ("evaluate", "assess", "compare", "compare_sequentially", "roma.assess",
-         "roma.global_robustness", "provenance", "adversarial.fgsm",
-         "adversarial.lbfgs", "adversarial.adversariability"),
+         "provenance", "adversarial.fgsm", "adversarial.lbfgs",
+         "adversarial.adversariability"),
     )  # fmt: skip
 
 

@@ -15,7 +15,6 @@ Define = Callable[[Values], None]
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
 MEASURES = ("accuracy", "precision", "recall", "f1", "effectiveness", "decided_ratio")
 _TOP_K = r"top([2-9]|[1-9]\d{1,8})_accuracy"
-ESTIMATORS = ("roma", "count", "importance", "splitting", "auto")
 NORMS = ("linf", "l2", "l1")
 # JAX would drop the bits beyond 32: equal keys for different seeds.
 _MOST_SEED = 2**32 - 1
@@ -297,7 +296,9 @@ def perturbing(to: Values) -> None:
     flags.DEFINE_float(
         "delta", 0.6, "Least confidence of a distinct answer.", 0, 1, flag_values=to
     )
-    flags.DEFINE_enum("estimator", "auto", ESTIMATORS, "Estimator.", flag_values=to)
+    flags.DEFINE_string(
+        "estimator", "auto", "One of jaxrob.roma.ESTIMATORS.", flag_values=to
+    )
     flags.DEFINE_integer(
         "budget",
         None,

@@ -9,6 +9,7 @@ import jax
 
 import jaxrob
 from jaxrob import reporting
+from jaxrob._arguments.checks import check_choice
 from jaxrob._arguments.counted import counted
 from jaxrob._command import (
     first_look,
@@ -28,8 +29,7 @@ from jaxrob.reporting import Requirement, Results, Run
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._requirement import OF_ROMA, names_of
 from jaxrob.roma import RomaResult
-from jaxrob.roma._assess import checked_budget
-from jaxrob.roma._cost import fewest_and_most
+from jaxrob.roma._assess import checked_budget, fewest_and_most
 
 QUANTITIES = names_of(OF_ROMA)
 _ARGUMENTS = (
@@ -41,6 +41,7 @@ _ARGUMENTS = (
 def run(values: Values, words: Sequence[str]) -> str:
     """Estimates probabilistic local robustness."""
     del words
+    check_choice("estimator", values.estimator, jaxrob.roma.ESTIMATORS)
     requirements = gate.required(values.require, QUANTITIES)
     reports.check(values.report)
     gate.check_files(values)

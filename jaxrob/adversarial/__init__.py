@@ -4,10 +4,11 @@ from jaxrob.adversarial._adversariability import Adversariability, adversariabil
 from jaxrob.adversarial._attack import (
     Attack,
     most_adversarial,
+    structural_similarity,
+    windowed_similarity,
 )
 from jaxrob.adversarial._gradient import fgsm, pgd
 from jaxrob.adversarial._lbfgs import lbfgs
-from jaxrob.adversarial._similarity import structural_similarity, windowed_similarity
 
 __all__ = (
     "Adversariability",

@@ -10,9 +10,8 @@ from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import given_images, images_and_labels
 from jaxrob._pixels import as_floats
-from jaxrob.adversarial._attack import Attack, most_adversarial
+from jaxrob.adversarial._attack import Attack, most_adversarial, structural_similarity
 from jaxrob.adversarial._lbfgs import lbfgs
-from jaxrob.adversarial._similarity import structural_similarity
 
 
 class Adversariability(NamedTuple):
@@ -133,7 +132,6 @@ def adversariability(
 
 
 def _check_attack(found: Any, images: np.ndarray, labels: np.ndarray) -> None:
-    """Refuses what an attack cannot have found for these images."""
     check_type("attack(...)", found, Attack, "jaxrob.adversarial.Attack")
     axes = dict(zip("NHWC", images.shape))
     pixels = {"at_least": 0, "at_most": 1, "axes": axes}

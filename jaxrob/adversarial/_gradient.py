@@ -22,15 +22,17 @@ from jaxrob._devices.rows import taken
 from jaxrob._engine.execution import progress_bar
 from jaxrob._pixels import warn_beyond_pixels
 from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._blocks import by_image
 from jaxrob.adversarial._problem import (
+    LEAD,
     UNTARGETED,
+    by_image,
     has_slope,
+    lead,
     make_attack,
     make_problem,
+    ranking_scores,
     warned,
 )
-from jaxrob.adversarial._scores import LEAD, lead, ranking_scores
 
 NORMS = ("linf", "l2")
 # The largest radius and step: beyond, float32 would overflow.
@@ -195,19 +197,12 @@ def fgsm(
 
 
 class _Ascent(NamedTuple):
-    """The state of a block of images.
+    """The state of a block of images."""
 
-    Attributes:
-      points: where they are.
-      best: the closest points so far that are classified wrongly.
-      distance: their distance from the images.
-      vanished: whether the gradient led nowhere at one of the points.
-    """
-
-    points: jax.Array
-    best: jax.Array
-    distance: jax.Array
-    vanished: jax.Array
+    points: jax.Array  # where they are
+    best: jax.Array  # the closest points so far that are classified wrongly
+    distance: jax.Array  # their distance from the images
+    vanished: jax.Array  # whether the gradient led nowhere at one of the points
 
 
 def _ascend(
@@ -219,7 +214,6 @@ def _ascend(
     *,
     norm: str,
 ) -> _Ascent:
-    """One step."""
     classifier, epsilon, step_size = shared
 
     def total_odds(points: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -254,7 +248,6 @@ def _end(
     labels: jax.Array,
     keys: jax.Array | None,
 ) -> _Ascent:
-    """Considers the points of the last step too."""
     scores = ranking_scores(classifier, state.points, keys)
     return _closest(state, scores, images, labels)
 

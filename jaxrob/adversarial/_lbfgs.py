@@ -1,11 +1,13 @@
 """The smallest perturbation towards a class, by L-BFGS (Szegedy et al., 2014)."""
 
+import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import (
@@ -23,17 +25,217 @@ from jaxrob._devices.rows import filled, taken
 from jaxrob._engine.bar import Bar
 from jaxrob._engine.execution import progress_bar
 from jaxrob.adversarial._attack import Attack, most_adversarial
-from jaxrob.adversarial._blocks import by_image
-from jaxrob.adversarial._problem import Problem, make_attack, make_problem, warned
-from jaxrob.adversarial._scores import LEAD, lead, ranking_scores
-from jaxrob.adversarial._search import (
-    MEMORY,
-    Evaluation,
-    Search,
-    advanced,
-    new_search,
-    select,
+from jaxrob.adversarial._problem import (
+    LEAD,
+    Problem,
+    by_image,
+    lead,
+    make_attack,
+    make_problem,
+    ranking_scores,
+    warned,
 )
+
+MEMORY = 8  # steps that L-BFGS remembers
+# A weight's minimum is reached where a step lowers the objective by less than this
+# share, or the gradient is this small relative to the perturbation. Networks have kinks
+# (ReLU, max-pooling): there the gradient hardly shrinks.
+_FLAT = 1e-2
+_SMALL = 1e-2
+_MAX_STEPS = 20  # evaluations for one weight
+_SUFFICIENT = 1e-4  # of the decrease that the gradient promises (Armijo)
+_SHORTEST = 2.0**-8  # below this share of a step, the search along it is given up
+_PRECISION = 1.1  # to this factor the weight is known when bisection ends
+_MAX_WEIGHTS = 20
+# The first guess of the weight never assumes less than this share of the loss to go.
+_LEAST_GAP = 0.1
+
+_quasi_newton = optax.scale_by_lbfgs(MEMORY)
+
+
+class Evaluation(NamedTuple):
+    """The classifier's answer at a point."""
+
+    loss: jax.Array  # the loss of the target class
+    slope: jax.Array  # its gradient
+    reached: jax.Array  # whether the target is reached
+
+
+class Bracket(NamedTuple):
+    """The weight 1 / (2 c) on trial, between weights tried before."""
+
+    weight: jax.Array
+    low: jax.Array  # the largest one whose minimum does not reach the target, or 0
+    high: jax.Array  # the smallest one whose minimum does, or infinity
+    tried: jax.Array  # how many weights were tried
+
+
+class Search(NamedTuple):
+    """The state of the search for one image."""
+
+    trial: jax.Array  # where the classifier is evaluated next
+    is_first: jax.Array  # whether that is the unaltered image
+    point: jax.Array  # the last trial accepted
+    at_point: Evaluation  # the classifier's answer there
+    direction: jax.Array  # the search direction from the point
+    share: jax.Array  # the step along the direction, in (0, 1]
+    memory: optax.OptState  # L-BFGS's state
+    bracket: Bracket  # the weight, and its bounds
+    steps: jax.Array  # evaluations for this weight
+    best: jax.Array  # the closest point that reached the target
+    distance: jax.Array  # its distance from the image, squared
+    done: jax.Array  # whether the search is over
+    vanished: jax.Array  # whether the gradient at the image was 0 or not finite
+
+
+def new_search(image: jax.Array) -> Search:
+    zeros, zero, count = jnp.zeros_like(image), jnp.float32(0), jnp.int32(0)
+    infinity, no = jnp.float32(jnp.inf), jnp.bool_(False)
+    return Search(
+        trial=image,
+        is_first=jnp.bool_(True),
+        point=image,
+        at_point=Evaluation(infinity, zeros, no),
+        direction=zeros,
+        share=jnp.float32(1),
+        memory=_no_memory(image),
+        bracket=Bracket(zero, zero, infinity, count),
+        steps=count,
+        best=image,
+        distance=infinity,
+        done=no,
+        vanished=no,
+    )
+
+
+def advanced(
+    search: Search, image: jax.Array, found: Evaluation, target_loss: jax.Array
+) -> Search:
+    # Every evaluation counts, not only those at a minimum.
+    distance = jnp.sum((search.trial - image) ** 2)
+    better = found.reached & (distance < search.distance) & ~search.done
+    best = jnp.where(better, search.trial, search.best)
+    distance = jnp.where(better, distance, search.distance)
+
+    first_weight = _first_weight(found, target_loss)
+    weight = jnp.where(search.is_first, first_weight, search.bracket.weight)
+    no_slope = ~_is_weight(weight) & ~found.reached
+    vanished = search.vanished | (search.is_first & no_slope)
+    accepted, is_flat = _judged(search, image, found, weight)
+    point, at_point = select(
+        accepted, (search.trial, found), (search.point, search.at_point)
+    )
+    share = jnp.where(accepted, 1, search.share / 2)
+    steps = search.steps + 1
+
+    # Whether the point is the minimum for this weight.
+    gradient = _free(point, point - image + weight * at_point.slope)
+    size = jnp.linalg.norm(point - image)
+    settled = is_flat | (jnp.linalg.norm(gradient) <= _SMALL * size)
+    settled |= (steps >= _MAX_STEPS) | (share < _SHORTEST)
+    settled &= ~search.is_first
+    bracket = search.bracket._replace(weight=weight)
+    bracket, done = _bisected(bracket, settled, at_point.reached)
+
+    # The next trial: along a new direction, or less far along the old one.
+    gradient = _free(point, point - image + bracket.weight * at_point.slope)
+    fresh = _no_memory(image)
+    memory = select(settled | search.is_first, fresh, search.memory)
+    direction, memory = _descent(gradient, memory, fresh, point)
+    direction, memory, share = select(
+        accepted | settled,
+        (direction, memory, jnp.float32(1)),
+        (search.direction, search.memory, share),
+    )
+    return Search(
+        trial=jnp.clip(point + share * direction, 0, 1),
+        is_first=jnp.zeros_like(search.is_first),
+        point=point,
+        at_point=at_point,
+        direction=direction,
+        share=share,
+        memory=memory,
+        bracket=bracket,
+        steps=jnp.where(settled, 0, steps),
+        best=best,
+        distance=distance,
+        done=search.done | done,
+        vanished=vanished,
+    )
+
+
+def select(condition: jax.Array, new: Any, old: Any) -> Any:
+    """One of two pytrees of the same structure, by a scalar."""
+    return jax.tree.map(functools.partial(jnp.where, condition), new, old)
+
+
+def _first_weight(found: Evaluation, target_loss: jax.Array) -> jax.Array:
+    """The weight at whose minimum a linear margin would reach the target."""
+    # There the slope of the loss has shrunk with the probability of the other classes.
+    gap = jnp.maximum(found.loss - target_loss, _LEAST_GAP * found.loss)
+    return gap / (jnp.sum(found.slope**2) * -jnp.expm1(-target_loss))
+
+
+def _judged(
+    search: Search, image: jax.Array, found: Evaluation, weight: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    def objective(point: jax.Array, loss: jax.Array) -> jax.Array:
+        return jnp.sum((point - image) ** 2) / 2 + weight * loss
+
+    before = search.at_point
+    old = objective(search.point, before.loss)
+    new = objective(search.trial, found.loss)
+    promised = jnp.sum(
+        (search.point - image + weight * before.slope) * (search.trial - search.point)
+    )
+    accepted = (new <= old + _SUFFICIENT * promised) & jnp.isfinite(found.slope).all()
+    accepted |= search.is_first
+    return accepted, accepted & (old - new <= _FLAT * old)
+
+
+def _bisected(
+    bracket: Bracket, settled: jax.Array, reached: jax.Array
+) -> tuple[Bracket, jax.Array]:
+    # Where one end is missing, the weight moves towards it by growing factors.
+    weight, low, high, tried = bracket
+    low = jnp.where(settled & ~reached, weight, low)
+    high = jnp.where(settled & reached, weight, high)
+    tried = tried + settled
+    factor = jnp.float32(2) ** tried
+    middle = jnp.sqrt(low) * jnp.sqrt(high)
+    middle = jnp.where(low > 0, middle, high / factor)
+    middle = jnp.where(jnp.isinf(high), low * factor, middle)
+    weight = jnp.where(settled, middle, weight)
+    done = settled & ((high <= low * _PRECISION) | (tried >= _MAX_WEIGHTS))
+    done |= ~_is_weight(weight)  # as where there is no slope
+    return Bracket(weight, low, high, tried), done
+
+
+def _is_weight(weight: jax.Array) -> jax.Array:
+    return (weight > 0) & jnp.isfinite(weight)
+
+
+def _descent(
+    gradient: jax.Array, memory: optax.OptState, fresh: optax.OptState, point: jax.Array
+) -> tuple[jax.Array, optax.OptState]:
+    direction, memory = _quasi_newton.update(gradient, memory, point)
+    direction = -jnp.where(gradient == 0, 0, cast(jax.Array, direction))
+    # Negative curvature may leave no descent: then from the gradient again.
+    ascent = ~(jnp.sum(direction * gradient) < 0)
+    return select(ascent, (-gradient, fresh), (direction, memory))
+
+
+def _free(point: jax.Array, gradient: jax.Array) -> jax.Array:
+    """The gradient without the pixels that it pushes out of the box."""
+    held = ((point <= 0) & (gradient > 0)) | ((point >= 1) & (gradient < 0))
+    return jnp.where(held, 0, gradient)
+
+
+def _no_memory(image: jax.Array) -> optax.OptState:
+    """Optax's memory before any step, which has JAX's default type."""
+    memory = _quasi_newton.init(image)
+    return jax.tree.map(lambda a: a.astype("f4") if a.dtype == "f8" else a, memory)
+
 
 # The targets that have a name; others are a class for each image.
 _TARGETS = ("runner-up", "all")
@@ -191,7 +393,6 @@ def _attack(
 def _closest_found(
     problem: Problem, target: np.ndarray, shared: Shared, bar: Bar
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The closest points found for the images attacked."""
     # Yields indices, points, and whether there was no gradient to follow. A block has
     # `problem.rows` slots. A slot whose search is over takes the next image, so that no
     # image waits for the others of its block.
@@ -248,7 +449,6 @@ def _advance(
     targets: jax.Array,
     keys: jax.Array | None,
 ) -> Search:
-    """One evaluation of every search's trial, and what follows from it."""
     classifier, target_confidence = shared
 
     def total_loss(
@@ -273,7 +473,6 @@ def _shorten(
     targets: jax.Array,
     keys: jax.Array | None,
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """Bisection along the line from the image to the best point, between its `ends`."""
     classifier, target_confidence = shared
     low, high = ends
     middle = (low + high) / 2

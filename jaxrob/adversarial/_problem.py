@@ -1,6 +1,7 @@
 """The checked inputs of an attack, with the classifier's answers on them."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -19,9 +20,9 @@ from jaxrob._classifier import (
     trace_info,
 )
 from jaxrob._dataset import Dataset, check_labels_below, given_images
-from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.blocks import Call, in_blocks
 from jaxrob._devices.hosts import put_whole
-from jaxrob._devices.mesh import ImageMesh, checked_mesh
+from jaxrob._devices.mesh import ImageMesh, checked_mesh, on_each_device, platform
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_class_names, check_images
@@ -36,39 +37,72 @@ from jaxrob._engine.preflight import (
 )
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import check_key, checked_key, classifier_keys
+from jaxrob._log_probabilities import mean_over_samples
 from jaxrob._pixels import as_floats
-from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._blocks import by_image, rows_in_block
-from jaxrob.adversarial._scores import ranking_scores
-from jaxrob.adversarial._similarity import structural_similarity
+from jaxrob.adversarial._attack import Attack, structural_similarity
+
+# Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is
+# twice as slow where it leaves the caches.
+_MAX_ROWS = 256
+_MAX_ROWS_CPU = 16
+_MAX_BYTES = 2**30
+
+
+def by_image(function: Callable[..., Any]) -> Callable[..., Call]:
+    @functools.partial(jax.jit, static_argnames="mesh")
+    def compiled(shared: Any, arrays: tuple[Any, ...], *, mesh: ImageMesh) -> Any:
+        each = on_each_device(
+            lambda shared, arrays: function(shared, *arrays), mesh, (False, True)
+        )
+        return each(shared, arrays)
+
+    def call(shared: Any, *arrays: Any, mesh: ImageMesh) -> Call:
+        return Call(compiled, (shared, arrays), {"mesh": mesh}, mesh)
+
+    return call
+
+
+def rows_in_block(
+    num_images: int | None,
+    batch_size: int | None,
+    largest_array: int,
+    image_size: int,
+    live_images: int,
+    mesh: ImageMesh,
+) -> int:
+    """Images in a block, a multiple of the devices, where none is much smaller."""
+    most = batch_size or _rows_that_fit(largest_array, image_size, live_images, mesh)
+    num_images = num_images or most
+    num_blocks = -(-num_images // most)
+    rows = -(-num_images // num_blocks)
+    return -(-rows // mesh.size) * mesh.size
+
+
+def _rows_that_fit(
+    largest_array: int, image_size: int, live_images: int, mesh: ImageMesh
+) -> int:
+    most = _MAX_ROWS_CPU if platform(mesh) == "cpu" else _MAX_ROWS
+    # The gradient keeps what the forward pass computed: a few arrays of that size.
+    row = 4 * largest_array + 4 * live_images * image_size
+    return mesh.size * max(1, min(most, _MAX_BYTES // row))
+
 
 # The target of an attack that has none.
 UNTARGETED = -1
 
 
 class Problem(NamedTuple):
-    """Checked inputs of an attack.
+    """Checked inputs of an attack."""
 
-    Attributes:
-      classifier: the classifier, on each device.
-      images: float32 `[N, H, W, C]`, on the host.
-      labels: int32 `[N]`.
-      keys: `[N]` random keys for a stochastic classifier, else None.
-      before: the answers on the unaltered images, on the host.
-      runner_up: int32 `[N]`, the best class except the label on the unaltered images.
-      num_classes: number of classes, K.
-      rows: images attacked at a time, a multiple of the devices.
-      mesh: the devices.
-    """
-
-    classifier: Classifier
-    images: np.ndarray
-    labels: np.ndarray
-    keys: jax.Array | None
-    before: Answers
+    classifier: Classifier  # the classifier, on each device
+    images: np.ndarray  # float32 `[N, H, W, C]`, on the host
+    labels: np.ndarray  # int32 `[N]`
+    keys: jax.Array | None  # `[N]` random keys for a stochastic classifier, else None
+    before: Answers  # the answers on the unaltered images, on the host
+    # int32 `[N]`, the best class except the label on the unaltered images.
     runner_up: np.ndarray
-    num_classes: int
-    rows: int
+    num_classes: int  # number of classes, K
+    rows: int  # images attacked at a time, a multiple of the devices
     mesh: ImageMesh
 
     @property
@@ -86,7 +120,6 @@ def make_problem(
     mesh: Mesh | None,
     live_images: int,
 ) -> Problem:
-    """Checks the inputs of an attack, and asks the classifier for its answers."""
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     over = checked_mesh(mesh, classifier.variables)
     if batch_size is not None:
@@ -98,8 +131,8 @@ def make_problem(
     classifier, info = _checked_attackable(classifier, data)
     check_class_names(classifier, data, info.num_classes)
     check_split_network(classifier, data.images.shape[1:], over)
-    sizes = info.largest_array, data.images[0].size, live_images
-    rows = rows_in_block(len(data), batch_size, *sizes, over)
+    largest, size = info.largest_array, data.images[0].size
+    rows = rows_in_block(len(data), batch_size, largest, size, live_images, over)
     images, labels = np.asarray(as_floats(data.images)), data.labels
     keys = _image_keys(classifier, key, len(images))
     classifier = put_whole(classifier, over)
@@ -116,8 +149,10 @@ def make_problem(
             check_logits(classifier, data, own, over, len(data))
     scale = scale_check(classifier, labels)
     if scale is not None and is_worthwhile(scale, classifier, MAX_CHECKED, 0):
-        few = 255 * images[:MAX_CHECKED], labels[:MAX_CHECKED]
-        as_bytes, _ = _answers(classifier, *few, keys, rows, over)
+        few = slice(MAX_CHECKED)
+        as_bytes, _ = _answers(
+            classifier, 255 * images[few], labels[few], keys, rows, over
+        )
         check_scale(classifier, before, as_bytes, labels)
     return Problem(
         classifier,
@@ -135,7 +170,6 @@ def make_problem(
 def make_attack(
     problem: Problem, images: np.ndarray, target: np.ndarray, vanished: np.ndarray
 ) -> Attack:
-    """Makes the attack's result, by the classifier's answers on what was found."""
     classifier, unaltered, labels, keys, *_ = problem
     after, _ = _answers(classifier, images, labels, keys, problem.rows, problem.mesh)
     success = problem.correct & np.asarray(after.predicted != INVALID)
@@ -160,7 +194,6 @@ def make_attack(
 
 
 def warned(problem: Problem, attack: Attack) -> Attack:
-    """Returns the attack, and warns of images where the gradient vanished."""
     number, attacked = (int(some.sum()) for some in (attack.vanished, attack.correct))
     if number:
         outputs = problem.classifier.outputs
@@ -213,7 +246,6 @@ def _checked_attackable(
 def _image_keys(
     classifier: Classifier, key: jax.Array | None, num_images: int
 ) -> jax.Array | None:
-    """A key for each image, if the classifier is stochastic."""
     if not classifier.stochastic:
         return None
     if key is None:
@@ -254,3 +286,27 @@ def _block_answers(
     is_label = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
     runner_up = jnp.where(is_label, -jnp.inf, scores).argmax(axis=-1)
     return answer(classifier, images, labels, keys), runner_up.astype(jnp.int32)
+
+
+# A class that leads by more than this share of the scores' range also leads in blocks
+# of other sizes, which round differently.
+LEAD = 1e-5
+
+
+def ranking_scores(
+    classifier: Classifier, images: jax.Array, keys: jax.Array | None
+) -> jax.Array:
+    """The scores by which the classifier ranks the classes."""
+    # They are the logarithms of the mean probabilities over its samples or, of a
+    # classifier without probabilities, the mean scores.
+    if classifier.outputs == "scores":
+        return classifier.raw_outputs(images, keys).mean(axis=0)
+    return mean_over_samples(classifier.log_probabilities(images, keys))
+
+
+def lead(scores: jax.Array, classes: jax.Array) -> jax.Array:
+    """By how much a class leads the best other, as a share of the scores' range."""
+    chosen = jax.nn.one_hot(classes, scores.shape[-1], dtype=bool)
+    rival = jnp.where(chosen, -jnp.inf, scores).max(axis=-1)
+    own = jnp.where(chosen, scores, -jnp.inf).max(axis=-1)
+    return (own - rival) / (scores.max(axis=-1) - scores.min(axis=-1))

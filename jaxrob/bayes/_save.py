@@ -19,13 +19,22 @@ from jaxrob._files.npz import DAMAGE, read_npz
 from jaxrob._files.writing import write_file
 from jaxrob._identity.digest import digest, host_array
 from jaxrob._identity.hashable_partial import HashablePartial
-from jaxrob.bayes._classifier import apply_draws, from_draws
-from jaxrob.bayes._dropout import apply_passes, dropout_apply_fn, from_passes
-from jaxrob.bayes._ensemble import apply_members, from_members
-from jaxrob.bayes._head import MOST_SAMPLES, Head
-from jaxrob.bayes._model import Likelihood
-from jaxrob.bayes._network import as_dicts, params_apply_fn, variables_apply_fn
-from jaxrob.bayes._posterior import Posterior
+from jaxrob.bayes._dropout import (
+    apply_members,
+    apply_passes,
+    dropout_apply_fn,
+    from_members,
+    from_passes,
+)
+from jaxrob.bayes._model import (
+    MOST_SAMPLES,
+    Head,
+    Likelihood,
+    as_dicts,
+    params_apply_fn,
+    variables_apply_fn,
+)
+from jaxrob.bayes._posterior import Posterior, apply_draws, from_draws
 
 _KINDS = {apply_draws: "draws", apply_members: "members", apply_passes: "passes"}
 _FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
@@ -167,7 +176,6 @@ def _made(header: _Header, tree: dict[str, Any], module: Any) -> Posterior | Cla
 
 
 def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
-    """Returns the kind of a classifier, and its settings apart from the module."""
     apply_fn = getattr(classifier, "apply_fn", None)
     if not isinstance(apply_fn, HashablePartial) or apply_fn.function not in _KINDS:
         wanted = "a jaxrob.bayes.Posterior or a classifier made by jaxrob.bayes"
@@ -181,7 +189,6 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _read(arrays: dict[str, np.ndarray]) -> tuple[_Header, dict[str, Any]]:
-    """Returns the header, and the arrays in nested dictionaries."""
     text = arrays.pop(_HEADER, None)
     if text is None or text.dtype.kind != "U" or text.shape:
         raise ValueError(f"{_HEADER!r}, a text, is missing")

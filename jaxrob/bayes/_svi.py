@@ -1,14 +1,17 @@
-"""Stochastic variational inference."""
+"""Stochastic variational inference, and its guides."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import optax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
+from numpyro import distributions as dist
 from numpyro.infer import TraceMeanField_ELBO
 from tqdm.auto import tqdm
 
@@ -22,7 +25,6 @@ from jaxrob._dataset import Dataset
 from jaxrob._devices.hosts import is_first, local, put
 from jaxrob._devices.mesh import replicated
 from jaxrob._keys import checked_key
-from jaxrob.bayes._guides import GUIDES, Variational
 from jaxrob.bayes._model import (
     Data,
     Likelihood,
@@ -32,6 +34,85 @@ from jaxrob.bayes._model import (
     noise_bits,
 )
 from jaxrob.bayes._posterior import Posterior
+
+# Standard deviation of every parameter before the first step.
+_INITIAL_SCALE = 0.01
+
+# The parameters of a guide, by name.
+Variational = dict[str, jax.Array]
+
+
+class Guide(NamedTuple):
+    """A family of distributions of the D raveled parameters."""
+
+    # Returns the variational parameters around given parameters `[D]`.
+    init: Callable[[jax.Array], Variational]
+    # The NumPyro guide, a function of the model's arguments.
+    sample: Callable[..., None]
+    # Returns, for variational parameters, the location `[D]`, the standard deviations
+    # `[D]` and the covariance's Cholesky factor `[D, D]`, None if independent.
+    moments: Callable[[Variational], tuple[jax.Array, jax.Array, jax.Array | None]]
+
+
+def _mean_field_init(location: jax.Array) -> Variational:
+    return {
+        "location": location,
+        "raw_scale": jnp.full_like(location, _inverse_softplus(_INITIAL_SCALE)),
+    }
+
+
+def _mean_field_sample(*_: Any) -> None:
+    scale = jax.nn.softplus(_param("raw_scale"))
+    normal = dist.Normal(_param("location"), scale)
+    numpyro.sample("params", normal.to_event(1))
+
+
+def _mean_field_moments(
+    variational: Variational,
+) -> tuple[jax.Array, jax.Array, None]:
+    return variational["location"], jax.nn.softplus(variational["raw_scale"]), None
+
+
+def _full_rank_init(location: jax.Array) -> Variational:
+    lower = jnp.zeros((len(location),) * 2, jnp.float32)
+    return _mean_field_init(location) | {"lower": lower}
+
+
+def _full_rank_sample(*_: Any) -> None:
+    variational = {name: _param(name) for name in ("raw_scale", "lower")}
+    normal = dist.MultivariateNormal(
+        _param("location"), scale_tril=_cholesky_factor(variational)
+    )
+    numpyro.sample("params", normal)
+
+
+def _full_rank_moments(
+    variational: Variational,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    factor = _cholesky_factor(variational)
+    return variational["location"], jnp.linalg.norm(factor, axis=1), factor
+
+
+def _cholesky_factor(variational: Variational) -> jax.Array:
+    # Rows in units of their scale, so that one learning rate suits all their entries.
+    scale = jax.nn.softplus(variational["raw_scale"])
+    lower = jnp.tril(variational["lower"], -1)
+    return scale[:, None] * (lower + jnp.eye(len(scale), dtype=jnp.float32))
+
+
+def _param(name: str) -> jax.Array:
+    return cast(jax.Array, numpyro.param(name))
+
+
+def _inverse_softplus(value: float) -> float:
+    return float(np.log(np.expm1(value)))
+
+
+GUIDES = {
+    "mean_field": Guide(_mean_field_init, _mean_field_sample, _mean_field_moments),
+    "full_rank": Guide(_full_rank_init, _full_rank_sample, _full_rank_moments),
+}
+
 
 # The most parameters for a full-rank guide, whose size is their square.
 _MAX_FULL_RANK = 4096
@@ -166,7 +247,6 @@ def _maximised(
     epochs: int,
     shown: bool,
 ) -> tuple[Variational, np.ndarray]:
-    """Returns the final variational parameters, and the mean ELBO of each epoch."""
     num_images, everywhere = len(problem.data.labels), replicated(problem.mesh)
     steps = num_images // objective.batch_size
     stride = _stride(steps)
@@ -216,7 +296,6 @@ def _start(
 
 
 def _stride(steps: int) -> int:
-    """Returns the number of steps in one compiled call."""
     # On a CPU, XLA runs the gradients of convolutions eight times slower in a loop.
     return 1 if jax.default_backend() == "cpu" else steps
 
@@ -225,7 +304,6 @@ def _stride(steps: int) -> int:
 def _order(
     key: jax.Array, epoch: jax.Array, *, num_images: int, batch_size: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Draws the images and the key of each step of an epoch."""
     steps = num_images // batch_size
     order_key, key = jax.random.split(jax.random.fold_in(key, epoch))
     order = jax.random.permutation(order_key, num_images)[: steps * batch_size]
@@ -276,7 +354,6 @@ def _loss(
     data: Data,
     objective: _Objective,
 ) -> jax.Array:
-    """Computes the negative ELBO of a batch, divided by the number of images."""
     likelihood, guide, num_classes, batch_size, num_particles = objective
     guide_key, noise_key = jax.random.split(key)
     bits = noise_bits(likelihood.head, noise_key, (batch_size, num_classes))

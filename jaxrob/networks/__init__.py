@@ -4,12 +4,8 @@ All of them take float32 images `[B, H, W, C]` in [0, 1] and the argument `train
 False by default.
 """
 
-from jaxrob.networks._idc_cnn import IdcCNN, load_idc_weights
-from jaxrob.networks._mlp import MLP
-from jaxrob.networks._mnist_cnn import MnistCNN
-from jaxrob.networks._resnet import ResNet
-from jaxrob.networks._strided_cnn import StridedCNN
-from jaxrob.networks._vgg16 import VGG16
+from jaxrob.networks._papers import VGG16, IdcCNN, MnistCNN, load_idc_weights
+from jaxrob.networks._small import MLP, ResNet, StridedCNN
 
 __all__ = (
     "MLP",

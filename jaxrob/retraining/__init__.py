@@ -10,18 +10,16 @@ over the method's own input (`input_sizes`): the authors' scripts train for `epo
 with `batch_size=100`. With `images_seen` all methods train on equally many images.
 """
 
-from jaxrob.retraining._data_augmentation import (
+from jaxrob.retraining._methods import (
     data_augmentation,
     limited_data_augmentation,
-)
-from jaxrob.retraining._parallelization import (
     limited_network_parallelization,
     network_parallelization,
     parallel,
+    worst_level,
 )
-from jaxrob.retraining._sizes import copies, input_sizes
+from jaxrob.retraining._mixture import copies, input_sizes
 from jaxrob.retraining._weak import weak_alterations
-from jaxrob.retraining._worst_level import worst_level
 
 __all__ = (
     "copies",

@@ -1,16 +1,176 @@
-"""Batches of original and altered images, in fixed proportions."""
+"""Batches of original and altered images, their levels and their numbers."""
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob.retraining._levels import altered, grid_levels, random_levels
-from jaxrob.retraining._parts import Subset
+from jaxrob._arguments.checks import (
+    check_choice,
+    check_type,
+    checked_integer,
+    checked_sequence,
+)
+from jaxrob._dataset import Dataset
+from jaxrob._keys import host_generator
+from jaxrob.alterations import Alteration
+from jaxrob.alterations._fingerprint import fingerprinted_alteration
 from jaxrob.training import Batches, Losses
+from jaxrob.training._fit import check_training
+
+
+class Subset(NamedTuple):
+    """Copies of some images, all altered in the same way."""
+
+    alteration: Alteration | None  # None for the originals
+    images: np.ndarray  # rows of the data set
+    copies: int  # the number of copies of each image
+
+    @property
+    def size(self) -> int:
+        """The number of all copies."""
+        return len(self.images) * self.copies
+
+
+def check(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    levels: str,
+    key: jax.Array,
+    training: dict[str, Any],
+) -> None:
+    check_alterations(alterations)
+    check_choice("levels", levels, LEVELS)
+    check_training(module, dataset, key, **training)
+
+
+def check_alterations(alterations: Any) -> None:
+    if isinstance(alterations, Alteration):
+        raise TypeError(
+            "alterations must be a sequence; got an Alteration: give [alteration]"
+        )
+    checked_sequence("alterations", alterations, Alteration, "jaxrob.Alteration")
+
+
+def originals(shape: tuple[int, ...]) -> list[Subset]:
+    return [Subset(None, np.arange(shape[0]), 1)]
+
+
+def on_half(
+    shape: tuple[int, ...], alterations: Sequence[Alteration], key: jax.Array
+) -> list[Subset]:
+    """Returns a part for each alteration, of half the images, drawn independently."""
+    number, rng = shape[0], host_generator(key)
+    return [
+        Subset(
+            fingerprinted_alteration(alteration, shape[1:]),
+            np.sort(rng.permutation(number)[: number // 2]),
+            copies(alteration),
+        )
+        for alteration in alterations
+    ]
+
+
+def on_all(shape: tuple[int, ...], alterations: Sequence[Alteration]) -> list[Subset]:
+    every = np.arange(shape[0])
+    return [
+        Subset(
+            fingerprinted_alteration(alteration, shape[1:]), every, copies(alteration)
+        )
+        for alteration in alterations
+    ]
+
+
+LEVELS = ("random", "grid")
+
+
+def altered(
+    alteration: Alteration,
+    images: jax.Array,
+    levels: jax.Array,
+    key: jax.Array,
+) -> jax.Array:
+    keys = jax.random.split(key, len(images))
+    prepared = (
+        jax.vmap(alteration.prepared)(images, keys)
+        if alteration.stochastic
+        else jax.vmap(alteration.prepared)(images)
+    )
+    over_images = jax.vmap(alteration.at_level)
+    return jax.vmap(over_images, (None, 0))(prepared, levels)
+
+
+def random_levels(
+    alteration: Alteration, shape: tuple[int, ...], key: jax.Array
+) -> jax.Array:
+    return jax.random.uniform(
+        key, shape, jnp.float32, alteration.lower, alteration.upper
+    )
+
+
+def grid_levels(
+    alteration: Alteration, num_copies: int, copy: jax.Array, shape: tuple[int, ...]
+) -> jax.Array:
+    """Returns the levels of the 2020 paper's scripts, one for each copy of an image."""
+    # They are the upper end of the range and the point halfway there from the identity
+    # and, with four copies, the same for the lower end. If the identity is the upper
+    # end, two copies use the lower end instead.
+    identity = alteration.identity
+    sides = (alteration.upper, alteration.lower)
+    if identity == alteration.upper:
+        sides = sides[::-1]
+    ends = sides[: num_copies // 2]
+    grid = [identity + share * (end - identity) for end in ends for share in (0.5, 1)]
+    return jnp.broadcast_to(jnp.asarray(grid, jnp.float32)[copy], shape)
+
+
+def copies(alteration: Alteration) -> int:
+    """The number of altered copies of an image: "xn" in table II of the paper.
+
+    It is 4 if levels lie on both sides of the identity, 2 if on one side only, and 2
+    for rotation, whose two sides meet.
+
+    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
+    convolutional neural networks for image classification, 2020, section VI.A.
+    """
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
+    one_sided = alteration.identity in (alteration.lower, alteration.upper)
+    return 2 if one_sided or alteration.name == "rotation" else 4
+
+
+def input_sizes(
+    num_images: int, alterations: Sequence[Alteration], weak: Sequence[Alteration]
+) -> dict[str, int]:
+    """The images in an epoch of each method: "input size" in table III of the paper.
+
+    For its 210,593 originals, the paper's DA and NP have 824 fewer images than this
+    function returns: its scripts lose some copies.
+
+    Args:
+      num_images: the number of originals.
+      alterations: all alterations.
+      weak: the alterations that the limited methods use.
+
+    Returns:
+      The sizes of "original", "DA", "LDA", "NP" and "LNP".
+    """
+    num_images = checked_integer("num_images", num_images, at_least=1)
+    for name, some in (("alterations", alterations), ("weak", weak)):
+        checked_sequence(name, some, Alteration, "jaxrob.Alteration", min_length=0)
+    half = num_images // 2
+    altered = half * sum(map(copies, alterations))
+    weakly_altered = num_images * sum(map(copies, weak))
+    return {
+        "original": num_images,
+        "DA": num_images + altered,
+        "LDA": num_images + weakly_altered,
+        "NP": altered,
+        "LNP": weakly_altered,
+    }
 
 
 def mixture(
@@ -45,18 +205,15 @@ def mixture(
 
 
 class _Layout(NamedTuple):
-    """The division of an epoch's batches among the subsets.
+    """The division of an epoch's batches among the subsets."""
 
-    Attributes:
-      num_read: `[subsets]`, the images of each subset that a step reads: the largest
-        number in any batch.
-      starts: `[T, subsets]`, the copies of each subset in all earlier batches.
-      chosen: int32 `[T, B]`, indices of the images to train on, among the images that a
-        step reads, subset by subset.
-    """
-
+    # `[subsets]`, the images of each subset that a step reads: the largest number in
+    # any batch.
     num_read: np.ndarray
+    # `[T, subsets]`, the copies of each subset in all earlier batches.
     starts: np.ndarray
+    # int32 `[T, B]`, indices of the images to train on, among the images that a step
+    # reads, subset by subset.
     chosen: np.ndarray
 
 

@@ -19,7 +19,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._keys import host_generator
 from jaxrob.alterations import Alteration
-from jaxrob.retraining._parts import check_alterations
+from jaxrob.retraining._mixture import check_alterations
 from jaxrob.strategies import Uniform
 from jaxrob.training import fit
 
@@ -75,7 +75,6 @@ def weak_alterations(
 def below_one(
     alterations: Sequence[Alteration], robustness: Sequence[float]
 ) -> tuple[Alteration, ...]:
-    """Returns the alterations with a robustness, in the same order, below 1."""
     values = checked_array("robustness", robustness, "...", at_least=0, at_most=1)
     if values.shape != (len(alterations),):
         raise ValueError(
@@ -136,7 +135,6 @@ def find_weak(
 def original(
     module: Any, dataset: Dataset, key: jax.Array, training: dict[str, Any]
 ) -> Classifier:
-    """Trains the original network with the settings of the retrained one."""
     training = {k: value for k, value in training.items() if k != "on_epoch"}
     if training.get("checkpoint") is not None:
         training["checkpoint"] = f"{training['checkpoint']}-original"

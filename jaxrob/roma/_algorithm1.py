@@ -1,38 +1,300 @@
 """Algorithm 1 of Levy and Katz (2022): a normal distribution of confidences."""
 
+from collections.abc import Callable
 from typing import Generic, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import log_ndtr
 from scipy import special, stats
 
+from jaxrob._arguments.checks import checked_flag, checked_traceable
 from jaxrob._arguments.warnings import warn
-from jaxrob.roma._count import observe_hits
-from jaxrob.roma._draws import Statistic, summarise_draws
+from jaxrob.roma._count import log_hic, observe_hits
+from jaxrob.roma._draws import Array, Inputs, Settings, Statistic, Work, summarise_draws
 from jaxrob.roma._estimate import Answers
-from jaxrob.roma._margins import log_hic
-from jaxrob.roma._normality import NORMAL_BELOW, anderson_darling, resolved, sort
-from jaxrob.roma._transform import boxcox, boxcox_lambda
-from jaxrob.roma._work import Array, Inputs, Settings, Work
+
+#: The corrected statistic below which samples count as normal: the 15 % point, with
+#: mean and variance estimated, of D'Agostino and Stephens (1986), table 4.7.
+NORMAL_BELOW = 0.561
+
+# Float32's spacing at the samples, over their standard deviation, from which on the
+# test sees the rounding rather than the distribution.
+_COARSEST = 1e-3
+
+
+class Normality(NamedTuple):
+    """How normal samples are. All arrays have the samples' leading axes.
+
+    Attributes:
+      statistic: Anderson and Darling's A², corrected for n; normal below
+        `NORMAL_BELOW`. Infinite where all samples are equal.
+      mean: the samples' mean.
+      standard_deviation: theirs, with n - 1 in the denominator; 0 where all are equal.
+      resolved: whether float32 resolves the samples (see `resolved`); where it does
+        not, the statistic says little.
+    """
+
+    statistic: jax.Array
+    mean: jax.Array
+    standard_deviation: jax.Array
+    resolved: jax.Array
+
+
+def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normality:
+    """Tests whether samples are normally distributed, with unknown mean and variance.
+
+    Example::
+
+        found = jaxrob.roma.anderson_darling(jnp.log(confidences))  # [..., n]
+        is_normal = found.statistic < 0.561
+
+    For `p_i = (i - 1/2) / n` and the ascending standardised samples' normal
+    probabilities F_i, Anderson and Darling (1954) define A² as::
+
+        A² = -n - sum_i (2i - 1)/n (log F_i + log(1 - F_{n+1-i}))
+
+    Here it is times `1 + 0.75/n + 2.25/n²`, which makes the limit's critical values
+    hold for n >= 8 (D'Agostino and Stephens, 1986, table 4.7). `scipy.stats.anderson`
+    gives A² itself and divides the critical values instead.
+
+    Args:
+      samples: `[..., n]` with n >= 8; computed in float32.
+      ascending: whether they are sorted already. Sorting takes most of the time, and
+        increasing functions of sorted samples are sorted.
+
+    Returns:
+      A `Normality` of `[...]`; its statistic is NaN where a sample is NaN or infinite.
+
+    Raises:
+      ValueError: if there are fewer than 8 samples.
+    """
+    samples = checked_traceable("samples", samples, "..., n")
+    checked_flag("ascending", ascending)
+    if samples.shape[-1] < 8:
+        raise ValueError(
+            "samples must have the shape [..., n] with n at least 8; "
+            f"got {samples.shape}"
+        )
+    num_samples = samples.shape[-1]
+    samples = samples if ascending else sort(samples)
+    mean = jnp.mean(samples, axis=-1, keepdims=True)
+    # A mean of large samples is itself rounded; the second one sets that right.
+    centred = samples - mean
+    centred = centred - jnp.mean(centred, axis=-1, keepdims=True)
+    # In units of the largest deviation, so that the squares do not underflow. Equal
+    # samples may still be off their rounded mean.
+    constant = samples[..., :1] == samples[..., -1:]
+    unit = jnp.maximum(-centred[..., :1], centred[..., -1:])
+    unit = jnp.where(constant, 1.0, unit)
+    z = centred / unit
+    sd = jnp.sqrt(jnp.sum(z**2, axis=-1, keepdims=True) / (num_samples - 1))
+    z = z / jnp.where(constant, 1.0, sd)
+    sd = jnp.where(constant, 0.0, sd * unit)
+
+    # A² is a small difference of sums of the order of n. Taking log p_i and
+    # log(1 - p_i) off sample by sample leaves small terms, and a constant known in
+    # float64. Both sums are in the order of the samples: i becomes n + 1 - i in the
+    # second, whose weight is then twice 1 - p_i.
+    p = (np.arange(num_samples) + 0.5) / num_samples
+    below, above = 2 * p, 2 * (1 - p)
+    log_p, log_q = np.log(p).astype(np.float32), np.log1p(-p).astype(np.float32)
+    rest = -num_samples - below @ log_p.astype(float) - above @ log_q.astype(float)
+    terms = jnp.float32(below) * (log_p - log_ndtr(z))
+    terms = terms + jnp.float32(above) * (log_q - log_ndtr(-z))
+    correction = 1 + 0.75 / num_samples + 2.25 / num_samples**2
+    statistic = (jnp.sum(terms, axis=-1) + jnp.float32(rest)) * correction
+
+    mean, sd = mean[..., 0], sd[..., 0]
+    largest = jnp.maximum(jnp.abs(samples[..., 0]), jnp.abs(samples[..., -1]))
+    return Normality(
+        statistic=jnp.where(constant[..., 0], jnp.inf, statistic),
+        mean=mean,
+        standard_deviation=sd,
+        resolved=resolved(largest, sd),
+    )
+
+
+def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
+    """Whether float32 resolves a distribution well enough to test its shape."""
+    # It does if float32's spacing at `magnitude` is at most a thousandth of the
+    # standard deviation. Pass the largest number that the samples were computed from,
+    # if it is larger than they are: the largest logit, for instance, of confidences
+    # near 1 that perturbations hardly change.
+    magnitude = jnp.abs(jnp.asarray(magnitude, jnp.float32))
+    spacing = jnp.nextafter(magnitude, jnp.float32(jnp.inf)) - magnitude
+    sd = jnp.asarray(standard_deviation, jnp.float32)
+    return (sd > 0) & (spacing <= _COARSEST * sd)
+
+
+def sort(samples: jax.Array) -> jax.Array:
+    """Sorts float32 `[..., n]` along the last axis, as `jnp.sort` does but faster."""
+    # It sorts the bit patterns, as integers of the same order. XLA's sort on a CPU is
+    # several times faster on these than on floats, where it has to look for NaN.
+    samples = jnp.asarray(samples, jnp.float32)
+    bits = jax.lax.bitcast_convert_type(samples, jnp.int32)
+    ordered = _flip_negative(jnp.sort(_flip_negative(bits), axis=-1))
+    return jax.lax.bitcast_convert_type(ordered, jnp.float32)
+
+
+def _flip_negative(bits: jax.Array) -> jax.Array:
+    """Makes the order of integers that of the floats, and back: its own inverse."""
+    # Negative floats have the sign bit and then a magnitude that grows downwards.
+    return jnp.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+
+
+# Newton's iterations.
+_ITERATIONS = 14
+# The derivatives cancel where an exponent vanishes. The step is taken from a point this
+# far from there. Newton's error is then its square, and the rounding's is float32's
+# spacing over it.
+_NUDGE = 1e-2
+
+
+def boxcox(log_x: jax.Array, lmbda: jax.Array) -> jax.Array:
+    """Makes positive samples more normal: Box and Cox's transform.
+
+    It is `(x^λ - 1)/λ`, or `log x` where λ is 0. In float32 it loses x^λ beside 1 where
+    that is tiny, and overflows above e^88. Up to an affine map it is the same of x over
+    any constant. So pass `log_x - c`, with c the mean of `log_x` or any number in the
+    middle of the samples, and subtract the same c from what is compared with them.
+
+    Example::
+
+        centre = log_x.mean()
+        lmbda = jaxrob.roma.boxcox_lambda(log_x)
+        transformed = jaxrob.roma.boxcox(log_x - centre, lmbda)
+
+    Args:
+      log_x: `[...]`, logarithms of positive numbers.
+      lmbda: λ, of a shape that broadcasts with `log_x`.
+
+    Returns:
+      `[...]`, accurate to a few float32 roundings, also where λ is near 0.
+    """
+    log_x = checked_traceable("log_x", log_x, "...")
+    lmbda = checked_traceable("lmbda", lmbda, "...")
+    pairs = zip(log_x.shape[::-1], lmbda.shape[::-1])
+    if any(a != b and 1 not in (a, b) for a, b in pairs):
+        raise ValueError(
+            "lmbda must have a shape that broadcasts with log_x's, "
+            f"{log_x.shape}; got {lmbda.shape}"
+        )
+    return log_x * _relative_expm1(log_x * lmbda)
+
+
+def boxcox_lambda(log_x: jax.Array) -> jax.Array:
+    """Fits Box and Cox's transform: its maximum-likelihood λ.
+
+    The log-likelihood, `(λ - 1) sum log x - n/2 log var(x^λ/λ)` (Box and Cox, 1964),
+    is `-n/2 log var((e^(λc) - 1)/λ)` up to a constant, with c the logarithms less their
+    mean. In units of their standard deviation the λ searched for is of order 1.
+
+    Args:
+      log_x: `[..., n]`, logarithms of positive samples.
+
+    Returns:
+      `[...]`; 1 where all samples are equal, and NaN where one is NaN or infinite.
+
+    Raises:
+      ValueError: if there are fewer than 2 samples.
+    """
+    log_x = checked_traceable("log_x", log_x, "..., n")
+    num_samples = log_x.shape[-1]
+    if num_samples < 2:
+        raise ValueError(
+            f"log_x must have the shape [..., n] with n at least 2; got {log_x.shape}"
+        )
+    centred = log_x - jnp.mean(log_x, axis=-1, keepdims=True)
+    centred = centred - jnp.mean(centred, axis=-1, keepdims=True)
+    sd = jnp.sqrt(jnp.mean(centred**2, axis=-1))
+    smallest, largest = jnp.min(log_x, axis=-1), jnp.max(log_x, axis=-1)
+    constant = smallest == largest
+    sd = jnp.where(constant, 1.0, sd)
+    u = centred / sd[..., None]
+    smallest, largest = jnp.min(u, axis=-1), jnp.max(u, axis=-1)
+
+    def derivatives(scaled: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Of `log var((e^(scaled u) - 1)/scaled)`, the first and the second."""
+        # The largest exponent is subtracted, which only rescales the variance, so that
+        # nothing overflows; and 1, for precision where they are all small.
+        top = scaled * jnp.where(scaled > 0, largest, smallest)
+        less_1 = jnp.expm1(scaled[..., None] * u - top[..., None])
+        w = less_1 + 1
+        d = less_1 - jnp.mean(less_1, axis=-1, keepdims=True)
+        uw = u * w
+        variance = jnp.mean(d * d, axis=-1)
+        # cov(w, uw) - variance/scaled, subtracted sample by sample.
+        slope = jnp.mean(d * (scaled[..., None] * uw - d), axis=-1)
+        slope = slope / (scaled * variance)
+        # var(uw) + cov(w, u²w).
+        curvature = jnp.mean(uw * uw + d * u * uw, axis=-1)
+        curvature = (curvature - jnp.mean(uw, axis=-1) ** 2) / variance
+        curvature = curvature - 2 * (slope + 1 / scaled) ** 2 + 1 / scaled**2
+        return slope, curvature
+
+    # Two values, one of them rare, have the largest |λ|: the root of n - 1.
+    bound = jnp.full(sd.shape, 2 * num_samples**0.5, jnp.float32)
+    scaled = _newton(derivatives, jnp.zeros_like(sd), -bound, bound)
+    return jnp.where(constant, 1.0, scaled / sd)
+
+
+def _newton(
+    derivatives: Callable, start: jax.Array, lower: jax.Array, upper: jax.Array
+) -> jax.Array:
+    """The minimum of convex functions, one for each element."""
+    # A Newton step that leaves the bracket is replaced by the bracket's middle.
+
+    def step(_: jax.Array, state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        point, lower, upper = state
+        nudged = jnp.where(point < 0, -_NUDGE, _NUDGE)
+        point = jnp.where(jnp.abs(point) < _NUDGE, nudged, point)
+        slope, curvature = derivatives(point)
+        lower = jnp.where(slope < 0, point, lower)
+        upper = jnp.where(slope > 0, point, upper)
+        point = point - slope / curvature
+        inside = (point >= lower) & (point <= upper)
+        # NaN stays, so that it is seen.
+        outside = ~inside & ~jnp.isnan(slope)
+        return jnp.where(outside, (lower + upper) / 2, point), lower, upper
+
+    state = start, lower, upper
+    return jax.lax.fori_loop(0, _ITERATIONS, step, state)[0]
+
+
+def _relative_expm1(exponent: jax.Array) -> jax.Array:
+    """`expm1(z)/z`, which is 1 at 0."""
+    small = jnp.abs(exponent) < 1e-4
+    ratio = jnp.expm1(exponent) / jnp.where(small, 1.0, exponent)
+    return jnp.where(small, 1 + exponent / 2, ratio)
+
 
 # A fit is contradicted by hits that it makes less probable than this.
 _IMPOSSIBLE = 1e-4
 
 
+_ASSUMES = (
+    "a normal distribution fitted to plain draws is assumed to hold beyond them; "
+    "how far that is off is not known: rare probabilities come out too high, often "
+    "tenfold and up to 20,000-fold"
+)
+#: The statuses of "roma", and their caveats.
+FITTED = {
+    "normal": _ASSUMES,
+    "transformed": _ASSUMES,
+    **dict.fromkeys(("failed", "constant", "unresolved"), ""),
+}
+
+
 class Confidences(NamedTuple):
-    """Of each draw, `[..., m]`.
+    """Of each draw, `[..., m]`."""
 
-    Attributes:
-      log_hic: the logarithm of the highest incorrect confidence (section 3.2).
-      magnitude: the size of the largest number it was computed from, whose rounding
-        it shares.
-      hit: whether it is distinctly misclassified.
-    """
-
+    # The logarithm of the highest incorrect confidence (section 3.2).
     log_hic: jax.Array
+    # The size of the largest number it was computed from, whose rounding it shares.
     magnitude: jax.Array
-    hit: jax.Array
+    hit: jax.Array  # whether it is distinctly misclassified
 
 
 class Moments(NamedTuple, Generic[Array]):
@@ -41,50 +303,35 @@ class Moments(NamedTuple, Generic[Array]):
     Where there are two columns, the first is of the confidences as drawn, in units of
     the largest, `hic / max`. The second is of the transformed ones, in units of the
     geometric mean, `hic / exp(mean log)`.
-
-    Attributes:
-      log_unit: `[N, 2]`, the logarithms of these units.
-      boxcox_lambda: `[N]`, the maximum-likelihood lambda.
-      statistic: `[N, 2]`, Anderson and Darling's.
-      mean: `[N, 2]`.
-      std: `[N, 2]`.
-      constant: `[N]`, whether all draws give the same confidence.
-      resolved: `[N]`, whether float32 resolves the confidences.
-      hits: int32 `[N]`, draws that are distinctly misclassified.
     """
 
-    log_unit: Array
-    boxcox_lambda: Array
-    statistic: Array
-    mean: Array
-    std: Array
-    constant: Array
-    resolved: Array
-    hits: Array
+    log_unit: Array  # `[N, 2]`, the logarithms of these units
+    boxcox_lambda: Array  # `[N]`, the maximum-likelihood lambda
+    statistic: Array  # `[N, 2]`, Anderson and Darling's
+    mean: Array  # `[N, 2]`
+    std: Array  # `[N, 2]`
+    constant: Array  # `[N]`, whether all draws give the same confidence
+    resolved: Array  # `[N]`, whether float32 resolves the confidences
+    hits: Array  # int32 `[N]`, draws that are distinctly misclassified
 
 
 class NormalFit(NamedTuple):
-    """What Algorithm 1 finds for each input; arrays `[N]`.
+    """What Algorithm 1 finds for each input; arrays `[N]`."""
 
-    Attributes:
-      status: "normal" (as drawn), "transformed" (normal after Box and Cox's transform),
-        "failed" (neither), "constant" (all draws give the same confidence) or
-        "unresolved" (the confidences vary by little more than float32's rounding, so
-        that the test would see the rounding).
-      statistic: Anderson and Darling's, of the confidences where they are normal and
-        of the transformed ones elsewhere.
-      boxcox_lambda: maximum-likelihood lambda; NaN where nothing was transformed.
-      mean: the mean that the normal distribution was given.
-      std: its standard deviation.
-      log_probability: log of the probability of a distinct misclassification; NaN
-        except where "normal" or "transformed".
-    """
-
+    # "normal" (as drawn), "transformed" (normal after Box and Cox's transform),
+    # "failed" (neither), "constant" (all draws give the same confidence) or
+    # "unresolved" (the confidences vary by little more than float32's rounding, so that
+    # the test would see the rounding).
     status: np.ndarray
+    # Anderson and Darling's, of the confidences where they are normal and of the
+    # transformed ones elsewhere.
     statistic: np.ndarray
+    # Maximum-likelihood lambda; NaN where nothing was transformed.
     boxcox_lambda: np.ndarray
-    mean: np.ndarray
-    std: np.ndarray
+    mean: np.ndarray  # the mean that the normal distribution was given
+    std: np.ndarray  # its standard deviation
+    # Log of the probability of a distinct misclassification; NaN except where "normal"
+    # or "transformed".
     log_probability: np.ndarray
 
 
@@ -110,7 +357,6 @@ def roma(work: Work, inputs: Inputs, settings: Settings) -> Answers:
 def warn_of_contradictions(
     log_probability: np.ndarray, hits: np.ndarray, number: int
 ) -> None:
-    """Warns of fits that make the hits among the same draws next to impossible."""
     p = np.exp(log_probability)
     with np.errstate(invalid="ignore"):
         least = np.fmin(

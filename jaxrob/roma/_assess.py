@@ -18,19 +18,23 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_path,
 )
+from jaxrob._arguments.computing import computing
 from jaxrob._arguments.naming import named
 from jaxrob._arguments.warnings import collected, warn
 from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier
-from jaxrob._dataset import (
-    Dataset,
-    check_labels_below,
-    given_images,
-    images_and_labels,
-)
+from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
 from jaxrob._devices.host_function import own_errors
+from jaxrob._devices.rows import filled, first_of, joined, put_at, taken
 from jaxrob._engine.execution import progress_bar
-from jaxrob._engine.journal import opened
+from jaxrob._engine.journal import (
+    Journal,
+    JournalOfFirstProcess,
+    array_entry,
+    entry,
+    opened,
+    read_records,
+)
 from jaxrob._engine.parts import random_order
 from jaxrob._identity.identity import is_identifiable, text
 from jaxrob._keys import checked_key
@@ -45,25 +49,26 @@ from jaxrob._run.prepare import (
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import doubts
 from jaxrob.metrics._checks import checked_confidence_level
-from jaxrob.roma._algorithm1 import warn_of_contradictions
-from jaxrob.roma._ball import LARGEST_EPSILON, ball
-from jaxrob.roma._cost import fewest_and_most
-from jaxrob.roma._estimate import Answers
+from jaxrob.roma._categorial import means_by_category, plr_of_all
+from jaxrob.roma._draws import Inputs, Settings, Work, placed
+from jaxrob.roma._estimate import MOST_MODES, Answers, kind_of
 from jaxrob.roma._estimators import estimator_named
-from jaxrob.roma._few_inputs import answers_of_few
-from jaxrob.roma._journal import answers_in
-from jaxrob.roma._perturbation import NORMS, Perturbation, fingerprinted_perturbation
+from jaxrob.roma._perturbation import (
+    LARGEST_EPSILON,
+    NORMS,
+    Perturbation,
+    ball,
+    fingerprinted_perturbation,
+    from_alteration,
+    from_sampler,
+)
 from jaxrob.roma._result import RomaResult
-from jaxrob.roma._samplers import from_alteration, from_sampler
-from jaxrob.roma._work import Inputs, Settings, Work, placed
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
 
 # The test of normality needs at least so many.
 _FEWEST_SAMPLES = 8
-# Forward passes for each input by default: ten times the paper's.
-_BUDGET = 10_000
 
 
 def assess(
@@ -224,7 +229,9 @@ def assess(
         image_shape, over = run.image.shape, run.execution.mesh
         if labels is not None:
             check_labels_below(dataset.labels, run.execution.info.num_classes, "labels")
-        _warn_of_range(perturbation, image_shape)
+        if isinstance(perturbation, Alteration):
+            for doubt in doubts(perturbation, image_shape):
+                warn(doubt)
         drawn = _fingerprinted(drawn, image_shape, is_kept=journal is not None)
         arguments = {
             "estimator": estimator,
@@ -243,24 +250,33 @@ def assess(
         if (obstacle := chosen.obstacle(work, image_shape)) is not None:
             raise ValueError(f'estimator="{estimator}" {obstacle}')
         inputs = _inputs(run)
-        name = "RoMA" if estimator == "roma" else f"RoMA, {estimator}"
         _, most = fewest_and_most(
             estimator, len(dataset), num_samples, budget, half_width is None
         )
-        about = run.classifier, run.source, over
         with (
-            progress_bar(name, progress, "draw", most) as bar,
-            opened(journal, "roma", *about, arguments) as kept,
+            progress_bar(f"RoMA, {estimator}", progress, "draw", most) as bar,
+            opened(
+                journal, "roma", run.classifier, run.source, over, arguments
+            ) as kept,
         ):
             settings = Settings(delta, num_samples, bar, budget, confidence_level)
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)
             categories = inputs.excluded if labels is None else dataset.labels
-            few = categories, key, half_width
-            answers, place = _answers(answer, inputs, settings, *few)
-        if estimator == "roma":
-            log_p, hits = answers.log_adversarial_probability, answers.hits
-            warn_of_contradictions(log_p, hits, num_samples)
+            if half_width is None:
+                answers, place = answer(inputs, settings), None
+            else:
+                order = random_order(key, len(categories))
+                answers, place = answers_of_few(
+                    answer,
+                    inputs,
+                    settings,
+                    categories=categories,
+                    order=order,
+                    half_width=half_width,
+                )
+        log_p = answers.log_adversarial_probability
+        chosen.doubt(log_p, answers.hits, num_samples)
     return RomaResult(
         estimator=estimator,
         perturbation=drawn.name,
@@ -280,12 +296,13 @@ def assess(
 
 def checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
     """The forward passes for each input; infinite for no limit."""
+    usual = estimator_named(estimator).budget
     if budget is None:
-        return max(_BUDGET, num_samples) if estimator == "auto" else math.inf
+        return math.inf if usual is None else max(usual, num_samples)
     if isinstance(budget, float) and math.isinf(budget) and budget > 0:
         return math.inf
     budget = checked_integer("budget", budget, at_least=num_samples)
-    if estimator != "auto":
+    if usual is None:
         raise ValueError(
             'budget goes with estimator="auto", others take what they take; got '
             f'budget={budget} beside estimator="{estimator}"'
@@ -298,7 +315,6 @@ def _finite_or_none(budget: float) -> int | None:
 
 
 def check_confidences(classifier: Classifier) -> None:
-    """Refuses a classifier without confidences."""
     if classifier.outputs == "scores":
         raise ValueError(
             'the classifier\'s outputs are "scores", which have no confidence; a '
@@ -313,7 +329,6 @@ def _perturbation(
     clip: bool,
     level_distribution: "Distribution | None",
 ) -> Perturbation:
-    """The distribution of perturbed images that the arguments of `assess` describe."""
     if level_distribution is not None and not isinstance(perturbation, Alteration):
         raise ValueError(
             "level_distribution needs an Alteration as the perturbation; got "
@@ -336,12 +351,6 @@ def _perturbation(
         "perturbation must be a function of a key and an image, an Alteration or a "
         f"Perturbation; got {named(perturbation)}"
     )
-
-
-def _warn_of_range(perturbation: Any, image_shape: tuple[int, ...]) -> None:
-    if isinstance(perturbation, Alteration):
-        for doubt in doubts(perturbation, image_shape):
-            warn(doubt)
 
 
 def _fingerprinted(
@@ -368,29 +377,7 @@ def _fingerprinted(
     return perturbation
 
 
-def _answers(
-    answer: Callable[[Inputs, Settings], Answers],
-    inputs: Inputs,
-    settings: Settings,
-    categories: np.ndarray,
-    key: jax.Array,
-    half_width: float | None,
-) -> tuple[Answers, np.ndarray | None]:
-    """The answers for all inputs, or for as few as a half width takes."""
-    if half_width is None:
-        return answer(inputs, settings), None
-    return answers_of_few(
-        answer,
-        inputs,
-        settings,
-        categories=categories,
-        order=random_order(key, len(categories)),
-        half_width=half_width,
-    )
-
-
 def _inputs(run: Run) -> Inputs:
-    """The images with their indices and the classes predicted at them."""
     assert isinstance(run.dataset, Dataset)
     images = run.dataset.images
     return Inputs(
@@ -398,3 +385,134 @@ def _inputs(run: Run) -> Inputs:
         np.arange(len(images), dtype=np.uint32),
         unaltered_answers(run.execution, run.dataset),
     )
+
+
+# Inputs that are asked for at once: few at first, then more. Two sizes, so that there
+# are two programs at most; a device takes 64 inputs at a time anyway.
+_FEW, _MANY = 64, 256
+# The larger size is taken once this many were looked at.
+_MANY_FROM = 512
+# Between two looks at the means, the number of inputs seen grows by 1 / _GROWTH.
+_GROWTH = 4
+
+
+def answers_of_few(
+    answer: Callable[[Inputs, Settings], Answers],
+    inputs: Inputs,
+    settings: Settings,
+    *,
+    categories: np.ndarray,
+    order: np.ndarray,
+    half_width: float,
+) -> tuple[Answers, np.ndarray]:
+    # No further input of a category is looked at as soon as its mean plr is known.
+    place = np.full(len(order), -1, np.int32)
+    seen, left, error = 0, order, 1 - settings.confidence_level
+    answers: Answers | None = None
+    while answers is None or len(left):
+        size = _FEW if seen < _MANY_FROM else _MANY
+        more = left[: max(size, seen // _GROWTH // size * size)]
+        found = joined(
+            [
+                _in_one_size(answer, inputs, settings, more[first : first + size], size)
+                for first in range(0, len(more), size)
+            ]
+        )
+        before = _unseen(found, len(order)) if answers is None else answers
+        answers = put_at(before, more, found)
+        place[more] = seen + np.arange(len(more))
+        seen += len(more)
+        plr = -np.expm1(answers.log_adversarial_probability)
+        plr = plr_of_all(plr, answers.hits, settings.num_samples)
+        _, low, high = np.array(means_by_category(plr, place, categories, error)).T
+        known = np.unique(categories)[high - low <= 2 * half_width]
+        left = left[(place[left] < 0) & ~np.isin(categories[left], known)]
+    return answers, place
+
+
+def _in_one_size(
+    answer: Callable[[Inputs, Settings], Answers],
+    inputs: Inputs,
+    settings: Settings,
+    chosen: np.ndarray,
+    size: int,
+) -> Answers:
+    """The answers for some inputs; the last is repeated, so that there are `size`."""
+    number = min(size, len(inputs.images))
+    some = taken(inputs, filled(chosen, number))
+    return first_of(answer(some, settings), len(chosen))
+
+
+def _unseen(like: Answers, number: int) -> Answers:
+    fields: dict[str, Any] = {}
+    for name, array in like._asdict().items():
+        if array is not None:
+            kind, unseen = kind_of(name)
+            kind = "U16" if kind == "U" else array.dtype
+            fields[name] = np.full((number, *array.shape[1:]), unseen, kind)
+    return Answers(**fields)
+
+
+# Inputs whose answers a journal takes at once.
+_INPUTS = 256
+
+
+@computing()
+def answers_in(
+    journal: Journal | JournalOfFirstProcess | None,
+    estimate: Callable[[Inputs, Settings], Answers],
+    inputs: Inputs,
+    settings: Settings,
+) -> Answers:
+    """The answers for N inputs; those that a journal has are taken from it."""
+    if journal is None:
+        return estimate(inputs, settings)
+    records = read_records(journal.path, journal.records, _read)
+    known = dict(record for _, record in records)
+    parts = []
+    for first in range(0, len(inputs.images), _INPUTS):
+        some = taken(inputs, slice(first, first + _INPUTS))
+        if (indices := tuple(some.indices.tolist())) in known:
+            parts.append(known[indices])
+            settings.bar.skip(int(known[indices].evaluations.sum()))
+            continue
+        answers = estimate(some, settings)
+        fields = {k: v for k, v in answers._asdict().items() if v is not None}
+        journal.append({"indices": some.indices, "fields": fields})
+        parts.append(answers)
+    if len({tuple(field is None for field in answers) for answers in parts}) > 1:
+        raise ValueError(
+            f"{journal.path}: some records have other fields than the answers of this "
+            "estimator; move it away to start anew"
+        )
+    return joined(parts)
+
+
+def _read(record: dict[str, Any]) -> tuple[tuple[int, ...], Answers]:
+    indices = array_entry(record, "indices", "u", (None,))
+    fields, length = entry(record, "fields", dict), len(indices)
+    if not 0 < length <= _INPUTS:
+        raise ValueError(f"'indices' are {length}, not 1 to {_INPUTS}")
+    if unknown := sorted(fields.keys() - set(Answers._fields)):
+        raise ValueError(f"unknown fields {unknown}")
+    arrays = {}
+    for name in Answers._fields:
+        if name in fields or name not in Answers._field_defaults:
+            kinds, _ = kind_of(name)
+            shape = (length, MOST_MODES) if name == "modes" else (length,)
+            arrays[name] = array = array_entry(fields, name, kinds, shape)
+            if kinds == "i" and array.min() < 0:
+                raise ValueError(f"{name!r} must hold numbers from 0")
+            if kinds == "f" and np.isposinf(array).any():
+                raise ValueError(f"{name!r} must not be infinite")
+            if kinds == "U" and "" in array.tolist():
+                raise ValueError(f"{name!r} must not be empty")
+    return tuple(indices.tolist()), Answers(**arrays)
+
+
+def fewest_and_most(
+    estimator: str, number: int, num_samples: int, budget: float, all_inputs: bool
+) -> tuple[int, int]:
+    """Of `number` inputs; `budget` is infinite for no limit."""
+    most = int(min(budget, num_samples + estimator_named(estimator).most))
+    return num_samples * number if all_inputs else 0, most * number

@@ -10,15 +10,109 @@ import scipy
 
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_names
 from jaxrob.metrics._checks import checked_confidence_level
+from jaxrob.metrics._evidence import mean_interval as betting_interval
 from jaxrob.metrics._holm import holm
 from jaxrob.roma._bounded_mean import mean_interval
-from jaxrob.roma._inputs_mean import (
-    check_places,
-    in_order,
-    means_by_category,
-    population_mean,
-)
-from jaxrob.roma._local_answers import plr_of_all
+
+# As if inputs without end were left: an interval of the population that they are from.
+_POPULATION = 2**40
+
+
+class InputsMean(NamedTuple):
+    """A mean over inputs; NaN where a value looked at is not known."""
+
+    mean: float  # over those looked at
+    low: float  # what that over all inputs is at least
+    high: float  # what it is at most
+
+
+def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
+    """The mean of a value over all of so many inputs."""
+    # The interval is by betting without replacement (Waudby-Smith and Ramdas 2020), and
+    # holds however one decides when to stop.
+    if not len(values):
+        return InputsMean(np.nan, 0.0, 1.0)
+    mean = float(values.mean())
+    if np.isnan(mean) or len(values) == total:
+        return InputsMean(mean, mean, mean)
+    low, high = betting_interval(values, total, error, (0.0, 1.0))
+    return InputsMean(mean, float(low), float(high))
+
+
+def population_mean(values: np.ndarray, error: float) -> InputsMean:
+    return inputs_mean(values, _POPULATION, error)
+
+
+def check_places(place: np.ndarray) -> None:
+    given = np.sort(place[place >= 0])
+    if place.min() < -1 or not np.array_equal(given, np.arange(len(given))):
+        raise ValueError(
+            "place must be 0, 1, ... once each, or -1 for inputs not looked at"
+        )
+
+
+def in_order(chosen: np.ndarray, place: np.ndarray) -> np.ndarray:
+    mine = np.flatnonzero(chosen & (place >= 0))
+    return mine[np.argsort(place[mine])]
+
+
+def means_by_category(
+    values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
+) -> list[InputsMean]:
+    # All intervals hold together with that of `mean_of_all`.
+    present, found = np.unique(categories), []
+    for number in present:
+        mine = categories == number
+        seen = values[in_order(mine, place)]
+        found.append(inputs_mean(seen, int(mine.sum()), _share(error, len(present))))
+    return found
+
+
+def mean_of_all(
+    values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
+) -> InputsMean:
+    """The mean over all inputs: each category's, by its share of the inputs."""
+    # It is at least and at most what the categories' are together, and what those
+    # inputs say that were looked at before any category was left out.
+    order = in_order(np.ones(len(place), bool), place)
+    if len(order) == len(place):
+        return inputs_mean(values, len(place), error)
+    present, counts = np.unique(categories, return_counts=True)
+    means = np.array(means_by_category(values, place, categories, error))
+    mean, low, high = (counts @ means / len(place)).tolist()
+    # Up to here, inputs are a random sample of all.
+    last = [place[categories == number] for number in present]
+    together = min(int(one.max()) + 1 for one in last if one.min() < 0)
+    sample = values[order[:together]]
+    first = inputs_mean(sample, len(place), _share(error, len(present)))
+    return InputsMean(mean, max(low, first.low), min(high, first.high))
+
+
+def _share(error: float, num_categories: int) -> float:
+    return error / (num_categories + 1) if num_categories > 1 else error
+
+
+class LocalAnswers(NamedTuple):
+    """Probabilities of a distinct misclassification near N inputs; arrays `[N]`."""
+
+    probability: np.ndarray  # an estimate; NaN where nothing is known
+    low: np.ndarray  # what it is at least
+    high: np.ndarray  # what it is at most
+    answered: np.ndarray  # whether there is an answer
+    variance: np.ndarray  # of the estimate, by the draws; NaN where it is not known
+    # How many draws each is the share of hits of; None for other estimates.
+    draws: int | None
+
+
+def plr_of_all(
+    plr: np.ndarray, hits: np.ndarray | None, num_samples: int
+) -> np.ndarray:
+    """Each input's plr; without an answer, its share of draws that are no hit."""
+    if hits is None:
+        return plr
+    counted = np.where(hits < 0, np.nan, 1 - hits / num_samples)
+    return np.where(np.isnan(plr), counted, plr)
+
 
 Group = TypeVar("Group")
 # With fewer inputs Welch's test alone finds differences between equal populations.
@@ -114,15 +208,7 @@ def compare_categories(
     present = np.unique(categories)
     if class_names is not None:
         class_names = checked_names("class_names", class_names)
-    if class_names is None:
-        names = tuple(str(number) for number in present)
-    elif present.max() >= len(class_names):
-        raise ValueError(
-            f"class_names must name all categories up to {present.max()}; got "
-            f"{len(class_names)} names"
-        )
-    else:
-        names = tuple(class_names[number] for number in present)
+    names = names_of(present, class_names)
     seen = [in_order(categories == number, place) for number in present]
     answered = [plr[some][~np.isnan(plr[some])] for some in seen]
     mean = np.array([_or_nan(values, np.mean, 1) for values in answered])
@@ -131,7 +217,7 @@ def compare_categories(
         plr_of_all(plr, hits, num_samples), place, categories, error
     )
     return Categorial(
-        names=names,
+        names=tuple(names[number] for number in present.tolist()),
         inputs=np.array([(categories == number).sum() for number in present]),
         seen=np.array([len(some) for some in seen]),
         answered=np.array([len(values) for values in answered]),
@@ -152,6 +238,18 @@ def compare_categories(
         ),
         confidence_level=confidence_level,
     )
+
+
+def names_of(present: np.ndarray, class_names: Sequence[str] | None) -> dict[int, str]:
+    """The names of categories by their numbers: all of them, or those present."""
+    if class_names is None:
+        return {number: str(number) for number in present.tolist()}
+    if present.max() >= len(class_names):
+        raise ValueError(
+            f"class_names must name all categories up to {present.max()}; got "
+            f"{len(class_names)} names"
+        )
+    return dict(enumerate(class_names))
 
 
 def _checked(

@@ -1,26 +1,96 @@
 """Crude Monte Carlo: thousands of plain draws around every input, in blocks."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._classifier import trace_info
+from jaxrob._classifier import Classifier, trace_info
 from jaxrob._devices.blocks import Call, in_blocks
+from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.memory import bucket, nearest_bucket
-from jaxrob._devices.mesh import on_each_device, platform
+from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
 from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.sizes import whole_batches
+from jaxrob._engine.bar import Bar
+from jaxrob._engine.sizes import rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._log_probabilities import mean_over_samples
 from jaxrob._pixels import as_floats
-from jaxrob.roma._ball import is_ball
-from jaxrob.roma._blocks import block_size, check_valid
-from jaxrob.roma._work import Inputs, Settings, Work, rows_on_a_device
+from jaxrob.roma._perturbation import Perturbation, is_ball
+
+# On the host, or on the devices.
+Array = TypeVar("Array", np.ndarray, jax.Array)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Work:
+    """What stays the same for all inputs of one assessment.
+
+    A pytree, so that a compiled step takes it as one argument. `placed` puts its
+    arrays on the devices, once for the whole assessment. The mesh is static: another
+    one is another program.
+    """
+
+    classifier: Classifier
+    perturbation: Perturbation  # the distribution of perturbed images
+    # float32, log(delta / (1 - delta)), delta the least confidence of a distinct
+    # misclassification.
+    logit_delta: jax.Array
+    key: jax.Array
+    mesh: ImageMesh = dataclasses.field(metadata={"static": True})
+
+
+class Inputs(NamedTuple):
+    """Unperturbed inputs and what is known of them, on the host."""
+
+    images: np.ndarray  # `[N, H, W, C]`, uint8 or float32 in [0, 1]
+    indices: np.ndarray  # `[N]` uint32, their indices, which the random keys depend on
+    excluded: np.ndarray  # `[N]` int32, the class predicted at each
+
+
+class Settings(NamedTuple):
+    """What the caller asked for, on the host."""
+
+    delta: float  # the least confidence of a distinct misclassification, in (0, 1)
+    num_samples: int  # plain draws for each input
+    bar: Bar  # where progress is shown, in draws
+    # Forward passes for each input, plain draws included, that the cascade spends at
+    # most, a gradient counted as three; infinite for no limit.
+    budget: float = math.inf
+    confidence_level: float = 0.95  # of the intervals, in (0, 1)
+
+
+def placed(work: Work) -> Work:
+    return put_whole(work, work.mesh)
+
+
+def rows_on_a_device(work: Work, image_shape: tuple[int, ...]) -> int:
+    return rows_for(work.classifier, image_shape, work.mesh) // work.mesh.size
+
+
+def block_size(number: int, mesh: ImageMesh, most: int, base: int = 2) -> int:
+    """Rows in a block, a multiple of the devices."""
+    return min(most, nearest_bucket(number // mesh.size, base)) * mesh.size
+
+
+def check_valid(valid: np.ndarray, indices: np.ndarray) -> None:
+    invalid = indices[~valid]
+    if len(invalid):
+        raise ValueError(
+            "what the classifier returned for perturbations of "
+            f"{len(set(invalid.tolist()))} of the inputs, first of input {invalid[0]}, "
+            "is no distribution (NaN, infinite logits, or rows that do not sum to 1); "
+            "for the unperturbed images it was. Either it fails on perturbed images, "
+            "or its answers depend on the images beside them in a batch, as in "
+            "training mode: then switch that off (train=False, model.eval())"
+        )
+
 
 #: The most inputs in a call, so that statistics are batched and dispatch costs nothing.
 INPUTS = 64
@@ -32,19 +102,31 @@ _MAX_BYTES_CPU = 2**20
 _MIN_ROWS_CPU = 128
 
 
+def by_row(*split: bool, **how: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compiles a function of a `Work` and arrays, each device for its own rows."""
+
+    def decorated(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def whole(work: Work, *arrays: Any, **static: Any) -> Any:
+            own = functools.partial(function, **static)
+            return on_each_device(own, work.mesh, (False, *split))(work, *arrays)
+
+        return jax.jit(whole, **how)
+
+    return decorated
+
+
 class Statistic(NamedTuple):
     """What is computed of plain draws, by functions of a module.
 
     Other objects, such as closures made anew, would be other programs.
-
-    Attributes:
-      observe: `observe(log_p, excluded, logit_delta)` with log-probabilities `[m, K]`
-        of m draws at one input: a pytree of arrays `[m, ...]`.
-      summarise: takes what `observe` returned, `[b, n, ...]` for b inputs, and returns
-        a pytree of `[b, ...]`.
     """
 
+    # `observe(log_p, excluded, logit_delta)` with log-probabilities `[m, K]` of m draws
+    # at one input: a pytree of arrays `[m, ...]`.
     observe: Callable[..., Any]
+    # Takes what `observe` returned, `[b, n, ...]` for b inputs, and returns a pytree of
+    # `[b, ...]`.
     summarise: Callable[..., Any]
 
 
@@ -56,10 +138,9 @@ def summarise_draws(
     # or devices.
     image_shape = inputs.images.shape[1:]
     at_once = rows_in_call(work, image_shape)
-    how = settings.num_samples, at_once, statistic
 
     def step(*block: jax.Array) -> tuple[Any, jax.Array]:
-        return drawing(work, block, *how).run()
+        return drawing(work, block, settings.num_samples, at_once, statistic).run()
 
     take = functools.partial(taken, inputs)
     every = np.arange(len(inputs.indices))
@@ -86,7 +167,6 @@ def drawing(
 
 
 def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
-    """How many perturbed images each device classifies at once."""
     rows = rows_on_a_device(work, image_shape)
     if platform(work.mesh) != "cpu":
         return rows
@@ -96,7 +176,6 @@ def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
 
 
 def inputs_at_once(work: Work, image_shape: tuple[int, ...], num_samples: int) -> int:
-    """How many inputs each device draws around in a call."""
     # Fewer where that would take long, so that progress shows; one if a network on the
     # host takes nobody knows how long.
     if platform(work.mesh) != "cpu":
@@ -106,7 +185,7 @@ def inputs_at_once(work: Work, image_shape: tuple[int, ...], num_samples: int) -
     return min(INPUTS, nearest_bucket(most, 2))
 
 
-@functools.partial(jax.jit, static_argnames=("num_samples", "rows", "statistic"))
+@by_row(True, True, True, static_argnames=("num_samples", "rows", "statistic"))
 def _step(
     work: Work,
     images: jax.Array,
@@ -117,46 +196,38 @@ def _step(
     rows: int,
     statistic: Statistic,
 ) -> tuple[Any, jax.Array]:
-    """The summaries of a block, and whether each input's outputs are distributions."""
+    images = as_floats(images)
+    keys = alteration_keys(work.key, indices)
+    # Chunks of `group` inputs and `draws` draws, `parts` of which make an input.
+    parts = -(-num_samples // rows)
+    draws = -(-num_samples // parts)
+    group = math.gcd(len(images), bucket(max(rows // draws, 1) + 1, 2) // 2)
 
-    def local(
-        work: Work, images: jax.Array, indices: jax.Array, excluded: jax.Array
-    ) -> tuple[Any, jax.Array]:
-        images = as_floats(images)
-        keys = alteration_keys(work.key, indices)
-        # Chunks of `group` inputs and `draws` draws, `parts` of which make an input.
-        parts = -(-num_samples // rows)
-        draws = -(-num_samples // parts)
-        group = math.gcd(len(images), bucket(max(rows // draws, 1) + 1, 2) // 2)
+    def chunk(number: jax.Array) -> tuple[Any, jax.Array]:
+        first, part = (number // parts) * group, number % parts
 
-        def chunk(number: jax.Array) -> tuple[Any, jax.Array]:
-            first, part = (number // parts) * group, number % parts
+        def taken(array: jax.Array) -> jax.Array:
+            return jax.lax.dynamic_slice_in_dim(array, first, group)
 
-            def taken(array: jax.Array) -> jax.Array:
-                return jax.lax.dynamic_slice_in_dim(array, first, group)
-
-            numbers = part * draws + jnp.arange(draws, dtype=jnp.uint32)
-            each = jax.vmap(lambda k: alteration_keys(k, numbers))(taken(keys))
-            log_p = _log_probabilities(work, taken(images), each)
-            observed = jax.vmap(statistic.observe, (0, 0, None))(
-                log_p, taken(excluded), work.logit_delta
-            )
-            return observed, ~jnp.isnan(log_p).any(axis=(1, 2))
-
-        observed, valid = jax.lax.map(
-            chunk, jnp.arange(len(images) // group * parts, dtype=jnp.int32)
+        numbers = part * draws + jnp.arange(draws, dtype=jnp.uint32)
+        each = jax.vmap(lambda k: alteration_keys(k, numbers))(taken(keys))
+        log_p = _log_probabilities(work, taken(images), each)
+        observed = jax.vmap(statistic.observe, (0, 0, None))(
+            log_p, taken(excluded), work.logit_delta
         )
+        return observed, ~jnp.isnan(log_p).any(axis=(1, 2))
 
-        def by_input(array: jax.Array) -> jax.Array:
-            array = array.reshape(-1, parts, *array.shape[1:]).swapaxes(1, 2)
-            return array.reshape(len(images), parts * draws, *array.shape[4:])
+    observed, valid = jax.lax.map(
+        chunk, jnp.arange(len(images) // group * parts, dtype=jnp.int32)
+    )
 
-        observed = jax.tree.map(lambda a: by_input(a)[:, :num_samples], observed)
-        valid = valid.reshape(-1, parts, group).all(axis=1).reshape(-1)
-        return statistic.summarise(observed), valid
+    def by_input(array: jax.Array) -> jax.Array:
+        array = array.reshape(-1, parts, *array.shape[1:]).swapaxes(1, 2)
+        return array.reshape(len(images), parts * draws, *array.shape[4:])
 
-    step = on_each_device(local, work.mesh, (False, True, True, True))
-    return step(work, images, indices, excluded)
+    observed = jax.tree.map(lambda a: by_input(a)[:, :num_samples], observed)
+    valid = valid.reshape(-1, parts, group).all(axis=1).reshape(-1)
+    return statistic.summarise(observed), valid
 
 
 def _log_probabilities(work: Work, images: jax.Array, keys: jax.Array) -> jax.Array:

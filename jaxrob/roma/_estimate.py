@@ -6,7 +6,7 @@ pair are summed over each input's classes (`summed`), and held against others
 (`with_estimates`). All of these are pure functions.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -35,30 +35,24 @@ _STATUSES = ("importance", "splitting", "bounded", "incomplete", "untrusted", ""
 
 
 class Estimate(NamedTuple):
-    """Estimates of M probabilities; arrays `[M]`, an entry for each pair or input.
+    """Estimates of M probabilities; arrays `[M]`, an entry for each pair or input."""
 
-    Attributes:
-      status: strings. "importance" or "splitting": the method that gave it. "bounded"
-        or "incomplete": `log_probability` estimates an upper bound. "untrusted": it may
-        be far off. "": nothing is known yet.
-      log_probability: float64; -inf where nothing was hit, NaN where nothing is known.
-      standard_error: float64, of `log_probability`; infinite where it is not known.
-      evaluations: int64, forward passes spent, a gradient counted as three.
-      other_log_probability: float64, that of an independent estimate; NaN for none.
-      other_error: float64, its standard error.
-      modes: float64 `[M, m]`, the shares of the modes that a mixture was made of, the
-        greatest first; 0 beyond their number.
-      effective: float64, the effective number of a mixture's hits.
-    """
-
+    # Strings. "importance" or "splitting": the method that gave it. "bounded" or
+    # "incomplete": `log_probability` estimates an upper bound. "untrusted": it may be
+    # far off. "": nothing is known yet.
     status: np.ndarray
+    # float64; -inf where nothing was hit, NaN where nothing is known.
     log_probability: np.ndarray
+    # float64, of `log_probability`; infinite where it is not known.
     standard_error: np.ndarray
-    evaluations: np.ndarray
+    evaluations: np.ndarray  # int64, forward passes spent, a gradient counted as three
+    # float64, that of an independent estimate; NaN for none.
     other_log_probability: np.ndarray
-    other_error: np.ndarray
+    other_error: np.ndarray  # float64, its standard error
+    # float64 `[M, m]`, the shares of the modes that a mixture was made of, the greatest
+    # first; 0 beyond their number.
     modes: np.ndarray
-    effective: np.ndarray
+    effective: np.ndarray  # float64, the effective number of a mixture's hits
 
 
 class Answers(NamedTuple):
@@ -83,8 +77,22 @@ class Answers(NamedTuple):
     std: np.ndarray | None = None
 
 
+# Of fields of `Answers`: the kind of their arrays, and what they hold of unseen inputs.
+_KINDS = {
+    "status": ("U", UNSEEN),
+    "hits": ("i", -1),
+    "evaluations": ("i", 0),
+    "modes": ("f", 0.0),
+    "effective_sample_size": ("f", 0.0),
+    "needed": ("i", 0),
+}
+
+
+def kind_of(field: str) -> tuple[str, Any]:
+    return _KINDS.get(field, ("f", np.nan))
+
+
 def unknown(number: int) -> Estimate:
-    """Estimates of which nothing is known yet."""
     return Estimate(
         np.full(number, "", "U16"),
         np.full(number, np.nan),
@@ -98,7 +106,6 @@ def unknown(number: int) -> Estimate:
 
 
 def improved(estimate: Estimate, at: np.ndarray, better: Estimate) -> Estimate:
-    """The estimates with better ones at some positions."""
     spent = estimate.evaluations[at] + better.evaluations
     return put_at(estimate, at, better._replace(evaluations=spent))
 
@@ -159,7 +166,6 @@ def excluded(
 def with_second_opinion(
     estimate: Estimate, other: Estimate, alike: bool, confidence_level: float
 ) -> Estimate:
-    """Estimates by splitting, held against independent ones of the same inputs."""
     known = np.isfinite(other.other_log_probability)
     both = (estimate.status == "splitting") & known
     # A bound is contradicted from above alone.
@@ -196,7 +202,6 @@ def with_second_opinion(
 def _holding_both(
     estimate: Estimate, other: Estimate, z: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The middles of intervals that hold two estimates' own, and their errors."""
     p, q = estimate.log_probability, other.other_log_probability
     of_p, of_q = z * estimate.standard_error, z * other.other_error
     low = np.minimum(p - of_p, q - of_q)
@@ -212,7 +217,6 @@ def half_width(confidence_level: float) -> float:
 def with_estimates(
     answers: Answers, at: np.ndarray, estimate: Estimate, confidence_level: float
 ) -> Answers:
-    """The answers with estimates in place of some of them, and their intervals."""
     # Where splitting got stuck there is no answer, only the interval's end. The given
     # answers stay there if they bound the probability better, as on a plateau for
     # instance; with hardly a hit they are an interval, and no answer. Where two
@@ -256,7 +260,6 @@ def with_estimates(
 
 
 def _or_nothing(log_probability: np.ndarray) -> np.ndarray:
-    """The log-probabilities, with -inf where nothing is known."""
     return np.where(np.isnan(log_probability), -np.inf, log_probability)
 
 

@@ -24,8 +24,8 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob.roma._bounded_mean import mean_interval
+from jaxrob.roma._categorial import LocalAnswers, names_of
 from jaxrob.roma._count import clopper_pearson
-from jaxrob.roma._local_answers import LocalAnswers
 
 #: How inputs may be put into categories.
 CATEGORIES = ("predicted", "label", "all")
@@ -43,9 +43,7 @@ _Intervals = Annotated[
 class GlobalRobustness:
     """How probable a distinct misclassification is anywhere in each of C categories.
 
-    An input is drawn from the category's population, and then perturbed. The
-    probability that the perturbed image is distinctly misclassified is the mean of the
-    local probabilities over the population (Levy, Yerushalmi and Katz 2023, "gRoMA").
+    `RomaResult.global_robustness` says what that is.
 
     Two quantities are estimated by one number. That of the *population* is what the
     next inputs will meet: its intervals hold for the finite sample of inputs and the
@@ -135,7 +133,6 @@ class GlobalRobustness:
 
 
 def written(text: str, path: str | os.PathLike | None) -> str:
-    """The text, written to `path` if one is given."""
     if path is not None:
         checked_path("path", path).write_text(text)
     return text
@@ -156,7 +153,6 @@ class _Category(NamedTuple):
 def check_summary(
     by: Any, class_names: Any, confidence_level: Any, jointly: Any
 ) -> None:
-    """Refuses what `put_together` does not take, before anything is computed."""
     check_choice("by", by, CATEGORIES)
     checked_number("confidence_level", confidence_level, at_least=0.5, below=1)
     checked_flag("jointly", jointly)
@@ -177,18 +173,14 @@ def put_together(
     jointly: bool,
     warnings: tuple[str, ...] = (),
 ) -> GlobalRobustness:
-    """The local answers of N inputs, put together by category."""
-    listed, names = _listed(categories, class_names)
-    members = [np.flatnonzero(categories == number) for number in listed]
+    names = names_of(np.unique(categories), class_names)
+    members = [np.flatnonzero(categories == number) for number in names]
     together = sum(len(some) > 0 for some in members) if jointly else 1
     tail = (1 - confidence_level) / 2 / together
     found = [_category(_taken(local, some), tail) for some in members]
-    columns = {
-        field: np.array([getattr(one, field) for one in found])
-        for field in _Category._fields
-    }
+    columns = dict(zip(_Category._fields, map(np.array, zip(*found))))
     return GlobalRobustness(
-        names=names,
+        names=tuple(names.values()),
         by=by,
         num_samples=num_samples,
         source="estimator" if local.draws is None else "draws",
@@ -199,21 +191,6 @@ def put_together(
     )
 
 
-def _listed(
-    categories: np.ndarray, class_names: Sequence[str] | None
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The numbers and the names of the categories."""
-    present = np.unique(categories)
-    if class_names is None:
-        return present, tuple(str(number) for number in present)
-    if present.max() >= len(class_names):
-        raise ValueError(
-            f"class_names must name all categories up to {present.max()}; got "
-            f"{len(class_names)} names"
-        )
-    return np.arange(len(class_names)), tuple(class_names)
-
-
 def _taken(local: LocalAnswers, chosen: np.ndarray) -> LocalAnswers:
     arrays = local._asdict()
     draws = arrays.pop("draws")
@@ -221,7 +198,6 @@ def _taken(local: LocalAnswers, chosen: np.ndarray) -> LocalAnswers:
 
 
 def _category(local: LocalAnswers, tail: float) -> _Category:
-    """One category's fields, from its inputs' answers."""
     number = len(local.probability)
     if not number:
         none = np.full(2, np.nan)
@@ -241,7 +217,6 @@ def _category(local: LocalAnswers, tail: float) -> _Category:
 
 
 def _inputs_interval(local: LocalAnswers, tail: float) -> np.ndarray:
-    """Of the mean over the inputs at hand."""
     if local.draws is None:
         return np.array([local.low.mean(), local.high.mean()])
     draws = len(local.probability) * local.draws

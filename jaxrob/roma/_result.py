@@ -20,27 +20,23 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.roma._categorial import Categorial, compare_categories
-from jaxrob.roma._caveats import caveats
-from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, UNSEEN
-from jaxrob.roma._estimators import ESTIMATORS
+from jaxrob.roma._categorial import (
+    Categorial,
+    InputsMean,
+    LocalAnswers,
+    compare_categories,
+    mean_of_all,
+    plr_of_all,
+)
+from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, half_width
+from jaxrob.roma._estimators import ESTIMATORS, STATUSES
 from jaxrob.roma._global_result import (
     GlobalRobustness,
     check_summary,
     put_together,
     written,
 )
-from jaxrob.roma._inputs_mean import InputsMean, mean_of_all
-from jaxrob.roma._local_answers import by_estimator, by_plain_draws, plr_of_all
 
-_WITHOUT_ANSWER = (
-    *("failed", "constant", "unresolved", "untrusted", "incomplete"),
-    *(UNDECIDED, UNSEEN),
-)
-_STATUSES = (
-    *("normal", "transformed", "counted"),
-    *("importance", "splitting", "bounded", *_WITHOUT_ANSWER),
-)
 _ROUNDING = 1e-5
 _Log = Annotated[
     np.ndarray, Array("N", at_most=_ROUNDING, may_be_nan=True, may_be_infinite=True)
@@ -118,7 +114,7 @@ class RomaResult:
     num_samples: Annotated[int, Integer(at_least=1)]
     excluded: Annotated[np.ndarray, _Classes]
     labels: Annotated[np.ndarray | None, _Classes]
-    status: Annotated[np.ndarray, Array("N", "U16", allowed=_STATUSES)]
+    status: Annotated[np.ndarray, Array("N", "U16", allowed=tuple(STATUSES))]
     log_adversarial_probability: _Log
     log_low: _Log
     log_high: _Log
@@ -242,19 +238,43 @@ class RomaResult:
     ) -> GlobalRobustness:
         """How probable a distinct misclassification is anywhere in each category.
 
-        The mean over these inputs, and what it says of the population that they are a
-        random sample from. `jaxrob.roma.global_robustness` explains the arguments, and
-        what the intervals hold for.
+        The mean of the local probability over the category's population of inputs,
+        which these are a random sample of: how probable it is that an input of the
+        category, drawn and then perturbed at random, is distinctly misclassified. It is
+        the global robustness of Levy, Yerushalmi and Katz (2023), "gRoMA".
+
+        Example::
+
+            local = jaxrob.roma.assess(
+                classifier, images, estimator="count", num_samples=100, key=key
+            )
+            found = local.global_robustness(class_names=names)
+            print(found.probability)  # one for each category
+            print(found.population_interval)  # 95 % for all of them together
+
+        Each input's share of distinct misclassifications among plain draws is in [0, 1]
+        and right on average, and inputs are independent. So `population_interval` holds
+        for the finite sample of inputs and the finite number of draws at once. It
+        assumes nothing else, and holds for any number of inputs. It is by betting
+        (Waudby-Smith and Ramdas 2024) and by binomial tails, and never reaches beyond
+        Hoeffding's. With one draw each it is Clopper and Pearson's.
+
+        The population is limited by the number of inputs: without a single hit the
+        interval still ends at about 4 / N, however many draws there are, because a
+        share 4 / N of the population may be unlike all inputs seen. `inputs_needed`
+        tells how many it takes.
 
         Args:
           by: "predicted", "label" or "all".
           source: "draws" takes the plain draws' shares of hits, whatever the estimator.
-            They are right on average, so the intervals hold. "estimator" takes the
-            estimator's answers, each as anything in its interval, or in [0, 1]
-            where it has none: intervals then hold if those do, on average.
-          class_names: names of the categories.
+            "estimator" takes the estimator's answers, each as anything in its interval,
+            or in [0, 1] where it has none: intervals then hold if those do, on average,
+            which is known from experiments alone. They are better for the mean over
+            these inputs where misclassifications are rare, and for the lower end.
+          class_names: names of the categories. All of them are listed, those without
+            an input with NaN; by default those that occur, by their numbers.
           confidence_level: at least 0.5; by default that of this result.
-          jointly: whether it is that of all categories together.
+          jointly: whether it is that of all categories together (Bonferroni).
 
         Raises:
           TypeError: if an argument has a wrong type.
@@ -283,19 +303,8 @@ class RomaResult:
             "label": self._categories,
             "all": np.zeros(len(self.excluded), int),
         }
-        if source == "draws":
-            local = by_plain_draws(np.asarray(self.hits), self.num_samples)
-        else:
-            local = by_estimator(
-                self.log_adversarial_probability,
-                self.log_low,
-                self.log_high,
-                self.hits,
-                self.num_samples,
-                self.confidence_level,
-            )
         return put_together(
-            local,
+            self._by_draws() if source == "draws" else self._by_estimator(),
             categories[by],
             class_names,
             by=by,
@@ -303,6 +312,27 @@ class RomaResult:
             confidence_level=confidence_level,
             jointly=jointly,
             warnings=self.warnings,
+        )
+
+    def _by_draws(self) -> LocalAnswers:
+        share, number = np.asarray(self.hits) / self.num_samples, self.num_samples
+        # Without bias: the share's own variance makes share (1 - share) smaller.
+        spread = share * (1 - share) / (number - 1) if number > 1 else share * np.nan
+        known = np.ones(len(share), bool)
+        return LocalAnswers(share, share, share, known, spread, number)
+
+    def _by_estimator(self) -> LocalAnswers:
+        """Each answer is anything in its interval."""
+        low, high = np.exp(self.log_low), np.exp(self.log_high)
+        error = (high.clip(max=1) - low) / (2 * half_width(self.confidence_level))
+        share = np.nan if self.hits is None else self.hits / self.num_samples
+        return LocalAnswers(
+            np.where(self.answered, np.exp(self.log_adversarial_probability), share),
+            np.where(np.isnan(low), 0.0, low),
+            np.where(np.isnan(high), 1.0, high.clip(max=1)),
+            self.answered,
+            np.where(self.answered, error**2, np.nan),
+            draws=None,
         )
 
     @property
@@ -344,3 +374,25 @@ class RomaResult:
             go with the others, or is not what was written.
         """
         return from_json(text, RomaResult)
+
+
+def caveats(status: np.ndarray, needed: np.ndarray | None = None) -> tuple[str, ...]:
+    """A sentence for each kind of answer that is missing, or may be wrong."""
+    found = []
+    for words in filter(None, dict.fromkeys(STATUSES.values())):
+        mine = [name for name in np.unique(status) if STATUSES.get(name) == words]
+        if mine:
+            number = np.isin(status, mine).sum()
+            if UNDECIDED in mine and needed is not None:
+                words += _more_costs(needed[status == UNDECIDED])
+            found.append(f"{', '.join(mine)} ({number} of {len(status)}): {words}")
+    return tuple(found)
+
+
+def _more_costs(needed: np.ndarray) -> str:
+    least, most = (float(f"{some:.1g}") for some in (needed.min(), needed.max()))
+    passes = f"{most:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
+    return (
+        f". Without a limit (budget=math.inf, --budget=0) each takes about {passes} "
+        "forward passes"
+    )

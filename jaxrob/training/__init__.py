@@ -4,7 +4,7 @@
 supplies batches of original and altered images.
 """
 
-from jaxrob.training._batches import Batches, Losses
 from jaxrob.training._fit import fit
+from jaxrob.training._step import Batches, Losses
 
 __all__ = ("Batches", "Losses", "fit")

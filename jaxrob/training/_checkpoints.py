@@ -15,22 +15,16 @@ _DIGEST = "digest"
 
 
 class Checkpoints(NamedTuple):
-    """A folder of checkpoints.
+    """A folder of checkpoints."""
 
-    Attributes:
-      path: the folder.
-      manager: orbax's `CheckpointManager` of the folder.
-      settings: those of the training, as JSON values. Only a training with the same
-        settings can resume a checkpoint.
-    """
-
-    path: str | os.PathLike[str]
-    manager: Any
+    path: str | os.PathLike[str]  # the folder
+    manager: Any  # orbax's `CheckpointManager` of the folder
+    # Those of the training, as JSON values. Only a training with the same settings can
+    # resume a checkpoint.
     settings: dict[str, Any]
 
 
 def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoints:
-    """Opens or creates the checkpoint folder of a training with these settings."""
     # Orbax takes seconds to import, so only a training with checkpoints imports it.
     import orbax.checkpoint as ocp
 
@@ -46,7 +40,6 @@ def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoin
 
 
 def save(checkpoints: Checkpoints, count: int, state: TrainingState) -> None:
-    """Saves the state after `count` steps, replacing the previous checkpoint."""
     import orbax.checkpoint as ocp
 
     # Orbax writes under a temporary name, renames the finished checkpoint, and only

@@ -1,9 +1,8 @@
-"""The training loop."""
+"""The training loop, and the checks of its arguments."""
 
-import functools
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,30 +10,35 @@ import optax
 from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
-from jaxrob._classifier import Classifier
+from jaxrob._arguments.checks import (
+    check_choice,
+    check_type,
+    checked_flag,
+    checked_integer,
+    checked_path,
+    checked_text,
+)
+from jaxrob._classifier import OUTPUTS, Classifier
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.blocks import Call
 from jaxrob._devices.hosts import is_first, local, put
-from jaxrob._devices.mesh import ImageMesh, along_images, checked_mesh, replicated
+from jaxrob._devices.mesh import along_images, checked_mesh, replicated
 from jaxrob._engine.provenance import dataset_fingerprint
-from jaxrob._keys import checked_key, host_generator
-from jaxrob.training._batches import Batches, every_image
+from jaxrob._keys import check_key, checked_key, host_generator
 from jaxrob.training._checkpoints import open_checkpoints, restore, save
-from jaxrob.training._checks import check_batches, check_training
-from jaxrob.training._network import Network, network_of
-from jaxrob.training._schedule import (
-    PlannedStep,
-    Schedule,
-    make_schedule,
-    remaining_steps,
-    usual_optimizer,
-)
 from jaxrob.training._step import (
-    Step,
+    Batches,
+    Network,
+    PlannedStep,
     TrainingState,
     compiled_step,
+    every_image,
     initial_state,
+    make_schedule,
+    network_of,
+    remaining_steps,
     step_inputs,
+    usual_optimizer,
 )
 
 
@@ -134,10 +138,15 @@ def fit(
     epoch_batches = (batches or every_image(len(dataset)))(batch_size)
     check_batches(epoch_batches)
     schedule = make_schedule(epoch_batches.size, batch_size, epochs, images_seen)
-    network, begin, step, rng = prepared(
-        module, outputs, epoch_batches, schedule, optimizer, key, over
+    if optimizer is None:
+        optimizer = usual_optimizer(schedule)
+    init_key, order_key, dropout_key = jax.random.split(key, 3)
+    network = network_of(module)
+    make = epoch_batches.make
+    step = compiled_step(
+        network, outputs, optimizer, make, order_key, dropout_key, over
     )
-    state = begin(dataset.images[:1])
+    state = initial_state(network, optimizer, init_key, dataset.images[:1])
     classifier = network.classifier(state.params, state.collections, outputs)
     num_classes = classifier.num_classes(dataset.images.shape[1:])
     check_labels_below(
@@ -159,6 +168,7 @@ def fit(
         state, done = restore(checkpoints, state)
         every = checkpoint_every or schedule.epoch_steps
         schedule = schedule._replace(checkpoint_every=every)
+    rng = host_generator(order_key)
     steps = remaining_steps(epoch_batches, schedule, rng, done)
     hidden = not (progress and is_first())
     bar = tqdm(total=schedule.num_steps, initial=done, unit="step", disable=hidden)
@@ -179,43 +189,6 @@ def fit(
     return _classifier(network, state, outputs)
 
 
-class Prepared(NamedTuple):
-    """A training before its first step.
-
-    Attributes:
-      network: the module, as functions.
-      begin: `begin(images)` returns the state before the first step, for images of the
-        shape of `[1, ...]` images; it may be traced.
-      step: the compiled step.
-      rng: draws the batches.
-    """
-
-    network: Network
-    begin: Callable[[Any], TrainingState]
-    step: Step
-    rng: np.random.Generator
-
-
-def prepared(
-    module: Any,
-    outputs: str,
-    batches: Batches,
-    schedule: Schedule,
-    optimizer: optax.GradientTransformation | None,
-    key: jax.Array,
-    mesh: ImageMesh,
-) -> Prepared:
-    """Prepares a training, with the settings of `fit`; nothing is computed."""
-    if optimizer is None:
-        optimizer = usual_optimizer(schedule)
-    init_key, order_key, dropout_key = jax.random.split(key, 3)
-    network = network_of(module)
-    begin = functools.partial(initial_state, network, optimizer, init_key)
-    keys = order_key, dropout_key
-    step = compiled_step(network, outputs, optimizer, batches.make, *keys, mesh)
-    return Prepared(network, begin, step, host_generator(order_key))
-
-
 def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:
     # Reading the loss waits for the step, so it is read only after some steps.
     if not (planned.ends_epoch or planned.is_kept) or np.isfinite(float(loss)):
@@ -228,3 +201,72 @@ def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:
 def _classifier(network: Network, state: TrainingState, outputs: str) -> Classifier:
     params, collections, _ = local(state)
     return network.classifier(params, collections, outputs)
+
+
+def check_training(
+    module: Any,
+    dataset: Any,
+    key: Any,
+    *,
+    epochs: Any = None,
+    images_seen: Any = None,
+    batch_size: Any = 128,
+    optimizer: Any = None,
+    outputs: Any = "logits",
+    batches: Any = None,
+    checkpoint: Any = None,
+    checkpoint_every: Any = None,
+    on_epoch: Any = None,
+    mesh: Mesh | None = None,
+    progress: Any = False,
+) -> None:
+    # Flax is slow to import; a caller with a module has imported it already.
+    from flax import linen, nnx
+
+    check_type(
+        "module",
+        module,
+        linen.Module | nnx.Module,
+        "a Flax Linen or NNX module (networks of other frameworks are trained in their "
+        "own)",
+    )
+    check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
+    check_key(key)
+    checked_integer("batch_size", batch_size, at_least=1, at_most=len(dataset))
+    for name, number in (
+        ("epochs", epochs),
+        ("images_seen", images_seen),
+        ("checkpoint_every", checkpoint_every),
+    ):
+        if number is not None:
+            checked_integer(name, number, at_least=1)
+    if optimizer is not None:
+        check_optimizer(optimizer)
+    check_choice("outputs", outputs, OUTPUTS)
+    if batches is not None:
+        check_type(
+            "batches", batches, Callable, "a function from a batch size to Batches"
+        )
+    if checkpoint is not None:
+        checked_path("checkpoint", checkpoint)
+    if on_epoch is not None:
+        check_type(
+            "on_epoch", on_epoch, Callable, "a function of a number and a classifier"
+        )
+    checked_mesh(mesh)
+    checked_flag("progress", progress)
+
+
+def check_optimizer(optimizer: Any) -> None:
+    wanted = "an optax.GradientTransformation, such as optax.adam(1e-3)"
+    check_type("optimizer", optimizer, optax.GradientTransformation, wanted)
+
+
+def check_batches(batches: Any) -> None:
+    check_type("batches(batch_size)", batches, Batches, "jaxrob.training.Batches")
+    checked_integer("Batches.size", batches.size, at_least=1)
+    check_type(
+        "Batches.draw", batches.draw, Callable, "a function of a NumPy generator"
+    )
+    check_type("Batches.make", batches.make, Callable, "a function that makes a batch")
+    checked_text("Batches.description", batches.description, may_be_empty=True)

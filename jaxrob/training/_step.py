@@ -1,7 +1,8 @@
-"""One step of training: its state, inputs and compiled update."""
+"""One step of training: network, batches, schedule, state, compiled update."""
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -9,28 +10,259 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jaxrob._adapters.snapshot import snapshot
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._devices.hosts import put, put_rows
 from jaxrob._devices.mesh import ImageMesh, replicated, sharded
+from jaxrob._identity.digest import digest, host_array, stable_repr
+from jaxrob._keys import is_key
 from jaxrob._pixels import as_floats
-from jaxrob.training._network import Network, network_of
-from jaxrob.training._schedule import PlannedStep
+
+# The loss of each image, `[B]`, from images and labels.
+Losses = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+class Batches(NamedTuple):
+    """The batches of an epoch: the images that each step reads, and how it uses them.
+
+    Attributes:
+      size: images in an epoch.
+      draw: `draw(rng)` is called on the host once for each epoch, in order, with a
+        NumPy generator seeded by the training's key. It returns arrays `[T, ...]` by
+        name, with a row for each of the T = size // batch_size steps. One of them is
+        "index" `[T, R]`, the rows of the data set that the step reads.
+      make: `make(images, labels, drawn, key, losses)` is traced into the step. It takes
+        the R images read (float32), their labels and the step's rows of the other
+        arrays, and returns the `batch_size` images and labels to train on.
+        `losses(images, labels)` returns each image's loss under the current parameters,
+        in evaluation mode.
+      description: a text that is the same for the same settings. A checkpoint is only
+        resumed by a training with the same description.
+    """
+
+    size: int
+    draw: Callable[[np.random.Generator], dict[str, np.ndarray]]
+    make: Callable[..., tuple[jax.Array, jax.Array]]
+    description: str
+
+
+def every_image(num_images: int) -> Callable[[int], Batches]:
+    def batches(batch_size: int) -> Batches:
+        steps = num_images // batch_size
+
+        def draw(rng: np.random.Generator) -> dict[str, np.ndarray]:
+            index = rng.permutation(num_images)[: steps * batch_size]
+            return {"index": index.reshape(steps, batch_size)}
+
+        return Batches(num_images, draw, _as_read, "images as they are")
+
+    return batches
+
+
+def _as_read(
+    images: jax.Array, labels: jax.Array, *_: Any
+) -> tuple[jax.Array, jax.Array]:
+    return images, labels
+
+
+class Network(NamedTuple):
+    """A module as pure functions of parameters and other variables."""
+
+    # `start(key, images)` returns the initial parameters and other variables.
+    start: Callable[..., tuple[Any, Any]]
+    # `train(params, others, images, key)` returns the module's outputs in training
+    # mode, and the new other variables; the key is for dropout.
+    train: Callable[..., tuple[jax.Array, Any]]
+    # `evaluate(params, others, images)` returns its outputs in evaluation mode.
+    evaluate: Callable[..., jax.Array]
+    # `classifier(params, others, outputs)` returns a classifier.
+    classifier: Callable[..., Classifier]
+    description: str  # a text that identifies the module
+
+
+def network_of(module: Any) -> Network:
+    from flax import linen
+
+    return _of_linen(module) if isinstance(module, linen.Module) else _of_nnx(module)
+
+
+def _of_linen(module: Any) -> Network:
+    def start(key: jax.Array, images: jax.Array) -> tuple[Any, Any]:
+        variables = jax.jit(module.init)(key, images)
+        params = variables["params"]
+        return params, {k: value for k, value in variables.items() if k != "params"}
+
+    def train(
+        params: Any, others: dict[str, Any], images: jax.Array, key: jax.Array
+    ) -> tuple[jax.Array, Any]:
+        return module.apply(
+            {"params": params, **others},
+            images,
+            train=True,
+            rngs={"dropout": key},
+            mutable=list(others),
+        )
+
+    def evaluate(params: Any, others: dict[str, Any], images: jax.Array) -> jax.Array:
+        return module.apply({"params": params, **others}, images)
+
+    def classifier(params: Any, others: dict[str, Any], outputs: str) -> Classifier:
+        return Classifier.from_linen(module, {"params": params, **others}, outputs)
+
+    return Network(start, train, evaluate, classifier, stable_repr(module))
+
+
+def _of_nnx(module: Any) -> Network:
+    from flax import nnx
+
+    own = nnx.clone(module)
+    own.train()
+    training, *states = nnx.split(own, nnx.Param, nnx.RngState, ...)
+    own.eval()
+    evaluating, *_ = nnx.split(own, nnx.Param, nnx.RngState, ...)
+    (params, params_tree), (rngs, rngs_tree), (others, others_tree) = (
+        _by_path(snapshot(state)) for state in states
+    )
+
+    def merge(graph: Any, params: Any, rngs: Any, others: Any) -> Any:
+        trees = params_tree, rngs_tree, others_tree
+        values = params, rngs, others
+        # Dictionaries may come back in another order.
+        parts = [
+            jax.tree.unflatten(tree, [some[path] for path in paths])
+            for (tree, paths), some in zip(trees, values)
+        ]
+        return nnx.merge(graph, *parts)
+
+    def train(
+        params: Any, others: Any, images: jax.Array, key: jax.Array
+    ) -> tuple[jax.Array, Any]:
+        merged = merge(training, params, _reseeded(rngs, key), others)
+        returned = merged(images)
+        *_, after = nnx.split(merged, nnx.Param, nnx.RngState, ...)
+        return returned, _by_path(after)[0]
+
+    def evaluate(params: Any, others: Any, images: jax.Array) -> jax.Array:
+        return merge(evaluating, params, rngs, others)(images)
+
+    def classifier(params: Any, others: Any, outputs: str) -> Classifier:
+        return Classifier.from_nnx(merge(evaluating, params, rngs, others), outputs)
+
+    initial = [
+        part for one in (params, others) for pair in one.items() for part in pair
+    ]
+    return Network(
+        lambda key, images: (params, others),
+        train,
+        evaluate,
+        classifier,
+        # Training starts from these weights, so they are part of its identity.
+        stable_repr(type(module))
+        + digest(
+            part if isinstance(part, str) else host_array(part) for part in initial
+        ),
+    )
+
+
+def _by_path(state: Any) -> tuple[dict[str, jax.Array], tuple[Any, list[str]]]:
+    """Returns the arrays of a state by their paths, and the structure to rebuild it."""
+    # All optimisers and checkpoints can handle plain dictionaries.
+    leaves, tree = jax.tree_util.tree_flatten_with_path(state)
+    paths = [jax.tree_util.keystr(path) for path, _ in leaves]
+    return dict(zip(paths, (leaf for _, leaf in leaves))), (tree, paths)
+
+
+def _reseeded(rngs: dict[str, jax.Array], key: jax.Array) -> dict[str, jax.Array]:
+    return {
+        path: jax.random.split(jax.random.fold_in(key, number), value.shape)
+        if is_key(value)
+        else jnp.zeros_like(value)
+        for number, (path, value) in enumerate(rngs.items())
+    }
+
+
+_EPOCHS = 5
+
+
+class Schedule(NamedTuple):
+    """The length of a training, and the steps between its checkpoints."""
+
+    epoch_steps: int  # steps in a whole epoch
+    num_steps: int  # steps in all; the last epoch may end early
+    # Steps between checkpoints, None without checkpoints.
+    checkpoint_every: int | None = None
+
+
+class PlannedStep(NamedTuple):
+    """The inputs of one step, and what follows it."""
+
+    done: int  # the number of steps done including this one
+    epoch: int  # the number of its epoch, from 1
+    ends_epoch: bool  # whether it is the last step of the epoch
+    is_kept: bool  # whether a checkpoint follows it
+    image_index: np.ndarray  # `[R]`, the rows of the data set that it reads
+    # Its rows of the other arrays of `Batches.draw`, by name.
+    drawn: dict[str, np.ndarray]
+
+
+def make_schedule(
+    size: int, batch_size: int, epochs: int | None, images_seen: int | None
+) -> Schedule:
+    steps = size // batch_size
+    if not steps:
+        raise ValueError(
+            f"batch_size must be at most {size}, the number of images in an epoch; got "
+            f"{batch_size}"
+        )
+    if images_seen is None:
+        return Schedule(steps, steps * (_EPOCHS if epochs is None else epochs))
+    if epochs is not None:
+        raise ValueError(
+            f"epochs and images_seen exclude each other; got {epochs} and {images_seen}"
+        )
+    if images_seen < batch_size:
+        raise ValueError(
+            f"images_seen must be at least batch_size, {batch_size}; got {images_seen}"
+        )
+    return Schedule(steps, images_seen // batch_size)
+
+
+def usual_optimizer(schedule: Schedule) -> optax.GradientTransformation:
+    """Adam, its rate decaying from 1e-3 along a cosine."""
+    return optax.adam(optax.cosine_decay_schedule(1e-3, schedule.num_steps))
+
+
+def remaining_steps(
+    batches: Batches, schedule: Schedule, rng: np.random.Generator, done: int
+) -> Iterator[PlannedStep]:
+    epoch_steps, num_steps, every = schedule
+    for epoch in range(math.ceil(num_steps / epoch_steps)):
+        # Finished epochs are drawn too, to restore the generator's state.
+        drawn = batches.draw(rng)
+        first = epoch * epoch_steps
+        last = min(first + epoch_steps, num_steps)
+        for number in range(max(done, first), last):
+            count = number + 1
+            rows = {name: array[number - first] for name, array in drawn.items()}
+            yield PlannedStep(
+                done=count,
+                epoch=epoch + 1,
+                ends_epoch=count == last,
+                is_kept=bool(every) and (count % every == 0 or count == num_steps),
+                image_index=rows.pop("index"),
+                drawn=rows,
+            )
 
 
 class TrainingState(NamedTuple):
-    """The state that a step updates.
+    """The state that a step updates."""
 
-    Attributes:
-      params: the module's parameters.
-      collections: its other variables, such as batch statistics, by collection.
-      optimizer: the optimiser's state.
-    """
-
-    params: Any
+    params: Any  # the module's parameters
+    # Its other variables, such as batch statistics, by collection.
     collections: dict[str, Any]
-    optimizer: optax.OptState
+    optimizer: optax.OptState  # the optimiser's state
 
 
 # Takes the state, images, labels, rows drawn and the step's number, and returns the
@@ -79,8 +311,6 @@ def compiled_step(
     dropout_key: jax.Array,
     mesh: ImageMesh,
 ) -> Step:
-    """Returns the update of the state by one batch, compiled for a mesh."""
-
     def loss(
         params: Any,
         collections: dict[str, Any],
@@ -126,7 +356,6 @@ def compiled_step(
 def step_inputs(
     dataset: Dataset, planned: PlannedStep, mesh: ImageMesh
 ) -> tuple[Any, ...]:
-    """Returns images, labels, rows drawn and number, the step's arguments."""
     index = planned.image_index
     others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
     # All devices take equally many images, so the last image is repeated.

@@ -11,9 +11,7 @@ from flax import nnx
 
 import jaxrob
 from jaxrob import bayes
-from jaxrob.bayes._head import Head
-from jaxrob.bayes._model import Likelihood
-from jaxrob.bayes._network import params_apply_fn
+from jaxrob.bayes._model import Head, Likelihood, params_apply_fn
 from jaxrob.networks import MLP
 
 # One object, for another is compiled anew.

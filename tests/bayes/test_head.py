@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from jaxrob.bayes._head import checked_head, log_probabilities, normals
+from jaxrob.bayes._model import checked_head, log_probabilities, normals
 
 RANDOM = np.random.default_rng(0)
 OUTPUTS = np.float32(RANDOM.normal(size=(6, 2 * 5)) * 2)

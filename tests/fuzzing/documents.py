@@ -16,9 +16,9 @@ from jaxrob._engine.bar import Bar
 from jaxrob._engine.cached_answers import CachedAnswers
 from jaxrob._engine.journal import Journal
 from jaxrob._engine.scores import Scored, ScoreRule
+from jaxrob.roma._assess import answers_in
+from jaxrob.roma._draws import Inputs
 from jaxrob.roma._estimate import Answers as RomaAnswers
-from jaxrob.roma._journal import answers_in
-from jaxrob.roma._work import Inputs
 
 from .mutations import Seed, Target
 

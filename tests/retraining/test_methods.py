@@ -10,7 +10,7 @@ from flax import nnx
 import jaxrob
 from jaxrob import Classifier, Dataset, alterations, retraining, training
 from jaxrob.networks import MLP
-from jaxrob.retraining import _parallelization
+from jaxrob.retraining import _methods
 
 KEY = jax.random.key(0)
 SMALL = MLP(features=(16,), num_classes=2)
@@ -202,7 +202,7 @@ def test_an_original_of_other_classes_is_refused_before_training(
 ):
     module = SmallNnx(nnx.Rngs(0)) if nnx_module else SMALL
     for name in ("_second", "find_weak"):
-        monkeypatch.setattr(_parallelization, name, None)
+        monkeypatch.setattr(_methods, name, None)
     for wrong, outputs, words in (
         (3, "logits", "returns 3"),
         (2, "scores", "classifier must not"),

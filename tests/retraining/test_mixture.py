@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxrob import Alteration, Dataset, alterations
-from jaxrob.retraining._mixture import mixture
-from jaxrob.retraining._parts import Subset, on_all, on_half, originals
+from jaxrob.retraining._mixture import Subset, mixture, on_all, on_half, originals
 
 KEY = jax.random.key(0)
 # What was done to an image can be read off it.

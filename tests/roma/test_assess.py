@@ -13,7 +13,7 @@ from scipy import stats
 import jaxrob
 from jaxrob import roma
 from jaxrob.roma import assess
-from jaxrob.roma._blocks import check_valid
+from jaxrob.roma._draws import check_valid
 
 from . import planes
 

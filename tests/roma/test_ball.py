@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from jaxrob.roma import ball
-from jaxrob.roma._ball import nudged, put_within, within
-from jaxrob.roma._particles import _few_moved
+from jaxrob.roma._perturbation import nudged, put_within, within
+from jaxrob.roma._rare._particles import _few_moved
 
 NORMS = ("linf", "l2", "l1")
 ORDERS = {"linf": np.inf, "l2": 2, "l1": 1}

@@ -13,10 +13,10 @@ import jaxrob
 from jaxrob import reporting
 from jaxrob._engine.parts import random_order
 from jaxrob.roma import RomaResult, assess, compare_categories
+from jaxrob.roma._assess import answers_of_few
+from jaxrob.roma._categorial import mean_of_all, means_by_category, population_mean
+from jaxrob.roma._draws import Inputs, Settings
 from jaxrob.roma._estimate import Answers
-from jaxrob.roma._few_inputs import answers_of_few
-from jaxrob.roma._inputs_mean import mean_of_all, means_by_category, population_mean
-from jaxrob.roma._work import Inputs, Settings
 
 from ..assessment.test_serialization import put
 

@@ -8,8 +8,6 @@ from scipy import integrate, stats
 
 import jaxrob
 from jaxrob import roma
-from jaxrob.roma import global_robustness
-from jaxrob.roma._population import drawn_inputs
 
 KEY = jax.random.key(0)
 DIM, EPSILON, DELTA = 6, 0.3, 0.6
@@ -23,15 +21,6 @@ def network(variables, images):
 
 
 CLASSIFIER = jaxrob.Classifier(network, np.float32(STEEPNESS))
-
-
-def sampler(key):
-    return jax.random.uniform(key, (DIM, 1, 1))
-
-
-def labelled(key):
-    image = sampler(key)
-    return image, (image[0, 0, 0] > 0.5).astype(jnp.int32)
 
 
 def local(x):
@@ -48,11 +37,14 @@ def truth(low, high):
 
 NUMBER = 3000
 SETTINGS = {"epsilon": EPSILON, "delta": DELTA, "num_samples": 16, "key": KEY}
+SETTINGS["estimator"] = "count"
 
 
 @pytest.fixture(scope="module")
 def found():
-    return global_robustness(CLASSIFIER, labelled, num_inputs=NUMBER, **SETTINGS)
+    images = np.random.default_rng(0).random((NUMBER, DIM, 1, 1), np.float32)
+    labels = (images[:, 0, 0, 0] > 0.5).astype(int)
+    return images, roma.assess(CLASSIFIER, images, labels, **SETTINGS)
 
 
 def holds(result, expected):
@@ -65,6 +57,7 @@ def holds(result, expected):
 
 @pytest.mark.slow
 def test_by_predicted_class(found):
+    found = found[1].global_robustness()
     assert found.names == ("0", "1") and found.by == "predicted"
     holds(found, [truth(0, BOUNDARY), truth(BOUNDARY, 1)])
     share = stats.binomtest(int(found.inputs[0]), 3000).proportion_ci(0.999)
@@ -79,66 +72,19 @@ def test_by_predicted_class(found):
 
 
 def test_by_label(found):
-    how = {"by": "label", "class_names": ("a", "b"), "num_inputs": NUMBER}
-    by_label = global_robustness(CLASSIFIER, labelled, **how, **SETTINGS)
+    by_label = found[1].global_robustness("label", class_names=("a", "b"))
     assert by_label.names == ("a", "b")
     holds(by_label, [truth(0, 0.5), truth(0.5, 1)])
     # Of the same inputs.
-    both = [each.probability @ each.inputs for each in (found, by_label)]
+    whole = found[1].global_robustness()
+    both = [each.probability @ each.inputs for each in (whole, by_label)]
     assert both[0] == pytest.approx(both[1])
 
 
-def test_an_array_is_a_sample_too():
-    rng = np.random.default_rng(0)
-    images = rng.random((NUMBER, DIM, 1, 1), np.float32)
-    labels = (images[:, 0, 0, 0] > 0.5).astype(int)
-    sure = {"by": "label", "confidence_level": 0.9999}
-    found = global_robustness(CLASSIFIER, images, labels, **sure, **SETTINGS)
-    holds(found, [truth(0, 0.5), truth(0.5, 1)])
+def test_of_the_inputs_at_hand(found):
+    images, assessed = found
+    sure = assessed.global_robustness("label", confidence_level=0.9999)
     inside = local(images[:, 0, 0, 0].astype(float))
-    expected = np.array([inside[labels == label].mean() for label in (0, 1)])
-    low, high = found.inputs_interval.T
+    expected = np.array([inside[assessed.labels == label].mean() for label in (0, 1)])
+    low, high = sure.inputs_interval.T
     assert ((low <= expected) & (expected <= high)).all()
-    # It is what the result of `assess` says.
-    assessed = roma.assess(CLASSIFIER, images, labels, estimator="count", **SETTINGS)
-    again = assessed.global_robustness(**sure)
-    np.testing.assert_array_equal(found.population_interval, again.population_interval)
-
-
-@pytest.mark.slow
-def test_inputs_drawn_do_not_depend_on_how_many_there_are():
-    few, _ = drawn_inputs(labelled, 1000, KEY)
-    more, labels = drawn_inputs(labelled, 2100, KEY)
-    np.testing.assert_array_equal(few, more[:1000])
-    np.testing.assert_array_equal(labels, more[:, 0, 0, 0] > 0.5)
-    assert len(np.unique(more[:, 0, 0, 0])) > 2090
-    other, _ = drawn_inputs(labelled, 1000, jax.random.key(1))
-    assert not (other == few).any()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_inputs": None}, "num_inputs"),
-        ({"num_inputs": 0}, "num_inputs"),
-        ({"labels": [0, 1]}, "labels"),
-        ({"by": "label"}, "by"),
-        ({"by": "class"}, "by"),
-        ({"confidence_level": 2.0}, "confidence_level"),
-        ({"class_names": ("a",)}, "class_names"),
-        ({"images": lambda key: (sampler(key), key, key)}, "images"),
-        ({"images": lambda key: labelled(key)[::-1]}, "images"),
-        ({"images": lambda key: {"image": sampler(key)}}, "images"),
-        ({"images": np.zeros((3, DIM, 1, 1))}, "num_inputs"),
-        ({"classifier": network}, "classifier"),
-        ({"key": 0}, "key"),
-        ({"estimator": "mean"}, "estimator"),
-    ],
-)
-def test_refusals(arguments, message):
-    valid = {"classifier": CLASSIFIER, "images": sampler, "num_inputs": 10} | SETTINGS
-    if message in ("by", "class_names", "estimator"):
-        # Of an array, so that nothing is drawn before.
-        valid |= {"images": np.zeros((3, DIM, 1, 1)), "num_inputs": None}
-    with pytest.raises((TypeError, ValueError), match=message):
-        global_robustness(**(valid | arguments))

@@ -9,13 +9,19 @@ import pytest
 from scipy import special, stats
 
 import jaxrob
-from jaxrob.roma import _importance
 from jaxrob.roma._estimate import unknown
-from jaxrob.roma._evidence import Evidence, unexplained
-from jaxrob.roma._mixture import allotted, log_weights
-from jaxrob.roma._search import Line, Searches, _labels, _line, _stretch, no_nearer
-from jaxrob.roma._tilt import TILTED_BALLS
-from jaxrob.roma._weights import weigh
+from jaxrob.roma._rare import _importance
+from jaxrob.roma._rare._evidence import Evidence, unexplained
+from jaxrob.roma._rare._mixture import allotted, log_weights, weigh
+from jaxrob.roma._rare._search import (
+    Line,
+    Searches,
+    _labels,
+    _line,
+    _stretch,
+    no_nearer,
+)
+from jaxrob.roma._rare._tilt import TILTED_BALLS
 
 EPSILON, DELTA = 0.1, 0.6
 LOGIT = float(special.logit(DELTA))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from jaxrob.roma._normality import NORMAL_BELOW, anderson_darling, resolved
+from jaxrob.roma._algorithm1 import NORMAL_BELOW, anderson_darling, resolved
 
 quick = settings(deadline=None, max_examples=20)
 on_device = jax.jit(anderson_darling)

@@ -9,10 +9,11 @@ from common.timing import compilations
 from scipy import special
 
 from jaxrob._devices.rows import taken
-from jaxrob.roma import _importance, _splitting, assess
-from jaxrob.roma._evidence import evidence
-from jaxrob.roma._pairs import Pairs
-from jaxrob.roma._splitting import split
+from jaxrob.roma import assess
+from jaxrob.roma._count import Pairs
+from jaxrob.roma._rare import _importance, _splitting
+from jaxrob.roma._rare._evidence import evidence
+from jaxrob.roma._rare._splitting import split
 
 from .planes import DELTA, DIM, EPSILON, EVEN, ODD, SHAPE, WEIGHTS, classifier, plane
 

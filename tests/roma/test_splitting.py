@@ -15,14 +15,13 @@ from common.linear_truth import (
 import jaxrob
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.bar import Bar
-from jaxrob.roma import _splitting
-from jaxrob.roma._ball import ball
+from jaxrob.roma._count import SPLITTING, Pairs
+from jaxrob.roma._draws import Work, placed
 from jaxrob.roma._estimate import unknown
-from jaxrob.roma._pairs import SPLITTING, Pairs
-from jaxrob.roma._perturbation import Perturbation
-from jaxrob.roma._pilot import Candidates
-from jaxrob.roma._splitting import by_splitting, split
-from jaxrob.roma._work import Work, placed
+from jaxrob.roma._perturbation import Perturbation, ball
+from jaxrob.roma._rare import _splitting
+from jaxrob.roma._rare._pilot import Candidates
+from jaxrob.roma._rare._splitting import by_splitting, split
 
 pytestmark = pytest.mark.usefixtures("optimised")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from jaxrob.roma._tilt import (
+from jaxrob.roma._rare._tilt import (
     TILTED_BALLS,
     Stretch,
     Tilt,

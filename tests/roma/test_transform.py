@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from jaxrob.roma._transform import boxcox, boxcox_lambda
+from jaxrob.roma._algorithm1 import boxcox, boxcox_lambda
 
 quick = settings(deadline=None, max_examples=20)
 sizes = pytest.mark.parametrize(

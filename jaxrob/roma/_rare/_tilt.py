@@ -39,73 +39,50 @@ _SMALLEST = 1e-30
 
 
 class Stretch(NamedTuple):
-    """Directions along which a tilt is wider, in its own normal coordinates.
+    """Directions along which a tilt is wider, in its own normal coordinates."""
 
-    Attributes:
-      directions: `[k, H, W, C]`, orthonormal, or 0 for none.
-      widths: `[k]`, variances along them, at least 1.
-    """
-
-    directions: Any
-    widths: Any
+    directions: Any  # `[k, H, W, C]`, orthonormal, or 0 for none
+    widths: Any  # `[k]`, variances along them, at least 1
 
 
 class Tilt(NamedTuple):
-    """Which tilted distribution of a ball.
+    """Which tilted distribution of a ball."""
 
-    Attributes:
-      vector: `[H, W, C]`, b in the L-infinity and the L1 ball, e in the L2 ball.
-      strength: from 0, no tilt, to `TiltedBall.strongest`.
-      stretch: where the distribution is wider; the L1 ball's never is.
-    """
-
-    vector: Any
-    strength: Any
-    stretch: Stretch
+    vector: Any  # `[H, W, C]`, b in the L-infinity and the L1 ball, e in the L2 ball
+    strength: Any  # from 0, no tilt, to `TiltedBall.strongest`
+    stretch: Stretch  # where the distribution is wider; the L1 ball's never is
 
 
 class Moments(NamedTuple):
-    """Moments of a tilted distribution, and of a linear margin `slope . u` under it.
+    """Moments of a tilted distribution, and of a linear margin `slope . u` under it."""
 
-    Attributes:
-      margin: the margin's mean.
-      rate: that of the exponent along the tilt's direction: the tilt is like
-        exp(rate e . u).
-      divergence: about the Kullback-Leibler divergence of the tilt from no tilt, in
-        nats: minus the logarithm of the probability that a linear margin, tilted to 0,
-        exceeds it.
-      deviation: `[H, W, C]`, the standard deviation of each component of u; None in a
-        ball whose tilts cannot be stretched.
-    """
-
-    margin: jax.Array
+    margin: jax.Array  # the margin's mean
+    # That of the exponent along the tilt's direction: the tilt is like exp(rate e . u).
     rate: jax.Array
+    # About the Kullback-Leibler divergence of the tilt from no tilt, in nats: minus the
+    # logarithm of the probability that a linear margin, tilted to 0, exceeds it.
     divergence: jax.Array
+    # `[H, W, C]`, the standard deviation of each component of u; None in a ball whose
+    # tilts cannot be stretched.
     deviation: jax.Array | None
 
 
 class TiltedBall(NamedTuple):
-    """The tilted distributions of a ball; u has the image's shape.
+    """The tilted distributions of a ball; u has the image's shape."""
 
-    Attributes:
-      draw: `draw(key, tilt)`, u.
-      log_ratio: `log_ratio(u, tilt)`, the log-density of no tilt less that of the tilt,
-        up to a constant.
-      log_constant: `log_constant(tilts)`, that constant without a stretch, by NumPy in
-        float64, for tilts with a leading axis.
-      moments: `moments(tilt, slope)`, without a stretch.
-      length: `length(slope)`, by which a slope is divided to get a direction.
-      strongest: `strongest(dimension)`, the largest strength.
-      is_scaled: whether `Tilt.vector` is the direction times the strength.
-    """
-
-    draw: Callable[[jax.Array, Tilt], jax.Array]
+    draw: Callable[[jax.Array, Tilt], jax.Array]  # `draw(key, tilt)`, u
+    # `log_ratio(u, tilt)`, the log-density of no tilt less that of the tilt, up to a
+    # constant.
     log_ratio: Callable[[jax.Array, Tilt], jax.Array]
+    # `log_constant(tilts)`, that constant without a stretch, by NumPy in float64, for
+    # tilts with a leading axis.
     log_constant: Callable[[Tilt], np.ndarray]
+    # `moments(tilt, slope)`, without a stretch.
     moments: Callable[[Tilt, jax.Array], Moments]
+    # `length(slope)`, by which a slope is divided to get a direction.
     length: Callable[[jax.Array], jax.Array]
-    strongest: Callable[[int], float]
-    is_scaled: bool
+    strongest: Callable[[int], float]  # `strongest(dimension)`, the largest strength
+    is_scaled: bool  # whether `Tilt.vector` is the direction times the strength
 
     def none(self, image: Any) -> Tilt:
         """The uniform distribution, in the unit ball of an image's shape."""
@@ -147,7 +124,6 @@ class TiltedBall(NamedTuple):
 
 
 def of_component(tilts: Tilt, which: jax.Array) -> Tilt:
-    """The tilt of one of C components, to draw from it."""
     # Directions are not copied, which would slow down draws by the thousand: it has
     # those of all components, with a width of 1 along the others'.
     directions, widths = tilts.stretch

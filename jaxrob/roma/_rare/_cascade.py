@@ -14,7 +14,8 @@ import numpy as np
 
 from jaxrob._devices.rows import put_at, taken
 from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import count, counted
+from jaxrob.roma._count import COUNTED, count, counted
+from jaxrob.roma._draws import Inputs, Settings, Work
 from jaxrob.roma._estimate import (
     MOST_MODES,
     SOME_HITS,
@@ -24,31 +25,52 @@ from jaxrob.roma._estimate import (
     unknown,
     with_estimates,
 )
-from jaxrob.roma._importance import by_importance, importance_obstacle
-from jaxrob.roma._pilot import Candidates, draw_pilot, pairs_that_matter
-from jaxrob.roma._splitting import (
+from jaxrob.roma._rare._importance import by_importance, importance_obstacle
+from jaxrob.roma._rare._pilot import Candidates, draw_pilot, pairs_that_matter
+from jaxrob.roma._rare._splitting import (
     by_splitting,
     expected_cost,
     splitting_obstacle,
 )
-from jaxrob.roma._work import Inputs, Settings, Work
 
 # From this many hits on, counting is exact enough.
 _ENOUGH_HITS = 50
 # Plain draws, times this at most, where nothing but counting is possible, or allowed.
 _MORE_DRAWS = 16
 
+#: The statuses of the cascade, and their caveats.
+RARE = COUNTED | {
+    "importance": (
+        "the parts of the ball that count were sought by gradients from 16 to 64 "
+        "starts in and far around it, and by particles without gradients; a part that "
+        "is behind others nearly everywhere, because the margin is much steeper there, "
+        "may have been missed, and so may a class that nothing came near"
+    ),
+    "splitting": (
+        "particles climbed towards the boundary; a part of the ball that is behind "
+        "others until late, because the margin is much steeper there, may have been "
+        "missed"
+    ),
+    "bounded": (
+        "the upper bound, `log_high`, holds for the parts of the ball that gradients "
+        "and particles found"
+    ),
+    "untrusted": "",
+    "incomplete": "",
+    UNDECIDED: (
+        "the budget allowed for plain draws alone, which had hardly a hit; only their "
+        "interval is known"
+    ),
+}
+
 
 class Method(NamedTuple):
-    """A way to estimate the probabilities of inputs.
+    """A way to estimate the probabilities of inputs."""
 
-    Attributes:
-      estimate: `estimate(work, candidates, estimate, bar)` takes the estimates of N
-        inputs so far, and returns them, better where they are not trusted.
-      obstacle: `obstacle(work, image_shape)`, as of an `Estimator`.
-    """
-
+    # `estimate(work, candidates, estimate, bar)` takes the estimates of N inputs so
+    # far, and returns them, better where they are not trusted.
     estimate: Callable[[Work, Candidates, Estimate, Bar], Estimate]
+    # `obstacle(work, image_shape)`, as of an `Estimator`.
     obstacle: Callable[[Work, tuple[int, ...]], str | None]
 
 
@@ -89,7 +111,6 @@ def _cascade(
     methods: Sequence[Method],
     enough_hits: int | None,
 ) -> Answers:
-    """Plain draws, then method by method."""
     pilot = draw_pilot(work, inputs, settings)
     level = settings.confidence_level
     hits = np.asarray(pilot.hits).sum(axis=1)
@@ -126,7 +147,6 @@ def _cascade(
 def _counted_further(
     work: Work, inputs: Inputs, settings: Settings, answers: Answers, at: np.ndarray
 ) -> Answers:
-    """The answers, counted among as many draws as may be at some positions."""
     before = settings.num_samples
     number = int(min(settings.budget - before, _MORE_DRAWS * before))
     if not len(at) or number <= before:

@@ -1,4 +1,4 @@
-"""A second network beside the original, trained only on altered images."""
+"""DA, LDA, NP and LNP of the 2020 paper, and the worst level."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,12 +6,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob.alterations import Alteration
-from jaxrob.retraining._mixture import mixture
-from jaxrob.retraining._parts import Subset, check, on_all, on_half
+from jaxrob.retraining._mixture import (
+    Subset,
+    check,
+    mixture,
+    on_all,
+    on_half,
+    originals,
+)
 from jaxrob.retraining._weak import find_weak, original
 from jaxrob.training import fit
 from jaxrob.training._step import num_outputs
@@ -178,7 +184,6 @@ def _check_fits(
     key: jax.Array,
     training: dict[str, Any],
 ) -> None:
-    """Rejects an original that cannot be joined with the new network."""
     _check_compares("classifier", classifier)
     image_shape = dataset.images.shape[1:]
     number = classifier.num_classes(image_shape)
@@ -215,7 +220,171 @@ def _second(
     levels: str,
     training: dict[str, Any],
 ) -> Classifier:
-    """Trains the network beside the original."""
     # Its initial parameters differ from those of an original trained with this key.
     key = jax.random.fold_in(key, 1)
     return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
+
+
+def data_augmentation(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    levels: str = "random",
+    **training: Any,
+) -> Classifier:
+    """Trains a more robust network on the images and altered copies of them (DA).
+
+    For each alteration, half of the images are drawn at random and copied: four times
+    if levels lie on both sides of the identity, else (and for rotation) twice, see
+    `copies` and `input_sizes`. The network is trained from scratch, because training
+    only on copies makes a network forget the originals.
+
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        alterations = [jaxrob.alterations.gaussian_blur(0.0, 2.0)]
+        classifier = jaxrob.retraining.data_augmentation(
+            jaxrob.networks.MLP(), train, alterations, key=jax.random.key(0), epochs=5
+        )
+
+    Args:
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      levels: "random": drawn uniformly from the range in each epoch. "grid": the ends
+        of the range and the points halfway there, as in the authors' scripts.
+      **training: further settings of `jaxrob.training.fit`; an epoch is a pass over
+        originals and copies.
+
+    Returns:
+      The retrained classifier.
+
+    Raises:
+      TypeError: if `alterations` is not a sequence of alterations.
+      ValueError: if `alterations` is empty, `levels` is neither of the above, or as
+        `jaxrob.training.fit`.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
+    convolutional neural networks for image classification, 2020, section VI.A. The
+    paper does not state how levels are drawn.
+    """
+    check(module, dataset, alterations, levels, key, training)
+    shape = dataset.images.shape
+    subsets = originals(shape) + on_half(shape, alterations, key)
+    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
+
+
+def limited_data_augmentation(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    threshold: float = 0.8,
+    classifier: Classifier | None = None,
+    validation: Dataset | None = None,
+    robustness: Sequence[float] | None = None,
+    levels: str = "random",
+    **training: Any,
+) -> Classifier:
+    """Trains on the images and on copies altered where the original is weak (LDA).
+
+    Only alterations to which the original network's robustness is below 100 % are used.
+    Every image is copied for each of them, as often as by `data_augmentation`.
+
+    Args:
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      threshold: the lowest accepted accuracy, for the original's robustness.
+      classifier: the original; by default one is trained first with the same settings.
+      validation: images on which the original's robustness is measured, at 41 levels of
+        each alteration; needed with `classifier`. By default a random tenth of the data
+        set, on which no network is then trained. (The paper uses its test set.)
+      robustness: the original's robustness to each alteration, if known; then
+        `threshold`, `classifier` and `validation` are not used.
+      levels: see `data_augmentation`.
+      **training: see `data_augmentation`.
+
+    Returns:
+      The retrained classifier.
+
+    Raises:
+      TypeError: as `data_augmentation`.
+      ValueError: as `data_augmentation`; if the robustness is 100 % for all
+        alterations, does not fit them, or cannot be measured without `validation`.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: Arcaini et al., 2020, section VI.B.
+    """
+    check(module, dataset, alterations, levels, key, training)
+    weak, _, dataset = find_weak(
+        module,
+        dataset,
+        alterations,
+        key=key,
+        threshold=threshold,
+        classifier=classifier,
+        validation=validation,
+        robustness=robustness,
+        training=training,
+    )
+    shape = dataset.images.shape
+    subsets = originals(shape) + on_all(shape, weak)
+    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
+
+
+def worst_level(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    candidates: int = 4,
+    **training: Any,
+) -> Classifier:
+    """Trains a more robust network at the levels with the highest loss.
+
+    It is `data_augmentation` at the worst of several random levels: `candidates` levels
+    are drawn for each copy, and the step trains on the one with the highest loss under
+    the current parameters. A step takes `candidates` more forward passes. Only copies
+    that are trained on count as images seen.
+
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        alterations = [jaxrob.alterations.gaussian_blur(0.0, 2.0)]
+        classifier = jaxrob.retraining.worst_level(
+            jaxrob.networks.MLP(), train, alterations, key=jax.random.key(0), epochs=5
+        )
+
+    Args:
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      candidates: levels for each copy, at least 1; with one it is data augmentation.
+      **training: see `data_augmentation`.
+
+    Returns:
+      The retrained classifier.
+
+    Raises:
+      TypeError: as `data_augmentation`.
+      ValueError: as `data_augmentation`, or if `candidates` is below 1.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: worst-of-k training of Engstrom, Tran, Tsipras, Schmidt and Madry, Exploring
+    the landscape of spatial robustness, 2019, here for any alteration.
+    """
+    check(module, dataset, alterations, "random", key, training)
+    candidates = checked_integer("candidates", candidates, at_least=1)
+    shape = dataset.images.shape
+    subsets = originals(shape) + on_half(shape, alterations, key)
+    batches = mixture(subsets, candidates=candidates)
+    return fit(module, dataset, key=key, batches=batches, **training)

@@ -7,10 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from jaxrob.roma._draws import Statistic, summarise_draws
-from jaxrob.roma._margins import LARGEST_MARGIN, distinct_margins
-from jaxrob.roma._pairs import ANY_CLASS, Pairs
-from jaxrob.roma._work import Array, Inputs, Settings, Work
+from jaxrob.roma._count import ANY_CLASS, LARGEST_MARGIN, Pairs, distinct_margins
+from jaxrob.roma._draws import Array, Inputs, Settings, Statistic, Work, summarise_draws
 
 # Classes less probable than the most probable one by this factor, as a normal fit to
 # the plain draws has it, are left out: a log of 300.
@@ -21,52 +19,35 @@ _SOUGHT = 4
 
 
 class Pilot(NamedTuple, Generic[Array]):
-    """What plain draws around N inputs say of each class; `[N, K]`.
+    """What plain draws around N inputs say of each class; `[N, K]`."""
 
-    Attributes:
-      possible: whether it is another class than the one predicted at the input.
-      hits: int32, draws that are distinctly misclassified as it.
-      mean: the mean of its margins.
-      std: their standard deviation, or that of those above the mean, if it is greater:
-        of a class with modes on two sides, all margins deviate less.
-    """
-
-    possible: Array
-    hits: Array
-    mean: Array
+    possible: Array  # whether it is another class than the one predicted at the input
+    hits: Array  # int32, draws that are distinctly misclassified as it
+    mean: Array  # the mean of its margins
+    # Their standard deviation, or that of those above the mean, if it is greater: of a
+    # class with modes on two sides, all margins deviate less.
     std: Array
 
 
 class Candidates(NamedTuple):
-    """Inputs whose probabilities are to be estimated, and the classes that matter.
+    """Inputs whose probabilities are to be estimated, and the classes that matter."""
 
-    Attributes:
-      inputs: N pairs of an input and `ANY_CLASS`.
-      classes: int32 `[N, T]`, the classes that matter at each, the most probable first;
-        repeated where there are fewer than T.
-      pairs: P pairs of an input and a class that matters.
-      owner: int `[P]`, the number of each pair's input.
-      plain_hits: int32 `[N]`, plain draws that are distinctly misclassified.
-      num_samples: plain draws for each input.
-      log_normal: `[P]` the pairs' log-probabilities by a normal fit to the plain draws:
-        hardly more than their order of magnitude.
-      budget: forward passes left for each input; may be infinite.
-      confidence_level: of the intervals.
-    """
-
-    inputs: Pairs[np.ndarray]
+    inputs: Pairs[np.ndarray]  # N pairs of an input and `ANY_CLASS`
+    # int32 `[N, T]`, the classes that matter at each, the most probable first; repeated
+    # where there are fewer than T.
     classes: np.ndarray
-    pairs: Pairs[np.ndarray]
-    owner: np.ndarray
-    plain_hits: np.ndarray
-    num_samples: int
+    pairs: Pairs[np.ndarray]  # P pairs of an input and a class that matters
+    owner: np.ndarray  # int `[P]`, the number of each pair's input
+    plain_hits: np.ndarray  # int32 `[N]`, plain draws that are distinctly misclassified
+    num_samples: int  # plain draws for each input
+    # `[P]` the pairs' log-probabilities by a normal fit to the plain draws: hardly more
+    # than their order of magnitude.
     log_normal: np.ndarray
-    budget: float
-    confidence_level: float
+    budget: float  # forward passes left for each input; may be infinite
+    confidence_level: float  # of the intervals
 
 
 def draw_pilot(work: Work, inputs: Inputs, settings: Settings) -> Pilot[np.ndarray]:
-    """What plain draws say of each class, on the host."""
     return summarise_draws(work, inputs, settings, _BY_CLASS)
 
 

@@ -1,6 +1,6 @@
 """Importance sampling around inputs, by mixtures of tilts towards the modes found.
 
-A method of the cascade (see `jaxrob.roma._cascade`).
+A method of the cascade (see `jaxrob.roma._rare._cascade`).
 """
 
 import math
@@ -12,22 +12,25 @@ import scipy
 from jaxrob._classifier import gradient_obstacle
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.bar import Bar
-from jaxrob.roma._ball import is_ball
+from jaxrob.roma._count import ANY_CLASS, MORE_SCOUTS, Pairs
+from jaxrob.roma._draws import Work
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
-from jaxrob.roma._evidence import Evidence, cost_down_to, evidence, unexplained
-from jaxrob.roma._mixture import DRAWS
-from jaxrob.roma._pairs import ANY_CLASS, MORE_SCOUTS, Pairs
-from jaxrob.roma._particles import is_thorough
-from jaxrob.roma._pilot import Candidates
-from jaxrob.roma._samples import (
+from jaxrob.roma._perturbation import is_ball
+from jaxrob.roma._rare._evidence import Evidence, cost_down_to, evidence, unexplained
+from jaxrob.roma._rare._mixture import (
+    DRAWS,
     STAGES,
     Sample,
+    WeightedDraws,
     draw_on,
     draw_while_it_pays,
+    nothing_drawn,
     weights_at,
     without_draws,
 )
-from jaxrob.roma._search import (
+from jaxrob.roma._rare._particles import is_thorough
+from jaxrob.roma._rare._pilot import Candidates
+from jaxrob.roma._rare._search import (
     BATCH,
     MODE_COST,
     SEARCH_COST,
@@ -40,8 +43,6 @@ from jaxrob.roma._search import (
     searches_from,
     wants_more_searches,
 )
-from jaxrob.roma._weights import WeightedDraws, nothing_drawn
-from jaxrob.roma._work import Work
 
 # Standard errors are multiplied by 1 + this times the error: they are estimated from
 # the same weights, and the larger the less reliable.
@@ -73,7 +74,6 @@ _DEEP_ENOUGH = math.log(1e-8)
 def by_importance(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    """Estimates the inputs' probabilities by draws from mixtures."""
     if candidates.budget < _least_cost(work, candidates.inputs.images.shape[1:]):
         return estimate
     number = len(estimate.status)
@@ -85,13 +85,11 @@ def by_importance(
 
 
 def _least_cost(work: Work, shape: tuple[int, ...]) -> int:
-    """The fewest forward passes for an input with which the method is tried."""
     first = BATCH * SEARCH_COST + MODE_COST + DRAWS
     return first + cost_down_to(_DEEP_ENOUGH, work, shape)
 
 
 def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
-    """Why importance sampling is impossible; None if it is possible."""
     # The ball first, because the gradient of each classifier is traced.
     if (
         is_ball(work.perturbation)
@@ -107,7 +105,6 @@ def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
 def _of_group(
     work: Work, candidates: Candidates, group: np.ndarray, bar: Bar
 ) -> Estimate:
-    """Estimates for some inputs, whose draws fit into memory together."""
     inputs, number = taken(candidates.inputs, group), len(group)
     budget, limited = candidates.budget, math.isfinite(candidates.budget)
     classes = candidates.classes[group]
@@ -167,7 +164,14 @@ def _of_group(
         points = [_spread_out(opinions[one]) for one in doubtful]
         new = _searches_at(work, inputs, searches, np.repeat(doubtful, _STARTS), points)
         cost += _cost(new, number)
-        is_new = np.array([_has_another_mode(searches, new, one) for one in doubtful])
+        is_new = np.array(
+            [
+                has_another_mode(
+                    taken(searches, searches.owner == n), taken(new, new.owner == n)
+                )
+                for n in doubtful
+            ]
+        )
         searches = joined([searches, new])
         restarted, further = doubtful[is_new], doubtful[~is_new]
         most = np.where(shares[further] > _CONTRADICTED, len(STAGES), _STAGES_IN_DOUBT)
@@ -240,31 +244,19 @@ def _of(searches: Searches, left: np.ndarray) -> Searches:
     return searches._replace(owner=np.searchsorted(left, searches.owner))
 
 
-def _has_another_mode(searches: Searches, new: Searches, one: np.integer) -> bool:
-    """Whether new searches of one input found a mode that the others did not."""
-    mine = (taken(some, some.owner == one) for some in (searches, new))
-    return has_another_mode(*mine)
-
-
 class _Opinion(NamedTuple):
-    """A check of the draws around an input by m particles.
+    """A check of the draws around an input by m particles."""
 
-    Attributes:
-      points: `[m, H, W, C]`, the particles.
-      log_weight: `[m]`, the log importance weights that draws there would have.
-      odd: bool `[m]`, whether the draws do not explain the particle.
-    """
-
-    points: np.ndarray
+    points: np.ndarray  # `[m, H, W, C]`, the particles
+    # `[m]`, the log importance weights that draws there would have.
     log_weight: np.ndarray
-    odd: np.ndarray
+    odd: np.ndarray  # bool `[m]`, whether the draws do not explain the particle
 
 
 _NO_OPINION = _Opinion(np.zeros(0), np.zeros(0), np.zeros(0, bool))
 
 
 def _opinion(work: Work, sample: Sample, groups: list[np.ndarray]) -> _Opinion:
-    """Checks the draws around an input by groups of particles."""
     if not groups:
         return _NO_OPINION
     # Group by group, because all groups have one size.
@@ -293,7 +285,6 @@ def _more_particles(
 
 
 def _spread_out(opinion: _Opinion) -> np.ndarray:
-    """Some unexplained particles, from the greatest weight to the least."""
     order = np.argsort(-opinion.log_weight[opinion.odd], kind="stable")
     some = order[np.linspace(0, len(order) - 1, _STARTS).round().astype(int)]
     return opinion.points[opinion.odd][some]
@@ -330,7 +321,6 @@ def _mode_shares(modes: np.ndarray) -> np.ndarray:
 
 
 def _believed(weighted: WeightedDraws, hits: np.ndarray, number: int) -> Estimate:
-    """Estimates from weighted draws, checked against plain ones."""
     p = np.exp(weighted.log_probability)
     fewer = scipy.stats.binom.cdf(hits, number, p)
     more = scipy.stats.binom.sf(hits - 1, number, p)

@@ -1,4 +1,4 @@
-"""C_o, the network of the 2020 paper, and its published weights."""
+"""Networks of the papers, and the published weights of C_o."""
 
 import functools
 import io
@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from jaxrob._arguments.checks import check_choice, checked_path
+from jaxrob._arguments.checks import check_choice, checked_integer, checked_path
 from jaxrob._files.npz import DAMAGE
 from jaxrob._files.regular import open_file
-from jaxrob.networks._pool import max_pool
 
 _CHANNEL_ORDERS = ("rgb", "bgr")
 
@@ -143,7 +142,6 @@ def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
 
 
 def _members(archive: zipfile.ZipFile, path: str) -> dict[str, str]:
-    """Maps each Keras name, reduced to layer and array, to its name in the archive."""
     members: dict[str, str] = {}
     for member in archive.namelist():
         parts = member.removesuffix(".npy").split("/")
@@ -172,3 +170,113 @@ def _read_array(stream: IO[bytes], shape: tuple[int, ...]) -> np.ndarray:
     if not np.isfinite(array).all():
         raise ValueError(f"{(~np.isfinite(array)).sum()} values not finite")
     return array.astype(np.float32)
+
+
+class MnistCNN(nn.Module):
+    """Two convolutions, each with ReLU and max-pooling, and two dense layers.
+
+    421,642 parameters on images `[B, 28, 28, 1]` with ten classes.
+
+    Attributes:
+      num_classes: number of outputs K.
+
+    Source: the usual network for MNIST, similar to LeNet (LeCun et al., 1998), without
+    dropout or normalisation.
+    """
+
+    num_classes: int = 10
+
+    def __post_init__(self) -> None:
+        """Checks the attribute."""
+        checked_integer("num_classes", self.num_classes, at_least=1)
+        super().__post_init__()
+
+    @nn.compact
+    def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
+        """Computes logits `[B, K]` of images `[B, H, W, C]`; `train` has no effect."""
+        del train
+        for width in (32, 64):
+            x = nn.relu(nn.Conv(width, (3, 3), padding="SAME")(x))
+            x = max_pool(x, 2)
+        x = x.reshape(x.shape[0], -1)
+        x = nn.relu(nn.Dense(128)(x))
+        return nn.Dense(self.num_classes)(x)
+
+
+_STAGES = ((64, 64), (128, 128), (256,) * 3, (512,) * 3, (512,) * 3)
+
+
+class VGG16(nn.Module):
+    """Thirteen convolutions with batch normalisation and two dense layers.
+
+    Each convolution is 3x3 and followed by ReLU, batch normalisation and, except the
+    last of a stage, dropout (0.3 in the first stage, 0.4 in the others). A stage ends
+    in 2x2 max-pooling. Dropout of 0.5 surrounds the dense layer of 512 units.
+
+    15,001,418 numbers on images `[B, 32, 32, 3]` with ten classes: 14,991,946
+    parameters and 9,472 batch statistics.
+
+    Attributes:
+      num_classes: number of outputs K.
+
+    Source: Simonyan and Zisserman, Very deep convolutional networks for large-scale
+    image recognition, 2014, as Liu and Deng, Very deep convolutional neural network
+    based image classification using small training sample size, 2015, fit it to
+    CIFAR-10. Levy and Katz, RoMA, 2022, assess a VGG16 on CIFAR-10 without describing
+    it.
+    """
+
+    num_classes: int = 10
+
+    def __post_init__(self) -> None:
+        """Checks the attribute."""
+        checked_integer("num_classes", self.num_classes, at_least=1)
+        super().__post_init__()
+
+    @nn.compact
+    def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
+        """Computes the logits."""
+        norm = functools.partial(
+            nn.BatchNorm, use_running_average=not train, momentum=0.99, epsilon=1e-3
+        )
+        drop = functools.partial(nn.Dropout, deterministic=not train)
+        for stage, widths in enumerate(_STAGES):
+            for index, width in enumerate(widths):
+                if index > 0:
+                    x = drop(0.3 if stage == 0 else 0.4)(x)
+                x = norm()(nn.relu(nn.Conv(width, (3, 3), padding="SAME")(x)))
+            x = max_pool(x, 2)
+        x = drop(0.5)(x)
+        x = x.reshape(x.shape[0], -1)
+        x = norm()(nn.relu(nn.Dense(512)(x)))
+        x = drop(0.5)(x)
+        return nn.Dense(self.num_classes)(x)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def max_pool(x: jax.Array, size: int) -> jax.Array:
+    """Computes the largest value of each window of `size` by `size`, without overlap.
+
+    Flax's own gradient is a serial scatter on CPUs, ten times as slow as the forward
+    pass. Here it is a product with a mask, shared equally by tied values.
+    """
+    return nn.max_pool(x, (size, size), strides=(size, size))
+
+
+@max_pool.defjvp
+def _max_pool_jvp(
+    size: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    (x,), (tangent,) = primals, tangents
+    largest = max_pool(x, size)
+    is_largest = _windows(x, size) == largest[:, :, None, :, None]
+    share = is_largest / is_largest.sum(axis=(2, 4), keepdims=True)
+    return largest, (share * _windows(tangent, size)).sum(axis=(2, 4))
+
+
+def _windows(x: jax.Array, size: int) -> jax.Array:
+    """Splits images into windows, `[B, H // size, size, W // size, size, C]`."""
+    batch, height, width, channels = x.shape
+    rows, columns = height // size, width // size
+    x = x[:, : rows * size, : columns * size]
+    return x.reshape(batch, rows, size, columns, size, channels)

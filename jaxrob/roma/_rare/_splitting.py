@@ -7,7 +7,7 @@ particles is above it. This share is its probability, given the level before. Th
 product of the shares reaches probabilities far below one over the number of evaluations
 (subset simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012).
 
-A method of the cascade (see `jaxrob.roma._cascade`).
+A method of the cascade (see `jaxrob.roma._rare._cascade`).
 """
 
 import math
@@ -23,7 +23,8 @@ from jaxrob._devices.memory import nearest_bucket
 from jaxrob._devices.mesh import sharded
 from jaxrob._devices.rows import put_at, taken
 from jaxrob._engine.bar import Bar
-from jaxrob.roma._blocks import check_valid
+from jaxrob.roma._count import AGAIN, SPLITTING, Pairs
+from jaxrob.roma._draws import Work, check_valid, rows_on_a_device
 from jaxrob.roma._estimate import (
     Estimate,
     improved,
@@ -32,8 +33,7 @@ from jaxrob.roma._estimate import (
     unknown,
     with_second_opinion,
 )
-from jaxrob.roma._pairs import AGAIN, SPLITTING, Pairs
-from jaxrob.roma._particles import (
+from jaxrob.roma._rare._particles import (
     FINISHED,
     GOING,
     INVALID,
@@ -46,8 +46,7 @@ from jaxrob.roma._particles import (
     num_moves,
     stepping,
 )
-from jaxrob.roma._pilot import Candidates
-from jaxrob.roma._work import Work, rows_on_a_device
+from jaxrob.roma._rare._pilot import Candidates
 
 #: The log-probability below which a pair is given up: that is bound enough.
 FLOOR = math.log(1e-15)
@@ -66,7 +65,6 @@ _INFLATION = 1.25
 def by_splitting(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    """The inputs' estimates, by splitting where there is no trusted one."""
     left = np.flatnonzero(np.isin(estimate.status, ["", "untrusted"]))
     expected = expected_cost(work, candidates)
     by_input = np.bincount(candidates.owner, expected, len(estimate.status))
@@ -106,7 +104,6 @@ def expected_cost(work: Work, candidates: Candidates) -> np.ndarray:
 def _precise(
     work: Work, pairs: Pairs[np.ndarray], rows: int, budget: np.ndarray
 ) -> Estimate:
-    """Estimates by splitting, of more runs where one is not precise."""
     few = is_thorough(pairs.images.shape[1:])
     largest = _PRECISE_IN_FEW_DIMENSIONS if few else _PRECISE
     found, _ = split(work, pairs, rows=rows, budget=budget)
@@ -186,8 +183,9 @@ def split(
     while (fresh := _fill(held, waiting)) is not None:
         if fresh.any():
             block = put(taken(pairs, held), by_slot)
-        given = systems, block, put(fresh, by_slot), use, num_particles
-        systems, outcome = stepping(work, *given).run()
+        fresh = put(fresh, by_slot)
+        call = stepping(work, systems, block, fresh, use, num_particles)
+        systems, outcome = call.run()
         busy = np.flatnonzero(held >= 0)
         at, outcome = held[busy], taken(fetch(outcome), busy)
         check_valid(outcome.status != INVALID, pairs.indices[at])
@@ -236,7 +234,6 @@ def _at_the_foot(number: int) -> _Climb:
 def _climbed(
     climb: _Climb, at: np.ndarray, outcome: Outcome, num_particles: int
 ) -> _Climb:
-    """The climb after a step of the pairs at some positions."""
     before = taken(climb, at)
     # A level that a plateau hides is not reached.
     reached = np.asarray(outcome.status != STUCK)

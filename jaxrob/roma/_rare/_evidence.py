@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob.roma._pairs import SCOUTS, Pairs
-from jaxrob.roma._particles import KEEP, is_thorough, num_moves
+from jaxrob.roma._count import SCOUTS, Pairs
+from jaxrob.roma._draws import Work, rows_on_a_device
 from jaxrob.roma._perturbation import Perturbation
-from jaxrob.roma._splitting import NUM_PARTICLES, split
-from jaxrob.roma._work import Work, rows_on_a_device
+from jaxrob.roma._rare._particles import KEEP, is_thorough, num_moves
+from jaxrob.roma._rare._splitting import NUM_PARTICLES, split
 
 # Particles around each input. In few dimensions, where shapes are the oddest and passes
 # the cheapest, they are as many as splitting takes.
@@ -28,27 +28,20 @@ _TAIL = 0.002
 
 
 class Evidence(NamedTuple):
-    """Particles around N inputs.
+    """Particles around N inputs."""
 
-    Attributes:
-      points: for each input, `[m, H, W, C]` points of the unit ball that are distinctly
-        misclassified, or None.
-      log_probability: `[N]`, by splitting; NaN where it got stuck.
-      standard_error: `[N]`.
-      evaluations: int64 `[N]`, forward passes.
-      log_open: `[N]`, the log-probability of the last level that they reached, where a
-        budget ended their climb; -inf elsewhere.
-    """
-
+    # For each input, `[m, H, W, C]` points of the unit ball that are distinctly
+    # misclassified, or None.
     points: list[np.ndarray | None]
-    log_probability: np.ndarray
-    standard_error: np.ndarray
-    evaluations: np.ndarray
+    log_probability: np.ndarray  # `[N]`, by splitting; NaN where it got stuck
+    standard_error: np.ndarray  # `[N]`
+    evaluations: np.ndarray  # int64 `[N]`, forward passes
+    # `[N]`, the log-probability of the last level that they reached, where a budget
+    # ended their climb; -inf elsewhere.
     log_open: np.ndarray
 
 
 def cost_down_to(log_p: float, work: Work, shape: tuple[int, ...]) -> int:
-    """Forward passes for an input whose particles climb to such a probability."""
     moves = num_moves(work.perturbation, math.prod(shape))
     return _number(shape) * (1 + moves * math.ceil(log_p / math.log(KEEP)))
 
@@ -59,7 +52,6 @@ def evidence(
     use: int = SCOUTS,
     budget: np.ndarray | float = math.inf,
 ) -> Evidence:
-    """Lets particles climb to N inputs' distinct misclassifications as any class."""
     shape = inputs.images.shape[1:]
     rows = rows_on_a_device(work, shape) * work.mesh.size
     found, hits = split(
@@ -82,7 +74,6 @@ def evidence(
 
 
 def unexplained(log_weight: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """Finds particles where a mixture hardly draws."""
     if not len(hits):
         return np.ones(len(log_weight), bool)
     mass = np.cumsum(np.exp(hits - hits[0]))

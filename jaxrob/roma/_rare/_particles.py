@@ -13,19 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._devices.blocks import Call
-from jaxrob._devices.mesh import on_each_device
 from jaxrob._pixels import as_floats
-from jaxrob.roma._ball import (
+from jaxrob.roma._count import Pairs, margins_of_pairs, pair_keys
+from jaxrob.roma._draws import Work, by_row
+from jaxrob.roma._perturbation import (
+    Perturbation,
     can_be_nudged,
     has_few_normals,
     nudged,
     put_within,
     within,
 )
-from jaxrob.roma._margins import margins_of_pairs
-from jaxrob.roma._pairs import Pairs, pair_keys
-from jaxrob.roma._perturbation import Perturbation
-from jaxrob.roma._work import Work
 
 #: The share of the particles above a level.
 KEEP = 0.25
@@ -58,47 +56,31 @@ GOING, FINISHED, STUCK, INVALID = range(4)
 
 
 class ParticleSystems(NamedTuple):
-    """The particle systems in l slots, with N particles each.
+    """The particle systems in l slots, with N particles each."""
 
-    Attributes:
-      latents: a pytree of arrays `[l, N, ...]`, see `Perturbation`.
-      margins: `[l, N]`.
-      ancestors: int `[l, N]`, which of the first particles each stems from (its Eve
-        index).
-      level: `[l]`, which all margins exceed.
-      log_share: `[l]`, the logarithm of the share that a move renews.
-      log_nudge: `[l]`, the logarithm of how far a nudge goes at most.
-      number: uint32 `[l]`, of the step since the system's first.
-      invalid: bool `[l]`, whether a margin was NaN.
-    """
-
-    latents: Any
-    margins: jax.Array
+    latents: Any  # a pytree of arrays `[l, N, ...]`, see `Perturbation`
+    margins: jax.Array  # `[l, N]`
+    # int `[l, N]`, which of the first particles each stems from (its Eve index).
     ancestors: jax.Array
-    level: jax.Array
-    log_share: jax.Array
-    log_nudge: jax.Array
-    number: jax.Array
-    invalid: jax.Array
+    level: jax.Array  # `[l]`, which all margins exceed
+    log_share: jax.Array  # `[l]`, the logarithm of the share that a move renews
+    log_nudge: jax.Array  # `[l]`, the logarithm of how far a nudge goes at most
+    number: jax.Array  # uint32 `[l]`, of the step since the system's first
+    invalid: jax.Array  # bool `[l]`, whether a margin was NaN
 
 
 class Outcome(NamedTuple):
-    """What a step did in l slots.
+    """What a step did in l slots."""
 
-    Attributes:
-      status: int `[l]`, `GOING`, `FINISHED`, `STUCK` or `INVALID`.
-      above: int `[l]`, particles above 0 if finished, else above the new level.
-      common_ancestry: `[l]`, the probability that two of these, drawn with
-        replacement, stem from one of the first particles.
-    """
-
-    status: jax.Array
+    status: jax.Array  # int `[l]`, `GOING`, `FINISHED`, `STUCK` or `INVALID`
+    # int `[l]`, particles above 0 if finished, else above the new level.
     above: jax.Array
+    # `[l]`, the probability that two of these, drawn with replacement, stem from one of
+    # the first particles.
     common_ancestry: jax.Array
 
 
 def num_moves(perturbation: Perturbation, size: int) -> int:
-    """The moves that each particle makes at a level."""
     few = has_few_normals(perturbation, size)
     return _NUM_MOVES_OF_FEW if few else _NUM_MOVES
 
@@ -114,7 +96,6 @@ def empty_systems(
     num_slots: int,
     num_particles: int,
 ) -> ParticleSystems:
-    """Systems of the right shapes, not yet started."""
     latent = jax.eval_shape(perturbation.draw, jax.random.key(0), image)
     return ParticleSystems(
         latents=jax.tree.map(
@@ -144,7 +125,9 @@ def stepping(
     return Call(step, args, {"num_particles": num_particles}, work.mesh)
 
 
-@functools.partial(jax.jit, static_argnames="num_particles", donate_argnames="systems")
+@by_row(
+    True, True, True, False, static_argnames="num_particles", donate_argnames="systems"
+)
 def step(
     work: Work,
     systems: ParticleSystems,
@@ -154,58 +137,45 @@ def step(
     *,
     num_particles: int,
 ) -> tuple[ParticleSystems, Outcome]:
-    """The moves at one level, and the choice of the next."""
+    images = as_floats(pairs.images)
+    systems = _started(systems, fresh)
+    before = _points(work.perturbation, systems.latents, images[0].shape)
+    fold = jax.vmap(jax.random.fold_in, (0, None))
+    keys = pair_keys(work.key, pairs, use)
+    keys = jax.vmap(jax.random.fold_in)(keys, systems.number)
 
-    def local(
-        work: Work,
-        systems: ParticleSystems,
-        pairs: Pairs[jax.Array],
-        fresh: jax.Array,
-        use: jax.Array,
-    ) -> tuple[ParticleSystems, Outcome]:
-        images = as_floats(pairs.images)
-        systems = _started(systems, fresh)
-        before = _points(work.perturbation, systems.latents, images[0].shape)
-        fold = jax.vmap(jax.random.fold_in, (0, None))
-        keys = pair_keys(work.key, pairs, use)
-        keys = jax.vmap(jax.random.fold_in)(keys, systems.number)
-
-        def move(number: jax.Array, systems: ParticleSystems) -> ParticleSystems:
-            each = jax.vmap(fold, (None, 0), 1)(
-                fold(keys, number), jnp.arange(num_particles)
-            )
-            nudge = number % 2 == 0
-            proposal = _propose(
-                work.perturbation, each, systems, before, images, fresh, nudge
-            )
-            perturbed = jax.vmap(jax.vmap(work.perturbation.perturbed, (None, 0)))
-            perturbed = perturbed(images, proposal.latents)
-            margins = margins_of_pairs(work, pairs, perturbed, each)
-            return _accept(systems, proposal, margins, fresh)
-
-        # The last draw is enough.
-        number = num_moves(work.perturbation, images[0].size)
-        first = jnp.where(fresh.all(), number - 1, 0)
-        systems = jax.lax.fori_loop(first, number, move, systems)
-        level, outcome, survivors = jax.vmap(_select)(
-            fold(keys, number), systems.margins, systems.ancestors
+    def move(number: jax.Array, systems: ParticleSystems) -> ParticleSystems:
+        each = jax.vmap(fold, (None, 0), 1)(
+            fold(keys, number), jnp.arange(num_particles)
         )
-        status = jnp.where(systems.invalid, INVALID, outcome.status)
-        systems = systems._replace(
-            latents=jax.tree.map(lambda part: _take(part, survivors), systems.latents),
-            margins=_take(systems.margins, survivors),
-            ancestors=_take(systems.ancestors, survivors),
-            level=level,
-            number=systems.number + 1,
+        nudge = number % 2 == 0
+        proposal = _propose(
+            work.perturbation, each, systems, before, images, fresh, nudge
         )
-        return systems, outcome._replace(status=status)
+        perturbed = jax.vmap(jax.vmap(work.perturbation.perturbed, (None, 0)))
+        perturbed = perturbed(images, proposal.latents)
+        margins = margins_of_pairs(work, pairs, perturbed, each)
+        return _accept(systems, proposal, margins, fresh)
 
-    split = (False, True, True, True, False)
-    return on_each_device(local, work.mesh, split)(work, systems, pairs, fresh, use)
+    # The last draw is enough.
+    number = num_moves(work.perturbation, images[0].size)
+    first = jnp.where(fresh.all(), number - 1, 0)
+    systems = jax.lax.fori_loop(first, number, move, systems)
+    level, outcome, survivors = jax.vmap(_select)(
+        fold(keys, number), systems.margins, systems.ancestors
+    )
+    status = jnp.where(systems.invalid, INVALID, outcome.status)
+    systems = systems._replace(
+        latents=jax.tree.map(lambda part: _take(part, survivors), systems.latents),
+        margins=_take(systems.margins, survivors),
+        ancestors=_take(systems.ancestors, survivors),
+        level=level,
+        number=systems.number + 1,
+    )
+    return systems, outcome._replace(status=status)
 
 
 def _started(systems: ParticleSystems, fresh: jax.Array) -> ParticleSystems:
-    """The systems with those of fresh slots before their first step."""
     first = jnp.arange(systems.ancestors.shape[1], dtype=jnp.int32)
     return systems._replace(
         ancestors=jnp.where(fresh[:, None], first, systems.ancestors),
@@ -247,7 +217,6 @@ def _propose(
     fresh: jax.Array,
     nudge: jax.Array,
 ) -> _Proposal:
-    """Moved latents, or drawn ones in fresh slots."""
     # Of many components all are nudged at every other move. Where few matter, moves
     # that redraw some are adapted to go nowhere: most are accepted because they leave
     # those few as they are.
@@ -300,7 +269,6 @@ def _few_moved(
     share: jax.Array,
     before: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """A move of a particle with few normal components."""
     # Every other one is autoregressive. The others go, in the ball, along the
     # difference of two of the particles that the level started from (ter Braak and
     # Vrugt 2008), which has the region's shape, however thin it is, and may lead from
@@ -327,7 +295,6 @@ def _accept(
     margins: jax.Array,
     fresh: jax.Array,
 ) -> ParticleSystems:
-    """The systems after a proposal; a fresh slot takes all of it."""
     # A stochastic classifier's answer is drawn together with the perturbation, and kept
     # or left with it.
     above = (margins > systems.level[:, None]) & proposal.possible

@@ -25,18 +25,26 @@ from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._devices.rows import first_of, joined, put_at, taken
 from jaxrob._engine.bar import Bar
 from jaxrob._pixels import as_floats
-from jaxrob.roma._blocks import block_size, check_valid
+from jaxrob.roma._count import (
+    ANY_CLASS,
+    LARGEST_MARGIN,
+    REFINEMENT,
+    SEARCH,
+    STARTS,
+    Pairs,
+    margins_of_pairs,
+    nearest_class,
+    pair_keys,
+)
+from jaxrob.roma._draws import Work, block_size, by_row, check_valid, rows_on_a_device
 from jaxrob.roma._estimate import MOST_MODES
-from jaxrob.roma._margins import LARGEST_MARGIN, margins_of_pairs, nearest_class
-from jaxrob.roma._pairs import ANY_CLASS, REFINEMENT, SEARCH, STARTS, Pairs, pair_keys
-from jaxrob.roma._tilt import (
+from jaxrob.roma._rare._tilt import (
     TILTED_BALLS,
     Stretch,
     Tilt,
     TiltedBall,
     with_idle_stretch,
 )
-from jaxrob.roma._work import Work, rows_on_a_device
 
 # Forward passes that a gradient costs.
 _GRADIENT_COST = 3
@@ -64,8 +72,6 @@ _REACH = 4.0
 
 
 class _Climb(NamedTuple):
-    """How searches climb."""
-
     rounds: int
     gradients: int  # in each round
     first_kept: int  # linear margins are averaged from this round on
@@ -93,51 +99,31 @@ _CURVATURES = (0.1, 0.75)
 
 
 class Line(NamedTuple):
-    """Linear margins `slope . u + intercept` of L searches; arrays `[L, ...]`.
+    """Linear margins `slope . u + intercept` of L searches; arrays `[L, ...]`."""
 
-    Attributes:
-      slope: `[L, H, W, C]`, the mean gradient of the margin with respect to u.
-      intercept: `[L]`, the mean of the residual, the margin less `slope . u`.
-      variance: `[L]`, the residual's variance.
-    """
-
-    slope: Any
-    intercept: Any
-    variance: Any
+    slope: Any  # `[L, H, W, C]`, the mean gradient of the margin with respect to u
+    intercept: Any  # `[L]`, the mean of the residual, the margin less `slope . u`.
+    variance: Any  # `[L]`, the residual's variance
 
 
 class Searches(NamedTuple):
-    """Where L searches are; arrays `[L, ...]`.
+    """Where L searches are; arrays `[L, ...]`."""
 
-    Attributes:
-      owner: int `[L]`, the number of each search's input.
-      numbers: uint32 `[L]`, its number among the searches of its input.
-      classes: int32 `[L]`, the class whose margin it climbs.
-      line: the margin where it is.
-      divergence: `[L]`, of the tilt there from the uniform distribution, in nats.
-      reached: bool `[L]`, whether the margin comes near 0 there.
-    """
-
-    owner: np.ndarray
-    numbers: np.ndarray
-    classes: np.ndarray
-    line: Line
+    owner: np.ndarray  # int `[L]`, the number of each search's input
+    numbers: np.ndarray  # uint32 `[L]`, its number among the searches of its input
+    classes: np.ndarray  # int32 `[L]`, the class whose margin it climbs
+    line: Line  # the margin where it is
+    # `[L]`, of the tilt there from the uniform distribution, in nats.
     divergence: np.ndarray
-    reached: np.ndarray
+    reached: np.ndarray  # bool `[L]`, whether the margin comes near 0 there
 
 
 class Modes(NamedTuple):
-    """Modes around N inputs; arrays `[M, ...]`.
+    """Modes around N inputs; arrays `[M, ...]`."""
 
-    Attributes:
-      owner: int `[M]`, the number of each mode's input, ascending.
-      tilts: the tilts towards them.
-      cost: int64 `[N]`, forward passes spent on finding them.
-    """
-
-    owner: np.ndarray
-    tilts: Tilt
-    cost: np.ndarray
+    owner: np.ndarray  # int `[M]`, the number of each mode's input, ascending
+    tilts: Tilt  # the tilts towards them
+    cost: np.ndarray  # int64 `[N]`, forward passes spent on finding them
 
 
 def run_searches(
@@ -147,7 +133,6 @@ def run_searches(
     bar: Bar,
     budget: float = math.inf,
 ) -> Searches:
-    """Runs searches from points in the balls of N inputs and far around them."""
     batches, left = [], np.arange(len(classes))
     most = min(_MOST_SEARCHES, max(budget // SEARCH_COST, BATCH))
     for first in range(0, int(most) - BATCH + 1, BATCH):
@@ -184,7 +169,6 @@ def searches_from(
     *,
     classes_of_points: bool = False,
 ) -> Searches:
-    """Runs L searches from given points."""
     lines, nearest = _in_blocks(
         work, inputs, owner, classes, (numbers, points), _SEARCHING.gradients, _line_at
     )
@@ -194,7 +178,6 @@ def searches_from(
 
 
 def no_nearer(searches: Searches, least: np.ndarray) -> Searches:
-    """Raises divergences to a lower bound."""
     # Where gradients alternate, a search's margins vary so much that its mode seems
     # near, and would displace modes that others have found.
     divergence = np.maximum(searches.divergence, least[searches.owner])
@@ -217,7 +200,6 @@ def refined(
     *,
     stretched: bool = True,
 ) -> Modes:
-    """Merges searches into modes, and refines each mode by more gradients."""
     modes = _merged(searches, _SAME_MODE)
     found = _climbed(
         work, inputs, modes.owner, modes.numbers, modes.classes, modes.line, _REFINING
@@ -240,7 +222,6 @@ def refined(
 
 
 def has_another_mode(searches: Searches, new: Searches) -> bool:
-    """Whether new searches of an input are in a mode that none of the others is in."""
     labels = _labels(joined([searches, new]), _SAME_MODE)
     old, late = labels[: len(searches.owner)], labels[len(searches.owner) :]
     return bool(np.setdiff1d(late[late >= 0], old).size)
@@ -273,7 +254,6 @@ def _goes_on(searches: Searches) -> bool:
 
 
 def _merged(searches: Searches, same: float) -> Searches:
-    """One search for each mode, with the mean of its searches' linear margins."""
     parts = []
     for number in np.unique(searches.owner):
         mine = taken(searches, searches.owner == number)
@@ -379,56 +359,41 @@ def _in_blocks(
     return joined(parts)
 
 
-@jax.jit
+@by_row(True, True)
 def _start(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
     """Plain draws times a radius; searches of odd numbers mirror the one before."""
     ball = TILTED_BALLS[work.perturbation.norm]
+    keys = pair_keys(work.key, pairs, STARTS)
 
-    def local(
-        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
-    ) -> tuple[jax.Array, jax.Array]:
-        keys = pair_keys(work.key, pairs, STARTS)
+    def one(
+        key: jax.Array, image: jax.Array, number: jax.Array, radius: jax.Array
+    ) -> jax.Array:
+        u = ball.draw(jax.random.fold_in(key, number // 2), ball.none(image))
+        return jnp.where(number % 2, -radius, radius) * u
 
-        def one(
-            key: jax.Array, image: jax.Array, number: jax.Array, radius: jax.Array
-        ) -> jax.Array:
-            u = ball.draw(jax.random.fold_in(key, number // 2), ball.none(image))
-            return jnp.where(number % 2, -radius, radius) * u
-
-        images = as_floats(pairs.images)
-        valid = jnp.ones(len(images), bool)
-        return jax.vmap(one)(keys, images, *given), valid
-
-    return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
+    images = as_floats(pairs.images)
+    valid = jnp.ones(len(images), bool)
+    return jax.vmap(one)(keys, images, *given), valid
 
 
-@jax.jit
+@by_row(True, True)
 def _line_at(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
 ) -> tuple[tuple[Line, jax.Array], jax.Array]:
-    """The margin's tangent at one point of each search, and the nearest class there."""
-
-    def local(
-        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
-    ) -> tuple[tuple[Line, jax.Array], jax.Array]:
-        numbers, points = given
-        keys = jax.vmap(jax.random.fold_in)(pair_keys(work.key, pairs, STARTS), numbers)
-        u = points[:, None]
-        margins, gradients = _with_gradients(work, pairs, u, keys[:, None])
-        classes = nearest_class(
-            work, pairs, perturbed_by(work, pairs, u), keys[:, None]
-        )
-        # Far from the ball NaN is allowed: such a search starts far below 0.
-        margins = jnp.where(jnp.isnan(margins), -LARGEST_MARGIN, margins)
-        found = _line(u, margins, gradients), classes[:, 0]
-        return found, jnp.ones(len(numbers), bool)
-
-    return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
+    numbers, points = given
+    keys = jax.vmap(jax.random.fold_in)(pair_keys(work.key, pairs, STARTS), numbers)
+    u = points[:, None]
+    margins, gradients = _with_gradients(work, pairs, u, keys[:, None])
+    classes = nearest_class(work, pairs, perturbed_by(work, pairs, u), keys[:, None])
+    # Far from the ball NaN is allowed: such a search starts far below 0.
+    margins = jnp.where(jnp.isnan(margins), -LARGEST_MARGIN, margins)
+    found = _line(u, margins, gradients), classes[:, 0]
+    return found, jnp.ones(len(numbers), bool)
 
 
-@functools.partial(jax.jit, static_argnames="climb")
+@by_row(True, True, static_argnames="climb")
 def _climb(
     work: Work,
     pairs: Pairs[jax.Array],
@@ -436,49 +401,39 @@ def _climb(
     *,
     climb: _Climb,
 ) -> tuple[tuple[Line, jax.Array, jax.Array, jax.Array], jax.Array]:
-    """Climbs from linear margins."""
     ball = TILTED_BALLS[work.perturbation.norm]
+    numbers, line = given
+    keys = jax.vmap(jax.random.fold_in)(pair_keys(work.key, pairs, climb.use), numbers)
 
-    def local(
-        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
-    ) -> Any:
-        numbers, line = given
-        keys = jax.vmap(jax.random.fold_in)(
-            pair_keys(work.key, pairs, climb.use), numbers
-        )
+    is_any = pairs.classes == ANY_CLASS
 
-        is_any = pairs.classes == ANY_CLASS
-
-        def one_round(number: jax.Array, state: Any) -> Any:
-            line, classes, _, valid = state
-            tilts = jax.vmap(ball.towards)(*line)
-            each = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
-            each = jax.vmap(lambda k: jax.random.split(k, climb.gradients))(each)
-            u = jax.vmap(jax.vmap(ball.draw, (0, None)))(each, tilts)
-            # `ANY_CLASS` becomes the nearest class at the first draw, and stays: the
-            # mean gradient of several classes leads to none of them.
-            first = perturbed_by(work, pairs, u[:, :1])
-            nearest = nearest_class(work, pairs, first, each[:, :1])[:, 0]
-            classes = jnp.where(is_any & (number == 0), nearest, classes)
-            mine = pairs._replace(classes=classes)
-            margins, gradients = _with_gradients(work, mine, u, each)
-            new = _line(u, margins, gradients)
-            # The last one until `first_kept`, then a running mean.
-            kept = jnp.maximum(number - climb.first_kept, 0)
-            line = jax.tree.map(lambda a, b: (kept * a + b) / (kept + 1), line, new)
-            reached = margins.max(axis=1) + _REACH * margins.std(axis=1) >= 0
-            return line, classes, reached, valid & ~jnp.isnan(margins).any(axis=1)
-
-        yes = jnp.ones(len(numbers), bool)
-        line, classes, reached, valid = jax.lax.fori_loop(
-            0, climb.rounds, one_round, (line, pairs.classes, yes, yes)
-        )
+    def one_round(number: jax.Array, state: Any) -> Any:
+        line, classes, _, valid = state
         tilts = jax.vmap(ball.towards)(*line)
-        divergence = jax.vmap(ball.moments)(tilts, line.slope).divergence
-        return (line, classes, divergence, reached), valid
+        each = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
+        each = jax.vmap(lambda k: jax.random.split(k, climb.gradients))(each)
+        u = jax.vmap(jax.vmap(ball.draw, (0, None)))(each, tilts)
+        # `ANY_CLASS` becomes the nearest class at the first draw, and stays: the
+        # mean gradient of several classes leads to none of them.
+        first = perturbed_by(work, pairs, u[:, :1])
+        nearest = nearest_class(work, pairs, first, each[:, :1])[:, 0]
+        classes = jnp.where(is_any & (number == 0), nearest, classes)
+        mine = pairs._replace(classes=classes)
+        margins, gradients = _with_gradients(work, mine, u, each)
+        new = _line(u, margins, gradients)
+        # The last one until `first_kept`, then a running mean.
+        kept = jnp.maximum(number - climb.first_kept, 0)
+        line = jax.tree.map(lambda a, b: (kept * a + b) / (kept + 1), line, new)
+        reached = margins.max(axis=1) + _REACH * margins.std(axis=1) >= 0
+        return line, classes, reached, valid & ~jnp.isnan(margins).any(axis=1)
 
-    split = (False, True, True)
-    return on_each_device(local, work.mesh, split)(work, pairs, given)
+    yes = jnp.ones(len(numbers), bool)
+    line, classes, reached, valid = jax.lax.fori_loop(
+        0, climb.rounds, one_round, (line, pairs.classes, yes, yes)
+    )
+    tilts = jax.vmap(ball.towards)(*line)
+    divergence = jax.vmap(ball.moments)(tilts, line.slope).divergence
+    return (line, classes, divergence, reached), valid
 
 
 @functools.partial(jax.jit, static_argnames=("norm", "mesh"))
@@ -494,38 +449,28 @@ def _tilts(line: Line, *, norm: str, mesh: ImageMesh) -> tuple[Tilt, jax.Array]:
     return on_each_device(local, mesh, (True,))(line)
 
 
-@jax.jit
+@by_row(True, True)
 def _stretched(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
 ) -> tuple[Any, jax.Array]:
-    """The tilts towards modes, stretched where their margins curve."""
     ball = TILTED_BALLS[work.perturbation.norm]
-
-    def local(
-        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
-    ) -> tuple[Any, jax.Array]:
-        numbers, line = given
-        keys = pair_keys(work.key, pairs, REFINEMENT)
-        keys = jax.vmap(jax.random.fold_in)(keys, numbers + _MOST_SEARCHES)
-        each = jax.vmap(lambda k: jax.random.split(k, _CURVES))(keys)
-        u = jax.vmap(jax.vmap(ball.draw, (0, None)))(
-            each, jax.vmap(ball.towards)(*line)
-        )
-        margins, gradients = _with_gradients(work, pairs, u, each)
-        line = _line(u, margins, gradients)
-        tilts = jax.vmap(ball.towards)(*line)
-        stretch = jax.vmap(functools.partial(_stretch, ball))(
-            tilts, line.slope, u, gradients
-        )
-        return tilts._replace(stretch=stretch), ~jnp.isnan(margins).any(axis=1)
-
-    return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
+    numbers, line = given
+    keys = pair_keys(work.key, pairs, REFINEMENT)
+    keys = jax.vmap(jax.random.fold_in)(keys, numbers + _MOST_SEARCHES)
+    each = jax.vmap(lambda k: jax.random.split(k, _CURVES))(keys)
+    u = jax.vmap(jax.vmap(ball.draw, (0, None)))(each, jax.vmap(ball.towards)(*line))
+    margins, gradients = _with_gradients(work, pairs, u, each)
+    line = _line(u, margins, gradients)
+    tilts = jax.vmap(ball.towards)(*line)
+    stretch = jax.vmap(functools.partial(_stretch, ball))(
+        tilts, line.slope, u, gradients
+    )
+    return tilts._replace(stretch=stretch), ~jnp.isnan(margins).any(axis=1)
 
 
 def _stretch(
     ball: TiltedBall, tilt: Tilt, slope: jax.Array, u: jax.Array, gradients: jax.Array
 ) -> Stretch:
-    """The stretch that follows a margin's curvature."""
     # If the margin is quadratic in the tilt's normal coordinates, with the Hessian H,
     # the points that count have the covariance (1 - theta H)^-1 (second-order
     # reliability, Breitung 1984). The principal components of the gradients are those

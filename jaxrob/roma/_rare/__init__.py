@@ -1,0 +1,1 @@
+"""Rare events: importance sampling, multilevel splitting, and their cascade."""
