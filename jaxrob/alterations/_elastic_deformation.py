@@ -9,17 +9,17 @@ import scipy
 
 from jaxrob._arguments.checks import check_choice, checked_number
 from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, check_image
-from jaxrob.alterations._checks import checked_range
-from jaxrob.alterations._resample import separable
-from jaxrob.alterations._units import (
+from jaxrob.alterations._alteration import (
     UNITS,
+    About,
+    Alteration,
+    check_image,
+    checked_range,
     from_0_to_part,
     in_pixels,
     unit_text,
 )
-from jaxrob.alterations._warp import warped
+from jaxrob.alterations._resample import separable, warped
 
 # The Gaussian's half width in standard deviations.
 _TRUNCATE = 3.0

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._pixels import unit_range
-from jaxrob.alterations._jpeg_constants import (
+from jaxrob.alterations._jpeg_loops import (
     CHROMA_TABLE,
     DCT,
     FROM_RGB,
@@ -28,9 +28,10 @@ from jaxrob.alterations._jpeg_constants import (
     LUMA_TABLE,
     TO_RGB,
     inverse_steps,
+    is_smooth,
+    levels_of,
     quantisation_steps,
 )
-from jaxrob.alterations._jpeg_planes import is_smooth, levels_of
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:

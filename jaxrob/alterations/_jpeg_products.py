@@ -33,15 +33,17 @@ from jax.custom_batching import custom_vmap
 from jax.experimental.layout import Layout, with_layout_constraint
 
 from jaxrob._pixels import unit_range
-from jaxrob.alterations._jpeg_constants import (
+from jaxrob.alterations._jpeg_loops import (
     CHROMA_TABLE,
     DCT,
     LUMA_TABLE,
     TO_RGB,
     inverse_steps,
+    is_smooth,
+    planes_of,
     quantisation_steps,
+    upsampling,
 )
-from jaxrob.alterations._jpeg_planes import is_smooth, planes_of, upsampling
 
 # The fewest images that are laid out: below, VGG16 at 32 px takes 1 % longer with it.
 _MANY = 512

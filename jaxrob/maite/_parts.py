@@ -22,7 +22,7 @@ from jaxrob._curve import Curve
 from jaxrob._dataset import Dataset
 from jaxrob._keys import checked_key
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.maite._sources import array_of, class_of
 from jaxrob.metrics import (
     ConfidenceInterval,

@@ -15,13 +15,13 @@ from jaxrob._arguments.checks import (
     checked_text,
 )
 from jaxrob._arguments.naming import named, wrong_type
+from jaxrob.metrics._bands import ConfidenceInterval
 from jaxrob.metrics._bootstrap import num_resamples, percentiles, resample_counts
-from jaxrob.metrics._checks import (
+from jaxrob.metrics._counts import (
     checked_confidence_level,
     checked_counts,
 )
-from jaxrob.metrics._confidence_interval import ConfidenceInterval
-from jaxrob.metrics._mean_score import ImageScores
+from jaxrob.metrics._measures import ImageScores
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)
 _SEED = 0

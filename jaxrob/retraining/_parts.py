@@ -10,7 +10,7 @@ from jaxrob._arguments.checks import check_choice, checked_sequence
 from jaxrob._dataset import Dataset
 from jaxrob._keys import host_generator
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.retraining._levels import LEVELS
 from jaxrob.retraining._sizes import copies
 from jaxrob.training._checks import check_training

@@ -42,8 +42,8 @@ from jaxrob._run.prepare import (
     unaltered_answers,
 )
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._said import doubts
-from jaxrob.metrics._checks import checked_confidence_level
+from jaxrob.alterations._alteration import doubts
+from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.roma._algorithm1 import warn_of_contradictions
 from jaxrob.roma._ball import LARGEST_EPSILON, ball
 from jaxrob.roma._cost import fewest_and_most

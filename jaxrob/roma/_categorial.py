@@ -9,8 +9,8 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_names
-from jaxrob.metrics._checks import checked_confidence_level
-from jaxrob.metrics._holm import holm
+from jaxrob.metrics._bootstrap import holm
+from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._inputs_mean import (
     check_places,

@@ -11,7 +11,7 @@ import numpy as np
 from jaxrob._arguments.checks import check_type
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations import Alteration
-from jaxrob.metrics._level_weights import masses
+from jaxrob.metrics._tolerance import masses
 from jaxrob.roma._perturbation import Perturbation
 
 # Cells of the range in each of which a level's density is taken as constant.

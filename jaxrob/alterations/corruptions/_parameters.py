@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_integer
 from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob.alterations._about import About
+from jaxrob.alterations._alteration import About
 
 SIZES = (32, 64, 224, 299)
 # An image's size may differ from a table's by this factor: the same blur in pixels, or

@@ -4,21 +4,28 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._pixels import unit_range
 from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations._contrast import about_means, channel_means
-from jaxrob.alterations._gaussian_blur import gaussian_blur as of_radius
-from jaxrob.alterations._gaussian_noise import add_noise, draw_noise
-from jaxrob.alterations._impulse_noise import draw_impulses, set_impulses
-from jaxrob.alterations._jpeg_compression import jpeg_compression as to_quality
-from jaxrob.alterations._pixelation import pixelated, planes
-from jaxrob.alterations._saturation import saturated
-from jaxrob.alterations._shot_noise import count_photons, draw_shots
-from jaxrob.alterations._speckle_noise import add_speckle
-from jaxrob.alterations.corruptions._corruption import corruption
+from jaxrob.alterations._blur import gaussian_blur as of_radius
+from jaxrob.alterations._blur import pixelated, planes
+from jaxrob.alterations._colours import about_means, channel_means, saturated
+from jaxrob.alterations._jpeg import jpeg_coefficients, jpeg_decode
+from jaxrob.alterations._jpeg import jpeg_compression as to_quality
+from jaxrob.alterations._noise import (
+    add_noise,
+    add_speckle,
+    count_photons,
+    draw_impulses,
+    draw_noise,
+    draw_shots,
+    set_impulses,
+)
 from jaxrob.alterations.corruptions._parameters import (
+    BRIGHTNESS,
     CONTRAST,
     GAUSSIAN_BLUR,
     GAUSSIAN_NOISE,
@@ -31,6 +38,7 @@ from jaxrob.alterations.corruptions._parameters import (
     Table,
     checked_size,
 )
+from jaxrob.alterations.corruptions._severity import corruption
 
 # The benchmark truncates the Gaussian at 4 standard deviations, this blur at 5: a
 # difference of 6e-5.
@@ -169,3 +177,43 @@ saturate = _scheduled(
     + _HELD_BACK,
     in_colour=True,
 )
+
+
+def brightness(size: int | None = None) -> Alteration:
+    """More light: adds to V of HSV, and leaves hue and saturation as they are.
+
+    On a grey image the amount is added to every value.
+
+    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
+    """
+    return corruption(BRIGHTNESS, _brighten, size=size)
+
+
+def _brighten(image: jax.Array, prepared: None, added: jax.Array) -> jax.Array:
+    value = image.max(-1, keepdims=True)
+    brighter = jnp.clip(value + added, 0.0, 1.0)
+    # Black has neither hue nor saturation: it becomes grey.
+    is_black = value <= 0
+    more = (brighter - value) / jnp.where(is_black, 1.0, value)
+    return jnp.clip(jnp.where(is_black, brighter, image + image * more), 0.0, 1.0)
+
+
+_QUALITY = 85
+# Whole bytes that float32 left slightly lower must not lose one.
+_BYTE_SLACK = 1e-4
+
+
+def truncation_to_bytes(image: jax.Array) -> jax.Array:
+    """Rounds pixels down to bytes, as the benchmark's `np.uint8` does."""
+    levels = jnp.floor(jnp.clip(image, 0.0, 1.0) * 255 + _BYTE_SLACK)
+    return unit_range(levels)
+
+
+def truncation_to_bytes_and_jpeg_85(image: jax.Array) -> jax.Array:
+    """Rounds down to bytes and saves as a JPEG file of quality 85, as ImageNet-C does.
+
+    The benchmark saves with `optimize=True`, which changes the file's size alone.
+    """
+    image = truncation_to_bytes(image)
+    quality = jnp.asarray(_QUALITY, jnp.int32)
+    return jpeg_decode(jpeg_coefficients(image), quality, image.shape)

@@ -1,21 +1,218 @@
-"""Quality measures of a classifier, from counts by label and answer.
+"""Quality measures of a classifier: ratios of counts, and means of scores.
 
 Each takes the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]`: at every
 level, the number of inputs by label (row) and answer (column), the last column for
 "unknown". Unknown answers count neither for nor against a class.
 """
 
+import dataclasses
 import functools
+import math
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_choice, checked_integer
-from jaxrob.metrics._checks import checked_counts
-from jaxrob.metrics._counts import MOST_RANKS, Counts
-from jaxrob.metrics._mean_score import MeanScore, is_mean_score, mean_score
-from jaxrob.metrics._measure import Measure, Ratio, typical_inputs
+from jaxrob._arguments.checks import check_choice, checked_array, checked_integer
+from jaxrob.metrics._counts import MOST_RANKS, Counts, checked_counts
+
+
+class Ratio(NamedTuple):
+    """A measure as a fraction: arrays of one shape.
+
+    Attributes:
+      numerator: the numerator.
+      denominator: the denominator; where it is 0 the measure is undefined.
+      inputs: the number of inputs that the ratio is a share of, which sets its scatter.
+    """
+
+    numerator: np.ndarray
+    denominator: np.ndarray
+    inputs: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """A quality measure, for all inputs and by class.
+
+    A call returns the values, float64 `[L]`, of `Counts` or of a confusion `[L, K, K +
+    1]` by label and answer, the last column for "unknown". Each value is one ratio of
+    integers, or the mean of K ratios, rounded to float64 once, so that a threshold that
+    the counts meet exactly is met.
+
+    Attributes:
+      name: its name as `measure=`.
+      ratio: the formula, from `Counts` to a `Ratio`, element by element.
+      of_classes: whether the measure is that of class 1 of 2 classes, or the mean over
+        the classes if there are more. Otherwise it is one ratio of all inputs together.
+      if_undefined: the value of one ratio of all inputs if its denominator is 0.
+      is_proportion: whether the ratio is a proportion of inputs, each counted once.
+        Then its confidence band is Wilson's interval, otherwise the bootstrap's.
+    """
+
+    name: str
+    ratio: Callable[[Counts], Ratio]
+    of_classes: bool = False
+    if_undefined: float = np.nan
+    is_proportion: bool = False
+
+    def __call__(self, counts: Counts | np.ndarray) -> np.ndarray:
+        """Computes the measure at each level."""
+        counts = checked_counts(counts)
+        ratio = self.single_ratio(counts)
+        if ratio is not None:
+            return self.value_of(ratio)
+        ratio = self.ratio(counts)
+        return _mean(ratio.numerator, ratio.denominator)
+
+    def per_class(self, counts: Counts | np.ndarray) -> np.ndarray:
+        """Computes the measure of each class."""
+        counts = checked_counts(counts)
+        ratio = self.ratio(counts)
+        return quotient(ratio.numerator, ratio.denominator, np.nan)
+
+    def num_inputs(self, counts: Counts | np.ndarray) -> np.ndarray:
+        """Returns the number of inputs that the value at each level is a share of."""
+        # For a mean over K classes with n_k inputs, this is the number of inputs whose
+        # share has the same scatter, `K**2 / sum(1 / n_k)`.
+        counts = checked_counts(counts)
+        ratio = self.single_ratio(counts)
+        if ratio is not None:
+            return ratio.inputs
+        inputs = self.ratio(counts).inputs
+        some = inputs > 0
+        reciprocals = np.where(some, 1 / np.where(some, inputs, 1), 0).sum(-1)
+        return some.sum(-1) ** 2 / np.maximum(reciprocals, 1e-300)
+
+    def single_ratio(self, counts: Counts) -> Ratio | None:
+        """Returns the measure as one ratio `[L]`; None if it is a mean over classes."""
+        if not self.of_classes:
+            return self.ratio(counts.summed())
+        if counts.num_classes == 2:
+            return Ratio(*(part[..., 1] for part in self.ratio(counts)))
+        return None
+
+    def value_of(self, ratio: Ratio) -> np.ndarray:
+        """Computes the values of single ratios."""
+        return quotient(ratio.numerator, ratio.denominator, self.if_undefined)
+
+
+def typical_inputs(num_inputs: np.ndarray) -> int:
+    """Returns the median number of inputs behind a curve's values, at least 1."""
+    # The number differs between levels if there are unknown answers.
+    return max(int(np.median(num_inputs)), 1)
+
+
+def quotient(
+    numerator: np.ndarray, denominator: np.ndarray, if_undefined: float
+) -> np.ndarray:
+    """Returns `numerator / denominator`, or `if_undefined` where the latter is 0."""
+    undefined = denominator == 0
+    return np.where(
+        undefined, if_undefined, numerator / np.where(undefined, 1, denominator)
+    )
+
+
+def _mean(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """Computes the mean over classes of the defined ratios, rounded once."""
+    # It adds integers in units of 2**-128, because the float64 mean of 0.7, 0.8 and 0.9
+    # is below 0.8.
+    means = []
+    for row in zip(numerator.tolist(), denominator.tolist()):
+        ratios = [(part << 128) // whole for part, whole in zip(*row) if whole]
+        means.append(sum(ratios) / (len(ratios) << 128) if ratios else np.nan)
+    return np.array(means)
+
+
+#: What the names of such measures begin with.
+MEAN = "mean "
+
+
+class ImageScores(NamedTuple):
+    """The scores of images at each level, in place of `Counts`.
+
+    Attributes:
+      values: float64 `[L, N]` in [0, 1]; NaN for an image that was not looked at.
+    """
+
+    values: np.ndarray
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """int64 `[L, 1]`, the number of images looked at."""
+        return np.count_nonzero(~np.isnan(self.values), axis=-1)[..., None]
+
+    @property
+    def num_classes(self) -> int:
+        """0: there are no classes."""
+        return 0
+
+    def at(self, rows: Any) -> "ImageScores":
+        """Returns the scores at these levels."""
+        return ImageScores(np.asarray(self.values[rows]))
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanScore:
+    """The mean score of the images looked at, a `Measure` without classes.
+
+    Attributes:
+      name: its name as a measure, see `mean_named`.
+    """
+
+    name: str
+
+    def __call__(self, scores: ImageScores) -> np.ndarray:
+        """Computes the mean at each level, float64 `[L]`, rounded once."""
+        values = checked_scores(scores).values
+        rows = values if not np.isnan(values).any() else map(_seen, values)
+        return np.array([math.fsum(row) / len(row) for row in rows])
+
+    def per_class(self, scores: ImageScores) -> np.ndarray:
+        """Returns `[L, 0]`: there are no classes."""
+        return np.empty((len(checked_scores(scores).values), 0))
+
+    def num_inputs(self, scores: ImageScores) -> np.ndarray:
+        """Returns the number of images at each level, `[L]`."""
+        return checked_scores(scores).inputs[:, 0]
+
+
+def checked_scores(scores: Any) -> ImageScores:
+    """Returns scores `[L, N]`, at least one at each level."""
+    if not isinstance(scores, ImageScores):
+        raise TypeError(
+            "a mean score takes the counts of a curve of scores; got "
+            f"{type(scores).__name__}"
+        )
+    checked_array(
+        "scores", scores.values, "L, N", at_least=0, at_most=1, may_be_nan=True
+    )
+    if (scores.inputs == 0).any():
+        raise ValueError("scores must hold at least one image at each level")
+    return scores
+
+
+def mean_named(score: str) -> str:
+    """Returns the measure's name of a score: "mean " before it, but not twice."""
+    # "mean " alone is no name of a measure.
+    rest = score.removeprefix(MEAN)
+    return score if rest != score and not rest[:1].isspace() else MEAN + score
+
+
+@functools.cache
+def mean_score(name: str) -> MeanScore:
+    """Returns the measure of this name."""
+    return MeanScore(name)
+
+
+def is_mean_score(measure: Any) -> bool:
+    """Whether a measure's name is that of a mean score."""
+    return isinstance(measure, str) and measure.startswith(MEAN)
+
+
+def _seen(row: np.ndarray) -> np.ndarray:
+    return row[~np.isnan(row)]
 
 
 def accuracy(counts: Counts | np.ndarray) -> np.ndarray:

@@ -1,0 +1,180 @@
+"""Brightness, contrast and saturation."""
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob.alterations._alteration import (
+    About,
+    Alteration,
+    check_colours,
+    check_image,
+    checked_range,
+)
+
+# The largest plausible level: pixels six times as bright.
+_BRIGHTEST = 5.0
+
+
+def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
+    """Under- or overexposure: every pixel times `1 + level`, clipped to [0, 1].
+
+    Arcaini et al. (2020), table I (BV). The level is a relative change; -1 gives a
+    black image. `PIL.ImageEnhance.Brightness(image).enhance(1 + level)` does the same
+    on bytes.
+
+    Args:
+      lower: lowest level, at least -1 and at most 0.
+      upper: highest level, at least 0.
+
+    Returns:
+      The alteration; identity 0.
+
+    Raises:
+      ValueError: if `lower` is below -1 or the range does not hold 0.
+    """
+    lower, upper = checked_range("brightness", lower, upper, 0.0)
+    if lower < -1:
+        raise ValueError(
+            "brightness: lower must lie in [-1, 0], because levels are relative "
+            f"changes (divide percent by 100); got {lower:g}"
+        )
+    return Alteration(
+        "brightness",
+        _brighten,
+        lower,
+        upper,
+        identity=0.0,
+        unit="relative change",
+        about=About(
+            "pixels are multiplied by 1 + level",
+            range_from="as in the papers",
+            doubt=_doubt,
+        ),
+    )
+
+
+def _doubt(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | None:
+    if upper <= _BRIGHTEST:
+        return None
+    return (
+        f"a level of {upper:g} makes pixels {1 + upper:g} times as bright, so that all "
+        "but the darkest are white. Levels are relative changes: divide percent by "
+        f"100, {upper / 100:g}."
+    )
+
+
+def _brighten(image: jax.Array, level: jax.Array) -> jax.Array:
+    check_image("brightness", image)
+    return jnp.clip(image * (1 + level), 0.0, 1.0)
+
+
+def contrast(lower: float = 0.05, upper: float = 1.0) -> Alteration:
+    """Draws every value towards the mean of its channel, as haze or flat light does.
+
+    The level is the factor of the distance to the mean; 0 leaves a single colour, and
+    levels above 1 raise the contrast. The result is clipped to [0, 1].
+
+    Args:
+      lower: lowest factor, at least 0 and at most 1.
+      upper: highest factor, at least 1.
+
+    Returns:
+      The alteration; identity 1.
+
+    Raises:
+      ValueError: if `lower` is below 0 or the range does not hold 1.
+    """
+    lower, upper = checked_range("contrast", lower, upper, 1.0, at_least=0)
+    return Alteration(
+        "contrast",
+        _at_contrast,
+        lower,
+        upper,
+        identity=1.0,
+        unit="factor",
+        prepare=_with_means,
+        about=About(
+            "of the distance to the mean of each channel",
+            range_from="ImageNet-C's severity 5",
+        ),
+    )
+
+
+def channel_means(image: jax.Array) -> jax.Array:
+    """Returns the mean of each channel, `[C]`."""
+    return image.mean((0, 1))
+
+
+def about_means(
+    image: jax.Array, means: jax.Array, factor: jax.typing.ArrayLike
+) -> jax.Array:
+    """Scales the image's distance to the means by a factor; clips to [0, 1]."""
+    # Not the means plus the product: this form is exactly the image at a factor of 1.
+    return jnp.clip(image * factor + means * (1 - factor), 0.0, 1.0)
+
+
+def _with_means(image: jax.Array) -> tuple[jax.Array, jax.Array]:
+    check_image("contrast", image)
+    return image, channel_means(image)
+
+
+def _at_contrast(
+    image_and_means: tuple[jax.Array, jax.Array], level: jax.Array
+) -> jax.Array:
+    return about_means(*image_and_means, level)
+
+
+def saturation(lower: float = 0.0, upper: float = 2.0) -> Alteration:
+    """Makes colours paler or more vivid, at the same hue and value (V of HSV).
+
+    The level is the factor of the saturation, S of HSV, which stays at most 1. At 0
+    each pixel is as bright as its brightest channel, and grey.
+
+    Args:
+      lower: lowest factor, at least 0 and at most 1.
+      upper: highest factor, at least 1.
+
+    Returns:
+      The alteration, of images with three channels; identity 1.
+
+    Raises:
+      ValueError: if `lower` is below 0 or the range does not hold 1; when applied, if
+        the image has no three channels.
+    """
+    lower, upper = checked_range("saturation", lower, upper, 1.0, at_least=0)
+    return Alteration(
+        "saturation",
+        _at_saturation,
+        lower,
+        upper,
+        identity=1.0,
+        unit="factor",
+        about=About(
+            "of the saturation, S of HSV; 0 is grey",
+            range_from="from grey to ImageNet-C's severity 3",
+        ),
+    )
+
+
+def saturated(
+    image: jax.Array, factor: jax.typing.ArrayLike, offset: jax.typing.ArrayLike
+) -> jax.Array:
+    """Multiplies the image's saturation by a factor and adds an offset."""
+    # The saturation is clipped to [0, 1]. Grey has the hue of red.
+    value = image.max(-1, keepdims=True)
+    spread = value - image.min(-1, keepdims=True)
+    # Grey pixels have no hue, and black ones no saturation: 1 avoids NaN in both.
+    is_grey = spread == 0
+    of_grey = jnp.clip(jnp.asarray(offset, jnp.float32), 0.0, 1.0)
+    red = value * (1 - of_grey * jnp.array([0, 1, 1], jnp.float32))
+    before = jnp.where(is_grey, 1.0, spread) / jnp.where(value > 0, value, 1.0)
+    before = jnp.minimum(before, 1.0)
+    more = (jnp.clip(factor * before + offset, 0.0, 1.0) - before) / before
+    # Where nothing is added this is exactly the image, however XLA divides.
+    coloured = jnp.where(is_grey, red, image + (image - value) * more)
+    return jnp.clip(coloured, 0.0, 1.0)
+
+
+def _at_saturation(image: jax.Array, level: jax.Array) -> jax.Array:
+    check_colours("saturation", image)
+    return saturated(image, level, 0.0)
