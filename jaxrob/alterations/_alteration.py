@@ -1,4 +1,4 @@
-"""Alterations: pure functions of an image and a level, and what they say of themselves."""
+"""Alterations: pure functions of an image and a level, and what they say of it."""
 
 import dataclasses
 import functools

@@ -22,7 +22,7 @@ from jaxrob.alterations._alteration import (
 )
 from jaxrob.alterations._shifts import shifted_sum, shifts
 
-# A larger disk or longer kernel would exceed any image of which something would remain visible.
+# Larger disks and longer kernels would exceed any image that still shows something.
 _LARGEST = 1_000.0
 
 
