@@ -291,7 +291,6 @@ def check_level(alteration: Alteration, level: Any) -> None:
 
 
 def check_image(name: str, image: jax.Array) -> None:
-    """Rejects an array that is not one floating image `[H, W, C]`."""
     if image.ndim == 2:
         raise ValueError(
             f"{name}: image must have the shape [H, W, C]; got {image.shape}: the axis "
@@ -305,13 +304,11 @@ def check_image(name: str, image: jax.Array) -> None:
 
 
 def check_floating(name: str, image: jax.Array) -> None:
-    """Rejects an array, of any shape, whose numbers are not floating."""
     if not jnp.issubdtype(image.dtype, jnp.floating):
         raise wrong_type(f"{name}: image", "floating, in [0, 1]", image)
 
 
 def in_float32(image: jax.Array) -> jax.Array:
-    """Casts an image of half precision to float32 for the computation."""
     return image.astype(jnp.promote_types(image.dtype, jnp.float32))
 
 
@@ -321,7 +318,6 @@ def as_given(altered: jax.Array, image: jax.Array) -> jax.Array:
 
 
 def check_colours(name: str, image: jax.Array) -> None:
-    """Rejects an image that does not have the channels red, green and blue."""
     check_image(name, image)
     if image.shape[-1] != 3:
         raise ValueError(
@@ -376,7 +372,6 @@ def checked_range(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> tuple[float, float]:
-    """Returns the ends of a range of levels."""
     name_low, name_high = f"{name}: lower", f"{name}: upper"
     lower = checked_number(name_low, lower, at_least=at_least, at_most=identity)
     upper = checked_number(name_high, upper, at_least=identity, at_most=at_most)
@@ -421,12 +416,10 @@ Length = TypeVar("Length", float, jax.Array)
 
 
 def unit_text(unit: str) -> str:
-    """Returns the unit's name in reports."""
     return "px" if unit == "px" else "of the shorter side"
 
 
 def in_pixels(length: Length, unit: str, image: jax.Array) -> Length:
-    """Converts a length to pixels of the image `[H, W, C]`."""
     return length if unit == "px" else length * min(image.shape[:2])
 
 

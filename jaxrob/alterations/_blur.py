@@ -93,7 +93,6 @@ def _blur(planes: jax.Array, level: jax.Array, *, largest: float) -> jax.Array:
 
 
 def _by_planes(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """Blurs by two products with all planes."""
     return separable(planes, *_matrices(planes, level, reach))
 
 
@@ -128,7 +127,6 @@ def _by_shifts(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
 def _shifted(
     padded: jax.Array, level: jax.Array, reach: int, axis: int, step: int
 ) -> jax.Array:
-    """Adds up an array's shifts by up to `reach` steps along an axis."""
     length = padded.shape[axis] - 2 * reach * step
 
     def added(reach_now: int) -> jax.Array:
@@ -204,7 +202,6 @@ def _blocks(size: int, reach: int) -> list[tuple[slice, slice]]:
 def _matrices(
     planes: jax.Array, level: jax.Array, reach: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns the matrices of rows and of columns."""
     _, height, width = planes.shape
     return _blur_matrix(level, reach, height), _blur_matrix(level, reach, width)
 
@@ -268,7 +265,6 @@ def pixelation(lower: float = 1.0, upper: float = 4.0) -> Alteration:
 
 
 def planes(image: jax.Array) -> jax.Array:
-    """Returns `[C, H, W]`, the argument of `pixelated`."""
     check_image("pixelation", image)
     return jnp.moveaxis(image, -1, 0)
 

@@ -101,7 +101,6 @@ def contrast(lower: float = 0.05, upper: float = 1.0) -> Alteration:
 
 
 def channel_means(image: jax.Array) -> jax.Array:
-    """Returns the mean of each channel, `[C]`."""
     return image.mean((0, 1))
 
 
@@ -159,7 +158,6 @@ def saturation(lower: float = 0.0, upper: float = 2.0) -> Alteration:
 def saturated(
     image: jax.Array, factor: jax.typing.ArrayLike, offset: jax.typing.ArrayLike
 ) -> jax.Array:
-    """Multiplies the image's saturation by a factor and adds an offset."""
     # The saturation is clipped to [0, 1]. Grey has the hue of red.
     value = image.max(-1, keepdims=True)
     spread = value - image.min(-1, keepdims=True)

@@ -340,7 +340,6 @@ def followed_by(
 
 
 def _name_of_fixed(fixed: Callable[..., Any]) -> str:
-    """Returns the name of a fixed function in words."""
     function = getattr(fixed, "function", getattr(fixed, "func", fixed))
     name = getattr(function, "__name__", type(function).__name__)
     return name.strip("_").replace("_", " ")
@@ -403,7 +402,6 @@ def _then_fixed(
 
 
 def _checked_like(image: jax.Array, found: Any) -> jax.Array:
-    """Rejects a result of `fixed` that is not an image like the one given."""
     if getattr(found, "shape", None) != image.shape:
         raise ValueError(
             f"followed_by: fixed must return an array of the image's shape "

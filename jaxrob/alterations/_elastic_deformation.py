@@ -30,15 +30,10 @@ _VARIANCE = 1 / 3
 
 
 class Displacement(NamedTuple):
-    """The offset from each pixel to the point that it shows, along each axis.
+    """The offset from each pixel to the point that it shows, along each axis."""
 
-    Attributes:
-      rows: in pixels, `[H, W]`.
-      columns: in pixels, `[H, W]`.
-    """
-
-    rows: jax.Array
-    columns: jax.Array
+    rows: jax.Array  # in pixels, `[H, W]`
+    columns: jax.Array  # in pixels, `[H, W]`
 
 
 def elastic_deformation(

@@ -36,29 +36,23 @@ _QUALITY_100 = 0.25
 
 
 class JpegCoefficients(NamedTuple):
-    """DCT coefficients of one image before quantisation, int32, 8 times their value.
+    """DCT coefficients of one image before quantisation, int32, 8 times their value."""
 
-    Attributes:
-      luma: The N blocks of the grey or Y plane, `[8, 8, N]`; height and width are
-        rounded up to multiples of 8. The numbers lie in the order that the platform's
-        form reads; on a CPU vertical frequency, horizontal frequency, block.
-      chroma: The blocks of the subsampled Cb and of the Cr plane, `[8, 8, 2 N']`, or
-        None for grey.
-    """
-
+    # The N blocks of the grey or Y plane, `[8, 8, N]`; height and width are rounded up
+    # to multiples of 8. The numbers lie in the order that the platform's form reads; on
+    # a CPU vertical frequency, horizontal frequency, block
     luma: jax.Array
+    # The blocks of the subsampled Cb and of the Cr plane, `[8, 8, 2 N']`, or None for
+    # grey
     chroma: jax.Array | None
 
 
 class JpegForm(NamedTuple):
-    """A way to compute the effect of a JPEG file, for one kind of device.
+    """A way to compute the effect of a JPEG file, for one kind of device."""
 
-    Attributes:
-      coefficients: maps an image `[H, W, C]` to its `JpegCoefficients` as a tuple.
-      decode: maps these two, a quality and the image's shape to the pixels.
-    """
-
+    # maps an image `[H, W, C]` to its `JpegCoefficients` as a tuple
     coefficients: Callable[..., tuple[jax.Array, jax.Array | None]]
+    # maps these two, a quality and the image's shape to the pixels
     decode: Callable[..., jax.Array]
 
 

@@ -35,7 +35,6 @@ from jaxrob.alterations._jpeg_loops import (
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Returns luma's and chroma's coefficients x 8, int32 `[8, 8, N]`."""
     # The memory order is [row of blocks, vertical, horizontal frequency, block],
     # reshaped.
     height, width, channels = jnp.shape(image)
@@ -58,7 +57,6 @@ def decode(
     quality: jax.Array | int,
     shape: tuple[int, int, int],
 ) -> jax.Array:
-    """Returns the pixels, float32 `[H, W, C]`, of coefficients at a quality."""
     height, width, _ = shape
     plane = (1, -(-height // 8), -(-width // 8))
     levels = _decode_blocks(luma, LUMA_TABLE, quality, plane)[0, :height, :width]
@@ -74,7 +72,6 @@ def decode(
 
 
 def _forward_dct(planes: jax.Array) -> jax.Array:
-    """Transforms levels [P, H, W], H and W multiples of 8, to coefficients x 8."""
     count, height, width = planes.shape
     pixels = _written(planes - 128, jnp.int16)
     pixels = pixels.reshape(count, height // 8, 8, width // 8, 8)
@@ -127,7 +124,6 @@ def _written(x: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
 
 
 def _downsample(chroma: jax.Array) -> jax.Array:
-    """Averages chroma [2, H, W] over 2x2 pixels, edges repeated to whole blocks."""
     _, height, width = chroma.shape
     rows, columns = (height + 1) // 2, -(-width // 16) * 8
     # Columns are repeated before averaging and rows after it, as libjpeg does.

@@ -79,7 +79,6 @@ def inverse_steps(steps: jax.Array) -> jax.Array:
 
 
 def levels_of(image: jax.Array) -> jax.Array:
-    """Rounds pixels to the nearest of 256 levels, float32."""
     return jnp.clip(jnp.round(jnp.asarray(image, jnp.float32) * 255), 0, 255)
 
 
@@ -122,7 +121,6 @@ def is_smooth(width: int) -> bool:
 def product(
     a: jax.Array, b: np.ndarray, axes: int | tuple[tuple[int, ...], tuple[int, ...]]
 ) -> jax.Array:
-    """Contracts the axes, in full float32."""
     # A lower precision (TF32, bf16) would round the integers.
     return jnp.tensordot(a, b, axes, precision=jax.lax.Precision.HIGHEST)
 
@@ -149,7 +147,6 @@ _ROUNDING = np.float32(1.5 * 2**23)
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Returns coefficients x 8 of luma and chroma, int32 [8, 8, block]."""
     luma, chroma = planes_of(image)
     return _forward_dct(luma), None if chroma is None else _forward_dct(chroma)
 
@@ -160,7 +157,6 @@ def decode(
     quality: jax.Array | int,
     shape: tuple[int, int, int],
 ) -> jax.Array:
-    """Returns the pixels, float32 `[H, W, C]`, of coefficients at a quality."""
     height, width, _ = shape
     luma_shape = (1, height + -height % 8, width + -width % 8)
     levels = _decode_blocks(luma, LUMA_TABLE, quality)

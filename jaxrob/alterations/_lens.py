@@ -85,7 +85,6 @@ def ready_for_disk(image: jax.Array, offsets: np.ndarray) -> jax.Array:
 def defocused(
     image: jax.Array, padded: jax.Array, offsets: np.ndarray, weights: jax.Array
 ) -> jax.Array:
-    """Convolves the image with a kernel, `[H, W, C]`."""
     reach = int(np.abs(offsets).max(initial=0))
     rows, columns = offsets.T
     found = shifted_sum(image, padded, rows, columns, weights, reach)
@@ -130,27 +129,17 @@ _SMALLEST = 0.05
 
 
 class Motion(NamedTuple):
-    """The random draw.
+    """The random draw."""
 
-    Attributes:
-      angle: the motion's direction in degrees, 0 along the rows, a scalar.
-    """
-
-    angle: jax.Array
+    angle: jax.Array  # the motion's direction in degrees, 0 along the rows, a scalar
 
 
 class Line(NamedTuple):
-    """An image prepared for `moved`.
+    """An image prepared for `moved`."""
 
-    Attributes:
-      padded: from `shifts`.
-      rows: integers `[T]`, how many pixels below a pixel each tap lies.
-      columns: integers `[T]`, how many pixels right of it.
-    """
-
-    padded: jax.Array
-    rows: jax.Array
-    columns: jax.Array
+    padded: jax.Array  # from `shifts`
+    rows: jax.Array  # integers `[T]`, how many pixels below a pixel each tap lies
+    columns: jax.Array  # integers `[T]`, how many pixels right of it
 
 
 def motion_blur(
@@ -212,7 +201,6 @@ def motion_blur(
 
 
 def ready_for_line(image: jax.Array, motion: Motion, taps: int) -> Line:
-    """Prepares the image for `moved` with as many taps."""
     step = jnp.arange(taps, dtype=jnp.float32)
     angle = jnp.deg2rad(motion.angle)
 
@@ -239,7 +227,6 @@ def moved(
 
 
 def draw_motion(key: jax.Array, lowest: float, highest: float) -> Motion:
-    """Draws a direction in degrees uniformly between the two."""
     return Motion(jax.random.uniform(key, (), jnp.float32, lowest, highest))
 
 

@@ -69,7 +69,6 @@ def unmoved_reason(alteration: Alteration) -> str | None:
 
 
 def check_moves(alteration: Alteration) -> None:
-    """Rejects an alteration that labels cannot follow."""
     if (reason := unmoved_reason(alteration)) is not None:
         raise ValueError(f"alteration must be one that labels can follow; {reason}")
 
@@ -77,7 +76,6 @@ def check_moves(alteration: Alteration) -> None:
 def moves_of(
     alteration: Alteration, level: Any, size: tuple[int, ...]
 ) -> tuple[Move, ...]:
-    """Returns an alteration's movements at a level, the first one first."""
     if alteration.geometry is None:
         return ()
     name = f"{alteration.name}: geometry"
@@ -182,7 +180,6 @@ def _shortest(boxes: np.ndarray) -> np.ndarray:
 
 
 def _checked_boxes(boxes: np.ndarray) -> np.ndarray:
-    """Returns boxes as a new floating array."""
     found = checked_array("boxes", boxes, "M, C", may_be_empty=True)
     if found.shape[1] < 4:
         raise ValueError(

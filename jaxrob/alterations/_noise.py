@@ -84,7 +84,6 @@ def draw_noise(image: jax.Array, key: jax.Array) -> jax.Array:
 def add_noise(
     image: jax.Array, noise: jax.Array, scale: jax.typing.ArrayLike
 ) -> jax.Array:
-    """Adds noise of a standard deviation to the image; clips to [0, 1]."""
     return as_given(jnp.clip(image + scale * noise, 0.0, 1.0), image)
 
 
@@ -161,15 +160,10 @@ def _at_speckle(
 
 
 class ImpulseDraws(NamedTuple):
-    """The random draws for each of the image's values.
+    """The random draws for each of the image's values."""
 
-    Attributes:
-      uniform: in [0, 1), the share of values above which this one is hit.
-      is_salt: whether a hit sets it to 1, else to 0.
-    """
-
-    uniform: jax.Array
-    is_salt: jax.Array
+    uniform: jax.Array  # in [0, 1), the share of values above which this one is hit
+    is_salt: jax.Array  # whether a hit sets it to 1, else to 0
 
 
 def impulse_noise(lower: float = 0.0, upper: float = 0.3) -> Alteration:
@@ -216,7 +210,6 @@ def draw_impulses(image: jax.Array, key: jax.Array) -> ImpulseDraws:
 def set_impulses(
     image: jax.Array, draws: ImpulseDraws, share: jax.typing.ArrayLike
 ) -> jax.Array:
-    """Sets a share of the image's values to 0 or 1."""
     impulse = as_given(draws.is_salt, image)
     return jnp.where(draws.uniform < share, impulse, image)
 
@@ -252,15 +245,11 @@ _OVER_MEAN = (-0.01977, 0.0172464, -0.0110838, 0.00311982)
 
 
 class ShotDraws(NamedTuple):
-    """One number for each of the image's values.
+    """One number for each of the image's values."""
 
-    Attributes:
-      uniform: in [0, 1); the count is the Poisson distribution's quantile at it.
-      normal: the standard normal distribution's quantile at it.
-    """
-
+    # in [0, 1); the count is the Poisson distribution's quantile at it
     uniform: jax.Array
-    normal: jax.Array
+    normal: jax.Array  # the standard normal distribution's quantile at it
 
 
 def shot_noise(lower: float = 0.0, upper: float = 1 / 3) -> Alteration:
@@ -299,13 +288,11 @@ def shot_noise(lower: float = 0.0, upper: float = 1 / 3) -> Alteration:
 
 
 def shot_draws(uniform: jax.Array) -> ShotDraws:
-    """Returns the draws of uniform numbers."""
     # 0 has no normal quantile; its count is 0 in any case.
     return ShotDraws(uniform, ndtri(jnp.maximum(uniform, 2.0**-25)))
 
 
 def draw_shots(image: jax.Array, key: jax.Array) -> ShotDraws:
-    """Draws the numbers that determine the photons counted."""
     return shot_draws(jax.random.uniform(key, image.shape, jnp.float32))
 
 

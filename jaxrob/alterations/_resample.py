@@ -173,7 +173,6 @@ def _gathered(
 def _table(
     rows: jax.Array, columns: jax.Array, height: int, width: int
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """Computes `_neighbours` line by line."""
     # A loop, because XLA would otherwise fuse parts into the gathers and recompute them
     # for each image: the loop halves the time of an MLP's step at 28x28.
     return jax.lax.map(

@@ -151,7 +151,6 @@ OWN_SHIFTS = {"loop": in_a_loop, "steps": _step_by_step}
 
 
 def _unpadded_shape(padded: jax.Array, reach: int) -> tuple[int, int, int]:
-    """Returns the shape of the image before padding."""
     height, width, channels = padded.shape
     return height - 2 * reach, width - 2 * reach, channels
 

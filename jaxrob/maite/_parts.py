@@ -88,7 +88,6 @@ class Augmentation:
     metadata: Any = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         check_type("alteration", self.alteration, Alteration, "a jaxrob.Alteration")
         levels = checked_array("levels", self.levels, "...")
         levels = checked_array("levels", np.atleast_1d(levels), "L")
@@ -212,7 +211,6 @@ class Robustness:
     _num_classes: int = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         check_type("alteration", self.alteration, Alteration, "a jaxrob.Alteration")
         self.threshold = checked_share("threshold", self.threshold)
         check_type("measure", self.measure, str, "the name of a measure")

@@ -229,17 +229,11 @@ def _quantile(values: np.ndarray, counts: np.ndarray, total: int, tail: float) -
 
 
 class _Saddlepoint(NamedTuple):
-    """The weighted mean's distribution at one place.
+    """The weighted mean's distribution at one place."""
 
-    Attributes:
-      mean: the place.
-      deviations: how many standard deviations it is below the expectation.
-      log_tail: the log probability of a lower mean.
-    """
-
-    mean: float
-    deviations: float
-    log_tail: float
+    mean: float  # the place
+    deviations: float  # how many standard deviations it is below the expectation
+    log_tail: float  # the log probability of a lower mean
 
 
 def _saddlepoint(

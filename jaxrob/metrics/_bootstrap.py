@@ -19,7 +19,6 @@ _BLOCK_SIZE = 2**22  # weights held at a time, 32 MB
 
 
 def num_resamples(confidence_level: float) -> int:
-    """Returns the number of replicates that an interval of this confidence needs."""
     # As many lie beyond its ends as with `RESAMPLES` at 95 %.
     # The last factor absorbs the rounding of 1 - 0.9999.
     number = math.ceil(RESAMPLES * 0.05 / (1 - confidence_level) * (1 - 1e-9))
@@ -33,7 +32,6 @@ def num_resamples(confidence_level: float) -> int:
 
 
 def bootstrap(counts: Counts, measure: Measure, number: int) -> np.ndarray:
-    """Computes the measure of resampled inputs."""
     # Resampling inputs and counting them by label and answer is one multinomial draw of
     # the counts.
     cells = _cells(counts, measure)
@@ -102,19 +100,12 @@ def resampled_values(
 
 
 class _Cells(NamedTuple):
-    """Groups of interchangeable inputs, `[C]` each.
+    """Groups of interchangeable inputs, `[C]` each."""
 
-    Attributes:
-      labels: 0 ... K - 1.
-      answers: 0 ... K, K for "unknown".
-      correct: whether the answers are correct.
-      inputs: the numbers of inputs.
-    """
-
-    labels: np.ndarray
-    answers: np.ndarray
-    correct: np.ndarray
-    inputs: np.ndarray
+    labels: np.ndarray  # 0 ... K - 1
+    answers: np.ndarray  # 0 ... K, K for "unknown"
+    correct: np.ndarray  # whether the answers are correct
+    inputs: np.ndarray  # the numbers of inputs
 
 
 def _cells(counts: Counts, measure: Measure) -> _Cells:
@@ -207,7 +198,6 @@ _TIMES_AS_MANY = 4
 
 
 def num_rank_resamples(confidence_level: float) -> int:
-    """Returns the number of replicates that ranks of this confidence need."""
     return _TIMES_AS_MANY * num_resamples(confidence_level)
 
 

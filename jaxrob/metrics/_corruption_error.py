@@ -210,27 +210,19 @@ def mean_corruption_error(
 
 
 class _Errors(NamedTuple):
-    """A classifier's errors under a corruption.
+    """A classifier's errors under a corruption."""
 
-    Attributes:
-      unaltered: the share of wrong answers at level 0; NaN if not needed.
-      corrupted: its mean over the severities.
-      wrong: `[2, N]`, both for each image; None without single answers.
-      labels: `[N]`, the images' labels; None without single answers.
-      fingerprint: the data set's; None if unknown.
-      num_classes: K; None if unknown.
-      size: the image size of the corruption's parameters, in pixels; None if unknown.
-      exact: whether the numbers are published ones.
-    """
-
-    unaltered: float
-    corrupted: float
+    unaltered: float  # the share of wrong answers at level 0; NaN if not needed
+    corrupted: float  # its mean over the severities
+    # `[2, N]`, both for each image; None without single answers
     wrong: np.ndarray | None = None
+    # `[N]`, the images' labels; None without single answers
     labels: np.ndarray | None = None
-    fingerprint: str | None = None
-    num_classes: int | None = None
+    fingerprint: str | None = None  # the data set's; None if unknown
+    num_classes: int | None = None  # K; None if unknown
+    # the image size of the corruption's parameters, in pixels; None if unknown
     size: int | None = None
-    exact: bool = False
+    exact: bool = False  # whether the numbers are published ones
 
 
 def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:

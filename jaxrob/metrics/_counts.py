@@ -70,7 +70,6 @@ def count(
     rank: np.ndarray | None = None,
     num_ranks: int = MOST_RANKS,
 ) -> Counts:
-    """Counts answers by label."""
     if rank is not None:
         found = count(answers, labels, num_classes)
         num_ranks = min(num_ranks, num_classes - 1)
@@ -146,7 +145,6 @@ def checked_curve(
 
 
 def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
-    """Returns levels as float64, unsorted."""
     levels = checked_array("levels", levels, "n").astype(np.float64)
     if len(levels) < min_length:
         raise ValueError(f"levels must be at least {min_length}; got {len(levels)}")
@@ -193,7 +191,6 @@ def checked_counts(counts: Any, min_inputs: int = 0) -> Counts:
 
 
 def checked_confidence_level(confidence_level: Any) -> float:
-    """Returns a coverage in (0, 1)."""
     return checked_number("confidence_level", confidence_level, above=0, below=1)
 
 

@@ -14,20 +14,15 @@ _ONE_SIDED = 0.25
 
 
 class Bend(NamedTuple):
-    """The shape of a curve in each of m intervals, on the range mapped to [0, 1].
+    """The shape of a curve in each of m intervals, on the range mapped to [0, 1]."""
 
-    Attributes:
-      concavity: float64 `[m]`, twice the concavity that neighbouring levels show beyond
-        what the number of inputs explains.
-      bounding: float64 `[m]`, the concavity assumed as a bound there.
-      slope_change: float64 `[m]`, the expected second divided difference, signed.
-      doubt: float64 `[m]`, how far that may be off.
-    """
-
+    # float64 `[m]`, twice the concavity that neighbouring levels show beyond what the
+    # number of inputs explains
     concavity: np.ndarray
-    bounding: np.ndarray
+    bounding: np.ndarray  # float64 `[m]`, the concavity assumed as a bound there
+    # float64 `[m]`, the expected second divided difference, signed
     slope_change: np.ndarray
-    doubt: np.ndarray
+    doubt: np.ndarray  # float64 `[m]`, how far that may be off
 
 
 def bend(
@@ -139,17 +134,12 @@ _CLEAR = 2.0
 
 
 class Envelope(NamedTuple):
-    """Bounds of a curve's deviation from its chord in each of m intervals.
+    """Bounds of a curve's deviation from its chord in each of m intervals."""
 
-    Attributes:
-      share: float64 `[s, 1]` from 0 to 1, the position in the interval.
-      above: float64 `[s, m]`, how far the curve may lie above the chord there.
-      below: float64 `[s, m]`, how far below.
-    """
-
-    share: np.ndarray
+    share: np.ndarray  # float64 `[s, 1]` from 0 to 1, the position in the interval
+    # float64 `[s, m]`, how far the curve may lie above the chord there
     above: np.ndarray
-    below: np.ndarray
+    below: np.ndarray  # float64 `[s, m]`, how far below
 
 
 def envelope(
@@ -236,19 +226,12 @@ def _between_lines(
 
 
 class _Line(NamedTuple):
-    """A line through two neighbouring levels, extended into an interval.
+    """A line through two neighbouring levels, extended into an interval."""
 
-    Attributes:
-      off: float64 `[s, m]`, how far it lies above the chord.
-      noise: `[s, m]`, the standard deviation of `off`.
-      slack: `[s, m]`, how far the curve may lie beyond the line.
-      there: bool `[m]`, whether these levels exist.
-    """
-
-    off: np.ndarray
-    noise: np.ndarray
-    slack: np.ndarray
-    there: np.ndarray
+    off: np.ndarray  # float64 `[s, m]`, how far it lies above the chord
+    noise: np.ndarray  # `[s, m]`, the standard deviation of `off`
+    slack: np.ndarray  # `[s, m]`, how far the curve may lie beyond the line
+    there: np.ndarray  # bool `[m]`, whether these levels exist
 
     @property
     def is_clear(self) -> np.ndarray:

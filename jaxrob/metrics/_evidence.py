@@ -19,15 +19,10 @@ _STAKES = np.geomspace(1 / 256, 0.9, 16)
 
 
 class Evidence(NamedTuple):
-    """Log evidence for each side: arrays of one shape.
+    """Log evidence for each side: arrays of one shape."""
 
-    Attributes:
-      accepted: evidence against all measures below the threshold.
-      rejected: evidence against all measures of at least the threshold.
-    """
-
-    accepted: np.ndarray
-    rejected: np.ndarray
+    accepted: np.ndarray  # evidence against all measures below the threshold
+    rejected: np.ndarray  # evidence against all measures of at least the threshold
 
 
 def count_evidence(

@@ -19,16 +19,11 @@ from jaxrob.metrics._counts import MOST_RANKS, Counts, checked_counts
 
 
 class Ratio(NamedTuple):
-    """A measure as a fraction: arrays of one shape.
-
-    Attributes:
-      numerator: the numerator.
-      denominator: the denominator; where it is 0 the measure is undefined.
-      inputs: the number of inputs that the ratio is a share of, which sets its scatter.
-    """
+    """A measure as a fraction: arrays of one shape."""
 
     numerator: np.ndarray
-    denominator: np.ndarray
+    denominator: np.ndarray  # the denominator; where it is 0 the measure is undefined
+    # the number of inputs that the ratio is a share of, which sets its scatter
     inputs: np.ndarray
 
 
@@ -40,25 +35,21 @@ class Measure:
     1]` by label and answer, the last column for "unknown". Each value is one ratio of
     integers, or the mean of K ratios, rounded to float64 once, so that a threshold that
     the counts meet exactly is met.
-
-    Attributes:
-      name: its name as `measure=`.
-      ratio: the formula, from `Counts` to a `Ratio`, element by element.
-      of_classes: whether the measure is that of class 1 of 2 classes, or the mean over
-        the classes if there are more. Otherwise it is one ratio of all inputs together.
-      if_undefined: the value of one ratio of all inputs if its denominator is 0.
-      is_proportion: whether the ratio is a proportion of inputs, each counted once.
-        Then its confidence band is Wilson's interval, otherwise the bootstrap's.
     """
 
-    name: str
+    name: str  # its name as `measure=`
+    # the formula, from `Counts` to a `Ratio`, element by element
     ratio: Callable[[Counts], Ratio]
+    # whether the measure is that of class 1 of 2 classes, or the mean over the classes
+    # if there are more. Otherwise it is one ratio of all inputs together
     of_classes: bool = False
+    # the value of one ratio of all inputs if its denominator is 0
     if_undefined: float = np.nan
+    # whether the ratio is a proportion of inputs, each counted once. Then its
+    # confidence band is Wilson's interval, otherwise the bootstrap's
     is_proportion: bool = False
 
     def __call__(self, counts: Counts | np.ndarray) -> np.ndarray:
-        """Computes the measure at each level."""
         counts = checked_counts(counts)
         ratio = self.single_ratio(counts)
         if ratio is not None:
@@ -94,7 +85,6 @@ class Measure:
         return None
 
     def value_of(self, ratio: Ratio) -> np.ndarray:
-        """Computes the values of single ratios."""
         return quotient(ratio.numerator, ratio.denominator, self.if_undefined)
 
 
@@ -130,12 +120,9 @@ MEAN = "mean "
 
 
 class ImageScores(NamedTuple):
-    """The scores of images at each level, in place of `Counts`.
+    """The scores of images at each level, in place of `Counts`."""
 
-    Attributes:
-      values: float64 `[L, N]` in [0, 1]; NaN for an image that was not looked at.
-    """
-
+    # float64 `[L, N]` in [0, 1]; NaN for an image that was not looked at
     values: np.ndarray
 
     @property
@@ -149,22 +136,16 @@ class ImageScores(NamedTuple):
         return 0
 
     def at(self, rows: Any) -> "ImageScores":
-        """Returns the scores at these levels."""
         return ImageScores(np.asarray(self.values[rows]))
 
 
 @dataclasses.dataclass(frozen=True)
 class MeanScore:
-    """The mean score of the images looked at, a `Measure` without classes.
+    """The mean score of the images looked at, a `Measure` without classes."""
 
-    Attributes:
-      name: its name as a measure, see `mean_named`.
-    """
-
-    name: str
+    name: str  # its name as a measure, see `mean_named`
 
     def __call__(self, scores: ImageScores) -> np.ndarray:
-        """Computes the mean at each level, float64 `[L]`, rounded once."""
         values = checked_scores(scores).values
         rows = values if not np.isnan(values).any() else map(_seen, values)
         return np.array([math.fsum(row) / len(row) for row in rows])
@@ -174,7 +155,6 @@ class MeanScore:
         return np.empty((len(checked_scores(scores).values), 0))
 
     def num_inputs(self, scores: ImageScores) -> np.ndarray:
-        """Returns the number of images at each level, `[L]`."""
         return checked_scores(scores).inputs[:, 0]
 
 
@@ -202,12 +182,10 @@ def mean_named(score: str) -> str:
 
 @functools.cache
 def mean_score(name: str) -> MeanScore:
-    """Returns the measure of this name."""
     return MeanScore(name)
 
 
 def is_mean_score(measure: Any) -> bool:
-    """Whether a measure's name is that of a mean score."""
     return isinstance(measure, str) and measure.startswith(MEAN)
 
 

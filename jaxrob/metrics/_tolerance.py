@@ -358,7 +358,6 @@ def level_weights(
 
 
 def masses(ends: np.ndarray, distribution: "Distribution | None") -> np.ndarray:
-    """Returns the mass between neighbours of `ends`, not normalised."""
     # Without a distribution the mass is uniform.
     if distribution is None:
         return np.diff(ends)

@@ -127,15 +127,10 @@ def zoom_blur(size: int | None = None) -> Alteration:
 
 
 class _Group(NamedTuple):
-    """Factors that the same severities share.
-
-    Attributes:
-      factors: the factors.
-      weights: the weight of each factor in the mean at levels 0 to 5.
-    """
+    """Factors that the same severities share."""
 
     factors: tuple[float, ...]
-    weights: tuple[float, ...]
+    weights: tuple[float, ...]  # the weight of each factor in the mean at levels 0 to 5
 
 
 def _prepare_zooms(image: jax.Array, rows: np.ndarray) -> jax.Array:
@@ -189,15 +184,10 @@ def _groups(rows: np.ndarray) -> list[_Group]:
 
 
 class ZoomTable(NamedTuple):
-    """The source positions of an axis' pixels under some zooms.
+    """The source positions of an axis' pixels under some zooms."""
 
-    Attributes:
-      before: int32 `[K, N]`, the pixel at or before each position.
-      share: float32 `[K, N]`, the distance from it, in [0, 1].
-    """
-
-    before: np.ndarray
-    share: np.ndarray
+    before: np.ndarray  # int32 `[K, N]`, the pixel at or before each position
+    share: np.ndarray  # float32 `[K, N]`, the distance from it, in [0, 1]
 
 
 def zoom_table(size: int, factors: np.ndarray) -> ZoomTable:
@@ -210,7 +200,6 @@ def zoom_table(size: int, factors: np.ndarray) -> ZoomTable:
 def zoomed(
     image: jax.Array, rows: ZoomTable, columns: ZoomTable, place: jax.typing.ArrayLike
 ) -> jax.Array:
-    """Returns the image under one of the zooms, `[H, W, C]`."""
     top, left = jnp.asarray(rows.before)[place], jnp.asarray(columns.before)[place]
     down, right = jnp.asarray(rows.share)[place], jnp.asarray(columns.share)[place]
     return between_pixels(image, top[:, None], left, down[:, None], right)

@@ -173,26 +173,18 @@ def _truncated(image: jax.Array) -> jax.Array:
 
 
 class ElasticDraws(NamedTuple):
-    """The random draws, numbers in [-1, 1).
+    """The random draws, numbers in [-1, 1)."""
 
-    Attributes:
-      corners: the moves of the affine map's three points, `[3, 2]`, x before y.
-      field: the noise that becomes the displacement.
-    """
-
+    # the moves of the affine map's three points, `[3, 2]`, x before y
     corners: jax.Array
-    field: Displacement
+    field: Displacement  # the noise that becomes the displacement
 
 
 class _Fields(NamedTuple):
-    """The parts that do not depend on the level.
+    """The parts that do not depend on the level."""
 
-    Attributes:
-      corners: as in `ElasticDraws`.
-      smooth: the field convolved with each of the Gaussians, `[S, H, W]` twice.
-    """
-
-    corners: jax.Array
+    corners: jax.Array  # as in `ElasticDraws`
+    # the field convolved with each of the Gaussians, `[S, H, W]` twice
     smooth: Displacement
 
 

@@ -35,17 +35,13 @@ from jaxrob.alterations.corruptions._severity import between, by_severity, corru
 
 
 class FogDraws(NamedTuple):
-    """The random draws of fog, and the image's brightest value.
+    """The random draws of fog, and the image's brightest value."""
 
-    Attributes:
-      uniform: numbers in [-1, 1) for each step of the map, from the coarsest to the
-        finest: `[3, n, n]` with n = 1, 2, 4, ..., for the centres of the squares, the
-        middles of their upper edges and those of their left edges.
-      brightest: the image's largest value.
-    """
-
+    # numbers in [-1, 1) for each step of the map, from the coarsest to the finest: `[3,
+    # n, n]` with n = 1, 2, 4, ..., for the centres of the squares, the middles of their
+    # upper edges and those of their left edges
     uniform: tuple[jax.Array, ...]
-    brightest: jax.Array
+    brightest: jax.Array  # the image's largest value
 
 
 def fog(size: int | None = None) -> Alteration:
@@ -117,15 +113,10 @@ _LUMINANCE = (0.299, 0.587, 0.114)
 
 
 class SnowDraws(NamedTuple):
-    """The random draws.
+    """The random draws."""
 
-    Attributes:
-      flakes: standard normal numbers, `[H, W]`.
-      motion: the direction in which the flakes fall.
-    """
-
-    flakes: jax.Array
-    motion: Motion
+    flakes: jax.Array  # standard normal numbers, `[H, W]`
+    motion: Motion  # the direction in which the flakes fall
 
 
 def snow(size: int | None = None) -> Alteration:
