@@ -31,23 +31,14 @@ _HIGHEST = jax.lax.Precision.HIGHEST  # no TF32 or bfloat16
 def gaussian_blur(lower: float = 0.0, upper: float = 2.0) -> Alteration:
     """Blurs, as a lens out of focus does: convolution with a Gaussian.
 
-    Arcaini et al. (2020), table I (BA). The level is the radius, which is the
-    Gaussian's standard deviation, in pixels. Beyond the edge, edge pixels repeat.
+    Arcaini et al. (2020), table I (BA). The level is the radius, from 0 to at most
+    10,000, which is the Gaussian's standard deviation, in pixels. Beyond the edge, edge
+    pixels repeat. Of the range and errors see `jaxrob.alterations`.
 
     Example::
 
         blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)
         blurred = blur(image, 1.5)
-
-    Args:
-      lower: smallest radius, 0: the range must hold the identity.
-      upper: largest radius, at most 10,000.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if `lower` is not 0 or the range empty.
     """
     lower, upper = checked_range(
         "gaussian_blur", lower, upper, 0.0, at_least=0, at_most=_LARGEST
@@ -233,19 +224,10 @@ def _kernel(sigma: jax.Array, reach: int, span: int) -> jax.Array:
 def pixelation(lower: float = 1.0, upper: float = 4.0) -> Alteration:
     """Shows the image by larger pixels, as a sensor of lower resolution does.
 
-    The level is the side of a new pixel in pixels of the image, along either axis. As
-    many new pixels as fit in are used, so the visible level moves in steps. A new pixel
-    is the mean of the pixels whose centres it covers (Pillow's `BOX`).
-
-    Args:
-      lower: lowest level, 1: the range must hold the identity.
-      upper: highest level, in pixels.
-
-    Returns:
-      The alteration; identity 1.
-
-    Raises:
-      ValueError: if `lower` is not 1 or the range empty.
+    The level is the side of a new pixel in pixels of the image, along either axis; 1,
+    the lowest, is the identity. As many new pixels as fit in are used, so the visible
+    level moves in steps. A new pixel is the mean of the pixels whose centres it covers
+    (Pillow's `BOX`). Of the range and errors see `jaxrob.alterations`.
     """
     lower, upper = checked_range("pixelation", lower, upper, 1.0, at_least=1)
     return Alteration(

@@ -18,19 +18,10 @@ _BRIGHTEST = 5.0
 def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
     """Under- or overexposure: every pixel times `1 + level`, clipped to [0, 1].
 
-    Arcaini et al. (2020), table I (BV). The level is a relative change; -1 gives a
-    black image. `PIL.ImageEnhance.Brightness(image).enhance(1 + level)` does the same
-    on bytes.
-
-    Args:
-      lower: lowest level, at least -1 and at most 0.
-      upper: highest level, at least 0.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if `lower` is below -1 or the range does not hold 0.
+    Arcaini et al. (2020), table I (BV). The level is a relative change, at least -1,
+    which gives a black image; the identity is 0.
+    `PIL.ImageEnhance.Brightness(image).enhance(1 + level)` does the same on bytes. Of
+    the range and errors see `jaxrob.alterations`.
     """
     lower, upper = checked_range("brightness", lower, upper, 0.0)
     if lower < -1:
@@ -71,18 +62,9 @@ def _brighten(image: jax.Array, level: jax.Array) -> jax.Array:
 def contrast(lower: float = 0.05, upper: float = 1.0) -> Alteration:
     """Draws every value towards the mean of its channel, as haze or flat light does.
 
-    The level is the factor of the distance to the mean; 0 leaves a single colour, and
-    levels above 1 raise the contrast. The result is clipped to [0, 1].
-
-    Args:
-      lower: lowest factor, at least 0 and at most 1.
-      upper: highest factor, at least 1.
-
-    Returns:
-      The alteration; identity 1.
-
-    Raises:
-      ValueError: if `lower` is below 0 or the range does not hold 1.
+    The level is the factor of the distance to the mean, at least 0, which leaves a
+    single colour; levels above 1, the identity, raise the contrast. The result is
+    clipped to [0, 1]. Of the range and errors see `jaxrob.alterations`.
     """
     lower, upper = checked_range("contrast", lower, upper, 1.0, at_least=0)
     return Alteration(
@@ -126,19 +108,10 @@ def _at_contrast(
 def saturation(lower: float = 0.0, upper: float = 2.0) -> Alteration:
     """Makes colours paler or more vivid, at the same hue and value (V of HSV).
 
-    The level is the factor of the saturation, S of HSV, which stays at most 1. At 0
-    each pixel is as bright as its brightest channel, and grey.
-
-    Args:
-      lower: lowest factor, at least 0 and at most 1.
-      upper: highest factor, at least 1.
-
-    Returns:
-      The alteration, of images with three channels; identity 1.
-
-    Raises:
-      ValueError: if `lower` is below 0 or the range does not hold 1; when applied, if
-        the image has no three channels.
+    The level is the factor of the saturation, S of HSV, which stays at most 1; the
+    identity is 1. At 0, the lowest, each pixel is as bright as its brightest channel,
+    and grey. Images have three channels. Of the range and errors see
+    `jaxrob.alterations`.
     """
     lower, upper = checked_range("saturation", lower, upper, 1.0, at_least=0)
     return Alteration(

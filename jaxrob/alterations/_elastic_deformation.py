@@ -41,24 +41,18 @@ def elastic_deformation(
 ) -> Alteration:
     """Moves every pixel by a smooth random field, as tissue or cloth that is stretched.
 
-    The level is the displacement: its root mean square along each axis, over images
-    and pixels. The field is a map of numbers drawn evenly, convolved with a Gaussian;
-    it is the same at all levels up to its scale. Beyond the edge the image is mirrored.
+    The level is the displacement, from 0 on: its root mean square along each axis, over
+    images and pixels. The field is a map of numbers drawn evenly, convolved with a
+    Gaussian; it is the same at all levels up to its scale. Beyond the edge the image is
+    mirrored. Of the range and errors see `jaxrob.alterations`.
 
     Args:
-      lower: smallest displacement, 0: the range must hold the identity.
+      lower: smallest displacement, 0.
       upper: largest displacement.
-      smoothness: the Gaussian's standard deviation. Displacements much larger than it
-        fold the image.
+      smoothness: the Gaussian's standard deviation, above 0 and at most 1,000.
+        Displacements much larger than it fold the image.
       unit: "px", or "relative" for levels and smoothness in parts of the image's
         shorter side.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if `lower` is not 0, the range empty, `smoothness` not positive or
-        above 1,000, or `unit` none of the above.
 
     Source: Simard, Steinkraus and Platt, Best practices for convolutional neural
     networks applied to visual document analysis, 2003.

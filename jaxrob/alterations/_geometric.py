@@ -35,9 +35,9 @@ def rotation(
     """Rotates about the image's centre, interpolated bilinearly.
 
     Arcaini et al. (2020), table I (Rot). The level is the angle in degrees, positive
-    anticlockwise. The default range is up to 180 degrees either way, as in the paper:
-    nothing is kept upright. A camera rarely rotates as far, so a warning asks for a
-    range.
+    anticlockwise; the identity is 0. The default range is up to 180 degrees either way,
+    as in the paper: nothing is kept upright. A camera rarely rotates as far, so a
+    warning asks for a range. Of errors see `jaxrob.alterations`.
 
     Args:
       lower: lowest angle, at most 0; None for -180.
@@ -48,12 +48,6 @@ def rotation(
         a square image) that the rotated image holds is cropped and rescaled to the
         image's size, so that a rotation magnifies too: a square by 1.22 at 15 degrees
         and by 1.41 at 45.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if the range does not hold 0, or `fill` is none of the above.
     """
     check_choice("rotation: fill", fill, FILLS)
     doubt = _left_out if lower is None or upper is None else _in_radians
@@ -172,18 +166,9 @@ def _turn(
 def zoom(lower: float = 1.0, upper: float = 2.0) -> Alteration:
     """Magnifies about the centre: a central crop, rescaled bilinearly.
 
-    Arcaini et al. (2020), table I (Z). The level is the factor of magnification.
-
-    Args:
-      lower: smallest factor, 1: the range must hold the identity, and a factor below 1
-        would show what lies outside the image.
-      upper: largest factor.
-
-    Returns:
-      The alteration; identity 1.
-
-    Raises:
-      ValueError: if `lower` is not 1 or the range empty.
+    Arcaini et al. (2020), table I (Z). The level is the factor of magnification, from
+    1, the identity, on: below, it would show what lies outside the image. Of the range
+    and errors see `jaxrob.alterations`.
     """
     lower, upper = checked_range("zoom", lower, upper, 1.0, at_least=1)
     return Alteration(
@@ -227,7 +212,8 @@ def horizontal_translation(
 ) -> Alteration:
     """Moves the content along the rows; a positive level moves it to the right.
 
-    Arcaini et al. (2020), table I (HT). Fractional levels interpolate linearly.
+    Arcaini et al. (2020), table I (HT). Fractional levels interpolate linearly; the
+    identity is 0. Of the range and errors see `jaxrob.alterations`.
 
     Args:
       lower: lowest level, at most 0.
@@ -237,15 +223,9 @@ def horizontal_translation(
         appears. Both axes are cropped to the window that the range's extremes leave
         inside the image, the window moves over the image, and its content is rescaled
         to the image's size. The identity stays uncropped, so that the image jumps
-        there: any other level magnifies it, by 28 / 20 for 4 px either way of 28.
+        there: any other level magnifies it, by 28 / 20 for 4 px either way of 28. A
+        range that would leave nothing is a ValueError when applied.
       unit: "px", or "relative" for levels in parts of the image's width.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if the range does not hold 0, or `fill` or `unit` is none of the
-        above; when applied, if "crop" would leave nothing of the image.
     """
     return _translation("horizontal translation", 1, lower, upper, fill, unit)
 

@@ -66,22 +66,12 @@ JPEG_FORMS = {
 def jpeg_compression(lower: float = 0.0, upper: float = 100.0) -> Alteration:
     """Compresses to a JPEG file and back, bit for bit as libjpeg-turbo and Pillow do.
 
-    Arcaini et al. (2020), table I (JC). The level is 100 - quality, with the quality
-    rounded to the nearest integer (halves upwards) and at least 1. At level 0 the
-    image is not compressed at all; from there to 0.5 the quality is 100. Grey images
-    are coded as they are, RGB ones with chroma halved along both axes (4:2:0). Pixels
-    are rounded to bytes first, and no gradient passes.
-
-    Args:
-      lower: lowest level, 0: the range must hold the identity.
-      upper: highest level, at most 100.
-
-    Returns:
-      The alteration; identity 0, resolution 1.
-
-    Raises:
-      ValueError: if `lower` is not 0 or `upper` above 100; when applied, if the image
-        has neither 1 nor 3 channels.
+    Arcaini et al. (2020), table I (JC). The level, from 0 to at most 100, is 100 -
+    quality, with the quality rounded to the nearest integer (halves upwards) and at
+    least 1. At level 0 the image is not compressed at all; from there to 0.5 the
+    quality is 100. Grey images are coded as they are, RGB ones with chroma halved along
+    both axes (4:2:0); others are a ValueError. Pixels are rounded to bytes first, and
+    no gradient passes. Of the range and errors see `jaxrob.alterations`.
     """
     lower, upper = checked_range(
         "jpeg_compression", lower, upper, 0.0, at_least=0, at_most=100

@@ -33,7 +33,8 @@ def defocus_blur(
 
     The level is the disk's radius. At a whole number of pixels the disk holds all
     pixels at most that far; between two such disks it is a mixture of theirs. Beyond
-    the edge the image is mirrored, its edge pixels not repeated.
+    the edge the image is mirrored, its edge pixels not repeated. Of the range and
+    errors see `jaxrob.alterations`.
 
     Example::
 
@@ -41,15 +42,9 @@ def defocus_blur(
         blurred = blur(image, 2.5)
 
     Args:
-      lower: smallest radius, 0: the range must hold the identity.
+      lower: smallest radius, 0.
       upper: largest radius, at most 1,000 px.
       unit: "px", or "relative" for levels in parts of the image's shorter side.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if `lower` is not 0, the range empty or `unit` none of the above.
 
     Source: Hendrycks and Dietterich, Benchmarking neural network robustness to common
     corruptions and perturbations, 2019. `jaxrob.alterations.corruptions` has its
@@ -149,8 +144,9 @@ def motion_blur(
 
     Every pixel becomes the mean of the pixels on a line that starts at it, weighted by
     one half of a Gaussian, whose standard deviation is the level. The line ends at 3
-    standard deviations; its pixels are those nearest to it, and beyond the edge
-    edge pixels repeat. The direction is drawn once for each image.
+    standard deviations; its pixels are those nearest to it, and beyond the edge edge
+    pixels repeat. The direction is drawn once for each image. Of the range and errors
+    see `jaxrob.alterations`.
 
     Example::
 
@@ -158,22 +154,13 @@ def motion_blur(
         blurred = blur(image, 2.5, key)
 
     Args:
-      lower: smallest standard deviation, 0: the range must hold the identity.
+      lower: smallest standard deviation, 0.
       upper: largest standard deviation, at most 1,000 px.
       angle: directions are drawn uniformly from -angle to angle, in degrees from the
         rows, at most 180; at 0 the motion is along the rows for all images.
       unit: "px", or "relative" for levels in parts of the image's shorter side.
 
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if `lower` is not 0, the range empty, `angle` outside [0, 180] or
-        `unit` none of the above.
-
-    Source: ImageMagick's MotionBlurImage, which Hendrycks and Dietterich, Benchmarking
-    neural network robustness to common corruptions and perturbations, 2019, use. Their
-    severities are in `jaxrob.alterations.corruptions`.
+    Source: ImageMagick's MotionBlurImage, which the paper of `defocus_blur` uses.
     """
     check_choice("motion_blur: unit", unit, UNITS)
     angle = checked_number("motion_blur: angle", angle, at_least=0, at_most=180)

@@ -29,19 +29,13 @@ def gaussian_noise(
     Arcaini et al. (2020), table I (GN). The level is the variance, for pixels in
     [0, 1]: the paper's [0, 200] on pixels in 0-255 is [0, 200 / 255**2]. The same key
     gives the same noise at every level, up to its scale, and for images of every
-    precision.
+    precision. Of the range and errors see `jaxrob.alterations`.
 
     Args:
-      lower: lowest variance, 0: the range must hold the identity.
+      lower: lowest variance, 0.
       upper: highest variance.
       clip: whether the result is clipped to [0, 1], as a sensor saturates. Without it
         the alteration takes arrays of any shape.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if `lower` is not 0 or the range empty.
     """
     lower, upper = checked_range("gaussian_noise", lower, upper, 0.0, at_least=0)
     clip = checked_flag("gaussian_noise: clip", clip)
@@ -112,18 +106,9 @@ def _add_noise(
 def speckle_noise(lower: float = 0.0, upper: float = 0.6) -> Alteration:
     """Normal noise in proportion to the value, as in coherent light, radar or sound.
 
-    The level is the noise's standard deviation as a share of the value: `x + level x n`
-    with a standard normal n for each value, clipped to [0, 1].
-
-    Args:
-      lower: lowest level, 0: the range must hold the identity.
-      upper: highest level.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if `lower` is not 0 or the range empty.
+    The level is the noise's standard deviation as a share of the value, from 0 on: `x +
+    level x n` with a standard normal n for each value, clipped to [0, 1]. Of the range
+    and errors see `jaxrob.alterations`.
     """
     lower, upper = checked_range("speckle_noise", lower, upper, 0.0, at_least=0)
     return Alteration(
@@ -169,19 +154,10 @@ class ImpulseDraws(NamedTuple):
 def impulse_noise(lower: float = 0.0, upper: float = 0.3) -> Alteration:
     """Salt and pepper: sets a share of the values to 0 or 1, as bit errors do.
 
-    The level is the share. Each value of each channel is hit on its own, and is set to
-    0 as often as to 1. A value that is hit at one level is hit, and set to the same, at
-    all levels above.
-
-    Args:
-      lower: lowest share, 0: the range must hold the identity.
-      upper: highest share, at most 1.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if `lower` is not 0, `upper` above 1 or the range empty.
+    The level is the share, from 0 to at most 1. Each value of each channel is hit on
+    its own, and is set to 0 as often as to 1. A value that is hit at one level is hit,
+    and set to the same, at all levels above. Of the range and errors see
+    `jaxrob.alterations`.
     """
     lower, upper = checked_range(
         "impulse_noise", lower, upper, 0.0, at_least=0, at_most=1
@@ -255,20 +231,11 @@ class ShotDraws(NamedTuple):
 def shot_noise(lower: float = 0.0, upper: float = 1 / 3) -> Alteration:
     """Counts photons, as a sensor in low light does.
 
-    The level is 1 / n, where n photons make a value of 1: a value x becomes a Poisson
-    number of mean n x, divided by n and clipped to [0, 1]. Its variance is x times the
-    level. At every level the count is the Poisson distribution's quantile at the same
-    uniform number, so that a value moves by single photons.
-
-    Args:
-      lower: lowest level, 0: the range must hold the identity.
-      upper: highest level.
-
-    Returns:
-      The alteration; identity 0. No gradient passes to the image.
-
-    Raises:
-      ValueError: if `lower` is not 0 or the range empty.
+    The level, from 0 on, is 1 / n, where n photons make a value of 1: a value x becomes
+    a Poisson number of mean n x, divided by n and clipped to [0, 1]. Its variance is x
+    times the level. At every level the count is the Poisson distribution's quantile at
+    the same uniform number, so that a value moves by single photons. No gradient passes
+    to the image. Of the range and errors see `jaxrob.alterations`.
     """
     lower, upper = checked_range("shot_noise", lower, upper, 0.0, at_least=0)
     return Alteration(

@@ -9,7 +9,7 @@ The parameters are for images of 32 px (CIFAR-10-C), 64 px (Tiny ImageNet-C), 22
 px (ImageNet-C) or 299 px (for Inception networks). `size` selects them; None takes
 those nearest to the shorter side of the image, and rejects an image that is smaller or
 larger by more than a factor of 1.5 than all of these. For other sizes there are no
-parameters: a ValueError.
+parameters: a ValueError, as is an image of other channels than a corruption takes.
 
 Results are floating, clipped to [0, 1]. The benchmark truncates them to bytes.
 

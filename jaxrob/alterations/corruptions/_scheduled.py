@@ -45,20 +45,7 @@ from jaxrob.alterations.corruptions._severity import corruption
 _BLUR = of_radius(0.0, 6.5)
 _COMPRESSION = to_quality()
 _HELD_BACK = "It is one of the four corruptions held back for validation."
-_DOCUMENTATION = """{what}
-
-{more}
-
-Args:
-  size: the image size whose parameters it takes; see `jaxrob.alterations.corruptions`.
-
-Returns:
-  The alteration; levels in [0, 5], identity 0.
-
-Raises:
-  ValueError: if there are no parameters for `size`; when applied, if the image has
-    another number of channels than it takes.
-"""
+_SEE = "Of `size`, of levels and errors see `jaxrob.alterations.corruptions`."
 
 
 class _Maker(Protocol):
@@ -84,7 +71,7 @@ def _scheduled(
         return corruption(table, apply, size=size, representative=same, **parts)
 
     make.__name__ = make.__qualname__ = table.corruption.replace(" ", "_")
-    make.__doc__ = _DOCUMENTATION.format(what=what, more=more)
+    make.__doc__ = "\n\n".join(filter(None, (what, more, _SEE)))
     return make
 
 

@@ -46,18 +46,10 @@ def spatter(size: int | None = None) -> Alteration:
     """Drops on the lens: water at severities 1 to 3, mud at 4 and 5.
 
     Between severities the layers of both are mixed. It is one of the four corruptions
-    held back for validation. No gradient passes through the drops.
+    held back for validation. No gradient passes through the drops. Images have three
+    channels.
 
-    Args:
-      size: the image size whose parameters it takes; see
-        `jaxrob.alterations.corruptions`.
-
-    Returns:
-      The alteration, of images with three channels; levels in [0, 5], identity 0.
-
-    Raises:
-      ValueError: if there are no parameters for `size`; when applied, if the image
-        has no three channels.
+    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     size = checked_size("spatter", size)
     return corruption(

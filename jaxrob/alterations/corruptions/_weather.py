@@ -124,18 +124,10 @@ def snow(size: int | None = None) -> Alteration:
 
     Flakes are the brightest spots of a magnified noise map, blurred along their
     direction, plus the same map rotated by 180 degrees. Between two severities their
-    brightness is a mixture of the two snowfalls, so that it is continuous.
+    brightness is a mixture of the two snowfalls, so that it is continuous. Images have
+    1 or 3 channels.
 
-    Args:
-      size: the image size whose parameters it takes; see
-        `jaxrob.alterations.corruptions`.
-
-    Returns:
-      The alteration for colour or grey images; levels in [0, 5], identity 0.
-
-    Raises:
-      ValueError: if there are no parameters for `size`; when applied, if the image has
-        neither 1 nor 3 channels.
+    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(
         SNOW, _prepare_snow, _apply_snow, size=size, draw=_draw_snow, check=_check
@@ -316,24 +308,21 @@ def frost(
 
     The corruption needs the benchmark's own pictures. They are not part of this
     package, and their licence is not stated. They are read at the call, and must equal
-    the benchmark's byte for byte.
+    the benchmark's byte for byte. Images have three channels, and are smaller than the
+    pictures.
+
+    Of `size`, of levels and further errors see `jaxrob.alterations.corruptions`.
 
     Args:
-      size: the image size whose parameters it takes; see
-        `jaxrob.alterations.corruptions`.
+      size: the image size whose parameters it takes.
       folder: the folder of frost1.png, frost2.png, frost3.png, frost4.jpg and
         frost5.jpg. None takes them from the files of the package imagecorruptions, if
         it is installed; none of its code is imported.
 
-    Returns:
-      The alteration, of images with three channels; levels in [0, 5], identity 0.
-
     Raises:
       FileNotFoundError: if a picture is missing.
       ImportError: if Pillow is not installed.
-      ValueError: if there are no parameters for `size`, or a file is not the
-        benchmark's; when applied, if the image has no three channels or is larger than
-        the pictures.
+      ValueError: if a file is not the benchmark's.
     """
     size = checked_size("frost", size)
     draw = hashable_partial(_draw_frost, size=size, pictures=frost_pictures(folder))
