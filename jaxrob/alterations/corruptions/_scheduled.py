@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob._pixels import unit_range
-from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._alteration import Alteration, check_colours
 from jaxrob.alterations._blur import gaussian_blur as of_radius
 from jaxrob.alterations._blur import pixelated, planes
 from jaxrob.alterations._colours import about_means, channel_means, saturated
@@ -162,7 +162,7 @@ saturate = _scheduled(
     "Paler colours at severities 1 and 2, more vivid ones from 3 on.",
     "Not monotone: accuracy may rise from severity 2 to 3. Images have 3 channels.\n"
     + _HELD_BACK,
-    in_colour=True,
+    check=check_colours,
 )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._alteration import Alteration, check_colours
 from jaxrob.alterations._noise import normal
 from jaxrob.alterations.corruptions._parameters import (
     SPATTER,
@@ -57,7 +57,7 @@ def spatter(size: int | None = None) -> Alteration:
         _apply,
         size=size,
         draw=hashable_partial(_draw, size=size),
-        in_colour=True,
+        check=check_colours,
     )
 
 

@@ -18,7 +18,7 @@ from jaxrob._arguments.extra import install
 from jaxrob._files.regular import content_of
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob._pixels import unit_range
-from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._alteration import Alteration, check_colours, check_image
 from jaxrob.alterations._lens import Motion, draw_motion, moved, ready_for_line
 from jaxrob.alterations._noise import normal
 from jaxrob.alterations.corruptions._blurs import zoom_table, zoomed
@@ -326,7 +326,7 @@ def frost(
     """
     size = checked_size("frost", size)
     draw = hashable_partial(_draw_frost, size=size, pictures=frost_pictures(folder))
-    return corruption(FROST, _apply_frost, size=size, draw=draw, in_colour=True)
+    return corruption(FROST, _apply_frost, size=size, draw=draw, check=check_colours)
 
 
 def _draw_frost(
