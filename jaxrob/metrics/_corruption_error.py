@@ -138,19 +138,8 @@ def relative_corruption_error(
 
     `sum(E_s - E_0) / sum(E_s - E_0 of the reference)` over severities s = 1 to 5, where
     E_0 is the error rate on unaltered images (Hendrycks and Dietterich, 2019, section
-    4.2). A classifier that is better everywhere may well lose more.
-
-    Args:
-      curve: as for `corruption_error`, with level 0 too.
-      reference: another one, or `ReferenceErrors`.
-      confidence_level: as for `corruption_error`.
-
-    Returns:
-      The `CorruptionError`.
-
-    Raises:
-      TypeError: as `corruption_error`.
-      ValueError: as `corruption_error`.
+    4.2). A classifier that is better everywhere may well lose more. Arguments, with
+    curves of level 0 too, result and errors are as for `corruption_error`.
     """
     pair = [_checked("curve", curve, True)], [_checked("reference", reference, True)]
     return _mean(*pair, relative=True, confidence_level=confidence_level)
@@ -191,9 +180,8 @@ def mean_corruption_error(
     Raises:
       TypeError: as `corruption_error`.
       ValueError: if a corruption is missing, since the mean over the others is another
-        number; if an assessment is listed under another corruption's name, or a curve
-        under two; if relative errors are asked for without a reference; or as
-        `corruption_error`.
+        number; if one stands under another's name, or a curve under two; if relative
+        errors are asked for without a reference; or as `corruption_error`.
     """
     relative = checked_flag("relative", relative)
     if relative and reference is None:
@@ -408,10 +396,8 @@ def _check_same_kind(some: Sequence[_Errors]) -> None:
 
 
 def _ratios(errors: Sequence[np.ndarray], relative: bool) -> np.ndarray:
-    """Returns `[B]`, the mean ratio of our errors to the reference's, `[2, C, B]` each.
-
-    Returns the mean of our errors if there is no reference.
-    """
+    """Returns `[B]`, the mean ratio of our errors to the reference's, `[2, C, B]`
+    each."""
     added = [_added(one, relative) for one in errors]
     if len(added) == 1:
         return added[0].mean(0)

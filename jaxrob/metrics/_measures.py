@@ -1,9 +1,4 @@
-"""Quality measures of a classifier: ratios of counts, and means of scores.
-
-Each takes the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]`: at every
-level, the number of inputs by label (row) and answer (column), the last column for
-"unknown". Unknown answers count neither for nor against a class.
-"""
+"""Quality measures of a classifier: ratios of counts, and means of scores."""
 
 import dataclasses
 import functools
@@ -200,7 +195,9 @@ def accuracy(counts: Counts | np.ndarray) -> np.ndarray:
     discussion.
 
     Args:
-      counts: `Counts`, or a confusion `[L, K, K + 1]`.
+      counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]`: at every
+        level, the number of inputs by label (row) and answer (column), the last column for
+        "unknown". Unknown answers count neither for nor against a class.
 
     Returns:
       float64 `[L]` in [0, 1].
@@ -212,7 +209,7 @@ def recall(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarr
     """The share of a class's decided inputs that are given this class.
 
     Args:
-      counts: `Counts`, or a confusion `[L, K, K + 1]`.
+      counts: as for `accuracy`.
       positive: the class; by default class 1 of 2, and the mean over classes of more.
 
     Returns:
@@ -228,17 +225,12 @@ def recall(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarr
 def precision(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarray:
     """The share of the inputs given a class that belong to this class.
 
-    Args:
-      counts: `Counts`, or a confusion `[L, K, K + 1]`.
-      positive: the class; by default class 1 of 2, and the mean over classes of more.
+    Arguments and errors are as for `recall`.
 
     Returns:
       float64 `[L]` in [0, 1]; 0 for a class that has decided inputs but is never given;
       NaN for a class that is never given and has no decided inputs, which is left out
       of the mean.
-
-    Raises:
-      ValueError: if `positive` is not a class.
     """
     return _of_class(measures["precision"], counts, positive)
 
@@ -246,15 +238,7 @@ def precision(counts: Counts | np.ndarray, positive: int | None = None) -> np.nd
 def f1(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarray:
     """The harmonic mean of precision and recall.
 
-    Args:
-      counts: `Counts`, or a confusion `[L, K, K + 1]`.
-      positive: the class; by default class 1 of 2, and the mean over classes of more.
-
-    Returns:
-      float64 `[L]` in [0, 1]; NaN as for `precision`.
-
-    Raises:
-      ValueError: if `positive` is not a class.
+    Arguments and errors are as for `recall`, the result as for `precision`.
     """
     return _of_class(measures["f1"], counts, positive)
 
@@ -262,11 +246,7 @@ def f1(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarray:
 def indecision(counts: Counts | np.ndarray) -> np.ndarray:
     """The share of answers that are unknown (2024 paper, Definition 4).
 
-    Args:
-      counts: `Counts`, or a confusion `[L, K, K + 1]`.
-
-    Returns:
-      float64 `[L]` in [0, 1].
+    Argument and result are as for `accuracy`.
     """
     total = checked_counts(counts, min_inputs=1).summed()
     return total.unknown / (total.decided + total.unknown)
@@ -275,11 +255,7 @@ def indecision(counts: Counts | np.ndarray) -> np.ndarray:
 def decided_ratio(counts: Counts | np.ndarray) -> np.ndarray:
     """The share of answers that are decided, 1 - indecision (2024 paper, Definition 9).
 
-    Args:
-      counts: `Counts`, or a confusion `[L, K, K + 1]`.
-
-    Returns:
-      float64 `[L]` in [0, 1], one ratio of integers rounded once.
+    Argument and result are as for `accuracy`; one ratio of integers, rounded once.
     """
     return measures["decided_ratio"](counts)
 
@@ -288,33 +264,21 @@ def effectiveness(counts: Counts | np.ndarray) -> np.ndarray:
     """The correct answers, divided by all answers plus the unknown ones.
 
     2024 paper, Definition 10: accuracy times (1 - indecision) / (1 + indecision),
-    which equals this ratio.
-
-    Args:
-      counts: `Counts`, or a confusion `[L, K, K + 1]`.
-
-    Returns:
-      float64 `[L]` in [0, 1].
+    which equals this ratio. Argument and result are as for `accuracy`.
     """
     return measures["effectiveness"](counts)
 
 
 def effective_inputs(counts: Counts | np.ndarray, measure: str) -> int:
-    """The number of inputs that a measure's values are shares of.
+    """The number of inputs that a measure's values are shares of, at least 1.
 
     It determines their scatter. For a mean over K classes with n_k inputs, it is the
     number of inputs whose share has the same scatter, `K**2 / sum(1 / n_k)`. It is the
     median over the levels, since unknown answers make the number differ between levels.
 
     Args:
-      counts: `Counts`, or a confusion `[L, K, K + 1]`.
-      measure: a name in `measures`.
-
-    Returns:
-      At least 1.
-
-    Raises:
-      ValueError: if the measure is unknown.
+      counts: as for `accuracy`.
+      measure: a name in `measures`; a ValueError if it is none.
     """
     return typical_inputs(measure_named(measure).num_inputs(counts))
 
@@ -325,14 +289,12 @@ def top_k_accuracy(counts: Counts, k: int) -> np.ndarray:
     Of equally probable classes the first comes first. 1 if no answer is decided.
 
     Args:
-      counts: the `Counts` of a curve, which have the ranks; a confusion does not tell.
+      counts: the `Counts` of a curve, which have the ranks; a confusion does not tell. A
+        ValueError if they do not have the first k.
       k: at least 1, below the number of classes.
 
     Returns:
       float64 `[L]` in [0, 1].
-
-    Raises:
-      ValueError: if the counts do not have the first k ranks (see `Counts`).
     """
     k = checked_integer("k", k, at_least=1)
     return _top_k(k)(counts)

@@ -94,16 +94,8 @@ def accepted_intervals(
 ) -> tuple[Interval, ...]:
     """The intervals where values joined by straight lines are at least the threshold.
 
-    Args:
-      levels: `[n]` distinct levels, in any order.
-      values: `[n]`, the measure at each level.
-      threshold: the lowest value accepted.
-
-    Returns:
-      The intervals, from the lowest to the highest; one may be a single level.
-
-    Raises:
-      ValueError: as `heaviside_robustness`.
+    Arguments and errors are as for `heaviside_robustness`. They come from the lowest to
+    the highest; one may be a single level.
     """
     threshold = checked_number("threshold", threshold)
     levels, values = checked_curve(levels, values, 1)
@@ -196,22 +188,8 @@ def confidence_interval(
     It is the `robustness_interval` of the measure's `bands`. Between levels the bands
     may deviate from straight lines as far as the neighbouring levels allow: a kink or a
     jump may lie anywhere in its interval. The interval covers the robustness on all
-    inputs of the kind tested.
-
-    Args:
-      levels: `[L]` distinct levels, in any order.
-      counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]` by
-        label and answer.
-      measure: a name in `jaxrob.metrics.measures`.
-      threshold: the lowest value accepted.
-      confidence_level: the coverage aimed at, in (0, 1).
-      bounds: the range's lower and upper ends; by default the outermost levels.
-
-    Returns:
-      The interval of the robustness, in [0, 1].
-
-    Raises:
-      ValueError: as `bands` and `robustness_interval`.
+    inputs of the kind tested. Levels, threshold and bounds are as for
+    `robustness_interval`, the other arguments as for `bands`, and errors as for both.
     """
     confidence_level = checked_confidence_level(confidence_level)
     found: Any = any_measure(measure)
@@ -309,9 +287,7 @@ def failing_level(
 
     Args:
       levels: `[L]` distinct levels, in any order, the identity among them.
-      counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]` by
-        label and answer; or those of a `ScoreCurve`.
-      measure: a name in `jaxrob.metrics.measures`, or a `ScoreCurve.measure`.
+      counts: as for `bands`, and so is `measure`.
       threshold: the lowest value accepted.
       identity: the level at which nothing is altered. Lower levels are ignored.
       confidence_level: the coverage of the bands, in (0, 1).

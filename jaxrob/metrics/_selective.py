@@ -54,19 +54,10 @@ def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> RiskCoverage:
 def aurc(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
     """The area under the risk-coverage curve at each level.
 
-    The mean risk over the coverages 1/N ... 1 (Geifman, Uziel and El-Yaniv, 2019).
-    Lower is better: 0 if no answer is wrong, and on average the error rate if the
-    confidence is uninformative.
-
-    Args:
-      confidence: `[L, N]`, see `risk_coverage`.
-      correct: bool `[L, N]`.
-
-    Returns:
-      float64 `[L]` in [0, 1].
-
-    Raises:
-      ValueError: as `risk_coverage`.
+    The mean risk over the coverages 1/N ... 1 (Geifman, Uziel and El-Yaniv, 2019),
+    float64 `[L]` in [0, 1]. Lower is better: 0 if no answer is wrong, and on average
+    the error rate if the confidence is uninformative. Arguments and errors are as for
+    `risk_coverage`.
     """
     confidence, correct = _checked(confidence, correct)
     # Level by level, since the whole curve may be large.
@@ -91,9 +82,8 @@ def expected_calibration_error(
       float64 `[L]` in [0, 1].
 
     Raises:
-      TypeError: if num_bins is not an integer.
-      ValueError: if a confidence lies outside [0, 1], num_bins is below 1, or as
-        `risk_coverage`.
+      TypeError, ValueError: if num_bins is not an integer from 1 on, a confidence lies
+        outside [0, 1], or as `risk_coverage`.
     """
     num_bins = checked_integer("num_bins", num_bins, at_least=1)
     confidence, correct = _checked(confidence, correct)

@@ -160,7 +160,7 @@ def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.nd
       float64 in [0, 1], of the same shape.
 
     Raises:
-      ValueError: if the threshold or x_max lies outside [0, 1].
+      ValueError: if an argument lies outside [0, 1].
     """
     threshold = checked_share("threshold", threshold)
     x_max = checked_share("x_max", x_max)
@@ -171,19 +171,10 @@ def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.nd
 
 
 def step_tolerance(value: np.ndarray, threshold: float) -> np.ndarray:
-    """The tolerance that is 1 for every value at or above the threshold.
+    """The tolerance that is 1 for every value at or above the threshold, otherwise 0.
 
-    It is the 2020 paper's H.
-
-    Args:
-      value: the measure, in [0, 1], of any shape.
-      threshold: the lowest value accepted, in [0, 1].
-
-    Returns:
-      float64, 0 or 1, of the same shape.
-
-    Raises:
-      ValueError: if the threshold lies outside [0, 1].
+    It is the 2020 paper's H. Arguments, result and errors are as for
+    `linear_tolerance`.
     """
     threshold = checked_share("threshold", threshold)
     return np.where(_checked_value(value) >= threshold, 1.0, 0.0)
@@ -194,16 +185,7 @@ def linear_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
 
     `max(threshold - value, 0) / threshold`, the mirror image of the linear tolerance;
     the 2024 paper gives no formula. Nothing is penalized at a threshold of 0.
-
-    Args:
-      value: the measure, in [0, 1], of any shape.
-      threshold: the lowest value accepted, in [0, 1].
-
-    Returns:
-      float64 in [0, 1], of the same shape.
-
-    Raises:
-      ValueError: if the threshold lies outside [0, 1].
+    Arguments, result and errors are as for `linear_tolerance`.
     """
     threshold = checked_share("threshold", threshold)
     below = np.maximum(threshold - _checked_value(value), 0)
@@ -213,15 +195,7 @@ def linear_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
 def step_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
     """The penalization that is 1 for every value below the threshold, and 0 on it.
 
-    Args:
-      value: the measure, in [0, 1], of any shape.
-      threshold: the lowest value accepted, in [0, 1].
-
-    Returns:
-      float64, 0 or 1, of the same shape.
-
-    Raises:
-      ValueError: if the threshold lies outside [0, 1].
+    Arguments, result and errors are as for `linear_tolerance`.
     """
     return 1 - step_tolerance(value, threshold)
 
@@ -264,15 +238,12 @@ def beta(theta: float, gamma: float) -> float:
     contradicts its Definition 10.
 
     Args:
-      theta: the lowest accuracy accepted, in [0, 1].
-      gamma: the lowest ratio of decided inputs accepted, in [0, 1].
+      theta: the lowest accuracy accepted, in [0, 1], otherwise a ValueError.
+      gamma: the lowest ratio of decided inputs accepted, likewise.
 
     Returns:
       In [0, 1], rounded once from the decimals given, so that counts exactly on both
       thresholds are exactly on this one.
-
-    Raises:
-      ValueError: if theta or gamma lies outside [0, 1].
     """
     theta, gamma = checked_share("theta", theta), checked_share("gamma", gamma)
     # By the shortest decimals, the float 0.8 means 4/5.
