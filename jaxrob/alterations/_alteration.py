@@ -308,6 +308,24 @@ def check_floating(name: str, image: jax.Array) -> None:
         raise wrong_type(f"{name}: image", "floating, in [0, 1]", image)
 
 
+def with_part(
+    image: jax.Array, *key: jax.Array, name: str, part: Callable[..., Any]
+) -> tuple[jax.Array, Any]:
+    """Returns an image and what a function finds in it, or draws for it."""
+    check_image(name, image)
+    return image, part(image, *key)
+
+
+def at_part(
+    image_and_part: tuple[jax.Array, Any],
+    level: jax.Array,
+    *,
+    function: Callable[..., jax.Array],
+) -> jax.Array:
+    """Alters the image by what `with_part` found."""
+    return function(*image_and_part, level)
+
+
 def in_float32(image: jax.Array) -> jax.Array:
     return image.astype(jnp.promote_types(image.dtype, jnp.float32))
 

@@ -3,12 +3,15 @@
 import jax
 import jax.numpy as jnp
 
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._alteration import (
     About,
     Alteration,
+    at_part,
     check_colours,
     check_image,
     checked_range,
+    with_part,
 )
 
 # The largest plausible level: pixels six times as bright.
@@ -69,12 +72,12 @@ def contrast(lower: float = 0.05, upper: float = 1.0) -> Alteration:
     lower, upper = checked_range("contrast", lower, upper, 1.0, at_least=0)
     return Alteration(
         "contrast",
-        _at_contrast,
+        hashable_partial(at_part, function=about_means),
         lower,
         upper,
         identity=1.0,
         unit="factor",
-        prepare=_with_means,
+        prepare=hashable_partial(with_part, name="contrast", part=channel_means),
         about=About(
             "of the distance to the mean of each channel",
             range_from="ImageNet-C's severity 5",
@@ -92,17 +95,6 @@ def about_means(
     """Scales the image's distance to the means by a factor; clips to [0, 1]."""
     # Not the means plus the product: this form is exactly the image at a factor of 1.
     return jnp.clip(image * factor + means * (1 - factor), 0.0, 1.0)
-
-
-def _with_means(image: jax.Array) -> tuple[jax.Array, jax.Array]:
-    check_image("contrast", image)
-    return image, channel_means(image)
-
-
-def _at_contrast(
-    image_and_means: tuple[jax.Array, jax.Array], level: jax.Array
-) -> jax.Array:
-    return about_means(*image_and_means, level)
 
 
 def saturation(lower: float = 0.0, upper: float = 2.0) -> Alteration:

@@ -27,6 +27,7 @@ from jaxrob.alterations._jpeg_loops import (
     FROM_RGB_BIAS,
     LUMA_TABLE,
     TO_RGB,
+    chroma_samples,
     inverse_steps,
     is_smooth,
     levels_of,
@@ -137,17 +138,12 @@ def _downsample(chroma: jax.Array) -> jax.Array:
 def _upsample(chroma: jax.Array, height: int, width: int) -> jax.Array:
     """Interpolates chroma [2, H'', W''] to int32 [2, height, width]."""
 
-    def samples(length: int) -> tuple[np.ndarray, np.ndarray]:
-        index = np.arange(length)
-        own = index // 2
-        nearer = np.clip(own + 2 * (index % 2) - 1, 0, (length - 1) // 2)
-        return own, nearer if is_smooth(width) else own
-
     def at(rows: np.ndarray, columns: np.ndarray) -> jax.Array:
         return chroma[:, rows][:, :, columns].astype(jnp.int32)
 
-    own_row, row = samples(height)
-    own_column, column = samples(width)
+    smooth = is_smooth(width)
+    own_row, row = chroma_samples(height, smooth)
+    own_column, column = chroma_samples(width, smooth)
     own = 3 * at(own_row, own_column) + at(row, own_column)
     other = 3 * at(own_row, column) + at(row, column)
     return (3 * own + other + 8 - np.arange(width, dtype=np.int32) % 2) >> 4

@@ -103,14 +103,20 @@ def upsampling(size: int, length: int, smooth: bool) -> np.ndarray:
 
     Each pixel is 3 parts its own sample and 1 part the next nearest along the axis.
     """
+    own, nearer = chroma_samples(length, smooth)
+    matrix = np.zeros((size, length), np.float32)
+    np.add.at(matrix, (own, np.arange(length)), 3)
+    np.add.at(matrix, (nearer, np.arange(length)), 1)
+    return matrix
+
+
+def chroma_samples(length: int, smooth: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Returns each pixel's own sample of chroma and the next nearest one."""
     index = np.arange(length)
     own = index // 2
     # Beyond the image's own samples the last one repeats.
     nearer = np.clip(own + 2 * (index % 2) - 1, 0, (length - 1) // 2)
-    matrix = np.zeros((size, length), np.float32)
-    np.add.at(matrix, (own, index), 3)
-    np.add.at(matrix, (nearer if smooth else own, index), 1)
-    return matrix
+    return own, nearer if smooth else own
 
 
 def is_smooth(width: int) -> bool:

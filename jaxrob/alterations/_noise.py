@@ -14,10 +14,12 @@ from jaxrob.alterations._alteration import (
     About,
     Alteration,
     as_given,
+    at_part,
     check_floating,
     check_image,
     checked_range,
     in_float32,
+    with_part,
 )
 
 
@@ -113,13 +115,13 @@ def speckle_noise(lower: float = 0.0, upper: float = 0.6) -> Alteration:
     lower, upper = checked_range("speckle_noise", lower, upper, 0.0, at_least=0)
     return Alteration(
         "speckle noise",
-        _at_speckle,
+        hashable_partial(at_part, function=add_speckle),
         lower,
         upper,
         identity=0.0,
         unit="share of the value",
         stochastic=True,
-        prepare=_with_noise,
+        prepare=hashable_partial(with_part, name="speckle_noise", part=draw_noise),
         about=About(
             "the noise's standard deviation", range_from="ImageNet-C's severity 5"
         ),
@@ -131,17 +133,6 @@ def add_speckle(
 ) -> jax.Array:
     """Adds to the image itself times noise of a standard deviation; clips to [0, 1]."""
     return add_noise(image, image * noise, scale)
-
-
-def _with_noise(image: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    check_image("speckle_noise", image)
-    return image, draw_noise(image, key)
-
-
-def _at_speckle(
-    image_and_noise: tuple[jax.Array, jax.Array], level: jax.Array
-) -> jax.Array:
-    return add_speckle(*image_and_noise, level)
 
 
 class ImpulseDraws(NamedTuple):
@@ -164,13 +155,13 @@ def impulse_noise(lower: float = 0.0, upper: float = 0.3) -> Alteration:
     )
     return Alteration(
         "impulse noise",
-        _at_impulses,
+        hashable_partial(at_part, function=set_impulses),
         lower,
         upper,
         identity=0.0,
         unit="share of values",
         stochastic=True,
-        prepare=_with_impulses,
+        prepare=hashable_partial(with_part, name="impulse_noise", part=draw_impulses),
         about=About(
             "values that are set to 0 or 1", range_from="about ImageNet-C's severity 5"
         ),
@@ -188,17 +179,6 @@ def set_impulses(
 ) -> jax.Array:
     impulse = as_given(draws.is_salt, image)
     return jnp.where(draws.uniform < share, impulse, image)
-
-
-def _with_impulses(image: jax.Array, key: jax.Array) -> tuple[jax.Array, ImpulseDraws]:
-    check_image("impulse_noise", image)
-    return image, draw_impulses(image, key)
-
-
-def _at_impulses(
-    image_and_draws: tuple[jax.Array, ImpulseDraws], level: jax.Array
-) -> jax.Array:
-    return set_impulses(*image_and_draws, level)
 
 
 # Counts up to this number are found by adding up probabilities, larger ones by an
@@ -240,13 +220,13 @@ def shot_noise(lower: float = 0.0, upper: float = 1 / 3) -> Alteration:
     lower, upper = checked_range("shot_noise", lower, upper, 0.0, at_least=0)
     return Alteration(
         "shot noise",
-        _at_photons,
+        hashable_partial(at_part, function=count_photons),
         lower,
         upper,
         identity=0.0,
         unit="1 / photons",
         stochastic=True,
-        prepare=_with_shots,
+        prepare=hashable_partial(with_part, name="shot_noise", part=draw_shots),
         about=About(
             "one over the photons that make a value of 1",
             range_from="down to the 3 photons of ImageNet-C's severity 5",
@@ -306,17 +286,6 @@ def _polynomial(coefficients: tuple[float, ...], t: jax.Array) -> jax.Array:
     for coefficient in reversed(coefficients):
         found = found * t + coefficient
     return found
-
-
-def _with_shots(image: jax.Array, key: jax.Array) -> tuple[jax.Array, ShotDraws]:
-    check_image("shot_noise", image)
-    return image, draw_shots(image, key)
-
-
-def _at_photons(
-    image_and_draws: tuple[jax.Array, ShotDraws], level: jax.Array
-) -> jax.Array:
-    return count_photons(*image_and_draws, level)
 
 
 # The standard deviation of the 2**16 numbers that halves of words are mapped to.

@@ -97,12 +97,13 @@ def _pixels_by_table(
     image: jax.Array, rows: jax.Array, columns: jax.Array
 ) -> jax.Array:
     """Gathers pixels by a table that is computed once for all images."""
-    return _gathered(image, *_table(rows, columns, *image.shape[:2]))
+    return gathered(image, *_table(rows, columns, *image.shape[:2]))
 
 
-def _pixels_at_once(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+def warped(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
     """Gathers pixels in one kernel, which computes the indices for each image."""
-    return _gathered(image, *_neighbours(rows, columns, *image.shape[:2]))
+    # For positions that images do not share, in a third of the time of `bilinear`.
+    return gathered(image, *_neighbours(rows, columns, *image.shape[:2]))
 
 
 def _by_planes(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
@@ -146,14 +147,14 @@ def _by_product(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Ar
 # The forms of `bilinear`: functions of the image and of row and column positions.
 BILINEAR = {
     "table": _pixels_by_table,
-    "at once": _pixels_at_once,
+    "at once": warped,
     "planes": _by_planes,
     "channels": _by_channels,
     "product": _by_product,
 }
 
 
-def _gathered(
+def gathered(
     image: jax.Array, corner: jax.Array, weights: tuple[jax.Array, ...]
 ) -> jax.Array:
     """Adds up the four neighbours of each pixel `corner`, with their weights."""
@@ -184,17 +185,18 @@ def _neighbours(
     rows: jax.Array, columns: jax.Array, height: int, width: int
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     """Returns the index of the pixel before each position, and the weights `[4]`."""
-    top, down = neighbour(rows, height)
-    left, right = neighbour(columns, width)
-    return top * width + left, (
-        (1 - down) * (1 - right),
-        (1 - down) * right,
-        down * (1 - right),
-        down * right,
-    )
+    top, down = _neighbour(rows, height)
+    left, right = _neighbour(columns, width)
+    return top * width + left, corner_weights(down, right)
 
 
-def neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+def corner_weights(down: jax.Array, right: jax.Array) -> tuple[jax.Array, ...]:
+    """Returns the weights of four pixels at a distance from the first."""
+    up, left = 1 - down, 1 - right
+    return up * left, up * right, down * left, down * right
+
+
+def _neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
     """Returns the pixel before each position, and the distance from it."""
     positions = jnp.clip(positions, 0, size - 1)
     before = jnp.minimum(jnp.floor(positions), max(size - 2, 0))
@@ -215,39 +217,6 @@ def _weights(positions: jax.Array, size: int) -> jax.Array:
 def _hat(positions: jax.Array, size: int) -> jax.Array:
     pixels = jnp.arange(size, dtype=jnp.float32)
     return jnp.maximum(0.0, 1.0 - jnp.abs(positions[..., None] - pixels))
-
-
-def warped(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """Samples the image at positions of its own, linearly along both axes."""
-    # `_resample.bilinear` is for positions that all images share: it computes indices
-    # and weights once for all of them, in a separate loop. Here XLA computes them where
-    # it gathers, in a third of the time.
-    top, down = neighbour(rows, image.shape[0])
-    left, right = neighbour(columns, image.shape[1])
-    return between_pixels(image, top, left, down, right)
-
-
-def between_pixels(
-    image: jax.Array, top: jax.Array, left: jax.Array, down: jax.Array, right: jax.Array
-) -> jax.Array:
-    """Averages the four neighbours at each of `H * W` places, `[H, W, C]`."""
-    height, width, channels = image.shape
-    pixels = image.reshape(height * width, channels)
-    corner = (top * width + left).reshape(-1)
-    beside, below = min(width - 1, 1), width * min(height - 1, 1)
-
-    def term(weight: jax.Array, offset: int) -> jax.Array:
-        found = jnp.take(pixels, corner + offset, axis=0, mode="clip")
-        return weight.reshape(-1, 1) * found
-
-    # XLA turns sums of weight times gather, in this form, into one fast loop.
-    total = (
-        term((1 - down) * (1 - right), 0)
-        + term((1 - down) * right, beside)
-        + term(down * (1 - right), below)
-        + term(down * right, beside + below)
-    )
-    return total.reshape(image.shape)
 
 
 _TILE = 8

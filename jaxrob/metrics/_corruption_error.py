@@ -128,7 +128,7 @@ def corruption_error(
         classes and 224 px: otherwise give errors of your own, `ReferenceErrors`.
     """
     pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
-    return _mean(*pair, relative=False, confidence_level=confidence_level)
+    return _mean(pair, False, confidence_level)
 
 
 def relative_corruption_error(
@@ -142,7 +142,7 @@ def relative_corruption_error(
     curves of level 0 too, result and errors are as for `corruption_error`.
     """
     pair = [_checked("curve", curve, True)], [_checked("reference", reference, True)]
-    return _mean(*pair, relative=True, confidence_level=confidence_level)
+    return _mean(pair, True, confidence_level)
 
 
 def mean_corruption_error(
@@ -186,15 +186,10 @@ def mean_corruption_error(
     relative = checked_flag("relative", relative)
     if relative and reference is None:
         raise ValueError("relative needs a reference; got reference=None")
-    found = _benchmark_errors("curves", curves, relative)
-    references = (
-        None
-        if reference is None
-        else _benchmark_errors("reference", reference, relative)
-    )
-    return _mean(
-        found, references, relative=relative, confidence_level=confidence_level
-    )
+    both = [_benchmark_errors("curves", curves, relative)]
+    if reference is not None:
+        both.append(_benchmark_errors("reference", reference, relative))
+    return _mean(both, relative, confidence_level)
 
 
 class _Errors(NamedTuple):
@@ -217,13 +212,11 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
     """Returns the errors under the benchmark's fifteen corruptions, in its order."""
     wanted = "a mapping from names to curves, or a sequence of jaxrob.Assessment"
     check_type(name, curves, Mapping | Sequence, wanted)
-    if not isinstance(curves, Mapping):
-        for one in curves:
-            if not hasattr(one, "alteration"):
-                raise TypeError(f"{name} must be {wanted}; got {named(one)} among them")
-        pairs = [(one.alteration, one) for one in curves]
-    else:
-        pairs = list(curves.items())
+    pairs = [*curves.items()] if isinstance(curves, Mapping) else []
+    for one in () if isinstance(curves, Mapping) else curves:
+        if not hasattr(one, "alteration"):
+            raise TypeError(f"{name} must be {wanted}; got {named(one)} among them")
+        pairs.append((one.alteration, one))
     by_name: dict[str, Any] = {}
     for key, one in pairs:
         key = checked_text(f"{name}: name", key).replace("_", " ")
@@ -346,15 +339,11 @@ def _rows(name: str, levels: np.ndarray, wanted: Sequence[float]) -> list[int]:
 
 
 def _mean(
-    ours: Sequence[_Errors],
-    references: Sequence[_Errors] | None,
-    *,
-    relative: bool,
-    confidence_level: float,
+    both: Sequence[Sequence[_Errors]], relative: bool, confidence_level: float
 ) -> CorruptionError:
     confidence_level = checked_confidence_level(confidence_level)
-    both = [ours] if references is None else [ours, references]
-    _check_same_kind([one for some in both for one in some])
+    every = [one for some in both for one in some]
+    _check_same_kind(every)
     point_errors = [
         np.array([[one.unaltered, one.corrupted] for one in some]) for some in both
     ]
@@ -362,8 +351,7 @@ def _mean(
     if math.isnan(value):
         reason = _nothing_to_divide_by(point_errors[-1], relative)
         return CorruptionError(value, _UNKNOWN, reason)
-    reason = _why_no_interval([one for some in both for one in some])
-    if reason:
+    if reason := _why_no_interval(every):
         return CorruptionError(value, _UNKNOWN, reason)
     values = _resampled(both, point_errors, relative, num_resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
@@ -396,8 +384,7 @@ def _check_same_kind(some: Sequence[_Errors]) -> None:
 
 
 def _ratios(errors: Sequence[np.ndarray], relative: bool) -> np.ndarray:
-    """Returns `[B]`, the mean ratio of our errors to the reference's, `[2, C, B]`
-    each."""
+    """Returns `[B]`, the mean ratio of our errors `[2, C, B]` to the reference's."""
     added = [_added(one, relative) for one in errors]
     if len(added) == 1:
         return added[0].mean(0)

@@ -195,9 +195,9 @@ def accuracy(counts: Counts | np.ndarray) -> np.ndarray:
     discussion.
 
     Args:
-      counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]`: at every
-        level, the number of inputs by label (row) and answer (column), the last column for
-        "unknown". Unknown answers count neither for nor against a class.
+      counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]`: at
+        every level, the number of inputs by label (row) and answer (column), the last
+        column for "unknown". Unknown answers count neither for nor against a class.
 
     Returns:
       float64 `[L]` in [0, 1].
@@ -289,8 +289,8 @@ def top_k_accuracy(counts: Counts, k: int) -> np.ndarray:
     Of equally probable classes the first comes first. 1 if no answer is decided.
 
     Args:
-      counts: the `Counts` of a curve, which have the ranks; a confusion does not tell. A
-        ValueError if they do not have the first k.
+      counts: the `Counts` of a curve, which have the ranks; a confusion does not tell.
+        A ValueError if they do not have the first k.
       k: at least 1, below the number of classes.
 
     Returns:

@@ -287,7 +287,8 @@ def failing_level(
 
     Args:
       levels: `[L]` distinct levels, in any order, the identity among them.
-      counts: as for `bands`, and so is `measure`.
+      counts: as for `bands`.
+      measure: as for `bands`.
       threshold: the lowest value accepted.
       identity: the level at which nothing is altered. Lower levels are ignored.
       confidence_level: the coverage of the bands, in (0, 1).

@@ -17,7 +17,7 @@ from jaxrob.alterations._lens import (
     ready_for_disk,
     ready_for_line,
 )
-from jaxrob.alterations._resample import between_pixels
+from jaxrob.alterations._resample import corner_weights, gathered
 from jaxrob.alterations.corruptions._parameters import (
     DEFOCUS_BLUR,
     MOTION_BLUR,
@@ -202,7 +202,8 @@ def zoomed(
 ) -> jax.Array:
     top, left = jnp.asarray(rows.before)[place], jnp.asarray(columns.before)[place]
     down, right = jnp.asarray(rows.share)[place], jnp.asarray(columns.share)[place]
-    return between_pixels(image, top[:, None], left, down[:, None], right)
+    corner = top[:, None] * image.shape[1] + left
+    return gathered(image, corner, corner_weights(down[:, None], right))
 
 
 def _positions(size: int, factor: float) -> np.ndarray:

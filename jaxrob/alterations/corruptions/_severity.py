@@ -102,7 +102,7 @@ def _prepare(
     rows = table.rows(size_for(table.corruption, image.shape, size))
     draws = () if draw is None else (draw(image, *key, rows),)
     if prepare is None:
-        return image, *(draws or (None,))
+        return image, draws[0] if draws else None
     return image, prepare(image, *draws, rows)
 
 
