@@ -12,7 +12,6 @@ integer matrix M. There is a form for each kind of device (`_jpeg_loops`, `_jpeg
 """
 
 import functools
-import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -148,37 +147,22 @@ def _decode_or_keep(form: JpegForm, one_choice: bool) -> Callable[..., jax.Array
 
 def jpeg_coefficients(image: jax.Array) -> JpegCoefficients:
     """Computes the part of JPEG compression that does not depend on the quality."""
-    _check_shape("image", jnp.shape(image))
+    shape = jnp.shape(image)
+    if len(shape) != 3 or shape[2] not in (1, 3) or min(shape) < 1:
+        raise ValueError(
+            "image must be [height, width, channels] with 1 or 3 channels and at least "
+            f"one pixel; got shape {shape}"
+        )
     forms = {name: form.coefficients for name, form in JPEG_FORMS.items()}
-    size = max(jnp.shape(image)[:2])
-    return JpegCoefficients(*by_platform("jpeg", size, forms, image))
+    return JpegCoefficients(*by_platform("jpeg", max(shape[:2]), forms, image))
 
 
 def jpeg_decode(
     coefficients: JpegCoefficients, quality: jax.Array | int, shape: tuple[int, ...]
 ) -> jax.Array:
     """Quantises coefficients at a quality and decodes them to pixels."""
-    _check_shape("shape", shape)
-    height, width, channels = shape
-    luma_shape = (1, height + -height % 8, width + -width % 8)
-    stored = coefficients.luma.shape
-    expected = (8, 8, math.prod(luma_shape) // 64)
-    if stored != expected or (coefficients.chroma is None) != (channels == 1):
-        kind = "grey" if coefficients.chroma is None else "RGB"
-        raise ValueError(
-            f"coefficients must be those of an image of shape {tuple(shape)}, "
-            f"{expected[2]} blocks; got those of a {kind} image of {stored[2]} blocks"
-        )
     forms = {
-        name: functools.partial(form.decode, shape=(height, width, channels))
+        name: functools.partial(form.decode, shape=shape)
         for name, form in JPEG_FORMS.items()
     }
-    return by_platform("jpeg", max(height, width), forms, *coefficients, quality)
-
-
-def _check_shape(name: str, shape: tuple[int, ...]) -> None:
-    if len(shape) != 3 or shape[2] not in (1, 3) or min(shape) < 1:
-        raise ValueError(
-            f"{name} must be [height, width, channels] with 1 or 3 channels and at "
-            f"least one pixel; got shape {tuple(shape)}"
-        )
+    return by_platform("jpeg", max(shape[:2]), forms, *coefficients, quality)

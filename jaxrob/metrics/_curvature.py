@@ -63,7 +63,7 @@ def _both_sides(
     num_inputs: int | None,
     standard_errors: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Computes `second_differences` for both triples of each interval."""
+    """Computes the concavity of parabolas through both triples of each interval."""
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
     left, right = neighbours(positions)
@@ -75,13 +75,12 @@ def _both_sides(
         ((with_left, has_left), (with_right, has_right))
     ):
         triple = triple[:, there]
-        excess, difference = second_differences(
-            positions[triple],
-            values[triple],
-            num_inputs,
-            None if standard_errors is None else standard_errors[triple],
-        )
-        needed[i, there], change[i, there] = excess, difference
+        where = positions[triple]
+        unsure = None if standard_errors is None else standard_errors[triple]
+        found, expected = middle_deviation(where, values[triple], num_inputs, unsure)
+        spread = (where[1] - where[0]) * (where[2] - where[1])
+        needed[i, there] = np.maximum(np.abs(found) - 2 * expected, 0) / spread
+        change[i, there] = -found / spread
     return needed, change, has_left.astype(int) + has_right
 
 
@@ -92,21 +91,6 @@ def neighbours(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     left = np.searchsorted(positions, positions[:-1] - gap, side="right") - 1
     right = np.searchsorted(positions, positions[1:] + gap, side="left")
     return left, right
-
-
-def second_differences(
-    positions: np.ndarray,
-    values: np.ndarray,
-    num_inputs: int | None,
-    standard_errors: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the concavity of parabolas through three points."""
-    deviation, expected = middle_deviation(
-        positions, values, num_inputs, standard_errors
-    )
-    spread = (positions[1] - positions[0]) * (positions[2] - positions[1])
-    excess = np.maximum(np.abs(deviation) - 2 * expected, 0)
-    return excess / spread, -deviation / spread
 
 
 def middle_deviation(

@@ -71,6 +71,10 @@ class Measure:
         reciprocals = np.where(some, 1 / np.where(some, inputs, 1), 0).sum(-1)
         return some.sum(-1) ** 2 / np.maximum(reciprocals, 1e-300)
 
+    def checked(self, counts: Counts | np.ndarray) -> Counts:
+        """Returns counts that have a band: of at least one input at each level."""
+        return checked_counts(counts, min_inputs=1)
+
     def single_ratio(self, counts: Counts) -> Ratio | None:
         """Returns the measure as one ratio `[L]`; None if it is a mean over classes."""
         if not self.of_classes:
@@ -144,6 +148,9 @@ class MeanScore:
         values = checked_scores(scores).values
         rows = values if not np.isnan(values).any() else map(_seen, values)
         return np.array([math.fsum(row) / len(row) for row in rows])
+
+    def checked(self, scores: ImageScores) -> ImageScores:
+        return checked_scores(scores)
 
     def per_class(self, scores: ImageScores) -> np.ndarray:
         """Returns `[L, 0]`: there are no classes."""

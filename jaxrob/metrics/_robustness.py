@@ -10,7 +10,6 @@ from jaxrob.metrics._bands import ConfidenceInterval, bands
 from jaxrob.metrics._counts import (
     Counts,
     checked_confidence_level,
-    checked_counts,
     checked_curve,
     checked_levels,
     range_around,
@@ -19,8 +18,6 @@ from jaxrob.metrics._curvature import Envelope, envelope
 from jaxrob.metrics._measures import (
     ImageScores,
     any_measure,
-    checked_scores,
-    is_mean_score,
     typical_inputs,
 )
 
@@ -193,18 +190,14 @@ def confidence_interval(
     """
     confidence_level = checked_confidence_level(confidence_level)
     found: Any = any_measure(measure)
-    if is_mean_score(measure):
-        num_levels = len(checked_scores(counts).values)
-    else:
-        counts = checked_counts(counts, min_inputs=1)
-        num_levels = len(counts.correct)
+    counted = found.checked(counts)
     threshold = checked_number("threshold", threshold)
     # Checks the arguments before the slow bootstrap.
-    widest = np.zeros(num_levels), np.ones(num_levels)
-    robustness_interval(levels, *widest, threshold, bounds)
+    none = np.zeros(len(counted.inputs))
+    robustness_interval(levels, none, none + 1, threshold, bounds)
     low, high = bands(counts, measure, confidence_level)
-    values = found(counts)
-    num_inputs = typical_inputs(found.num_inputs(counts))
+    values = found(counted)
+    num_inputs = typical_inputs(found.num_inputs(counted))
     levels = np.asarray(levels, np.float64)
     order = np.argsort(levels)
     levels, values = levels[order], values[order]
@@ -305,14 +298,11 @@ def failing_level(
     threshold = checked_number("threshold", threshold)
     identity = checked_number("identity", identity)
     found: Any = any_measure(measure)
-    if isinstance(counts, ImageScores):
-        counts = checked_scores(counts)
-    else:
-        counts = checked_counts(counts, min_inputs=1)
-    if len(counts.inputs) != len(levels):
+    counted = found.checked(counts)
+    if len(counted.inputs) != len(levels):
         raise ValueError(
             f"counts must be of each of {len(levels)} levels; got them of "
-            f"{len(counts.inputs)}"
+            f"{len(counted.inputs)}"
         )
     if identity not in levels or levels.max() == identity:
         raise ValueError(
@@ -321,7 +311,7 @@ def failing_level(
         )
     order = np.argsort(levels)
     order = order[levels[order] >= identity]
-    values = found(counts)
+    values = found(counted)
     low, high = bands(counts, measure, confidence_level)
     crossings = [
         _first_crossing(levels[order], one[order], threshold)

@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import (
     checked_array,
     checked_share,
 )
-from jaxrob.metrics._counts import checked_curve, checked_levels, range_around
+from jaxrob.metrics._counts import checked_curve, range_around
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
@@ -110,7 +110,6 @@ def level_scores(
     nominal: float | None = None,
 ) -> np.ndarray:
     """The reward minus the penalty at each level, `tol(x, th) - dep(x, th)`."""
-    threshold = checked_share("threshold", threshold)
     reward = _function("tolerance", tolerance, tolerances)
     if nominal is not None:
         nominal = checked_share("nominal", nominal)
@@ -309,12 +308,8 @@ def level_weights(
     bounds: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """The weight of each level in a mean over the range."""
-    # The trapezoidal rule for the probability of the levels (2024 paper, Definition 3):
-    # each level gets half the mass between it and either neighbour, and the outermost
-    # ones all the mass beyond them. Masses are differences of the CDF, since a density
-    # may be infinite at an end. They are divided by the mass of the range, so that the
-    # distribution may reach beyond it.
-    levels = checked_levels(levels, 2 if bounds is None else 1)
+    # Masses are differences of the CDF, since a density may be infinite at an end. They
+    # are divided by the mass of the range, beyond which the distribution may reach.
     ascending = np.sort(levels)
     lower, upper = range_around(ascending, bounds)
     ends = np.concatenate([[lower], ascending, [upper]])

@@ -101,6 +101,21 @@ def _same_quality(levels: np.ndarray, *, size: int) -> np.ndarray:
     return np.interp(same, losses, severities)
 
 
+def _brighten(image: jax.Array, prepared: None, added: jax.Array) -> jax.Array:
+    value = image.max(-1, keepdims=True)
+    brighter = jnp.clip(value + added, 0.0, 1.0)
+    # Black has neither hue nor saturation: it becomes grey.
+    is_black = value <= 0
+    more = (brighter - value) / jnp.where(is_black, 1.0, value)
+    return jnp.clip(jnp.where(is_black, brighter, image + image * more), 0.0, 1.0)
+
+
+brightness = _scheduled(
+    BRIGHTNESS,
+    _brighten,
+    "More light: adds to V of HSV, and leaves hue and saturation as they are.",
+    "On a grey image the amount is added to every value.",
+)
 gaussian_noise = _scheduled(
     GAUSSIAN_NOISE,
     add_noise,
@@ -164,25 +179,6 @@ saturate = _scheduled(
     + _HELD_BACK,
     check=check_colours,
 )
-
-
-def brightness(size: int | None = None) -> Alteration:
-    """More light: adds to V of HSV, and leaves hue and saturation as they are.
-
-    On a grey image the amount is added to every value.
-
-    Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
-    """
-    return corruption(BRIGHTNESS, _brighten, size=size)
-
-
-def _brighten(image: jax.Array, prepared: None, added: jax.Array) -> jax.Array:
-    value = image.max(-1, keepdims=True)
-    brighter = jnp.clip(value + added, 0.0, 1.0)
-    # Black has neither hue nor saturation: it becomes grey.
-    is_black = value <= 0
-    more = (brighter - value) / jnp.where(is_black, 1.0, value)
-    return jnp.clip(jnp.where(is_black, brighter, image + image * more), 0.0, 1.0)
 
 
 _QUALITY = 85
