@@ -131,9 +131,7 @@ def _shifted(
     # A CPU runs one branch only. Half of the taps suffice for half of the levels.
     half = reach // 2
     return jax.lax.cond(
-        level * _TRUNCATE <= half,
-        lambda: added(half),
-        lambda: added(reach),
+        level * _TRUNCATE <= half, lambda: added(half), lambda: added(reach)
     )
 
 

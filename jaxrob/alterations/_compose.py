@@ -58,11 +58,7 @@ def rescale(
     # At most `upper`: rounding may push an identity at the end of the range beyond it.
     identity = min(lower + (alteration.identity - alteration.lower) / ratio, upper)
     # Anchored at the identity, so that the identity maps to itself exactly.
-    mapping = {
-        "alteration": alteration,
-        "identity": identity,
-        "ratio": ratio,
-    }
+    mapping = {"alteration": alteration, "identity": identity, "ratio": ratio}
     return Alteration(
         alteration.name,
         hashable_partial(_at_rescaled_level, **mapping),

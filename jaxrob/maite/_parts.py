@@ -23,11 +23,7 @@ from jaxrob._keys import checked_key
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.maite._sources import array_of, class_of
-from jaxrob.metrics import (
-    ConfidenceInterval,
-    confidence_interval,
-    heaviside_robustness,
-)
+from jaxrob.metrics import ConfidenceInterval, confidence_interval, heaviside_robustness
 from jaxrob.metrics._measures import measure_named
 
 # What an augmentation adds to the metadata of an image.

@@ -17,10 +17,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.naming import named, wrong_type
 from jaxrob.metrics._bands import ConfidenceInterval
 from jaxrob.metrics._bootstrap import num_resamples, percentiles, resample_counts
-from jaxrob.metrics._counts import (
-    checked_confidence_level,
-    checked_counts,
-)
+from jaxrob.metrics._counts import checked_confidence_level, checked_counts
 from jaxrob.metrics._measures import ImageScores
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)

@@ -15,20 +15,13 @@ from jaxrob.metrics._counts import (
     range_around,
 )
 from jaxrob.metrics._curvature import Envelope, envelope
-from jaxrob.metrics._measures import (
-    ImageScores,
-    any_measure,
-    typical_inputs,
-)
+from jaxrob.metrics._measures import ImageScores, any_measure, typical_inputs
 
 RULES = ("right", "count", "linear")
 
 
 def heaviside_robustness(
-    levels: np.ndarray,
-    values: np.ndarray,
-    threshold: float,
-    rule: str = "right",
+    levels: np.ndarray, values: np.ndarray, threshold: float, rule: str = "right"
 ) -> float:
     """The share of the range where a quality measure is at least the threshold.
 

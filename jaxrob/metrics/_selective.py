@@ -151,10 +151,7 @@ class OddsRatio(NamedTuple):
 
 
 def unknown_counts(
-    predicted: np.ndarray,
-    labels: np.ndarray,
-    uncertainty: np.ndarray,
-    alpha: float,
+    predicted: np.ndarray, labels: np.ndarray, uncertainty: np.ndarray, alpha: float
 ) -> np.ndarray:
     """Counts inputs by whether the answer is unknown and whether it is wrong.
 

@@ -200,10 +200,7 @@ def step_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
 
 
 # The functions by name. The linear tolerance also takes x_max.
-tolerances: dict[str, Callable] = {
-    "linear": linear_tolerance,
-    "step": step_tolerance,
-}
+tolerances: dict[str, Callable] = {"linear": linear_tolerance, "step": step_tolerance}
 penalizations: dict[str, Callable] = {
     "linear": linear_penalization,
     "step": step_penalization,

@@ -146,10 +146,7 @@ def _check(name: str, image: jax.Array) -> None:
 def _draw_snow(image: jax.Array, key: jax.Array, rows: np.ndarray) -> SnowDraws:
     del rows
     flakes, motion = jax.random.split(key)
-    return SnowDraws(
-        normal(flakes, image.shape[:2]),
-        draw_motion(motion, *_ANGLES),
-    )
+    return SnowDraws(normal(flakes, image.shape[:2]), draw_motion(motion, *_ANGLES))
 
 
 def _prepare_snow(image: jax.Array, draws: SnowDraws, rows: np.ndarray) -> jax.Array:
