@@ -400,10 +400,8 @@ def checked_range(
 def check_levels_range(
     lower_name: str, lower: float, upper_name: str, upper: float
 ) -> None:
-    """Rejects a range of levels that is empty in float32, in which levels are computed.
-
-    float32 has no numbers above 3.4e38 and, as XLA computes, none below 1.2e-38 but 0.
-    """
+    """Rejects a range that is empty in float32, in which levels are computed."""
+    # It has no numbers above 3.4e38 and, as XLA computes, none below 1.2e-38 but 0.
     check_ascending(lower_name, lower, upper_name, upper)
     largest = float(np.finfo(np.float32).max)
     got = f"got {lower:g} and {upper:g}"

@@ -136,11 +136,9 @@ def _shifted(
 
 
 def _by_blocks(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """Blurs blocks of rows, then of columns, each from the pixels in its reach alone.
-
-    Channels stay innermost throughout: on a GPU, a transposition at the end would cost
-    more than both products.
-    """
+    """Blurs blocks of rows, then of columns, each from the pixels in its reach alone."""
+    # Channels stay innermost: on a GPU, a transposition at the end would cost more than
+    # both products.
     _, height, width = planes.shape
     rows, columns = _matrices(planes, level, reach)
     image = jnp.stack(list(planes), axis=-1)

@@ -99,10 +99,7 @@ def planes_of(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
 
 
 def upsampling(size: int, length: int, smooth: bool) -> np.ndarray:
-    """Returns the matrix `[size, length]` of 4 times chroma's interpolation on an axis.
-
-    Each pixel is 3 parts its own sample and 1 part the next nearest along the axis.
-    """
+    """Returns the matrix `[size, length]` of 4 times chroma's interpolation: 3 parts + 1."""
     own, nearer = chroma_samples(length, smooth)
     matrix = np.zeros((size, length), np.float32)
     np.add.at(matrix, (own, np.arange(length)), 3)

@@ -162,7 +162,9 @@ def move_boxes(
     level = checked_number(f"{alteration.name}: level", level)
     check_level(alteration, level)
     boxes = _checked_boxes(boxes)
-    height, width = _checked_size(size)
+    height, width, *more = checked_integers("size", size, at_least=1, min_length=2)
+    if more:
+        raise ValueError(f"size must be a height and a width; got {size}")
     # Levels of pictures are float32.
     is_moved = np.float32(level) != np.float32(alteration.identity)
     moves = moves_of(alteration, level, (height, width)) if is_moved else ()
@@ -193,13 +195,6 @@ def _checked_boxes(boxes: np.ndarray) -> np.ndarray:
             f"{found[wrong][0, :4]}"
         )
     return found
-
-
-def _checked_size(size: Sequence[int]) -> tuple[int, int]:
-    found = checked_integers("size", size, at_least=1, min_length=2)
-    if len(found) != 2:
-        raise ValueError(f"size must be a height and a width; got {size}")
-    return found[0], found[1]
 
 
 def _moved(box: np.ndarray, moves: Sequence[Move], size: np.ndarray) -> np.ndarray:

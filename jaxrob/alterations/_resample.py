@@ -66,10 +66,7 @@ GRID = {"products": _grid_by_products, "gathers": _grid_by_gathers}
 def bilinear(
     image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str
 ) -> jax.Array:
-    """Samples the image at the given positions, interpolated linearly along both axes.
-
-    Four gathers, whose indices and weights are the same for all images of a batch.
-    """
+    """Samples at positions that all images of a batch share, linearly along both axes."""
     image, rows, columns = framed(image, rows, columns, fill)
     rows, columns = jnp.broadcast_arrays(rows, columns)
     return by_platform("bilinear", max(image.shape[:2]), BILINEAR, image, rows, columns)

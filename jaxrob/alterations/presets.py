@@ -21,7 +21,7 @@ from jaxrob.alterations._geometric import (
 from jaxrob.alterations._jpeg import jpeg_compression
 from jaxrob.alterations._noise import gaussian_noise
 from jaxrob.alterations.corruptions._parameters import checked_size
-from jaxrob.alterations.corruptions._scheduled import (
+from jaxrob.alterations.corruptions._severity import (
     truncation_to_bytes,
     truncation_to_bytes_and_jpeg_85,
 )

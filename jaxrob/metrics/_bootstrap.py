@@ -242,12 +242,7 @@ def surely_better(
 
 
 def rank_intervals(better: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the lowest and highest rank, `[P]` each, from `surely_better`; 1 is best.
-
-    The rank of a population is one more than the number of better ones. Tied
-    populations could be in any order, so their ranks are sets, and the intervals cover
-    these sets.
-    """
+    """Returns the lowest and highest rank, `[P]` each, in any order of the tied; 1 is best."""
     return 1 + better.sum(axis=0), len(better) - better.sum(axis=1)
 
 

@@ -19,7 +19,7 @@ corruptions and perturbations, 2019; github.com/hendrycks/robustness at 8190fe3.
 
 from jaxrob.alterations.corruptions._blurs import defocus_blur, motion_blur, zoom_blur
 from jaxrob.alterations.corruptions._displaced import elastic_transform, glass_blur
-from jaxrob.alterations.corruptions._scheduled import (
+from jaxrob.alterations.corruptions._severity import (
     brightness,
     contrast,
     gaussian_blur,

@@ -13,8 +13,8 @@ from jaxrob.alterations._elastic_deformation import (
     draw_uniform,
     smooth,
 )
+from jaxrob.alterations._lens import in_a_loop, shifts
 from jaxrob.alterations._resample import warped
-from jaxrob.alterations._shifts import in_a_loop, shifts
 from jaxrob.alterations.corruptions._parameters import ELASTIC_TRANSFORM, GLASS_BLUR, at
 from jaxrob.alterations.corruptions._severity import by_severity
 
