@@ -136,7 +136,7 @@ def _shifted(
 
 
 def _by_blocks(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """Blurs blocks of rows, then of columns, each from the pixels in its reach alone."""
+    """Blurs blocks of rows, then of columns, each from the pixels in its reach."""
     # Channels stay innermost: on a GPU, a transposition at the end would cost more than
     # both products.
     _, height, width = planes.shape

@@ -99,7 +99,7 @@ def planes_of(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
 
 
 def upsampling(size: int, length: int, smooth: bool) -> np.ndarray:
-    """Returns the matrix `[size, length]` of 4 times chroma's interpolation: 3 parts + 1."""
+    """Returns 4 times the matrix `[size, length]` of chroma's interpolation."""
     own, nearer = chroma_samples(length, smooth)
     matrix = np.zeros((size, length), np.float32)
     np.add.at(matrix, (own, np.arange(length)), 3)

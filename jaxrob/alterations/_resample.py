@@ -66,7 +66,7 @@ GRID = {"products": _grid_by_products, "gathers": _grid_by_gathers}
 def bilinear(
     image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str
 ) -> jax.Array:
-    """Samples at positions that all images of a batch share, linearly along both axes."""
+    """Samples bilinearly, at positions that all images of a batch share."""
     image, rows, columns = framed(image, rows, columns, fill)
     rows, columns = jnp.broadcast_arrays(rows, columns)
     return by_platform("bilinear", max(image.shape[:2]), BILINEAR, image, rows, columns)

@@ -307,7 +307,7 @@ def truncation_to_bytes(image: jax.Array) -> jax.Array:
 
 
 def truncation_to_bytes_and_jpeg_85(image: jax.Array) -> jax.Array:
-    """Rounds down to bytes and saves as a JPEG file of quality 85, as ImageNet-C does."""
+    """Truncates, and saves as a JPEG file of quality 85, as ImageNet-C does."""
     image = truncation_to_bytes(image)
     quality = jnp.asarray(_QUALITY, jnp.int32)
     return jpeg_decode(jpeg_coefficients(image), quality, image.shape)
