@@ -242,7 +242,7 @@ def surely_better(
 
 
 def rank_intervals(better: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the lowest and highest rank, `[P]`, in any order of the tied; 1 is best."""
+    """Returns the lowest and highest rank, `[P]`; 1 is best, ties in any order."""
     return 1 + better.sum(axis=0), len(better) - better.sum(axis=1)
 
 
