@@ -1,11 +1,11 @@
 """Alterations: changes to an image in its acquisition or elaboration, by level.
 
 Each function returns an `Alteration` for a range of levels, `lower` to `upper`, which
-holds the identity, the level at which images stay as they are: 0, or 1 of factors. A
-range that does not hold it, is empty or goes beyond the levels that make sense, and any
-other argument outside its values, is a ValueError. So is, when applied, an image that
-is not `[H, W, C]` or lacks the channels that an alteration needs. `presets` holds the
-alterations of the papers.
+holds the identity, the level at which images stay as they are: 0 unless it says
+otherwise. A range that does not hold it, is empty or goes beyond the levels named, and
+any other argument outside its values, is a ValueError. So is, when applied, an image
+that is not `[H, W, C]` or lacks the channels needed. `presets` holds the alterations of
+the papers.
 """
 
 from jaxrob.alterations import corruptions, presets
