@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -264,21 +264,15 @@ def _translation(
             "is a tenth."
         )
 
-    how: dict[str, Any] = {
-        "name": name,
-        "axis": axis,
-        "extremes": (lower, upper),
-        "fill": fill,
-        "relative": relative,
-    }
+    how = _Translation(name, axis, (lower, upper), fill, relative)
     return Alteration(
         name,
-        hashable_partial(_translate, **how),
+        hashable_partial(_translate, how=how),
         lower,
         upper,
         identity=0.0,
         unit=f"of the {side}" if relative else unit,
-        geometry=hashable_partial(_translation_moves, **how),
+        geometry=hashable_partial(_translation_moves, how=how),
         about=About(
             f"positive is {'to the right' if axis else 'down'}",
             {"fill": fill},
@@ -292,37 +286,36 @@ def _translation(
     )
 
 
-def _translate(
-    image: jax.Array, level: jax.Array, *, name: str, fill: str, **how: Any
-) -> jax.Array:
-    check_image(name, image)
+class _Translation(NamedTuple):
+    name: str
+    axis: int
+    extremes: tuple[float, float]
+    fill: str
+    relative: bool
+
+
+def _translate(image: jax.Array, level: jax.Array, *, how: _Translation) -> jax.Array:
+    check_image(how.name, image)
     size = image.shape[:2]
-    starts, scale = _window(jnp, level, size, name=name, fill=fill, **how)
+    starts, scale = _window(jnp, level, size, how)
     rows, columns = (
         window_positions(start, scale, length) for start, length in zip(starts, size)
     )
-    return grid(image, rows, columns, fill)
+    return grid(image, rows, columns, how.fill)
 
 
 def _translation_moves(
-    level: Any, size: tuple[int, int], *, fill: str, **how: Any
+    level: Any, size: tuple[int, int], *, how: _Translation
 ) -> tuple[Move, ...]:
-    start, scale = _window(namespace(level), level, size, fill=fill, **how)
-    return window(level, start, scale, fill)
+    start, scale = _window(namespace(level), level, size, how)
+    return window(level, start, scale, how.fill)
 
 
 def _window(
-    xp: Any,
-    level: Any,
-    size: tuple[int, ...],
-    *,
-    name: str,
-    axis: int,
-    extremes: tuple[float, float],
-    fill: str,
-    relative: bool,
+    xp: Any, level: Any, size: tuple[int, ...], how: _Translation
 ) -> tuple[tuple[Any, Any], Any]:
     """Returns top and left of the window that is shown, and its length over all."""
+    name, axis, extremes, fill, relative = how
     length = size[axis]
     pixels = length if relative else 1
     start, scale = 0.0, 1.0

@@ -121,8 +121,8 @@ def _compress(
         name: _decode_or_keep(form, one_choice=name == "loops")
         for name, form in JPEG_FORMS.items()
     }
-    operands = (image, *coefficients, quality, level == 0)
-    return by_platform("jpeg", max(image.shape[:2]), forms, *operands)
+    size = max(image.shape[:2])
+    return by_platform("jpeg", size, forms, image, *coefficients, quality, level == 0)
 
 
 def _decode_or_keep(form: JpegForm, one_choice: bool) -> Callable[..., jax.Array]:

@@ -276,8 +276,9 @@ class Robustness:
                     "the labels"
                 )
         robustness = heaviside_robustness(levels, values, self.threshold, "linear")
-        about = self.measure, self.threshold, self.confidence_level
-        low, high = confidence_interval(levels, counts, *about)
+        low, high = confidence_interval(
+            levels, counts, self.measure, self.threshold, self.confidence_level
+        )
         return {
             "robustness": robustness,
             "confidence_interval": ConfidenceInterval(
