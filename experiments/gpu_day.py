@@ -57,11 +57,11 @@ from speed import side_by_side
 
 import jaxrob
 from jaxrob.alterations import Alteration, _forms
-from jaxrob.alterations._gaussian_blur import BLUR
+from jaxrob.alterations._blur import BLUR
+from jaxrob.alterations._geometric import ROTATION
 from jaxrob.alterations._jpeg import JPEG_FORMS
+from jaxrob.alterations._lens import OWN_SHIFTS, SHIFTS
 from jaxrob.alterations._resample import BILINEAR, GRID
-from jaxrob.alterations._rotation import ROTATION
-from jaxrob.alterations._shifts import OWN_SHIFTS, SHIFTS
 
 # By part of an alteration: an alteration that has it, and its forms.
 _FORMS = {

@@ -20,17 +20,17 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._score_curve import ScoreCurve
-from jaxrob.metrics._checks import checked_counts
 from jaxrob.metrics._counts import (
     MOST_CONFUSED,
     MOST_RANKS,
     Counts,
+    checked_counts,
     count,
     count_pairs,
     counts_of,
     stacked,
 )
-from jaxrob.metrics._quality import top_k
+from jaxrob.metrics._measures import top_k
 from jaxrob.uncertainty import unknown_threshold
 
 C = TypeVar("C", bound="Curve | ReducedCurve | ScoreCurve")

@@ -17,7 +17,7 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._score import SCORE_NAME, check_score_name
-from jaxrob.metrics._mean_score import ImageScores, mean_named, mean_score
+from jaxrob.metrics._measures import ImageScores, mean_named, mean_score
 
 
 @document("jaxrob score curve 1")

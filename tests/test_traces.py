@@ -15,7 +15,7 @@ import jaxrob
 from jaxrob import alterations, roma
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._run import prepare
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 
 RANDOM = np.random.default_rng(0)

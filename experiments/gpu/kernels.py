@@ -2,7 +2,7 @@
 
 They are no part of the library: a form moves there when a measurement on a GPU chooses
 it (`gpu_day.py --parts=forms`). They take what the forms take that they stand beside
-(`jaxrob.alterations._gaussian_blur.BLUR`, `_jpeg.JPEG_FORMS`), and `jax.vmap` adds a
+(`jaxrob.alterations._blur.BLUR`, `_jpeg.JPEG_FORMS`), and `jax.vmap` adds a
 dimension to their grids for the images and one for the levels.
 
 * Blur, "kernel": a kernel for the rows and one for the columns, each a sum of shifts.
@@ -28,8 +28,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from jaxrob._pixels import unit_range
-from jaxrob.alterations import _forms, _gaussian_blur, _jpeg, _jpeg_fused
-from jaxrob.alterations._jpeg_constants import (
+from jaxrob.alterations import _blur, _forms, _jpeg, _jpeg_fused
+from jaxrob.alterations._jpeg_loops import (
     CHROMA_TABLE,
     DCT,
     FROM_RGB,
@@ -37,9 +37,9 @@ from jaxrob.alterations._jpeg_constants import (
     LUMA_TABLE,
     TO_RGB,
     inverse_steps,
+    levels_of,
     quantisation_steps,
 )
-from jaxrob.alterations._jpeg_planes import levels_of
 
 # Pixels of a program of the blur.
 _PIXELS = 1024
@@ -57,7 +57,7 @@ def as_forms(interpret: bool) -> Iterator[None]:
       interpret: whether they are computed by XLA, as on a CPU, for which Pallas has no
         compiler.
     """
-    known = {"blur": _gaussian_blur.BLUR, "jpeg": _jpeg.JPEG_FORMS}
+    known = {"blur": _blur.BLUR, "jpeg": _jpeg.JPEG_FORMS}
     blur = functools.partial(blur_by_shifts, interpret=interpret)
     for part, form in {"blur": blur, "jpeg": jpeg_form(interpret)}.items():
         known[part][NAMES[part][0]] = form
@@ -90,8 +90,8 @@ def blur_by_shifts(
 ) -> jax.Array:
     """Blurs planes `[C, H, W]` to `[H, W, C]`, by shifts along each axis in turn."""
     channels, height, width = planes.shape
-    weights = _gaussian_blur._kernel(level, reach, reach)
-    taps = jnp.ceil(level * _gaussian_blur._TRUNCATE).astype(jnp.int32)
+    weights = _blur._kernel(level, reach, reach)
+    taps = jnp.ceil(level * _blur._TRUNCATE).astype(jnp.int32)
     taps = jnp.minimum(taps, reach)[None]
     image = jnp.stack(list(planes), axis=-1).reshape(-1)
     for length, step in ((height, width * channels), (width, channels)):

@@ -25,11 +25,10 @@ from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._run.prepare import Arguments, Run, checked, prepare_run, source_ahead
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._said import settings, words
+from jaxrob.alterations._alteration import settings, words
 from jaxrob.metrics import RULES
-from jaxrob.metrics._checks import checked_confidence_level
-from jaxrob.metrics._mean_score import mean_named
-from jaxrob.metrics._quality import in_words, measure_named
+from jaxrob.metrics._counts import checked_confidence_level
+from jaxrob.metrics._measures import in_words, mean_named, measure_named
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._checks import check_strategy
 from jaxrob.strategies._drive import at_once, drive

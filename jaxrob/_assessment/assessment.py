@@ -30,9 +30,9 @@ from jaxrob._codec import (
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve
 from jaxrob._files.strict_json import parsed
 from jaxrob._score_curve import ScoreCurve
-from jaxrob.alterations._checks import check_levels_range
+from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval
-from jaxrob.metrics._quality import any_measure
+from jaxrob.metrics._measures import any_measure
 from jaxrob.metrics._tolerance import scored_robustness
 
 _UNIT = Number(at_least=0, at_most=1)

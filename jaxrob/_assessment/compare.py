@@ -23,8 +23,8 @@ from jaxrob._curve import Curve
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._bootstrap import num_resamples, percentiles
-from jaxrob.metrics._checks import checked_confidence_level
-from jaxrob.metrics._quality import any_measure, top_k
+from jaxrob.metrics._counts import checked_confidence_level
+from jaxrob.metrics._measures import any_measure, top_k
 
 _ABOVE_0 = float(np.nextafter(0, 1))
 # Sums of differences may exceed 1 by an ulp.

@@ -26,7 +26,7 @@ from jaxrob._run.prepare import Arguments, checked, prepare_run, source_ahead
 from jaxrob._score import Score, checked_score
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._checks import checked_confidence_level
+from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.strategies import ASAP, History, Strategy
 from jaxrob.strategies._checks import check_strategy
 from jaxrob.strategies._drive import Seen, Span, at_once, drive

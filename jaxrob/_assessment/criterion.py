@@ -10,8 +10,7 @@ from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
 from jaxrob._curve import AnyCurve, Curve
 from jaxrob.metrics._counts import MOST_RANKS
-from jaxrob.metrics._mean_score import is_mean_score
-from jaxrob.metrics._quality import any_measure, measure_named, top_k
+from jaxrob.metrics._measures import any_measure, is_mean_score, measure_named, top_k
 from jaxrob.uncertainty import unknown_threshold
 
 

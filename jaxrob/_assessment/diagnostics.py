@@ -6,8 +6,12 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from jaxrob._codec import Integer, Number
-from jaxrob.metrics._curvature import middle_deviation, sharpest
-from jaxrob.metrics._finite_inputs import between_counts, open_width
+from jaxrob.metrics._curvature import (
+    between_counts,
+    middle_deviation,
+    open_width,
+    sharpest,
+)
 from jaxrob.strategies import History, Task
 from jaxrob.strategies._checks import checked_asked
 

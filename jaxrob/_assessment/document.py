@@ -8,8 +8,7 @@ from jaxrob._codec import Integer, Text, refuse
 from jaxrob._files.strict_json import short
 from jaxrob._score import SCORE_NAME
 from jaxrob.metrics import measures
-from jaxrob.metrics._mean_score import MEAN
-from jaxrob.metrics._quality import TOP_K
+from jaxrob.metrics._measures import MEAN, TOP_K
 
 #: The name of a measure, as `measure_named` takes it.
 MEASURE = Text("the name of a measure", "|".join([*measures, TOP_K, MEAN + SCORE_NAME]))

@@ -10,7 +10,7 @@ from jaxrob._assessment.explore import Exploration
 from jaxrob._curve import AnyCurve, select
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
-from jaxrob.metrics._quality import in_words
+from jaxrob.metrics._measures import in_words
 
 # Fewer images may have the same answer by chance.
 _FEWEST_IMAGES = 10

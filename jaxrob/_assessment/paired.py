@@ -8,8 +8,7 @@ import numpy as np
 import scipy
 
 from jaxrob.metrics._bootstrap import resample_counts, resampled_values
-from jaxrob.metrics._mean_score import MeanScore
-from jaxrob.metrics._measure import Counts, Measure
+from jaxrob.metrics._measures import Counts, MeanScore, Measure
 from jaxrob.metrics._robustness import accepted_share
 
 _SEED = 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._engine.answers import HostAnswers
-from jaxrob.metrics._quality import top_k
+from jaxrob.metrics._measures import top_k
 from jaxrob.uncertainty import unknown_threshold
 
 

@@ -10,9 +10,8 @@ from jaxrob import metrics
 from jaxrob._codec import Array
 from jaxrob._curve import AnyCurve
 from jaxrob._identity.identity import text
-from jaxrob.metrics._level_weights import level_weights
-from jaxrob.metrics._quality import any_measure
-from jaxrob.metrics._tolerance import check_scoring, level_scores
+from jaxrob.metrics._measures import any_measure
+from jaxrob.metrics._tolerance import check_scoring, level_scores, level_weights
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution

@@ -21,7 +21,7 @@ from jaxrob._run.prepare import Run
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
 from jaxrob.metrics._counts import MOST_RANKS, count, stacked
-from jaxrob.metrics._quality import top_k
+from jaxrob.metrics._measures import top_k
 from jaxrob.strategies import Found, History, Strategy
 from jaxrob.strategies._drive import Seen, Span, Subject, concluded
 from jaxrob.strategies._few.population import population_of

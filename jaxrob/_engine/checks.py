@@ -17,7 +17,7 @@ from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import is_identifiable
 from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._said import doubts
+from jaxrob.alterations._alteration import doubts
 
 # Pixels outside [0, 1] by at most this much are rounding.
 _ROUNDING = 1e-4

@@ -25,7 +25,7 @@ from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.program import fingerprint_of, traced
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
-from jaxrob.alterations._moved_mask import check_integers
+from jaxrob.alterations._moves import check_integers
 
 # Images in a trace.
 _ROWS = 2

@@ -37,7 +37,7 @@ from jaxrob._keys import checked_key
 from jaxrob._score import Score, checked_score
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 
 # Labels whose form is looked at before anything is computed.
 _LABELS_LOOKED_AT = 64

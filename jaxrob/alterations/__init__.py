@@ -1,36 +1,40 @@
 """Alterations: changes to an image in its acquisition or elaboration, by level.
 
-Each function returns an `Alteration` for a range of levels. `presets` holds those of
+Each function returns an `Alteration` for a range of levels, `lower` to `upper`, which
+holds the identity, the level at which images stay as they are: 0 unless it says
+otherwise. A range that does not hold it, is empty or goes beyond the levels named, and
+any other argument outside its values, is a ValueError. So is, when applied, an image
+that is not `[H, W, C]` or lacks the channels needed. `presets` holds the alterations of
 the papers.
 """
 
 from jaxrob.alterations import corruptions, presets
-from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations._brightness import brightness
-from jaxrob.alterations._compose import compose, rescale
-from jaxrob.alterations._contrast import contrast
-from jaxrob.alterations._defocus_blur import defocus_blur
+from jaxrob.alterations._alteration import About, Alteration
+from jaxrob.alterations._blur import gaussian_blur, pixelation
+from jaxrob.alterations._colours import brightness, contrast, saturation
+from jaxrob.alterations._compose import compose, followed_by, rescale
 from jaxrob.alterations._elastic_deformation import elastic_deformation
-from jaxrob.alterations._followed_by import followed_by
-from jaxrob.alterations._gaussian_blur import gaussian_blur
-from jaxrob.alterations._gaussian_noise import gaussian_noise
-from jaxrob.alterations._impulse_noise import impulse_noise
-from jaxrob.alterations._jpeg_compression import jpeg_compression
-from jaxrob.alterations._motion_blur import motion_blur
-from jaxrob.alterations._moved_boxes import MovedBoxes, move_boxes
-from jaxrob.alterations._moved_mask import move_mask
-from jaxrob.alterations._moves import Move, unmoved_reason
-from jaxrob.alterations._pixelation import pixelation
-from jaxrob.alterations._rotation import rotation
-from jaxrob.alterations._saturation import saturation
-from jaxrob.alterations._shot_noise import shot_noise
-from jaxrob.alterations._speckle_noise import speckle_noise
-from jaxrob.alterations._translation import (
+from jaxrob.alterations._geometric import (
     horizontal_translation,
+    rotation,
     vertical_translation,
+    zoom,
 )
-from jaxrob.alterations._zoom import zoom
+from jaxrob.alterations._jpeg import jpeg_compression
+from jaxrob.alterations._lens import defocus_blur, motion_blur
+from jaxrob.alterations._moves import (
+    Move,
+    MovedBoxes,
+    move_boxes,
+    move_mask,
+    unmoved_reason,
+)
+from jaxrob.alterations._noise import (
+    gaussian_noise,
+    impulse_noise,
+    shot_noise,
+    speckle_noise,
+)
 
 __all__ = (
     "About",

@@ -1,9 +1,9 @@
-"""Alterations: pure functions of an image and a level."""
+"""Alterations: pure functions of an image and a level, and what they say of it."""
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxrob._arguments.checks import (
+    check_ascending,
     check_type,
     checked_array,
     checked_flag,
@@ -20,8 +21,82 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.naming import wrong_type
 from jaxrob._identity.identity import FOLLOWS, library, text
 from jaxrob._keys import check_key
-from jaxrob.alterations._about import About
-from jaxrob.alterations._checks import checked_range
+
+
+@dataclasses.dataclass(frozen=True)
+class About:
+    """An alteration's description of itself, read by reports, warnings and the command.
+
+    It does not affect the computation. Alterations that differ only in it are equal.
+
+    Example::
+
+        about = jaxrob.alterations.About(
+            "how many columns are black, from the left",
+            doubt=lambda lower, upper, shape: (
+                "all of the image is black" if upper >= shape[1] else None
+            ),
+        )
+        bar = jaxrob.Alteration("bar", cover, 0.0, 28.0, unit="px", about=about)
+
+    Attributes:
+      level: the meaning of a level in words; its unit is a field of the alteration.
+      parameters: the parameters beside the range, by name: texts, numbers and booleans.
+        A parameter that depends on the images is a function of their shape `(H, W, C)`.
+      words: the meaning of each parameter, by its name.
+      default_range: `default_range(height, width)` returns plausible ends of the range
+        for pictures of that size; None if the ends are the same for all sizes. Where a
+        function without required arguments makes the alteration and no range is
+        written, the command calls it again with these ends.
+      range_from: the source of the default range.
+      doubt: `doubt(lower, upper, image_shape)` returns a text that says what looks like
+        a mistake in a range for images of the shape `(H, W, C)` and what may be meant,
+        or None if nothing does. The text becomes a warning, after the alteration's
+        name. Arrays that are not images raise no doubts, because their values may have
+        any unit.
+      size_matters: whether the effect of a level depends on the image's size.
+      leaves_range: whether the altered image leaves [0, 1] on purpose.
+      jump: why the curve jumps beside the identity, and the remedy.
+      members: the alterations it is made of, in the order in which they are applied. If
+        there are any, their doubts replace its own.
+
+    Raises:
+      TypeError: if a field has a wrong type.
+      ValueError: if a number is not finite, or `words` explain the level.
+    """
+
+    level: str = ""
+    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    words: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    default_range: Callable[[int, int], tuple[float, float]] | None = None
+    range_from: str = ""
+    doubt: Callable[[float, float, tuple[int, ...]], str | None] | None = None
+    size_matters: bool = False
+    leaves_range: bool = False
+    jump: str = ""
+    members: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("level", "range_from", "jump"):
+            checked_text(f"about: {name}", getattr(self, name), may_be_empty=True)
+        for name in ("parameters", "words"):
+            check_type(f"about: {name}", getattr(self, name), Mapping, "a mapping")
+        for name, value in self.parameters.items():
+            checked_text("about: parameters: names", name)
+            if not callable(value):
+                check_parameter(f"about: parameters: {name}", value)
+        for name, value in self.words.items():
+            checked_text("about: words: names", name)
+            checked_text(f"about: words: {name}", value, may_be_empty=True)
+        if "level" in self.words:
+            raise ValueError("about: words: what a level is belongs into `level`")
+        check_type("about: members", self.members, tuple, "a tuple of alterations")
+        for name in ("default_range", "doubt"):
+            if (value := getattr(self, name)) is not None:
+                check_type(f"about: {name}", value, Callable, "a function or None")
+        checked_flag("about: size_matters", self.size_matters)
+        checked_flag("about: leaves_range", self.leaves_range)
+
 
 # Levels this close to the identity, as a share of the range, count as the identity: an
 # evenly spaced grid may miss it by float64's rounding.
@@ -216,7 +291,6 @@ def check_level(alteration: Alteration, level: Any) -> None:
 
 
 def check_image(name: str, image: jax.Array) -> None:
-    """Rejects an array that is not one floating image `[H, W, C]`."""
     if image.ndim == 2:
         raise ValueError(
             f"{name}: image must have the shape [H, W, C]; got {image.shape}: the axis "
@@ -230,13 +304,29 @@ def check_image(name: str, image: jax.Array) -> None:
 
 
 def check_floating(name: str, image: jax.Array) -> None:
-    """Rejects an array, of any shape, whose numbers are not floating."""
     if not jnp.issubdtype(image.dtype, jnp.floating):
         raise wrong_type(f"{name}: image", "floating, in [0, 1]", image)
 
 
+def with_part(
+    image: jax.Array, *key: jax.Array, name: str, part: Callable[..., Any]
+) -> tuple[jax.Array, Any]:
+    """Returns an image and what a function finds in it, or draws for it."""
+    check_image(name, image)
+    return image, part(image, *key)
+
+
+def at_part(
+    image_and_part: tuple[jax.Array, Any],
+    level: jax.Array,
+    *,
+    function: Callable[..., jax.Array],
+) -> jax.Array:
+    """Alters the image by what `with_part` found."""
+    return function(*image_and_part, level)
+
+
 def in_float32(image: jax.Array) -> jax.Array:
-    """Casts an image of half precision to float32 for the computation."""
     return image.astype(jnp.promote_types(image.dtype, jnp.float32))
 
 
@@ -246,7 +336,6 @@ def as_given(altered: jax.Array, image: jax.Array) -> jax.Array:
 
 
 def check_colours(name: str, image: jax.Array) -> None:
-    """Rejects an image that does not have the channels red, green and blue."""
     check_image(name, image)
     if image.shape[-1] != 3:
         raise ValueError(
@@ -254,3 +343,113 @@ def check_colours(name: str, image: jax.Array) -> None:
             f"{name} is about colours; got {image.shape[-1]}. Leave it out for such "
             "images"
         )
+
+
+def doubts(alteration: Alteration, image_shape: tuple[int, ...]) -> list[str]:
+    """Returns the likely mistakes in the range of an alteration, or in its members'."""
+    # Members' ranges are in their own units.
+    about = alteration.about
+    if about.members:
+        return [one for member in about.members for one in doubts(member, image_shape)]
+    if about.doubt is None or len(image_shape) != 3:
+        return []
+    found = about.doubt(alteration.lower, alteration.upper, image_shape)
+    check_type(f"{alteration.name}: a doubt", found, str | None, "a text or None")
+    return [f"{alteration.name}: {found}"] if found else []
+
+
+def settings(alteration: Alteration, image_shape: tuple[int, ...]) -> dict[str, Any]:
+    """Returns an alteration's parameters beside its range, for images of a shape."""
+    found = {}
+    for name, value in alteration.about.parameters.items():
+        found[name] = value(image_shape) if callable(value) else value
+        check_parameter(f"{alteration.name}: {name}", found[name])
+    return found
+
+
+def words(alteration: Alteration) -> dict[str, str]:
+    """Returns the meaning of "level" and of each parameter, by name."""
+    about = alteration.about
+    size = "what it does depends on the images' size" if about.size_matters else ""
+    level = "; ".join(filter(None, (about.level, size)))
+    return ({"level": level} if level else {}) | dict(about.words)
+
+
+def range_in_words(alteration: Alteration) -> str:
+    """Returns the range with its unit in brackets, for instance "1 to 2 [factor]"."""
+    unit = f" [{alteration.unit}]" if alteration.unit else ""
+    return f"{alteration.lower:.4g} to {alteration.upper:.4g}{unit}"
+
+
+def checked_range(
+    name: str,
+    lower: float,
+    upper: float,
+    identity: float | None = None,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> tuple[float, float]:
+    name_low, name_high = f"{name}: lower", f"{name}: upper"
+    lower = checked_number(name_low, lower, at_least=at_least, at_most=identity)
+    upper = checked_number(name_high, upper, at_least=identity, at_most=at_most)
+    check_levels_range(name_low, lower, "upper", upper)
+    return lower, upper
+
+
+def check_levels_range(
+    lower_name: str, lower: float, upper_name: str, upper: float
+) -> None:
+    """Rejects a range that is empty in float32, in which levels are computed."""
+    # It has no numbers above 3.4e38 and, as XLA computes, none below 1.2e-38 but 0.
+    check_ascending(lower_name, lower, upper_name, upper)
+    largest = float(np.finfo(np.float32).max)
+    got = f"got {lower:g} and {upper:g}"
+    if max(-lower, upper) > largest or upper - lower > largest:
+        raise ValueError(
+            f"{lower_name} and {upper_name} must lie, and lie apart, at most "
+            f"{largest:.2g}, the largest number of float32; {got}"
+        )
+    apart = float(np.float32(upper)) - float(np.float32(lower))
+    if apart < np.finfo(np.float32).tiny:
+        raise ValueError(
+            f"{lower_name} and {upper_name} must differ in float32, in which levels "
+            f"are computed; {got}, which are one number there"
+        )
+
+
+def check_parameter(name: str, value: Any) -> None:
+    """Rejects a parameter that a document cannot hold."""
+    wanted = "a text, a number, a boolean or a function of a shape"
+    check_type(name, value, str | int | float, wanted)
+    if isinstance(value, float):
+        checked_number(name, value)
+
+
+UNITS = ("px", "relative")
+
+Length = TypeVar("Length", float, jax.Array)
+
+
+def unit_text(unit: str) -> str:
+    return "px" if unit == "px" else "of the shorter side"
+
+
+def in_pixels(length: Length, unit: str, image: jax.Array) -> Length:
+    return length if unit == "px" else length * min(image.shape[:2])
+
+
+def from_0_to_part(
+    number: int, unit: str = "px"
+) -> Callable[[int, int], tuple[float, float]]:
+    """Returns a default range from 0 to 1 / `number` of a picture's shorter side."""
+
+    def ends(height: int, width: int) -> tuple[float, float]:
+        return 0.0, rounded((min(height, width) if unit == "px" else 1) / number)
+
+    return ends
+
+
+def rounded(length: float) -> float:
+    """Rounds a length to three digits, which are easily read."""
+    return float(f"{length:.3g}")

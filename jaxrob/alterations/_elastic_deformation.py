@@ -9,17 +9,17 @@ import scipy
 
 from jaxrob._arguments.checks import check_choice, checked_number
 from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, check_image
-from jaxrob.alterations._checks import checked_range
-from jaxrob.alterations._resample import separable
-from jaxrob.alterations._units import (
+from jaxrob.alterations._alteration import (
     UNITS,
+    About,
+    Alteration,
+    check_image,
+    checked_range,
     from_0_to_part,
     in_pixels,
     unit_text,
 )
-from jaxrob.alterations._warp import warped
+from jaxrob.alterations._resample import separable, warped
 
 # The Gaussian's half width in standard deviations.
 _TRUNCATE = 3.0
@@ -30,15 +30,10 @@ _VARIANCE = 1 / 3
 
 
 class Displacement(NamedTuple):
-    """The offset from each pixel to the point that it shows, along each axis.
+    """The offset from each pixel to the point that it shows, along each axis."""
 
-    Attributes:
-      rows: in pixels, `[H, W]`.
-      columns: in pixels, `[H, W]`.
-    """
-
-    rows: jax.Array
-    columns: jax.Array
+    rows: jax.Array  # in pixels, `[H, W]`
+    columns: jax.Array  # in pixels, `[H, W]`
 
 
 def elastic_deformation(
@@ -46,24 +41,18 @@ def elastic_deformation(
 ) -> Alteration:
     """Moves every pixel by a smooth random field, as tissue or cloth that is stretched.
 
-    The level is the displacement: its root mean square along each axis, over images
-    and pixels. The field is a map of numbers drawn evenly, convolved with a Gaussian;
-    it is the same at all levels up to its scale. Beyond the edge the image is mirrored.
+    The level is the displacement, from 0 on: its root mean square along each axis, over
+    images and pixels. The field is a map of numbers drawn evenly, convolved with a
+    Gaussian; it is the same at all levels up to its scale. Beyond the edge the image is
+    mirrored. Of the range and errors see `jaxrob.alterations`.
 
     Args:
-      lower: smallest displacement, 0: the range must hold the identity.
+      lower: smallest displacement, 0.
       upper: largest displacement.
-      smoothness: the Gaussian's standard deviation. Displacements much larger than it
-        fold the image.
+      smoothness: the Gaussian's standard deviation, above 0 and at most 1,000.
+        Displacements much larger than it fold the image.
       unit: "px", or "relative" for levels and smoothness in parts of the image's
         shorter side.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if `lower` is not 0, the range empty, `smoothness` not positive or
-        above 1,000, or `unit` none of the above.
 
     Source: Simard, Steinkraus and Platt, Best practices for convolutional neural
     networks applied to visual document analysis, 2003.

@@ -16,22 +16,15 @@ Platform = Literal["cpu", "gpu", "tpu"]
 
 
 class Form(NamedTuple):
-    """A row of the table.
+    """A row of the table."""
 
-    Attributes:
-      part: the part of an alteration.
-      platform: where the form is used.
-      largest: the image's longer side up to which it is used, in pixels; a larger image
-        takes the next row of the part and platform.
-      name: the form's name, a key of `forms` in `by_platform`.
-      figure: the measurement or estimate that decides, and its subject.
-    """
-
-    part: str
-    platform: Platform
+    part: str  # the part of an alteration
+    platform: Platform  # where the form is used
+    # the image's longer side up to which it is used, in pixels; a larger image takes
+    # the next row of the part and platform
     largest: float
-    name: str
-    figure: str
+    name: str  # the form's name, a key of `forms` in `by_platform`
+    figure: str  # the measurement or estimate that decides, and its subject
 
 
 FORMS: tuple[Form, ...] = (
@@ -77,7 +70,6 @@ FORMS: tuple[Form, ...] = (
 def by_platform(
     part: str, size: int, forms: Mapping[str, Callable[..., Any]], *operands: Any
 ) -> Any:
-    """Applies the platform's form to the operands."""
     cpu, gpu, tpu = (forms[form_for(part, p, size)] for p in ("cpu", "gpu", "tpu"))
     if cpu is gpu is tpu:
         return cpu(*operands)
@@ -87,6 +79,5 @@ def by_platform(
 
 
 def form_for(part: str, platform: Platform, size: int) -> str:
-    """Returns the name of the form for an image of this size on the platform."""
     rows = (row for row in FORMS if (row.part, row.platform) == (part, platform))
     return next(row.name for row in rows if size <= row.largest)

@@ -12,41 +12,46 @@ integer matrix M. There is a form for each kind of device (`_jpeg_loops`, `_jpeg
 """
 
 import functools
-import math
 from collections.abc import Callable
-from typing import NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrob.alterations import _jpeg_fused, _jpeg_loops, _jpeg_products
+from jaxrob.alterations._alteration import (
+    About,
+    Alteration,
+    check_image,
+    checked_range,
+    in_float32,
+)
 from jaxrob.alterations._forms import by_platform
+
+# The level that stands for quality 100; level 0 does not compress at all.
+_QUALITY_100 = 0.25
 
 
 class JpegCoefficients(NamedTuple):
-    """DCT coefficients of one image before quantisation, int32, 8 times their value.
+    """DCT coefficients of one image before quantisation, int32, 8 times their value."""
 
-    Attributes:
-      luma: The N blocks of the grey or Y plane, `[8, 8, N]`; height and width are
-        rounded up to multiples of 8. The numbers lie in the order that the platform's
-        form reads; on a CPU vertical frequency, horizontal frequency, block.
-      chroma: The blocks of the subsampled Cb and of the Cr plane, `[8, 8, 2 N']`, or
-        None for grey.
-    """
-
+    # The N blocks of the grey or Y plane, `[8, 8, N]`; height and width are rounded up
+    # to multiples of 8. The numbers lie in the order that the platform's form reads; on
+    # a CPU vertical frequency, horizontal frequency, block
     luma: jax.Array
+    # The blocks of the subsampled Cb and of the Cr plane, `[8, 8, 2 N']`, or None for
+    # grey
     chroma: jax.Array | None
 
 
 class JpegForm(NamedTuple):
-    """A way to compute the effect of a JPEG file, for one kind of device.
+    """A way to compute the effect of a JPEG file, for one kind of device."""
 
-    Attributes:
-      coefficients: maps an image `[H, W, C]` to its `JpegCoefficients` as a tuple.
-      decode: maps these two, a quality and the image's shape to the pixels.
-    """
-
+    # maps an image `[H, W, C]` to its `JpegCoefficients` as a tuple
     coefficients: Callable[..., tuple[jax.Array, jax.Array | None]]
+    # maps these two, a quality and the image's shape to the pixels
     decode: Callable[..., jax.Array]
 
 
@@ -57,39 +62,107 @@ JPEG_FORMS = {
 }
 
 
+def jpeg_compression(lower: float = 0.0, upper: float = 100.0) -> Alteration:
+    """Compresses to a JPEG file and back, bit for bit as libjpeg-turbo and Pillow do.
+
+    Arcaini et al. (2020), table I (JC). The level, from 0 to at most 100, is 100 -
+    quality, with the quality rounded to the nearest integer (halves upwards) and at
+    least 1. At level 0 the image is not compressed at all; from there to 0.5 the
+    quality is 100. Grey images are coded as they are, RGB ones with chroma halved along
+    both axes (4:2:0); others are a ValueError. Pixels are rounded to bytes first, and
+    no gradient passes. Of the range and errors see `jaxrob.alterations`.
+    """
+    lower, upper = checked_range(
+        "jpeg_compression", lower, upper, 0.0, at_least=0, at_most=100
+    )
+    return Alteration(
+        "jpeg compression",
+        _compress,
+        lower,
+        upper,
+        identity=0.0,
+        unit="100 - quality",
+        resolution=1.0,
+        prepare=_transform,
+        representative=_representative,
+        about=About(
+            "0 is no compression", range_from="100 less the quality, as in the papers"
+        ),
+    )
+
+
+def _quality(level: Any, xp: ModuleType) -> Any:
+    return xp.clip(xp.floor(100.5 - level), 1, 100)
+
+
+def _representative(levels: np.ndarray) -> np.ndarray:
+    compressed = np.maximum(100 - _quality(levels, np), _QUALITY_100)
+    return np.where(levels == 0, 0.0, compressed)
+
+
+def _transform(image: jax.Array) -> tuple[jax.Array, JpegCoefficients]:
+    check_image("jpeg_compression", image)
+    if image.shape[-1] not in (1, 3):
+        raise ValueError(
+            "jpeg_compression: image must be grey or of red, green and blue, which is "
+            f"all that JPEG stores; got {image.shape[-1]} channels. Leave it out for "
+            "such images"
+        )
+    image = in_float32(image)
+    return image, jpeg_coefficients(image)
+
+
+def _compress(
+    image_and_coefficients: tuple[jax.Array, JpegCoefficients], level: jax.Array
+) -> jax.Array:
+    image, coefficients = image_and_coefficients
+    quality = _quality(level, jnp).astype(jnp.int32)
+    forms = {
+        name: _decode_or_keep(form, one_choice=name == "loops")
+        for name, form in JPEG_FORMS.items()
+    }
+    size = max(image.shape[:2])
+    return by_platform("jpeg", size, forms, image, *coefficients, quality, level == 0)
+
+
+def _decode_or_keep(form: JpegForm, one_choice: bool) -> Callable[..., jax.Array]:
+    """Returns a function that decodes by a form, except at the identity's level."""
+
+    def decoded_or_image(
+        image: jax.Array,
+        luma: jax.Array,
+        chroma: jax.Array | None,
+        quality: jax.Array,
+        is_identity: jax.Array,
+    ) -> jax.Array:
+        def decoded() -> jax.Array:
+            return form.decode(luma, chroma, quality, image.shape)
+
+        if one_choice:
+            return jax.lax.cond(is_identity, lambda: image, decoded)
+        return jnp.where(is_identity, image, decoded())
+
+    return decoded_or_image
+
+
 def jpeg_coefficients(image: jax.Array) -> JpegCoefficients:
     """Computes the part of JPEG compression that does not depend on the quality."""
-    _check_shape("image", jnp.shape(image))
+    shape = jnp.shape(image)
+    if len(shape) != 3 or shape[2] not in (1, 3) or min(shape) < 1:
+        raise ValueError(
+            "image must be [height, width, channels] with 1 or 3 channels and at least "
+            f"one pixel; got shape {shape}"
+        )
     forms = {name: form.coefficients for name, form in JPEG_FORMS.items()}
-    size = max(jnp.shape(image)[:2])
-    return JpegCoefficients(*by_platform("jpeg", size, forms, image))
+    return JpegCoefficients(*by_platform("jpeg", max(shape[:2]), forms, image))
 
 
 def jpeg_decode(
     coefficients: JpegCoefficients, quality: jax.Array | int, shape: tuple[int, ...]
 ) -> jax.Array:
     """Quantises coefficients at a quality and decodes them to pixels."""
-    _check_shape("shape", shape)
-    height, width, channels = shape
-    luma_shape = (1, height + -height % 8, width + -width % 8)
-    stored = coefficients.luma.shape
-    expected = (8, 8, math.prod(luma_shape) // 64)
-    if stored != expected or (coefficients.chroma is None) != (channels == 1):
-        kind = "grey" if coefficients.chroma is None else "RGB"
-        raise ValueError(
-            f"coefficients must be those of an image of shape {tuple(shape)}, "
-            f"{expected[2]} blocks; got those of a {kind} image of {stored[2]} blocks"
-        )
     forms = {
-        name: functools.partial(form.decode, shape=(height, width, channels))
+        name: functools.partial(form.decode, shape=shape)
         for name, form in JPEG_FORMS.items()
     }
-    return by_platform("jpeg", max(height, width), forms, *coefficients, quality)
-
-
-def _check_shape(name: str, shape: tuple[int, ...]) -> None:
-    if len(shape) != 3 or shape[2] not in (1, 3) or min(shape) < 1:
-        raise ValueError(
-            f"{name} must be [height, width, channels] with 1 or 3 channels and at "
-            f"least one pixel; got shape {tuple(shape)}"
-        )
+    return by_platform("jpeg", max(shape[:2]), forms, *coefficients, quality)

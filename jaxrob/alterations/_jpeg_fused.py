@@ -20,21 +20,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._pixels import unit_range
-from jaxrob.alterations._jpeg_constants import (
+from jaxrob.alterations._jpeg_loops import (
     CHROMA_TABLE,
     DCT,
     FROM_RGB,
     FROM_RGB_BIAS,
     LUMA_TABLE,
     TO_RGB,
+    chroma_samples,
     inverse_steps,
+    is_smooth,
+    levels_of,
     quantisation_steps,
 )
-from jaxrob.alterations._jpeg_planes import is_smooth, levels_of
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Returns luma's and chroma's coefficients x 8, int32 `[8, 8, N]`."""
     # The memory order is [row of blocks, vertical, horizontal frequency, block],
     # reshaped.
     height, width, channels = jnp.shape(image)
@@ -57,7 +58,6 @@ def decode(
     quality: jax.Array | int,
     shape: tuple[int, int, int],
 ) -> jax.Array:
-    """Returns the pixels, float32 `[H, W, C]`, of coefficients at a quality."""
     height, width, _ = shape
     plane = (1, -(-height // 8), -(-width // 8))
     levels = _decode_blocks(luma, LUMA_TABLE, quality, plane)[0, :height, :width]
@@ -73,7 +73,6 @@ def decode(
 
 
 def _forward_dct(planes: jax.Array) -> jax.Array:
-    """Transforms levels [P, H, W], H and W multiples of 8, to coefficients x 8."""
     count, height, width = planes.shape
     pixels = _written(planes - 128, jnp.int16)
     pixels = pixels.reshape(count, height // 8, 8, width // 8, 8)
@@ -126,7 +125,6 @@ def _written(x: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
 
 
 def _downsample(chroma: jax.Array) -> jax.Array:
-    """Averages chroma [2, H, W] over 2x2 pixels, edges repeated to whole blocks."""
     _, height, width = chroma.shape
     rows, columns = (height + 1) // 2, -(-width // 16) * 8
     # Columns are repeated before averaging and rows after it, as libjpeg does.
@@ -140,17 +138,12 @@ def _downsample(chroma: jax.Array) -> jax.Array:
 def _upsample(chroma: jax.Array, height: int, width: int) -> jax.Array:
     """Interpolates chroma [2, H'', W''] to int32 [2, height, width]."""
 
-    def samples(length: int) -> tuple[np.ndarray, np.ndarray]:
-        index = np.arange(length)
-        own = index // 2
-        nearer = np.clip(own + 2 * (index % 2) - 1, 0, (length - 1) // 2)
-        return own, nearer if is_smooth(width) else own
-
     def at(rows: np.ndarray, columns: np.ndarray) -> jax.Array:
         return chroma[:, rows][:, :, columns].astype(jnp.int32)
 
-    own_row, row = samples(height)
-    own_column, column = samples(width)
+    smooth = is_smooth(width)
+    own_row, row = chroma_samples(height, smooth)
+    own_column, column = chroma_samples(width, smooth)
     own = 3 * at(own_row, own_column) + at(row, own_column)
     other = 3 * at(own_row, column) + at(row, column)
     return (3 * own + other + 8 - np.arange(width, dtype=np.int32) % 2) >> 4

@@ -33,15 +33,17 @@ from jax.custom_batching import custom_vmap
 from jax.experimental.layout import Layout, with_layout_constraint
 
 from jaxrob._pixels import unit_range
-from jaxrob.alterations._jpeg_constants import (
+from jaxrob.alterations._jpeg_loops import (
     CHROMA_TABLE,
     DCT,
     LUMA_TABLE,
     TO_RGB,
     inverse_steps,
+    is_smooth,
+    planes_of,
     quantisation_steps,
+    upsampling,
 )
-from jaxrob.alterations._jpeg_planes import is_smooth, planes_of, upsampling
 
 # The fewest images that are laid out: below, VGG16 at 32 px takes 1 % longer with it.
 _MANY = 512
@@ -50,7 +52,6 @@ _FINE = DCT - 128 * _COARSE
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Returns luma's and chroma's coefficients x 8, int32 `[8, 8, N]`."""
     # The memory order is block by block, reshaped.
     luma, chroma = planes_of(image)
     return _forward_dct(luma), None if chroma is None else _forward_dct(chroma)
@@ -62,7 +63,6 @@ def decode(
     quality: jax.Array | int,
     shape: tuple[int, int, int],
 ) -> jax.Array:
-    """Returns the pixels, float32 `[H, W, C]`, of coefficients at a quality."""
     height, width, _ = shape
     blocks = -(-height // 8), -(-width // 8)
     luma = _dequantised(luma, LUMA_TABLE, quality, (1, *blocks))
@@ -129,7 +129,6 @@ def _with_images_in_lanes(images: jax.Array) -> jax.Array:
 
 
 def _forward_dct(planes: jax.Array) -> jax.Array:
-    """Transforms levels [P, H, W], H and W multiples of 8, to coefficients x 8."""
     count, height, width = planes.shape
     blocks = planes.reshape(count, height // 8, 8, width // 8, 8) - 128
     blocks = blocks.transpose(0, 1, 3, 2, 4).reshape(count, height // 8, -1, 64)

@@ -9,20 +9,19 @@ from jaxrob._arguments.checks import check_choice, checked_flag
 from jaxrob._arguments.warnings import warn
 from jaxrob.alterations import corruptions
 from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations._brightness import brightness
-from jaxrob.alterations._compose import rescale
-from jaxrob.alterations._followed_by import followed_by
-from jaxrob.alterations._gaussian_blur import gaussian_blur
-from jaxrob.alterations._gaussian_noise import gaussian_noise
-from jaxrob.alterations._jpeg_compression import jpeg_compression
-from jaxrob.alterations._rotation import rotation
-from jaxrob.alterations._translation import (
+from jaxrob.alterations._blur import gaussian_blur
+from jaxrob.alterations._colours import brightness
+from jaxrob.alterations._compose import followed_by, rescale
+from jaxrob.alterations._geometric import (
     horizontal_translation,
+    rotation,
     vertical_translation,
+    zoom,
 )
-from jaxrob.alterations._zoom import zoom
+from jaxrob.alterations._jpeg import jpeg_compression
+from jaxrob.alterations._noise import gaussian_noise
 from jaxrob.alterations.corruptions._parameters import checked_size
-from jaxrob.alterations.corruptions._published import (
+from jaxrob.alterations.corruptions._severity import (
     truncation_to_bytes,
     truncation_to_bytes_and_jpeg_85,
 )

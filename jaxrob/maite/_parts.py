@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,22 +21,15 @@ from jaxrob._curve import Curve
 from jaxrob._dataset import Dataset
 from jaxrob._keys import checked_key
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.maite._sources import array_of, class_of
-from jaxrob.metrics import (
-    ConfidenceInterval,
-    confidence_interval,
-    heaviside_robustness,
-    measures,
-    top_k_accuracy,
-)
+from jaxrob.metrics import ConfidenceInterval, confidence_interval, heaviside_robustness
+from jaxrob.metrics._measures import measure_named
 
 # What an augmentation adds to the metadata of an image.
 ALTERATION, LEVEL = "jaxrob_alteration", "jaxrob_level"
 # Larger indices have another meaning, see `_keys.py`.
 _MOST_INDEX = 2**32 - 3
-
-_TOP_K = r"top([2-9]|[1-9]\d+)_accuracy"
 
 Batch = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
 
@@ -88,7 +80,6 @@ class Augmentation:
     metadata: Any = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         check_type("alteration", self.alteration, Alteration, "a jaxrob.Alteration")
         levels = checked_array("levels", self.levels, "...")
         levels = checked_array("levels", np.atleast_1d(levels), "L")
@@ -212,15 +203,9 @@ class Robustness:
     _num_classes: int = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         check_type("alteration", self.alteration, Alteration, "a jaxrob.Alteration")
         self.threshold = checked_share("threshold", self.threshold)
-        check_type("measure", self.measure, str, "the name of a measure")
-        if self.measure not in measures and not re.fullmatch(_TOP_K, self.measure):
-            raise ValueError(
-                f'measure must be one of {tuple(measures)} or "top5_accuracy", with '
-                f"any number from 2; got {self.measure!r}"
-            )
+        measure_named(self.measure)  # Checks the name.
         checked_number("confidence_level", self.confidence_level, above=0, below=1)
         self.metadata = {"id": f"robustness to {self.alteration.name}"}
         self.reset()
@@ -282,10 +267,7 @@ class Robustness:
         """
         curve = self._curve()
         levels, counts = curve.levels, curve.counts_for(self.measure)
-        if top := re.fullmatch(_TOP_K, self.measure):
-            values = top_k_accuracy(counts, int(top[1]))
-        else:
-            values = measures[self.measure](counts)
+        values = measure_named(self.measure)(counts)
         for value in values[levels == self.alteration.identity]:
             if value < self.threshold:
                 warn(
@@ -293,10 +275,10 @@ class Robustness:
                     f"threshold {self.threshold:g}: look at the model, its pixels and "
                     "the labels"
                 )
-        found = heaviside_robustness(levels, values, self.threshold, "linear")
-        robustness = float(found)
-        about = self.measure, self.threshold, self.confidence_level
-        low, high = confidence_interval(levels, counts, *about)
+        robustness = heaviside_robustness(levels, values, self.threshold, "linear")
+        low, high = confidence_interval(
+            levels, counts, self.measure, self.threshold, self.confidence_level
+        )
         return {
             "robustness": robustness,
             "confidence_interval": ConfidenceInterval(

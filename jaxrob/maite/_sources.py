@@ -13,10 +13,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 
 
 def dataset(
-    source: Any,
-    *,
-    class_names: Sequence[str] | None = None,
-    max_bytes: int = 1 << 30,
+    source: Any, *, class_names: Sequence[str] | None = None, max_bytes: int = 1 << 30
 ) -> Dataset | BatchedDataset:
     """A data set of MAITE's, as `jaxrob.assess` and the others take it.
 

@@ -1,8 +1,6 @@
 """Quality measures of a curve, and the robustness computed from them."""
 
-from jaxrob.metrics._bands import bands, wilson
-from jaxrob.metrics._bounded_mean import bounded_mean
-from jaxrob.metrics._confidence_interval import ConfidenceInterval
+from jaxrob.metrics._bands import ConfidenceInterval, bands, bounded_mean, wilson
 from jaxrob.metrics._corruption_error import (
     ALEXNET,
     CorruptionError,
@@ -12,9 +10,7 @@ from jaxrob.metrics._corruption_error import (
     relative_corruption_error,
 )
 from jaxrob.metrics._counts import Counts
-from jaxrob.metrics._failing_level import FailingLevel, failing_level
-from jaxrob.metrics._odds import OddsRatio, odds_ratio, unknown_counts
-from jaxrob.metrics._quality import (
+from jaxrob.metrics._measures import (
     accuracy,
     decided_ratio,
     effective_inputs,
@@ -29,16 +25,22 @@ from jaxrob.metrics._quality import (
 )
 from jaxrob.metrics._robustness import (
     RULES,
+    FailingLevel,
     Interval,
     accepted_intervals,
+    confidence_interval,
+    failing_level,
     heaviside_robustness,
+    robustness_interval,
 )
-from jaxrob.metrics._robustness_interval import confidence_interval, robustness_interval
 from jaxrob.metrics._selective import (
+    OddsRatio,
     RiskCoverage,
     aurc,
     expected_calibration_error,
+    odds_ratio,
     risk_coverage,
+    unknown_counts,
 )
 from jaxrob.metrics._tolerance import (
     beta,

@@ -1,15 +1,32 @@
 """Confidence bands of measures, since the test set is finite."""
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import checked_array
 from jaxrob.metrics._bootstrap import bootstrap, num_resamples, percentiles
-from jaxrob.metrics._bounded_mean import bounded_mean
-from jaxrob.metrics._checks import checked_confidence_level, checked_counts
-from jaxrob.metrics._counts import Counts, counts_of
-from jaxrob.metrics._mean_score import ImageScores, MeanScore, checked_scores
-from jaxrob.metrics._quality import any_measure
+from jaxrob.metrics._counts import (
+    Counts,
+    checked_confidence_level,
+    checked_counts,
+    counts_of,
+)
+from jaxrob.metrics._measures import ImageScores, MeanScore, any_measure, checked_scores
+
+
+class ConfidenceInterval(NamedTuple):
+    """An interval that holds the true value with a stated confidence.
+
+    Attributes:
+      low: its lower end.
+      high: its upper end.
+    """
+
+    low: float
+    high: float
 
 
 def wilson(
@@ -118,3 +135,137 @@ def _without_classes(counts: Counts) -> Counts:
     wrong, none = total.decided - total.correct, np.zeros_like(total.correct)
     rows = [total.correct, wrong, total.unknown], [none, none, none]
     return counts_of(np.moveaxis(np.array(rows), -1, 0))
+
+
+# The saddlepoint's formula loses digits where the tail is nearly a half. There the
+# lower end is left at this many standard deviations, which is too low.
+_FEWEST_DEVIATIONS = 0.05
+
+
+def bounded_mean(
+    scores: np.ndarray, confidence_level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gaffke's interval for the mean of scores in [0, 1], from n of them.
+
+    The lower end is a quantile of the scores' mean with random weights, uniform on all
+    weights that add up to 1, where one more score is 0; the upper end likewise with one
+    more score of 1 (Gaffke, "Three test statistics for a nonparametric one-sided
+    hypothesis on the mean of a nonnegative variable", 2005; Learned-Miller and Thomas,
+    "A new confidence interval for the mean of a bounded random variable", 2019). For
+    zeros and ones it is Clopper and Pearson's interval, and scores that scatter less
+    have a narrower one, like the normal approximation's. It assumes nothing about the
+    scores but independence. That its coverage is never below the stated one is proven
+    for zeros and ones only; no other distribution is known where it is.
+
+    The quantile is exact where all scores but zeros (for the upper end, but ones) are
+    equal. Otherwise it is by Lugannani and Rice's saddlepoint with the terms of second
+    order (Daniels, "Tail probability approximations", 1987). Its tail was off by at
+    most a 25th of itself for 2 to 5 scores, and by a 60th for 12 and more.
+
+    Args:
+      scores: `[L, N]` in [0, 1], of N images at L levels; NaN where an image was not
+        looked at.
+      confidence_level: the coverage aimed at, at each level alone, in (0, 1).
+
+    Returns:
+      The lower and the upper ends, float64 `[L]` in [0, 1], which hold the mean: 0 and
+      1 where no image was looked at. Each depends only on the scores of its own level,
+      not on their order.
+
+    Raises:
+      TypeError: if the scores are not numbers.
+      ValueError: if they have another shape or lie outside [0, 1], or the confidence
+        level outside (0, 1).
+    """
+    tail = (1 - checked_confidence_level(confidence_level)) / 2
+    scores = checked_array(
+        "scores", scores, "L, N", at_least=0, at_most=1, may_be_nan=True
+    ).astype(np.float64)
+    low, high = np.zeros(len(scores)), np.ones(len(scores))
+    for level, row in enumerate(scores):
+        seen = row[~np.isnan(row)]
+        if len(seen):
+            low[level] = _lower_end(seen, tail)
+            high[level] = 1 - _lower_end(1 - seen, tail)
+    return low, high
+
+
+def _lower_end(scores: np.ndarray, tail: float) -> float:
+    """Returns the `tail` quantile of the scores' mean with one more 0, weighted."""
+    total = len(scores)
+    # Sorted, so that rounding does not depend on the order.
+    values, counts = np.unique(scores[scores > 0], return_counts=True)
+    if not len(values):
+        return 0.0
+    largest = values.max()
+    if len(values) == 1:
+        # The weights of equal scores add up to a beta variable.
+        ones, zeros = counts[0], total - counts[0] + 1
+        return float(largest * scipy.stats.beta.ppf(tail, ones, zeros))
+    # Products of floating numbers are faster.
+    weights = counts.astype(np.float64)
+    return float(largest * _quantile(values / largest, weights, total, tail))
+
+
+def _quantile(values: np.ndarray, counts: np.ndarray, total: int, tail: float) -> float:
+    """The quantile of the mean of n values and one more 0, randomly weighted."""
+
+    def at(log_slope: float) -> _Saddlepoint:
+        return _saddlepoint(math.exp(log_slope), values, counts, total)
+
+    def excess(log_slope: float) -> float:
+        return at(log_slope).log_tail - math.log(tail)
+
+    mean = values @ counts / (total + 1)
+    # About one standard deviation of the sum off.
+    flat = steep = -math.log(values**2 @ counts - (total + 1) * mean**2) / 2
+    while excess(steep) > 0:
+        flat, steep = steep, steep + 1
+    while excess(flat) < 0:
+        flat, steep = flat - 1, flat
+        if at(flat).deviations < _FEWEST_DEVIATIONS:
+            return at(flat).mean
+    return at(scipy.optimize.brentq(excess, flat, steep, xtol=1e-10)).mean
+
+
+class _Saddlepoint(NamedTuple):
+    """The weighted mean's distribution at one place."""
+
+    mean: float  # the place
+    deviations: float  # how many standard deviations it is below the expectation
+    log_tail: float  # the log probability of a lower mean
+
+
+def _saddlepoint(
+    slope: float, values: np.ndarray, counts: np.ndarray, total: int
+) -> _Saddlepoint:
+    """Approximates the probability that the weighted mean is lower than a place."""
+    # Weights uniform on the simplex are exponential variables over their sum. So the
+    # mean is below m where the sum of each variable times (value - m) is below 0. Its
+    # saddlepoint tilts each by 1 / (1 + slope value), and m is the mean of the values
+    # by these tilts: every slope has its m, so that nothing is searched for.
+    zeros = total + 1 - counts.sum()
+    tilts = 1 / (1 + slope * values)
+    mean = float((values * tilts) @ counts / (tilts @ counts + zeros))
+    # The terms of the sum, tilted, in units of the saddlepoint.
+    terms = slope * (values - mean) * tilts
+    of_zero = -slope * mean
+    squares = terms * terms
+    second = float(squares @ counts + of_zero**2 * zeros)
+    third = float((squares * terms) @ counts + of_zero**3 * zeros)
+    fourth = float((squares * squares) @ counts + of_zero**4 * zeros)
+    exponent = float(np.log1p(slope * values) @ counts)
+    exponent -= (total + 1) * math.log1p(slope * mean)
+    w, u = math.sqrt(2 * max(exponent, 0.0)), math.sqrt(second)
+    skewness, kurtosis = 2 * third / u**3, 6 * fourth / u**4
+    correction = (
+        (1 + kurtosis / 8 - 5 * skewness**2 / 24) / u
+        - 1 / w
+        + skewness / (2 * u**2)
+        - 1 / u**3
+        + 1 / w**3
+    )
+    # The normal tail over its density, which leaves no tail too small for float64.
+    ratio = math.sqrt(math.pi / 2) * scipy.special.erfcx(w / math.sqrt(2)) + correction
+    log_tail = math.log(max(ratio, 1e-300)) - w**2 / 2 - math.log(2 * math.pi) / 2
+    return _Saddlepoint(mean, w, log_tail)

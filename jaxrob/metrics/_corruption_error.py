@@ -15,13 +15,10 @@ from jaxrob._arguments.checks import (
     checked_text,
 )
 from jaxrob._arguments.naming import named, wrong_type
+from jaxrob.metrics._bands import ConfidenceInterval
 from jaxrob.metrics._bootstrap import num_resamples, percentiles, resample_counts
-from jaxrob.metrics._checks import (
-    checked_confidence_level,
-    checked_counts,
-)
-from jaxrob.metrics._confidence_interval import ConfidenceInterval
-from jaxrob.metrics._mean_score import ImageScores
+from jaxrob.metrics._counts import checked_confidence_level, checked_counts
+from jaxrob.metrics._measures import ImageScores
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)
 _SEED = 0
@@ -128,7 +125,7 @@ def corruption_error(
         classes and 224 px: otherwise give errors of your own, `ReferenceErrors`.
     """
     pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
-    return _mean(*pair, relative=False, confidence_level=confidence_level)
+    return _mean(pair, False, confidence_level)
 
 
 def relative_corruption_error(
@@ -138,22 +135,11 @@ def relative_corruption_error(
 
     `sum(E_s - E_0) / sum(E_s - E_0 of the reference)` over severities s = 1 to 5, where
     E_0 is the error rate on unaltered images (Hendrycks and Dietterich, 2019, section
-    4.2). A classifier that is better everywhere may well lose more.
-
-    Args:
-      curve: as for `corruption_error`, with level 0 too.
-      reference: another one, or `ReferenceErrors`.
-      confidence_level: as for `corruption_error`.
-
-    Returns:
-      The `CorruptionError`.
-
-    Raises:
-      TypeError: as `corruption_error`.
-      ValueError: as `corruption_error`.
+    4.2). A classifier that is better everywhere may well lose more. Arguments, with
+    curves of level 0 too, result and errors are as for `corruption_error`.
     """
     pair = [_checked("curve", curve, True)], [_checked("reference", reference, True)]
-    return _mean(*pair, relative=True, confidence_level=confidence_level)
+    return _mean(pair, True, confidence_level)
 
 
 def mean_corruption_error(
@@ -191,59 +177,43 @@ def mean_corruption_error(
     Raises:
       TypeError: as `corruption_error`.
       ValueError: if a corruption is missing, since the mean over the others is another
-        number; if an assessment is listed under another corruption's name, or a curve
-        under two; if relative errors are asked for without a reference; or as
-        `corruption_error`.
+        number; if one stands under another's name, or a curve under two; if relative
+        errors are asked for without a reference; or as `corruption_error`.
     """
     relative = checked_flag("relative", relative)
     if relative and reference is None:
         raise ValueError("relative needs a reference; got reference=None")
-    found = _benchmark_errors("curves", curves, relative)
-    references = (
-        None
-        if reference is None
-        else _benchmark_errors("reference", reference, relative)
-    )
-    return _mean(
-        found, references, relative=relative, confidence_level=confidence_level
-    )
+    both = [_benchmark_errors("curves", curves, relative)]
+    if reference is not None:
+        both.append(_benchmark_errors("reference", reference, relative))
+    return _mean(both, relative, confidence_level)
 
 
 class _Errors(NamedTuple):
-    """A classifier's errors under a corruption.
+    """A classifier's errors under a corruption."""
 
-    Attributes:
-      unaltered: the share of wrong answers at level 0; NaN if not needed.
-      corrupted: its mean over the severities.
-      wrong: `[2, N]`, both for each image; None without single answers.
-      labels: `[N]`, the images' labels; None without single answers.
-      fingerprint: the data set's; None if unknown.
-      num_classes: K; None if unknown.
-      size: the image size of the corruption's parameters, in pixels; None if unknown.
-      exact: whether the numbers are published ones.
-    """
-
-    unaltered: float
-    corrupted: float
+    unaltered: float  # the share of wrong answers at level 0; NaN if not needed
+    corrupted: float  # its mean over the severities
+    # `[2, N]`, both for each image; None without single answers
     wrong: np.ndarray | None = None
+    # `[N]`, the images' labels; None without single answers
     labels: np.ndarray | None = None
-    fingerprint: str | None = None
-    num_classes: int | None = None
+    fingerprint: str | None = None  # the data set's; None if unknown
+    num_classes: int | None = None  # K; None if unknown
+    # the image size of the corruption's parameters, in pixels; None if unknown
     size: int | None = None
-    exact: bool = False
+    exact: bool = False  # whether the numbers are published ones
 
 
 def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
     """Returns the errors under the benchmark's fifteen corruptions, in its order."""
     wanted = "a mapping from names to curves, or a sequence of jaxrob.Assessment"
     check_type(name, curves, Mapping | Sequence, wanted)
-    if not isinstance(curves, Mapping):
-        for one in curves:
-            if not hasattr(one, "alteration"):
-                raise TypeError(f"{name} must be {wanted}; got {named(one)} among them")
-        pairs = [(one.alteration, one) for one in curves]
-    else:
-        pairs = list(curves.items())
+    pairs = [*curves.items()] if isinstance(curves, Mapping) else []
+    for one in () if isinstance(curves, Mapping) else curves:
+        if not hasattr(one, "alteration"):
+            raise TypeError(f"{name} must be {wanted}; got {named(one)} among them")
+        pairs.append((one.alteration, one))
     by_name: dict[str, Any] = {}
     for key, one in pairs:
         key = checked_text(f"{name}: name", key).replace("_", " ")
@@ -366,15 +336,11 @@ def _rows(name: str, levels: np.ndarray, wanted: Sequence[float]) -> list[int]:
 
 
 def _mean(
-    ours: Sequence[_Errors],
-    references: Sequence[_Errors] | None,
-    *,
-    relative: bool,
-    confidence_level: float,
+    both: Sequence[Sequence[_Errors]], relative: bool, confidence_level: float
 ) -> CorruptionError:
     confidence_level = checked_confidence_level(confidence_level)
-    both = [ours] if references is None else [ours, references]
-    _check_same_kind([one for some in both for one in some])
+    every = [one for some in both for one in some]
+    _check_same_kind(every)
     point_errors = [
         np.array([[one.unaltered, one.corrupted] for one in some]) for some in both
     ]
@@ -382,8 +348,7 @@ def _mean(
     if math.isnan(value):
         reason = _nothing_to_divide_by(point_errors[-1], relative)
         return CorruptionError(value, _UNKNOWN, reason)
-    reason = _why_no_interval([one for some in both for one in some])
-    if reason:
+    if reason := _why_no_interval(every):
         return CorruptionError(value, _UNKNOWN, reason)
     values = _resampled(both, point_errors, relative, num_resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
@@ -416,10 +381,7 @@ def _check_same_kind(some: Sequence[_Errors]) -> None:
 
 
 def _ratios(errors: Sequence[np.ndarray], relative: bool) -> np.ndarray:
-    """Returns `[B]`, the mean ratio of our errors to the reference's, `[2, C, B]` each.
-
-    Returns the mean of our errors if there is no reference.
-    """
+    """Returns `[B]`, the mean ratio of our errors `[2, C, B]` to the reference's."""
     added = [_added(one, relative) for one in errors]
     if len(added) == 1:
         return added[0].mean(0)

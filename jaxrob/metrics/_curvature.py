@@ -1,10 +1,9 @@
-"""Estimates of a curve's concavity in each interval, from the levels around it."""
+"""What the levels around an interval say about the curve in it."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
-
-from jaxrob.metrics._finite_inputs import flips
 
 # The concavity assumed is at least the first number (per squared range), and at least
 # the second times the concavity that neighbouring levels show.
@@ -15,20 +14,15 @@ _ONE_SIDED = 0.25
 
 
 class Bend(NamedTuple):
-    """The shape of a curve in each of m intervals, on the range mapped to [0, 1].
+    """The shape of a curve in each of m intervals, on the range mapped to [0, 1]."""
 
-    Attributes:
-      concavity: float64 `[m]`, twice the concavity that neighbouring levels show beyond
-        what the number of inputs explains.
-      bounding: float64 `[m]`, the concavity assumed as a bound there.
-      slope_change: float64 `[m]`, the expected second divided difference, signed.
-      doubt: float64 `[m]`, how far that may be off.
-    """
-
+    # float64 `[m]`, twice the concavity that neighbouring levels show beyond what the
+    # number of inputs explains
     concavity: np.ndarray
-    bounding: np.ndarray
+    bounding: np.ndarray  # float64 `[m]`, the concavity assumed as a bound there
+    # float64 `[m]`, the expected second divided difference, signed
     slope_change: np.ndarray
-    doubt: np.ndarray
+    doubt: np.ndarray  # float64 `[m]`, how far that may be off
 
 
 def bend(
@@ -69,7 +63,7 @@ def _both_sides(
     num_inputs: int | None,
     standard_errors: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Computes `second_differences` for both triples of each interval."""
+    """Computes the concavity of parabolas through both triples of each interval."""
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
     left, right = neighbours(positions)
@@ -81,13 +75,12 @@ def _both_sides(
         ((with_left, has_left), (with_right, has_right))
     ):
         triple = triple[:, there]
-        excess, difference = second_differences(
-            positions[triple],
-            values[triple],
-            num_inputs,
-            None if standard_errors is None else standard_errors[triple],
-        )
-        needed[i, there], change[i, there] = excess, difference
+        where = positions[triple]
+        unsure = None if standard_errors is None else standard_errors[triple]
+        found, expected = middle_deviation(where, values[triple], num_inputs, unsure)
+        spread = (where[1] - where[0]) * (where[2] - where[1])
+        needed[i, there] = np.maximum(np.abs(found) - 2 * expected, 0) / spread
+        change[i, there] = -found / spread
     return needed, change, has_left.astype(int) + has_right
 
 
@@ -98,21 +91,6 @@ def neighbours(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     left = np.searchsorted(positions, positions[:-1] - gap, side="right") - 1
     right = np.searchsorted(positions, positions[1:] + gap, side="left")
     return left, right
-
-
-def second_differences(
-    positions: np.ndarray,
-    values: np.ndarray,
-    num_inputs: int | None,
-    standard_errors: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the concavity of parabolas through three points."""
-    deviation, expected = middle_deviation(
-        positions, values, num_inputs, standard_errors
-    )
-    spread = (positions[1] - positions[0]) * (positions[2] - positions[1])
-    excess = np.maximum(np.abs(deviation) - 2 * expected, 0)
-    return excess / spread, -deviation / spread
 
 
 def middle_deviation(
@@ -131,3 +109,159 @@ def middle_deviation(
         unsure = np.sqrt(np.square(parts * standard_errors).sum(axis=0))
         expected = np.hypot(expected, unsure)
     return values[1] - chord, expected
+
+
+# Straight pieces that approximate a curved edge.
+_PIECES = 32
+# A line shows a bend if it leaves the chord by more than this many standard deviations.
+_CLEAR = 2.0
+
+
+class Envelope(NamedTuple):
+    """Bounds of a curve's deviation from its chord in each of m intervals."""
+
+    share: np.ndarray  # float64 `[s, 1]` from 0 to 1, the position in the interval
+    # float64 `[s, m]`, how far the curve may lie above the chord there
+    above: np.ndarray
+    below: np.ndarray  # float64 `[s, m]`, how far below
+
+
+def envelope(
+    levels: np.ndarray,
+    values: np.ndarray,
+    num_inputs: int | None,
+    num_deviations: float = 0.0,
+    standard_errors: np.ndarray | None = None,
+) -> Envelope:
+    """Computes how far a curve may deviate from the chords between its values."""
+    # It returns the wider of two bounds. The first assumes that the curve bends at most
+    # twice as much as the levels around an interval show. The second assumes that it
+    # bends in one direction within each triple of neighbouring levels. A curve that is
+    # concave over (L, A, B) lies below the line through L and A, extended over the
+    # interval from A to B; one that is concave over (A, B, R) lies below the line
+    # through B and R. A convex curve lies above these lines. Unlike a parabola through
+    # the ends, the lines also bound a kink or a jump anywhere in the interval.
+    share = np.linspace(0, 1, _PIECES + 1)[:, None]
+    intervals = max(len(levels) - 1, 0)
+    if intervals < 1:
+        none = np.zeros((len(share), intervals))
+        return Envelope(share, none, none)
+    span = levels[-1] - levels[0]
+    positions = (levels - levels[0]) / span
+    width = np.diff(positions)
+    concavity = np.nan_to_num(
+        bend(positions, values, num_inputs, standard_errors).concavity
+    )
+    parabola = concavity * width**2 * share * (1 - share)
+    above, below = _between_lines(
+        positions, values, num_inputs, share, num_deviations, standard_errors
+    )
+    return Envelope(share, np.maximum(parabola, above), np.maximum(parabola, below))
+
+
+def _between_lines(
+    positions: np.ndarray,
+    values: np.ndarray,
+    num_inputs: int | None,
+    share: np.ndarray,
+    num_deviations: float,
+    standard_errors: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Computes how far neighbours' lines lie above and below the chord, `[s, m]`."""
+    left, right = neighbours(positions)
+    last = len(positions) - 1
+    first, second = np.arange(last), np.arange(1, last + 1)
+    chord = np.diff(values) / np.diff(positions)
+    lines = []
+    for outer, inner, away, there in (
+        (left, first, share, left >= 0),
+        (right, second, share - 1, right <= last),
+    ):
+        other = second if inner is first else first
+        outer = np.where(there, outer, other)
+        run = positions[inner] - positions[outer]
+        rise = values[inner] - values[outer]
+        reach = away * np.diff(positions)
+        part, far = np.abs(away), np.abs(reach / run)
+        noise = slack = np.zeros_like(reach)
+        if standard_errors is not None:
+            noise = np.hypot(
+                standard_errors[outer] * far, standard_errors[other] * part
+            )
+            noise = np.hypot(noise, standard_errors[inner] * (far + part))
+        if num_inputs is not None:
+            flipped = np.maximum(np.abs(rise), 1 / num_inputs) / num_inputs
+            slack = num_deviations * np.sqrt(flipped) * far
+        lines.append(_Line((rise / run - chord) * reach, noise, slack, there))
+    # Where one line shows a bend, neither is moved towards the chord by its noise.
+    bends = np.logical_or(*((one.there & one.is_clear).any(axis=0) for one in lines))
+    above = below = np.inf
+    for one in lines:
+        less = np.sign(one.off) * np.maximum(np.abs(one.off) - one.noise, 0)
+        off = np.where(bends, one.off, less)
+        up, down = off > -one.slack, off < one.slack
+        above = np.minimum(above, np.where(one.there & up, off + one.slack, np.inf))
+        below = np.minimum(below, np.where(one.there & down, one.slack - off, np.inf))
+    # Without a line on one side, the chord itself is the bound there.
+    return (
+        np.where(np.isinf(above), 0.0, above),
+        np.where(np.isinf(below), 0.0, below),
+    )
+
+
+class _Line(NamedTuple):
+    """A line through two neighbouring levels, extended into an interval."""
+
+    off: np.ndarray  # float64 `[s, m]`, how far it lies above the chord
+    noise: np.ndarray  # `[s, m]`, the standard deviation of `off`
+    slack: np.ndarray  # `[s, m]`, how far the curve may lie beyond the line
+    there: np.ndarray  # bool `[m]`, whether these levels exist
+
+    @property
+    def is_clear(self) -> np.ndarray:
+        """Whether it leaves the chord by more than its noise, bool `[s, m]`."""
+        return np.abs(self.off) > _CLEAR * self.noise
+
+
+# Positions in an interval at which the chord is compared with the threshold.
+_SHARES = (np.arange(64) + 0.5) / 64
+
+
+def between_counts(threshold: float, num_inputs: int | None) -> float:
+    """Returns the number half a count below the lowest accepted value."""
+    # A value on the threshold lies as far above this number as the next lower value
+    # lies below it.
+    if num_inputs is None:
+        return threshold
+    # Not ceil(threshold * num_inputs), which is 56 for 0.55 * 100.
+    count = max(math.ceil(threshold * num_inputs) - 2, 0)
+    while count / num_inputs < threshold:
+        count += 1
+    return (count - 0.5) / num_inputs
+
+
+def flips(values: np.ndarray, share: np.ndarray, num_inputs: int | None) -> np.ndarray:
+    """Returns the standard deviation of a value from the chord, for few inputs."""
+    # Between two levels with the same random numbers, single inputs turn wrong or right
+    # at levels of their own. The value is a bridge of as many steps as the ends differ
+    # by, at least one.
+    if num_inputs is None:
+        return np.zeros(np.broadcast_shapes(values.shape[:-1], np.shape(share)))
+    step = 1 / num_inputs
+    change = np.maximum(np.abs(values[..., 1] - values[..., 0]), step)
+    return np.sqrt(change * step * share * (1 - share))
+
+
+def open_width(
+    levels: np.ndarray, values: np.ndarray, threshold: float, num_inputs: int | None
+) -> np.ndarray:
+    """Returns the width of each interval where the threshold may be crossed unseen."""
+    # There the chord lies within one and a half inputs plus one standard deviation of
+    # `flips` of the threshold.
+    if num_inputs is None:
+        return np.zeros(len(levels) - 1)
+    ends = np.stack([values[:-1], values[1:]], axis=-1)[:, None]
+    chord = ends[..., 0] * (1 - _SHARES) + ends[..., 1] * _SHARES
+    reach = 1.5 / num_inputs + flips(ends, _SHARES, num_inputs)
+    distance = np.abs(chord - between_counts(threshold, num_inputs))
+    return np.diff(levels) * np.mean(distance <= reach, axis=-1)

@@ -19,15 +19,10 @@ _STAKES = np.geomspace(1 / 256, 0.9, 16)
 
 
 class Evidence(NamedTuple):
-    """Log evidence for each side: arrays of one shape.
+    """Log evidence for each side: arrays of one shape."""
 
-    Attributes:
-      accepted: evidence against all measures below the threshold.
-      rejected: evidence against all measures of at least the threshold.
-    """
-
-    accepted: np.ndarray
-    rejected: np.ndarray
+    accepted: np.ndarray  # evidence against all measures below the threshold
+    rejected: np.ndarray  # evidence against all measures of at least the threshold
 
 
 def count_evidence(
@@ -66,21 +61,18 @@ def mean_interval(
     fewest, most = certain + unseen * low, certain + unseen * high
 
     centre = float(np.clip(scores.mean() if len(scores) else low, fewest, most))
-    start, end = fewest, centre
-    for _ in range(24):
-        middle = (start + end) / 2
-        if _log_capital(scores - low, total, middle - low) >= bound:
-            start = middle
-        else:
-            end = middle
-    lowest, start, end = start, centre, most
-    for _ in range(24):
-        middle = (start + end) / 2
-        if _log_capital(high - scores, total, high - middle) >= bound:
-            end = middle
-        else:
-            start = middle
-    return lowest, end
+
+    def bisected(outer: float, sign: int) -> float:
+        some, end, inner = sign * scores, min(sign * low, sign * high), centre
+        for _ in range(24):
+            middle = (outer + inner) / 2
+            if _log_capital(some - end, total, sign * middle - end) >= bound:
+                outer = middle
+            else:
+                inner = middle
+        return outer
+
+    return bisected(fewest, 1), bisected(most, -1)
 
 
 def _prior_counts(total: int, boundary: int, direction: int) -> np.ndarray:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import (
@@ -14,11 +16,11 @@ from jaxrob._arguments.checks import (
     checked_array,
     checked_share,
 )
-from jaxrob.metrics._checks import checked_curve
-from jaxrob.metrics._level_weights import level_weights, masses
+from jaxrob.metrics._counts import checked_curve, range_around
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
+
 
 # From a value and a threshold, both in [0, 1], to a number in [0, 1].
 Score = Callable[[float, float], float]
@@ -108,7 +110,6 @@ def level_scores(
     nominal: float | None = None,
 ) -> np.ndarray:
     """The reward minus the penalty at each level, `tol(x, th) - dep(x, th)`."""
-    threshold = checked_share("threshold", threshold)
     reward = _function("tolerance", tolerance, tolerances)
     if nominal is not None:
         nominal = checked_share("nominal", nominal)
@@ -158,7 +159,7 @@ def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.nd
       float64 in [0, 1], of the same shape.
 
     Raises:
-      ValueError: if the threshold or x_max lies outside [0, 1].
+      ValueError: if an argument lies outside [0, 1].
     """
     threshold = checked_share("threshold", threshold)
     x_max = checked_share("x_max", x_max)
@@ -169,19 +170,10 @@ def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.nd
 
 
 def step_tolerance(value: np.ndarray, threshold: float) -> np.ndarray:
-    """The tolerance that is 1 for every value at or above the threshold.
+    """The tolerance that is 1 for every value at or above the threshold, otherwise 0.
 
-    It is the 2020 paper's H.
-
-    Args:
-      value: the measure, in [0, 1], of any shape.
-      threshold: the lowest value accepted, in [0, 1].
-
-    Returns:
-      float64, 0 or 1, of the same shape.
-
-    Raises:
-      ValueError: if the threshold lies outside [0, 1].
+    It is the 2020 paper's H. Arguments, result and errors are as for
+    `linear_tolerance`.
     """
     threshold = checked_share("threshold", threshold)
     return np.where(_checked_value(value) >= threshold, 1.0, 0.0)
@@ -192,16 +184,7 @@ def linear_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
 
     `max(threshold - value, 0) / threshold`, the mirror image of the linear tolerance;
     the 2024 paper gives no formula. Nothing is penalized at a threshold of 0.
-
-    Args:
-      value: the measure, in [0, 1], of any shape.
-      threshold: the lowest value accepted, in [0, 1].
-
-    Returns:
-      float64 in [0, 1], of the same shape.
-
-    Raises:
-      ValueError: if the threshold lies outside [0, 1].
+    Arguments, result and errors are as for `linear_tolerance`.
     """
     threshold = checked_share("threshold", threshold)
     below = np.maximum(threshold - _checked_value(value), 0)
@@ -211,24 +194,13 @@ def linear_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
 def step_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
     """The penalization that is 1 for every value below the threshold, and 0 on it.
 
-    Args:
-      value: the measure, in [0, 1], of any shape.
-      threshold: the lowest value accepted, in [0, 1].
-
-    Returns:
-      float64, 0 or 1, of the same shape.
-
-    Raises:
-      ValueError: if the threshold lies outside [0, 1].
+    Arguments, result and errors are as for `linear_tolerance`.
     """
     return 1 - step_tolerance(value, threshold)
 
 
 # The functions by name. The linear tolerance also takes x_max.
-tolerances: dict[str, Callable] = {
-    "linear": linear_tolerance,
-    "step": step_tolerance,
-}
+tolerances: dict[str, Callable] = {"linear": linear_tolerance, "step": step_tolerance}
 penalizations: dict[str, Callable] = {
     "linear": linear_penalization,
     "step": step_penalization,
@@ -262,15 +234,12 @@ def beta(theta: float, gamma: float) -> float:
     contradicts its Definition 10.
 
     Args:
-      theta: the lowest accuracy accepted, in [0, 1].
-      gamma: the lowest ratio of decided inputs accepted, in [0, 1].
+      theta: the lowest accuracy accepted, in [0, 1], otherwise a ValueError.
+      gamma: the lowest ratio of decided inputs accepted, likewise.
 
     Returns:
       In [0, 1], rounded once from the decimals given, so that counts exactly on both
       thresholds are exactly on this one.
-
-    Raises:
-      ValueError: if theta or gamma lies outside [0, 1].
     """
     theta, gamma = checked_share("theta", theta), checked_share("gamma", gamma)
     # By the shortest decimals, the float 0.8 means 4/5.
@@ -323,3 +292,79 @@ def _applied(
             f"{scores[i]} for the value {values[i]} and the threshold {threshold}"
         )
     return np.clip(scores, 0, largest)
+
+
+# A range must hold more than this share of the mass below its upper end; otherwise
+# differences of the CDF are mostly rounding errors.
+_LEAST_SHARE = 1e-12
+
+
+def level_weights(
+    levels: np.ndarray,
+    level_distribution: "Distribution | None" = None,
+    bounds: tuple[float, float] | None = None,
+) -> np.ndarray:
+    """The weight of each level in a mean over the range."""
+    # Masses are differences of the CDF, since a density may be infinite at an end. They
+    # are divided by the mass of the range, beyond which the distribution may reach.
+    ascending = np.sort(levels)
+    lower, upper = range_around(ascending, bounds)
+    ends = np.concatenate([[lower], ascending, [upper]])
+    # Twice the weights, because half of the smallest subnormal number is 0.
+    mass = masses(ends, level_distribution)
+    weights = mass[:-1] + mass[1:]
+    weights[0] += mass[0]
+    weights[-1] += mass[-1]
+    placed = np.empty_like(weights)
+    placed[np.argsort(levels)] = weights / math.fsum(weights)
+    return placed
+
+
+def masses(ends: np.ndarray, distribution: "Distribution | None") -> np.ndarray:
+    # Without a distribution the mass is uniform.
+    if distribution is None:
+        return np.diff(ends)
+    below = _cdf(distribution, ends)
+    if not np.isfinite(below).all():
+        bad = np.flatnonzero(~np.isfinite(below))[0]
+        raise ValueError(
+            f"level_distribution's CDF must be finite; got {below[bad]} at {ends[bad]}"
+        )
+    if below[-1] - below[0] <= _LEAST_SHARE * below[-1]:
+        raise ValueError(
+            "level_distribution must have mass in the range; got none in "
+            f"[{ends[0]:g}, {ends[-1]:g}] from {type(distribution).__name__}"
+        )
+    return np.maximum(np.diff(below), 0)
+
+
+def _cdf(distribution: "Distribution", at: np.ndarray) -> np.ndarray:
+    # Imported here: a caller with a distribution has imported NumPyro already.
+    from numpyro.distributions import Distribution
+
+    wanted = "a NumPyro distribution, such as Normal(0, 1)"
+    check_type("level_distribution", distribution, Distribution, wanted)
+    kind = type(distribution).__name__
+    shape = distribution.shape()
+    if shape or distribution.is_discrete:
+        raise ValueError(
+            "level_distribution must be a continuous distribution of one number; got "
+            f"{kind} of the shape {shape}"
+            f"{', discrete' if distribution.is_discrete else ''}"
+        )
+    # Beyond the support some CDFs are NaN or negative.
+    support = distribution.support
+    first = float(getattr(support, "lower_bound", -np.inf))
+    last = float(getattr(support, "upper_bound", np.inf))
+    # Padded to a power of two, because JAX compiles each operation for each length.
+    room = max(64, 1 << (len(at) - 1).bit_length())
+    inside = np.pad(np.clip(at, first, last), (0, room - len(at)), mode="edge")
+    # In float32 the masses of close levels are mostly rounding errors.
+    with jax.enable_x64(True):
+        try:
+            below = distribution.cdf(jnp.asarray(inside))
+        except (AttributeError, NotImplementedError):
+            raise ValueError(
+                f"level_distribution must have a CDF; {kind} has none"
+            ) from None
+        return np.asarray(below, np.float64)[: len(at)]

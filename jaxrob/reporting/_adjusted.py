@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxrob._assessment.compare import Comparison
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._holm import holm
+from jaxrob.metrics._bootstrap import holm
 
 
 class Adjusted(NamedTuple):

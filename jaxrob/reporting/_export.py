@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxrob._arguments.extra import install
-from jaxrob.metrics._quality import in_words
+from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._escaped import cell, latex
 from jaxrob.reporting._rows import ROWS, Result, ResultRow, rows_of
 

@@ -18,7 +18,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import Counts
-from jaxrob.metrics._quality import accuracy, measures
+from jaxrob.metrics._measures import accuracy, measures
 from jaxrob.reporting._adjusted import adjusted, difference_text
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._differences import Difference

@@ -4,8 +4,7 @@ import math
 
 from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.metrics._mean_score import MeanScore
-from jaxrob.metrics._quality import any_measure
+from jaxrob.metrics._measures import MeanScore, any_measure
 
 
 def joint_interval(one: Assessment, number: int) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from jaxrob._keys import alteration_keys, checked_key
 from jaxrob._pixels import as_floats
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.reporting._results import (
     CHANNELS,
     MOST_PICTURES,

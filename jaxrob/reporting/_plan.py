@@ -14,7 +14,7 @@ from jaxrob._assessment.document import MEASURE
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import short
-from jaxrob.alterations._checks import check_levels_range
+from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.reporting._requirement import (
     OF_ALTERATION,
     QUANTITIES,

@@ -10,7 +10,7 @@ from jaxrob._arguments.checks import check_type, checked_names, checked_sequence
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics import wilson
-from jaxrob.metrics._quality import in_words
+from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._axes import checked_axes, draw_band, frame, literal
 from jaxrob.reporting._few import images_at_levels
 from jaxrob.reporting._style import LINES, MOST_MARKS, THRESHOLD, common_threshold

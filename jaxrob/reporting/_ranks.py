@@ -18,8 +18,8 @@ from jaxrob._assessment.paired import (
     resampled_means,
     shared_levels,
 )
-from jaxrob.metrics._checks import checked_confidence_level
-from jaxrob.metrics._ranks import num_rank_resamples, rank_intervals, surely_better
+from jaxrob.metrics._bootstrap import num_rank_resamples, rank_intervals, surely_better
+from jaxrob.metrics._counts import checked_confidence_level
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

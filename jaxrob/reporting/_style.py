@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.metrics._quality import in_words
+from jaxrob.metrics._measures import in_words
 
 ACCEPTED, THRESHOLD = "#2a9d5c", "#c0392b"
 #: Margin between the range and the frame, as a share of either, so that the frame does

@@ -17,7 +17,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._dataset import Dataset
 from jaxrob._keys import host_generator
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.training import Batches, Losses
 from jaxrob.training._fit import check_training
 

@@ -47,8 +47,8 @@ from jaxrob._run.prepare import (
     unaltered_answers,
 )
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._said import doubts
-from jaxrob.metrics._checks import checked_confidence_level
+from jaxrob.alterations._alteration import doubts
+from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.roma._categorial import means_by_category, plr_of_all
 from jaxrob.roma._draws import Inputs, Settings, Work, placed
 from jaxrob.roma._estimate import MOST_MODES, Answers, kind_of

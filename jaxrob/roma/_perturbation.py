@@ -22,7 +22,7 @@ from jaxrob._identity.identity import fingerprinted_parts, is_identifiable
 from jaxrob._identity.program import traced
 from jaxrob._pixels import warn_beyond_pixels
 from jaxrob.alterations import Alteration
-from jaxrob.metrics._level_weights import masses
+from jaxrob.metrics._tolerance import masses
 
 # The balls' norms.
 NORMS = ("linf", "l2", "l1")

@@ -19,7 +19,7 @@ from jaxrob._engine.execution import check_split_network
 from jaxrob._engine.step import answering, preparing
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

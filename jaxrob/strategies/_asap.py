@@ -8,10 +8,8 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_flag, checked_integer, checked_number
 from jaxrob.metrics import wilson
-from jaxrob.metrics._curvature import Bend
-from jaxrob.metrics._envelope import envelope
-from jaxrob.metrics._finite_inputs import between_counts, open_width
-from jaxrob.metrics._robustness_interval import accepted_widths
+from jaxrob.metrics._curvature import Bend, between_counts, envelope, open_width
+from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._checks import checked_asked
 from jaxrob.strategies._concavity import (
     Concavity,

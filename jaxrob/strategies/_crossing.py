@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-from jaxrob.metrics._curvature import Bend
-from jaxrob.metrics._finite_inputs import between_counts
+from jaxrob.metrics._curvature import Bend, between_counts
 from jaxrob.strategies._grid import Grid
 from jaxrob.strategies._strategy import History, Task
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
-from jaxrob.metrics._checks import checked_confidence_level
+from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._checks import check_strategy, checked_task
 from jaxrob.strategies._drive import Seen, Span, Subject, at_once, concluded, drive

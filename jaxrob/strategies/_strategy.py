@@ -12,7 +12,7 @@ from jaxrob._arguments.checks import (
     checked_integer,
 )
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._measure import typical_inputs
+from jaxrob.metrics._measures import typical_inputs
 
 #: Images in a block where some of them are looked at, the same on all devices, so that
 #: what is computed does not depend on them. Parts of a block compute it twice.

@@ -5,7 +5,7 @@ import pytest
 
 from jaxrob import RobustnessWarning, metrics
 from jaxrob.alterations import corruptions, presets
-from jaxrob.alterations.corruptions import _frost_pictures
+from jaxrob.alterations.corruptions import _weather
 
 # hendrycks/robustness, ImageNet-C/create_c/make_imagenet_c.py: the order of `d`.
 FIFTEEN = """gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur
@@ -18,13 +18,13 @@ FOUR = "speckle_noise gaussian_blur spatter saturate".split()
 def with_frost(monkeypatch):
     """Replaces the benchmark's frost pictures by one grey, from no folder."""
     grey = tuple(np.full((400, 400, 3), 99, np.uint8) for _ in range(5))
-    pictures = _frost_pictures.FrostPictures(grey)
-    monkeypatch.setattr(corruptions._frost, "frost_pictures", lambda folder: pictures)
+    pictures = _weather.FrostPictures(grey)
+    monkeypatch.setattr(_weather, "frost_pictures", lambda folder: pictures)
 
 
 @pytest.fixture
 def without_frost(monkeypatch):
-    monkeypatch.setattr(_frost_pictures, "_PACKAGES", ())
+    monkeypatch.setattr(_weather, "_PACKAGES", ())
 
 
 def names(some):

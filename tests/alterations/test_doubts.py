@@ -13,7 +13,7 @@ import jaxrob
 from jaxrob import RobustnessWarning, alterations, data
 from jaxrob._dataset import value_doubt
 from jaxrob._engine.checks import _check_values, check_images
-from jaxrob.alterations._said import doubts
+from jaxrob.alterations._alteration import doubts
 
 from .pictures import random_key
 

@@ -6,7 +6,7 @@ from scipy import ndimage
 
 from jaxrob.alterations import elastic_deformation
 from jaxrob.alterations._elastic_deformation import Displacement, displaced, smooth
-from jaxrob.alterations._warp import warped
+from jaxrob.alterations._resample import warped
 
 from .pictures import random_image, random_key
 

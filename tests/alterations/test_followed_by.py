@@ -12,7 +12,7 @@ from PIL import Image
 import jaxrob
 from jaxrob import RobustnessWarning, alterations, strategies
 from jaxrob.alterations import corruptions, followed_by, presets
-from jaxrob.alterations.corruptions._published import truncation_to_bytes
+from jaxrob.alterations.corruptions._severity import truncation_to_bytes
 
 from .pictures import random_image, random_key
 

@@ -10,10 +10,10 @@ import pytest
 from scipy import ndimage
 
 from jaxrob.alterations import _forms
-from jaxrob.alterations._gaussian_blur import BLUR
+from jaxrob.alterations._blur import BLUR
+from jaxrob.alterations._geometric import ROTATION
+from jaxrob.alterations._lens import OWN_SHIFTS, SHIFTS
 from jaxrob.alterations._resample import BILINEAR, GRID
-from jaxrob.alterations._rotation import ROTATION
-from jaxrob.alterations._shifts import OWN_SHIFTS, SHIFTS
 
 from .pictures import assert_near, random_image
 

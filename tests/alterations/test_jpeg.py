@@ -9,13 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image, features
 
-from jaxrob.alterations import (
-    _jpeg,
-    _jpeg_compression,
-    _jpeg_products,
-    jpeg_compression,
-)
-from jaxrob.alterations._jpeg import JPEG_FORMS, jpeg_coefficients, jpeg_decode
+from jaxrob.alterations import _jpeg, _jpeg_products, jpeg_compression
+from jaxrob.alterations._jpeg import JPEG_FORMS, jpeg_coefficients
 
 if not features.check("libjpeg_turbo"):
     pytest.skip("this Pillow has no libjpeg-turbo", allow_module_level=True)
@@ -161,8 +156,7 @@ def test_the_identity_keeps_values_between_bytes(form, monkeypatch):
     def by_form(part, size, forms, *operands):
         return forms[form](*operands)
 
-    for module in (_jpeg, _jpeg_compression):
-        monkeypatch.setattr(module, "by_platform", by_form)
+    monkeypatch.setattr(_jpeg, "by_platform", by_form)
     images = np.random.default_rng(0).random((2, 9, 12, 3), np.float32)
 
     alteration = jpeg_compression()
@@ -183,15 +177,3 @@ def test_the_identity_keeps_values_between_bytes(form, monkeypatch):
 def test_other_shapes_are_refused(shape):
     with pytest.raises(ValueError, match="image must be"):
         jpeg_coefficients(np.zeros(shape, np.float32))
-
-
-@pytest.mark.parametrize(
-    "shape, name",
-    [((8, 8), "shape"), ((9, 8, 1), "coefficients"), ((8, 8, 3), "coefficients")],
-)
-def test_decode_refuses_other_shapes(shape, name):
-    def decoded(image):
-        return jpeg_decode(jpeg_coefficients(image), 75, shape)
-
-    with pytest.raises(ValueError, match=f"^{name} must be"):
-        jax.eval_shape(decoded, np.zeros((8, 8, 1), np.float32))

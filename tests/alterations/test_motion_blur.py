@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 from jaxrob.alterations import motion_blur
-from jaxrob.alterations._motion_blur import Motion, moved, ready
+from jaxrob.alterations._lens import Motion, moved, ready_for_line
 
 from .pictures import apply, random_image, random_key
 
@@ -33,7 +33,7 @@ def test_is_half_a_gaussian_along_a_line(sigma, width):
 
     @jax.jit
     def found(degrees):
-        return moved(image, ready(image, Motion(degrees), width), sigma, width)
+        return moved(image, ready_for_line(image, Motion(degrees), width), sigma, width)
 
     for degrees in (0.0, 33.0, -100.0, 180.0):
         expected = along_a_line(image, degrees, sigma, width)

@@ -27,7 +27,7 @@ from jaxrob.alterations import (
     vertical_translation,
     zoom,
 )
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.alterations._resample import FILLS
 
 SIZE = 40, 56

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxrob.alterations._normal import normal
+from jaxrob.alterations._noise import normal
 
 from .pictures import random_key
 

@@ -4,7 +4,7 @@ import pytest
 from scipy.stats import poisson
 
 from jaxrob.alterations import shot_noise
-from jaxrob.alterations._shot_noise import poisson_quantile, shot_draws
+from jaxrob.alterations._noise import poisson_quantile, shot_draws
 
 from .pictures import apply, random_key
 

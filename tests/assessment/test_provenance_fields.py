@@ -21,7 +21,7 @@ from jaxrob.alterations import (
     rotation,
     zoom,
 )
-from jaxrob.alterations._said import doubts, settings, words
+from jaxrob.alterations._alteration import doubts, settings, words
 from jaxrob.alterations.corruptions import contrast
 
 from .test_serialization import assessment

@@ -10,7 +10,7 @@ from PIL import Image
 from jaxrob import RobustnessWarning, alterations
 from jaxrob._command import catalogue, grammar
 from jaxrob._command.refused import Refused
-from jaxrob.alterations.corruptions import _frost_pictures
+from jaxrob.alterations.corruptions import _weather
 
 SHAPE = (28, 28, 1)
 OWN = """
@@ -149,7 +149,7 @@ def test_two_of_one_name_are_refused(other):
 @pytest.fixture
 def without_frost(monkeypatch):
     """Whatever is installed."""
-    monkeypatch.setattr(_frost_pictures, "_PACKAGES", ())
+    monkeypatch.setattr(_weather, "_PACKAGES", ())
 
 
 def descriptions(some):
@@ -198,9 +198,9 @@ def frost_folder(tmp_path, monkeypatch):
         path = tmp_path / f"frost{number}.png"
         Image.new("RGB", (400, 400), (50 * number, 0, 0)).save(path)
         digests[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-    monkeypatch.setattr(_frost_pictures, "_FILES", digests)
+    monkeypatch.setattr(_weather, "_FILES", digests)
     yield str(tmp_path)
-    _frost_pictures._read.cache_clear()
+    _weather._read.cache_clear()
 
 
 @pytest.mark.parametrize("text", ["corruptions.frost", "cifar_c"])

@@ -12,7 +12,7 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations, roma, strategies
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 
 RANDOM = np.random.default_rng(0)
@@ -251,7 +251,7 @@ PROGRAM = """
 import re
 import jax, jax.numpy as jnp, numpy as np, jaxrob
 from jaxrob._fingerprint import fingerprinted_classifier
-from jaxrob.alterations._fingerprint import fingerprinted_alteration
+from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 
 weights, shape = np.float32(np.linspace(-1, 1, 108)).reshape(36, 3), (6, 6, 1)

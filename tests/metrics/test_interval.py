@@ -8,7 +8,7 @@ from scipy import stats
 
 from jaxrob import metrics
 from jaxrob.metrics import _bands, _bootstrap
-from jaxrob.metrics._envelope import envelope
+from jaxrob.metrics._curvature import envelope
 
 quick = settings(deadline=None, max_examples=15)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy
 
-from jaxrob.metrics._ranks import rank_intervals, surely_better
+from jaxrob.metrics._bootstrap import rank_intervals, surely_better
 
 
 def _drawn(errors, number=20_000):

@@ -9,8 +9,7 @@ from scipy import stats
 
 from jaxrob import metrics
 from jaxrob.metrics import tolerance_robustness
-from jaxrob.metrics._level_weights import level_weights
-from jaxrob.metrics._tolerance import check_scoring, scored_robustness
+from jaxrob.metrics._tolerance import check_scoring, level_weights, scored_robustness
 
 quick = settings(deadline=None, max_examples=15)
 UNIT = st.integers(0, 20).map(lambda n: n / 20)

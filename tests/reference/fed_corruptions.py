@@ -14,17 +14,19 @@ from scipy.stats import poisson
 
 from jaxrob.alterations import corruptions
 from jaxrob.alterations._elastic_deformation import Displacement
-from jaxrob.alterations._impulse_noise import ImpulseDraws
-from jaxrob.alterations._motion_blur import Motion
-from jaxrob.alterations._shot_noise import shot_draws
-from jaxrob.alterations.corruptions._elastic_transform import ElasticDraws
-from jaxrob.alterations.corruptions._fog import FogDraws
-from jaxrob.alterations.corruptions._frost import FrostDraws, crop
-from jaxrob.alterations.corruptions._frost_pictures import frost_pictures, scaled
-from jaxrob.alterations.corruptions._glass_blur import moves
+from jaxrob.alterations._lens import Motion
+from jaxrob.alterations._noise import ImpulseDraws, shot_draws
+from jaxrob.alterations.corruptions._displaced import ElasticDraws, moves
 from jaxrob.alterations.corruptions._parameters import FROST_SCALES, SPATTER
-from jaxrob.alterations.corruptions._snow import SnowDraws
 from jaxrob.alterations.corruptions._spatter import layers
+from jaxrob.alterations.corruptions._weather import (
+    FogDraws,
+    FrostDraws,
+    SnowDraws,
+    crop,
+    frost_pictures,
+    scaled,
+)
 
 NAMES = (
     "brightness",

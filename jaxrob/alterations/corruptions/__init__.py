@@ -9,7 +9,7 @@ The parameters are for images of 32 px (CIFAR-10-C), 64 px (Tiny ImageNet-C), 22
 px (ImageNet-C) or 299 px (for Inception networks). `size` selects them; None takes
 those nearest to the shorter side of the image, and rejects an image that is smaller or
 larger by more than a factor of 1.5 than all of these. For other sizes there are no
-parameters: a ValueError.
+parameters: a ValueError, as is an image of other channels than a corruption takes.
 
 Results are floating, clipped to [0, 1]. The benchmark truncates them to bytes.
 
@@ -17,14 +17,10 @@ Source: Hendrycks and Dietterich, Benchmarking neural network robustness to comm
 corruptions and perturbations, 2019; github.com/hendrycks/robustness at 8190fe3.
 """
 
-from jaxrob.alterations.corruptions._brightness import brightness
-from jaxrob.alterations.corruptions._defocus_blur import defocus_blur
-from jaxrob.alterations.corruptions._elastic_transform import elastic_transform
-from jaxrob.alterations.corruptions._fog import fog
-from jaxrob.alterations.corruptions._frost import frost
-from jaxrob.alterations.corruptions._glass_blur import glass_blur
-from jaxrob.alterations.corruptions._motion_blur import motion_blur
-from jaxrob.alterations.corruptions._scheduled import (
+from jaxrob.alterations.corruptions._blurs import defocus_blur, motion_blur, zoom_blur
+from jaxrob.alterations.corruptions._displaced import elastic_transform, glass_blur
+from jaxrob.alterations.corruptions._severity import (
+    brightness,
     contrast,
     gaussian_blur,
     gaussian_noise,
@@ -35,9 +31,8 @@ from jaxrob.alterations.corruptions._scheduled import (
     shot_noise,
     speckle_noise,
 )
-from jaxrob.alterations.corruptions._snow import snow
 from jaxrob.alterations.corruptions._spatter import spatter
-from jaxrob.alterations.corruptions._zoom_blur import zoom_blur
+from jaxrob.alterations.corruptions._weather import fog, frost, snow
 
 __all__ = (
     "brightness",

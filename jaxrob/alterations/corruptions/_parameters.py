@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_integer
 from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob.alterations._about import About
+from jaxrob.alterations._alteration import About
 
 SIZES = (32, 64, 224, 299)
 # An image's size may differ from a table's by this factor: the same blur in pixels, or
@@ -27,28 +27,18 @@ Rows = tuple[Row, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A corruption's parameters.
-
-    Attributes:
-      corruption: its name.
-      identity: the parameters at level 0.
-      px32: those of severities 1 to 5 for images of 32 px, CIFAR-C's.
-      px64: for images of 64 px, Tiny ImageNet-C's.
-      px224: for images of 224 px, ImageNet-C's.
-      px299: for images of 299 px, the Inception networks'.
-      sets: the meaning of the parameters, in words.
-    """
+    """A corruption's parameters."""
 
     corruption: str
-    identity: Row
-    px32: Rows
-    px64: Rows
-    px224: Rows
-    px299: Rows
+    identity: Row  # the parameters at level 0
+    px32: Rows  # those of severities 1 to 5 for images of 32 px, CIFAR-C's
+    px64: Rows  # for images of 64 px, Tiny ImageNet-C's
+    px224: Rows  # for images of 224 px, ImageNet-C's
+    px299: Rows  # for images of 299 px, the Inception networks'
+    # the meaning of the parameters, in words
     sets: str = dataclasses.field(compare=False)
 
     def about(self, size: int | None) -> About:
-        """Describes an alteration by these parameters."""
         return About(
             f"1 to 5 are the benchmark's severities, which set {self.sets}",
             {"size": functools.partial(size_for, self.corruption, size=size)},
@@ -116,7 +106,6 @@ def at(rows: np.ndarray, level: jax.typing.ArrayLike) -> jax.Array:
 
 
 def _column(*values: float) -> Rows:
-    """Returns one parameter's values at severities 1 to 5."""
     return tuple((value,) for value in values)
 
 

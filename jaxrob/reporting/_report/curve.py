@@ -13,7 +13,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._identity.digest import digest
 from jaxrob._score_curve import ScoreCurve
-from jaxrob.metrics._quality import in_words
+from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._few import (
     confidence_text,
     ending_text,

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.metrics._quality import in_words
+from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._corruptions import corruptions, means, severity, share
 from jaxrob.reporting._excursions import excursions
 from jaxrob.reporting._joint import joint_interval

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._score_curve import ScoreCurve
-from jaxrob.metrics._quality import top_k
+from jaxrob.metrics._measures import top_k
 from jaxrob.reporting._level import level_of
 from jaxrob.reporting._results import Results
 

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.paired import most_swaps
 from jaxrob._score_curve import ScoreCurve
-from jaxrob.metrics._bootstrap import num_resamples
-from jaxrob.metrics._mean_score import MeanScore
-from jaxrob.metrics._quality import any_measure, in_words
-from jaxrob.metrics._ranks import num_rank_resamples
+from jaxrob.metrics._bootstrap import num_rank_resamples, num_resamples
+from jaxrob.metrics._measures import MeanScore, any_measure, in_words
 from jaxrob.reporting._results import Results
 
 

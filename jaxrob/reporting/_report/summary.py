@@ -10,7 +10,7 @@ import numpy as np
 from jaxrob._arguments.counted import counted
 from jaxrob._arguments.warnings import RobustnessWarning
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.metrics._quality import in_words
+from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._rank_table import rank_text
 from jaxrob.reporting._ranks import ranks
 from jaxrob.reporting._report.comparison import Comparison

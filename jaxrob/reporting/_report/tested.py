@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxrob._arguments.counted import counted
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.metrics._quality import in_words
+from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._plan import Plan, PlannedAlteration
 from jaxrob.reporting._report.text import number, percent, short
 from jaxrob.reporting._report.verdict import is_as_planned, planned_text

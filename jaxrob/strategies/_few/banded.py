@@ -8,7 +8,7 @@ for the mean").
 
 import numpy as np
 
-from jaxrob.metrics._robustness_interval import accepted_widths
+from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.aim import MARGIN, allowed_width, requests
 from jaxrob.strategies._few.bands import Bands, Shape, bands, quantile, shape

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob.metrics._envelope import Envelope, envelope
-from jaxrob.metrics._robustness_interval import accepted_widths
+from jaxrob.metrics._curvature import Envelope, envelope
+from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.crossing import may_cross
 from jaxrob.strategies._few.estimates import Estimates

@@ -4,8 +4,8 @@ import numpy as np
 import scipy
 
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._envelope import envelope
-from jaxrob.metrics._robustness_interval import accepted_widths
+from jaxrob.metrics._curvature import envelope
+from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._few.estimates import Estimates, estimates
 from jaxrob.strategies._few.goal import OPEN, Goal, Level, Levels
 from jaxrob.strategies._strategy import History, Task

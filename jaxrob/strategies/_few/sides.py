@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrob.metrics._curvature import open_width
 from jaxrob.metrics._evidence import count_evidence, mean_evidence
-from jaxrob.metrics._finite_inputs import open_width
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.crossing import may_cross
 from jaxrob.strategies._few.estimates import Estimates

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from jaxrob.alterations import corruptions
-from jaxrob.alterations.corruptions import _frost_pictures
-from jaxrob.alterations.corruptions._frost import FrostDraws, crop
+from jaxrob.alterations.corruptions import _weather
+from jaxrob.alterations.corruptions._weather import FrostDraws, crop
 
 NAMES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
 
@@ -27,10 +27,10 @@ def folder(tmp_path, monkeypatch):
         size = (300 + 10 * index, 290)
         Image.new("RGB", size, 3 * (40 * index,)).save(tmp_path / name)
         digests[name] = hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
-    monkeypatch.setattr(_frost_pictures, "_FILES", digests)
+    monkeypatch.setattr(_weather, "_FILES", digests)
     yield tmp_path
-    _frost_pictures._read.cache_clear()
-    _frost_pictures.scaled.cache_clear()
+    _weather._read.cache_clear()
+    _weather.scaled.cache_clear()
 
 
 def test_every_picture_is_taken_as_often_and_added_by_the_severitys_shares(folder):
@@ -75,7 +75,7 @@ def test_pictures_are_made_smaller_as_by_opencv():
     cv2 = pytest.importorskip("cv2")
     picture = np.random.RandomState(0).randint(0, 256, (131, 98, 3)).astype(np.uint8)
     for scale in (0.2, 0.3):
-        found = _frost_pictures._resized(picture, scale).astype(int)
+        found = _weather._resized(picture, scale).astype(int)
         expected = cv2.resize(picture, (0, 0), fx=scale, fy=scale)
         assert found.shape == expected.shape and np.abs(found - expected).max() <= 1
 
@@ -86,7 +86,7 @@ def test_missing_pictures_are_an_error_at_once(folder, monkeypatch):
         corruptions.frost(folder=folder)
     with pytest.raises(FileNotFoundError, match="frost1.png"):
         corruptions.frost(folder=folder / "elsewhere")
-    monkeypatch.setattr(_frost_pictures, "_PACKAGES", ("no-such-package",))
+    monkeypatch.setattr(_weather, "_PACKAGES", ("no-such-package",))
     with pytest.raises(FileNotFoundError, match="no-such-package"):
         corruptions.frost()
 

@@ -1,4 +1,4 @@
-"""Gaussian blur."""
+"""Gaussian blur and pixelation: a product with a matrix along either axis."""
 
 import functools
 import math
@@ -7,12 +7,15 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, check_image
-from jaxrob.alterations._checks import checked_range
+from jaxrob.alterations._alteration import (
+    About,
+    Alteration,
+    check_image,
+    checked_range,
+    from_0_to_part,
+)
 from jaxrob.alterations._forms import by_platform
 from jaxrob.alterations._resample import separable
-from jaxrob.alterations._units import from_0_to_part
 
 # The kernel's half width in standard deviations: 5e-7 of its weight lies beyond.
 _TRUNCATE = 5.0
@@ -28,23 +31,14 @@ _HIGHEST = jax.lax.Precision.HIGHEST  # no TF32 or bfloat16
 def gaussian_blur(lower: float = 0.0, upper: float = 2.0) -> Alteration:
     """Blurs, as a lens out of focus does: convolution with a Gaussian.
 
-    Arcaini et al. (2020), table I (BA). The level is the radius, which is the
-    Gaussian's standard deviation, in pixels. Beyond the edge, edge pixels repeat.
+    Arcaini et al. (2020), table I (BA). The level is the radius, from 0 to at most
+    10,000, which is the Gaussian's standard deviation, in pixels. Beyond the edge, edge
+    pixels repeat. Of the range and errors see `jaxrob.alterations`.
 
     Example::
 
         blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)
         blurred = blur(image, 1.5)
-
-    Args:
-      lower: smallest radius, 0: the range must hold the identity.
-      upper: largest radius, at most 10,000.
-
-    Returns:
-      The alteration; identity 0.
-
-    Raises:
-      ValueError: if `lower` is not 0 or the range empty.
     """
     lower, upper = checked_range(
         "gaussian_blur", lower, upper, 0.0, at_least=0, at_most=_LARGEST
@@ -90,7 +84,6 @@ def _blur(planes: jax.Array, level: jax.Array, *, largest: float) -> jax.Array:
 
 
 def _by_planes(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """Blurs by two products with all planes."""
     return separable(planes, *_matrices(planes, level, reach))
 
 
@@ -125,7 +118,6 @@ def _by_shifts(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
 def _shifted(
     padded: jax.Array, level: jax.Array, reach: int, axis: int, step: int
 ) -> jax.Array:
-    """Adds up an array's shifts by up to `reach` steps along an axis."""
     length = padded.shape[axis] - 2 * reach * step
 
     def added(reach_now: int) -> jax.Array:
@@ -139,18 +131,14 @@ def _shifted(
     # A CPU runs one branch only. Half of the taps suffice for half of the levels.
     half = reach // 2
     return jax.lax.cond(
-        level * _TRUNCATE <= half,
-        lambda: added(half),
-        lambda: added(reach),
+        level * _TRUNCATE <= half, lambda: added(half), lambda: added(reach)
     )
 
 
 def _by_blocks(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """Blurs blocks of rows, then of columns, each from the pixels in its reach alone.
-
-    Channels stay innermost throughout: on a GPU, a transposition at the end would cost
-    more than both products.
-    """
+    """Blurs blocks of rows, then of columns, each from the pixels in its reach."""
+    # Channels stay innermost: on a GPU, a transposition at the end would cost more than
+    # both products.
     _, height, width = planes.shape
     rows, columns = _matrices(planes, level, reach)
     image = jnp.stack(list(planes), axis=-1)
@@ -201,7 +189,6 @@ def _blocks(size: int, reach: int) -> list[tuple[slice, slice]]:
 def _matrices(
     planes: jax.Array, level: jax.Array, reach: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns the matrices of rows and of columns."""
     _, height, width = planes.shape
     return _blur_matrix(level, reach, height), _blur_matrix(level, reach, width)
 
@@ -228,3 +215,57 @@ def _kernel(sigma: jax.Array, reach: int, span: int) -> jax.Array:
     kernel = jnp.exp(-0.5 * jnp.square(offsets / jnp.maximum(sigma, _SMALLEST)))
     kernel = jnp.where(jnp.abs(offsets) <= reach, kernel, 0.0)
     return kernel / kernel.sum()
+
+
+def pixelation(lower: float = 1.0, upper: float = 4.0) -> Alteration:
+    """Shows the image by larger pixels, as a sensor of lower resolution does.
+
+    The level is the side of a new pixel in pixels of the image, along either axis; 1,
+    the lowest, is the identity. As many new pixels as fit in are used, so the visible
+    level moves in steps. A new pixel is the mean of the pixels whose centres it covers
+    (Pillow's `BOX`). Of the range and errors see `jaxrob.alterations`.
+    """
+    lower, upper = checked_range("pixelation", lower, upper, 1.0, at_least=1)
+    return Alteration(
+        "pixelation",
+        _at_length,
+        lower,
+        upper,
+        identity=1.0,
+        unit="px",
+        prepare=planes,
+        about=About(
+            "the side of the new pixels, in pixels of the image",
+            range_from="ImageNet-C's severity 5",
+            size_matters=True,
+        ),
+    )
+
+
+def planes(image: jax.Array) -> jax.Array:
+    check_image("pixelation", image)
+    return jnp.moveaxis(image, -1, 0)
+
+
+def pixelated(planes: jax.Array, share: jax.typing.ArrayLike) -> jax.Array:
+    """Returns the image `[H, W, C]` with a share of the pixels along either axis."""
+    _, height, width = planes.shape
+    return separable(planes, _means(share, height), _means(share, width))
+
+
+def _at_length(planes: jax.Array, level: jax.Array) -> jax.Array:
+    return pixelated(planes, 1 / level)
+
+
+def _means(share: jax.typing.ArrayLike, size: int) -> jax.Array:
+    """Returns `[size, size]`: row i averages the new pixel in which pixel i lies."""
+    # Rounding must not turn 0.9 of 100 into 89.
+    number = jnp.floor(share * size + 1e-3).astype(jnp.int32)
+    number = jnp.clip(number, 1, size)
+    pixel = jnp.arange(size, dtype=jnp.int32)
+    new = (2 * pixel + 1) * number // (2 * size)
+    # The new pixel's ends, rounded to pixels, halves upwards. Pillow does the same up
+    # to the rounding of doubles, as for 74 pixels of 299.
+    start, stop = ((2 * (new + i) * size + number) // (2 * number) for i in (0, 1))
+    inside = (start[:, None] <= pixel) & (pixel < stop[:, None])
+    return inside / (stop - start).astype(jnp.float32)[:, None]

@@ -1,0 +1,409 @@
+"""Quality measures of a classifier: ratios of counts, and means of scores."""
+
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._arguments.checks import check_choice, checked_array, checked_integer
+from jaxrob.metrics._counts import MOST_RANKS, Counts, checked_counts
+
+
+class Ratio(NamedTuple):
+    """A measure as a fraction: arrays of one shape."""
+
+    numerator: np.ndarray
+    denominator: np.ndarray  # the denominator; where it is 0 the measure is undefined
+    # the number of inputs that the ratio is a share of, which sets its scatter
+    inputs: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """A quality measure, for all inputs and by class.
+
+    A call returns the values, float64 `[L]`, of `Counts` or of a confusion `[L, K, K +
+    1]` by label and answer, the last column for "unknown". Each value is one ratio of
+    integers, or the mean of K ratios, rounded to float64 once, so that a threshold that
+    the counts meet exactly is met.
+    """
+
+    name: str  # its name as `measure=`
+    # the formula, from `Counts` to a `Ratio`, element by element
+    ratio: Callable[[Counts], Ratio]
+    # whether the measure is that of class 1 of 2 classes, or the mean over the classes
+    # if there are more. Otherwise it is one ratio of all inputs together
+    of_classes: bool = False
+    # the value of one ratio of all inputs if its denominator is 0
+    if_undefined: float = np.nan
+    # whether the ratio is a proportion of inputs, each counted once. Then its
+    # confidence band is Wilson's interval, otherwise the bootstrap's
+    is_proportion: bool = False
+
+    def __call__(self, counts: Counts | np.ndarray) -> np.ndarray:
+        counts = checked_counts(counts)
+        ratio = self.single_ratio(counts)
+        if ratio is not None:
+            return self.value_of(ratio)
+        ratio = self.ratio(counts)
+        return _mean(ratio.numerator, ratio.denominator)
+
+    def per_class(self, counts: Counts | np.ndarray) -> np.ndarray:
+        """Computes the measure of each class."""
+        counts = checked_counts(counts)
+        ratio = self.ratio(counts)
+        return quotient(ratio.numerator, ratio.denominator, np.nan)
+
+    def num_inputs(self, counts: Counts | np.ndarray) -> np.ndarray:
+        """Returns the number of inputs that the value at each level is a share of."""
+        # For a mean over K classes with n_k inputs, this is the number of inputs whose
+        # share has the same scatter, `K**2 / sum(1 / n_k)`.
+        counts = checked_counts(counts)
+        ratio = self.single_ratio(counts)
+        if ratio is not None:
+            return ratio.inputs
+        inputs = self.ratio(counts).inputs
+        some = inputs > 0
+        reciprocals = np.where(some, 1 / np.where(some, inputs, 1), 0).sum(-1)
+        return some.sum(-1) ** 2 / np.maximum(reciprocals, 1e-300)
+
+    def checked(self, counts: Counts | np.ndarray) -> Counts:
+        """Returns counts that have a band: of at least one input at each level."""
+        return checked_counts(counts, min_inputs=1)
+
+    def single_ratio(self, counts: Counts) -> Ratio | None:
+        """Returns the measure as one ratio `[L]`; None if it is a mean over classes."""
+        if not self.of_classes:
+            return self.ratio(counts.summed())
+        if counts.num_classes == 2:
+            return Ratio(*(part[..., 1] for part in self.ratio(counts)))
+        return None
+
+    def value_of(self, ratio: Ratio) -> np.ndarray:
+        return quotient(ratio.numerator, ratio.denominator, self.if_undefined)
+
+
+def typical_inputs(num_inputs: np.ndarray) -> int:
+    """Returns the median number of inputs behind a curve's values, at least 1."""
+    # The number differs between levels if there are unknown answers.
+    return max(int(np.median(num_inputs)), 1)
+
+
+def quotient(
+    numerator: np.ndarray, denominator: np.ndarray, if_undefined: float
+) -> np.ndarray:
+    """Returns `numerator / denominator`, or `if_undefined` where the latter is 0."""
+    undefined = denominator == 0
+    return np.where(
+        undefined, if_undefined, numerator / np.where(undefined, 1, denominator)
+    )
+
+
+def _mean(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """Computes the mean over classes of the defined ratios, rounded once."""
+    # It adds integers in units of 2**-128, because the float64 mean of 0.7, 0.8 and 0.9
+    # is below 0.8.
+    means = []
+    for row in zip(numerator.tolist(), denominator.tolist()):
+        ratios = [(part << 128) // whole for part, whole in zip(*row) if whole]
+        means.append(sum(ratios) / (len(ratios) << 128) if ratios else np.nan)
+    return np.array(means)
+
+
+#: What the names of such measures begin with.
+MEAN = "mean "
+
+
+class ImageScores(NamedTuple):
+    """The scores of images at each level, in place of `Counts`."""
+
+    # float64 `[L, N]` in [0, 1]; NaN for an image that was not looked at
+    values: np.ndarray
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """int64 `[L, 1]`, the number of images looked at."""
+        return np.count_nonzero(~np.isnan(self.values), axis=-1)[..., None]
+
+    @property
+    def num_classes(self) -> int:
+        """0: there are no classes."""
+        return 0
+
+    def at(self, rows: Any) -> "ImageScores":
+        return ImageScores(np.asarray(self.values[rows]))
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanScore:
+    """The mean score of the images looked at, a `Measure` without classes."""
+
+    name: str  # its name as a measure, see `mean_named`
+
+    def __call__(self, scores: ImageScores) -> np.ndarray:
+        values = checked_scores(scores).values
+        rows = values if not np.isnan(values).any() else map(_seen, values)
+        return np.array([math.fsum(row) / len(row) for row in rows])
+
+    def checked(self, scores: ImageScores) -> ImageScores:
+        return checked_scores(scores)
+
+    def per_class(self, scores: ImageScores) -> np.ndarray:
+        """Returns `[L, 0]`: there are no classes."""
+        return np.empty((len(checked_scores(scores).values), 0))
+
+    def num_inputs(self, scores: ImageScores) -> np.ndarray:
+        return checked_scores(scores).inputs[:, 0]
+
+
+def checked_scores(scores: Any) -> ImageScores:
+    """Returns scores `[L, N]`, at least one at each level."""
+    if not isinstance(scores, ImageScores):
+        raise TypeError(
+            "a mean score takes the counts of a curve of scores; got "
+            f"{type(scores).__name__}"
+        )
+    checked_array(
+        "scores", scores.values, "L, N", at_least=0, at_most=1, may_be_nan=True
+    )
+    if (scores.inputs == 0).any():
+        raise ValueError("scores must hold at least one image at each level")
+    return scores
+
+
+def mean_named(score: str) -> str:
+    """Returns the measure's name of a score: "mean " before it, but not twice."""
+    # "mean " alone is no name of a measure.
+    rest = score.removeprefix(MEAN)
+    return score if rest != score and not rest[:1].isspace() else MEAN + score
+
+
+@functools.cache
+def mean_score(name: str) -> MeanScore:
+    return MeanScore(name)
+
+
+def is_mean_score(measure: Any) -> bool:
+    return isinstance(measure, str) and measure.startswith(MEAN)
+
+
+def _seen(row: np.ndarray) -> np.ndarray:
+    return row[~np.isnan(row)]
+
+
+def accuracy(counts: Counts | np.ndarray) -> np.ndarray:
+    """The share of decided answers that are correct; 1 if no answer is decided.
+
+    2020 paper, Definition 2; with unknown answers, 2024 paper, Definition 5 and its
+    discussion.
+
+    Args:
+      counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]`: at
+        every level, the number of inputs by label (row) and answer (column), the last
+        column for "unknown". Unknown answers count neither for nor against a class.
+
+    Returns:
+      float64 `[L]` in [0, 1].
+    """
+    return measures["accuracy"](counts)
+
+
+def recall(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarray:
+    """The share of a class's decided inputs that are given this class.
+
+    Args:
+      counts: as for `accuracy`.
+      positive: the class; by default class 1 of 2, and the mean over classes of more.
+
+    Returns:
+      float64 `[L]` in [0, 1]; NaN for a class without decided inputs, which is left out
+      of the mean.
+
+    Raises:
+      ValueError: if `positive` is not a class.
+    """
+    return _of_class(measures["recall"], counts, positive)
+
+
+def precision(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarray:
+    """The share of the inputs given a class that belong to this class.
+
+    Arguments and errors are as for `recall`.
+
+    Returns:
+      float64 `[L]` in [0, 1]; 0 for a class that has decided inputs but is never given;
+      NaN for a class that is never given and has no decided inputs, which is left out
+      of the mean.
+    """
+    return _of_class(measures["precision"], counts, positive)
+
+
+def f1(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarray:
+    """The harmonic mean of precision and recall.
+
+    Arguments and errors are as for `recall`, the result as for `precision`.
+    """
+    return _of_class(measures["f1"], counts, positive)
+
+
+def indecision(counts: Counts | np.ndarray) -> np.ndarray:
+    """The share of answers that are unknown (2024 paper, Definition 4).
+
+    Argument and result are as for `accuracy`.
+    """
+    total = checked_counts(counts, min_inputs=1).summed()
+    return total.unknown / (total.decided + total.unknown)
+
+
+def decided_ratio(counts: Counts | np.ndarray) -> np.ndarray:
+    """The share of answers that are decided, 1 - indecision (2024 paper, Definition 9).
+
+    Argument and result are as for `accuracy`; one ratio of integers, rounded once.
+    """
+    return measures["decided_ratio"](counts)
+
+
+def effectiveness(counts: Counts | np.ndarray) -> np.ndarray:
+    """The correct answers, divided by all answers plus the unknown ones.
+
+    2024 paper, Definition 10: accuracy times (1 - indecision) / (1 + indecision),
+    which equals this ratio. Argument and result are as for `accuracy`.
+    """
+    return measures["effectiveness"](counts)
+
+
+def effective_inputs(counts: Counts | np.ndarray, measure: str) -> int:
+    """The number of inputs that a measure's values are shares of, at least 1.
+
+    It determines their scatter. For a mean over K classes with n_k inputs, it is the
+    number of inputs whose share has the same scatter, `K**2 / sum(1 / n_k)`. It is the
+    median over the levels, since unknown answers make the number differ between levels.
+
+    Args:
+      counts: as for `accuracy`.
+      measure: a name in `measures`; a ValueError if it is none.
+    """
+    return typical_inputs(measure_named(measure).num_inputs(counts))
+
+
+def top_k_accuracy(counts: Counts, k: int) -> np.ndarray:
+    """The share of decided inputs whose class is among the k most probable ones.
+
+    Of equally probable classes the first comes first. 1 if no answer is decided.
+
+    Args:
+      counts: the `Counts` of a curve, which have the ranks; a confusion does not tell.
+        A ValueError if they do not have the first k.
+      k: at least 1, below the number of classes.
+
+    Returns:
+      float64 `[L]` in [0, 1].
+    """
+    k = checked_integer("k", k, at_least=1)
+    return _top_k(k)(counts)
+
+
+def measure_named(name: str) -> Measure:
+    """Returns the measure of this name: of `measures`, or "top{k}_accuracy"."""
+    if (k := top_k(name)) is not None:
+        return _top_k(k)
+    if isinstance(name, str) and name not in measures:
+        raise ValueError(
+            f'measure must be one of {tuple(measures)} or "top5_accuracy", with any '
+            f"number from 2; got {name!r}"
+        )
+    check_choice("measure", name, measures)
+    return measures[name]
+
+
+def any_measure(name: str) -> Measure | MeanScore:
+    """Returns the measure of this name, which may be that of a `ScoreCurve`."""
+    return mean_score(name) if is_mean_score(name) else measure_named(name)
+
+
+def top_k(measure: Any) -> int | None:
+    """Returns k of a measure "top{k}_accuracy", None of others."""
+    found = isinstance(measure, str) and re.fullmatch(TOP_K, measure)
+    return int(found[1]) if found else None
+
+
+def in_words(measure: str) -> str:
+    """Returns a measure's name for readers: "top-5 accuracy"."""
+    k = top_k(measure)
+    return measure if k is None else f"top-{k} accuracy"
+
+
+@functools.cache
+def _top_k(k: int) -> Measure:
+    def within(counts: Counts) -> Ratio:
+        number = 0 if counts.ranks is None else counts.ranks.shape[-1]
+        if counts.ranks is None or number < k:
+            raise ValueError(
+                f"top{k}_accuracy needs counts by the first {k} ranks; these have "
+                f"{number or 'none'}. Curves have the first {MOST_RANKS}, at most one "
+                'less than there are classes, and none of outputs="scores"'
+            )
+        return Ratio(counts.ranks[..., :k].sum(-1), counts.decided, counts.decided)
+
+    return Measure(f"top{k}_accuracy", within, if_undefined=1.0, is_proportion=True)
+
+
+def _recall(counts: Counts) -> Ratio:
+    return Ratio(counts.correct, counts.decided, counts.decided)
+
+
+def _precision(counts: Counts) -> Ratio:
+    never_given = (counts.given == 0) & (counts.decided > 0)
+    denominator = np.where(never_given, 1, counts.given)
+    return Ratio(counts.correct, denominator, denominator)
+
+
+def _f1(counts: Counts) -> Ratio:
+    # An input may count in both: as one of the class, and as one given the class.
+    denominator = counts.given + counts.decided
+    return Ratio(2 * counts.correct, denominator, denominator / 2)
+
+
+def _effectiveness(counts: Counts) -> Ratio:
+    inputs = counts.decided + counts.unknown
+    return Ratio(counts.correct, inputs + counts.unknown, inputs)
+
+
+def _decided_ratio(counts: Counts) -> Ratio:
+    inputs = counts.decided + counts.unknown
+    return Ratio(counts.decided, inputs, inputs)
+
+
+# The names of top-k accuracies.
+TOP_K = r"top([2-9]|[1-9]\d{1,8})_accuracy"
+
+# The accuracy on the inputs of one class is its recall.
+_MEASURES = (
+    Measure("accuracy", _recall, if_undefined=1.0, is_proportion=True),
+    Measure("precision", _precision, of_classes=True),
+    Measure("recall", _recall, of_classes=True, is_proportion=True),
+    Measure("f1", _f1, of_classes=True),
+    Measure("effectiveness", _effectiveness),
+    Measure("decided_ratio", _decided_ratio, is_proportion=True),
+)
+
+# The measures by name, over all inputs: `[L]` from `[L, K, K + 1]`.
+measures = {measure.name: measure for measure in _MEASURES}
+
+# The same for each class, `[L, K]`; NaN where a class's denominator is 0.
+per_class = {measure.name: measure.per_class for measure in _MEASURES}
+
+
+def _of_class(
+    measure: Measure, counts: Counts | np.ndarray, positive: int | None
+) -> np.ndarray:
+    if positive is None:
+        return measure(counts)
+    by_class = measure.per_class(counts)
+    last = by_class.shape[-1] - 1
+    positive = checked_integer("positive", positive, at_least=0, at_most=last)
+    return by_class[..., positive]
