@@ -218,7 +218,13 @@ def measured_scores(mesh):
         )
     }
     few = jaxrob.assess(
-        classifier, data, NOISE, 0.3, score=confidence, curtail=True, **given
+        classifier,
+        data,
+        NOISE,
+        0.3,
+        score=confidence,
+        strategy=jaxrob.strategies.FewImages(curtail=True),
+        **given,
     )
     found["scores of some"] = few.curve.scores[0]
     return found

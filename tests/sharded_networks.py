@@ -259,7 +259,13 @@ def check_other_kinds_of_variables():
     check_same_answers(evaluate(split, data, NOISE, LEVELS), expected)
 
     both = jaxrob.compare_sequentially(
-        from_linen(variables), plain, data, NOISE, 0.8, key=KEY, half_width=0.1
+        from_linen(variables),
+        plain,
+        data,
+        NOISE,
+        0.8,
+        strategy=jaxrob.strategies.FewImages(half_width=0.1),
+        key=KEY,
     )
     assert both.difference == 0
 

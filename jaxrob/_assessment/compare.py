@@ -405,8 +405,7 @@ def _check_single(name: str, one: Assessment) -> None:
     if one.sampling is not None:
         raise ValueError(
             f"{name} must be assessed on all images: a paired comparison is of the "
-            "answers on every image at every level. Assess it without half_width, "
-            "budget, curtail and required"
+            "answers on every image at every level. Assess it without FewImages"
         )
     if not isinstance(one.curve, Curve | ScoreCurve):
         raise ValueError(

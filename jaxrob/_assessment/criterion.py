@@ -1,7 +1,8 @@
 """The criterion of a classifier: measure, threshold, unknown answers, scoring."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,8 +10,10 @@ from jaxrob._arguments.checks import checked_share
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
 from jaxrob._curve import AnyCurve, Curve
+from jaxrob.metrics import measures
 from jaxrob.metrics._counts import MOST_RANKS
 from jaxrob.metrics._mean_score import is_mean_score
+from jaxrob.metrics._measure import Measure, Ratio
 from jaxrob.metrics._quality import any_measure, measure_named, top_k
 from jaxrob.uncertainty import unknown_threshold
 
@@ -106,3 +109,87 @@ class Criterion:
         counts: Any = self.with_unknown(curve).counts_for(self.measure)
         measure = any_measure(self.measure)
         return measure(counts), measure.num_inputs(counts)
+
+
+class PerImage(NamedTuple):
+    """A measure as a mean score, so that a few images may be enough.
+
+    A ratio is at least a threshold where the mean of its numerator less the threshold
+    times its denominator is at least 0: a mean of bounded scores of single images.
+    """
+
+    # Maps answers [n] and labels [n] to scores, float64 [n].
+    score: Callable[[Any, np.ndarray], np.ndarray]
+    least: float  # the lowest mean score that is accepted
+    bounds: tuple[float, float]  # the lowest and the highest score
+    counted: np.ndarray  # [M], the indices of the images that count
+
+
+def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> PerImage:
+    """Returns the scores of a criterion."""
+    t, alpha, every = criterion.threshold, criterion.alpha, np.arange(len(labels))
+    if criterion.is_of_scores:
+        return PerImage(lambda answers, _: answers.score, t, (0.0, 1.0), every)
+    measure, ratio = ratio_per_image(criterion)
+    k = top_k(criterion.measure)
+
+    def kind(answers: Any, labels: np.ndarray) -> np.ndarray:
+        right = answers.predicted == labels if k is None else answers.rank < k
+        found = np.where(right, 0, 1)
+        if alpha is None:
+            return found
+        return np.where(answers.uncertainty > unknown_threshold(alpha), 2, found)
+
+    if measure.of_classes and num_classes > 2:
+        return _mean_over_classes(criterion, ratio, kind, labels)
+    if measure.of_classes:
+        every = np.flatnonzero(labels == 1)
+        if not len(every):
+            raise ValueError(
+                f"measure: the {measure.name} is of class 1, which no image has"
+            )
+    possible = slice(2 if alpha is None else 3)
+    numerator, denominator = (part[possible].astype(float) for part in ratio[:2])
+    # What all images have in their denominator is known.
+    known = float(denominator.min())
+    scores = numerator - t * (denominator - known)
+    bounds = float(min(scores.min(), 0.0)), float(scores.max())
+    return PerImage(lambda *one: scores[kind(*one)], t * known, bounds, every)
+
+
+def ratio_per_image(criterion: Criterion) -> tuple[Measure, Ratio]:
+    """Returns a measure and the ratio of one image; rejects measures without one."""
+    measure = measure_named(criterion.measure)
+    if measure.of_one_input is None:
+        able = [name for name, one in measures.items() if one.of_one_input is not None]
+        raise ValueError(
+            f'measure="{criterion.measure}" needs all images, because what it divides '
+            f'by is not known before; few images go with {able} and "top5_accuracy"'
+        )
+    return measure, measure.of_one_input
+
+
+def _mean_over_classes(
+    criterion: Criterion,
+    ratio: Ratio,
+    kind: Callable[[Any, np.ndarray], np.ndarray],
+    labels: np.ndarray,
+) -> PerImage:
+    """Returns the mean of the classes' values: images of rare classes weigh more."""
+    right, wrong, _ = ratio.denominator.tolist()
+    if criterion.alpha is not None or right != wrong or not right:
+        raise ValueError(
+            f'measure="{criterion.measure}" of more than 2 classes with alpha needs '
+            "all images, because how many of a class are decided is not known before; "
+            "leave out FewImages, or alpha"
+        )
+    sizes, scores = np.bincount(labels), ratio.numerator / right
+    present = np.count_nonzero(sizes)
+    weights = len(labels) / (present * np.maximum(sizes, 1))
+    highest = float(weights[sizes > 0].max()) * float(scores[:2].max())
+    return PerImage(
+        lambda answers, labels: scores[kind(answers, labels)] * weights[labels],
+        criterion.threshold,
+        (0.0, highest),
+        np.arange(len(labels)),
+    )

@@ -446,8 +446,10 @@ def _with_added_images(
         best, worst = np.ones(len(labels)), np.zeros(len(labels))
     else:
         best, worst = labels, (labels + 1) % question.num_classes
-    if question.measure.name == "decided_ratio":  # Any answer is right.
-        worst = np.full_like(labels, question.num_classes)
+        one = question.measure.of_one_input
+        if one is not None and one.numerator[0] == one.numerator[1]:
+            # Any answer is right.
+            worst = np.full_like(labels, question.num_classes)
     found = []
     for right, one in enumerate(networks):
         parts = [best if at == right else worst for at in range(len(networks))]

@@ -29,7 +29,6 @@ from jaxrob._command import (
     user_code,
 )
 from jaxrob._command.define import Values
-from jaxrob._command.few_images import FewImagesFlags
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
@@ -39,7 +38,7 @@ from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.reporting._plan import planned_requirements
 from jaxrob.reporting._requirement import OF_ALTERATION, OF_SET, names_of
-from jaxrob.strategies import Strategy
+from jaxrob.strategies import FewImages, Strategy
 
 _ANY_SHAPE = (224, 224, 3)
 QUANTITIES = names_of(OF_ALTERATION, OF_SET)
@@ -54,7 +53,7 @@ class _Request(NamedTuple):
       measure: the name of the measure.
       requirements: the requirements.
       plan: the plan that says all this, or None.
-      few: the limits on the number of images; None for all images.
+      few: the search by few images; None for all images.
     """
 
     alterations: list[grammar.Written]
@@ -62,7 +61,7 @@ class _Request(NamedTuple):
     measure: str
     requirements: tuple[Requirement, ...]
     plan: Plan | None
-    few: FewImagesFlags | None
+    few: FewImages | None
 
 
 def run(values: Values, words: Sequence[str]) -> str:
@@ -110,7 +109,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     _warn_of_no_means(altered, request, values.levels)
     subject.announce(found)
     if values.dry_run:
-        dry_run.of_levels(found, altered, _strategy(values), request.few)
+        dry_run.of_levels(found, altered, request.few or _strategy(values))
         return ""
     with results_folder.held(output):
         kept = results_folder.earlier(output, found, replacing)
@@ -304,8 +303,7 @@ def _assessed(
                 some,
                 request.threshold,
                 request.measure,
-                strategy=_strategy(values, one),
-                **few_images.arguments(request.few),
+                strategy=request.few or _strategy(values, one),
                 alpha=values.alpha,
                 confidence_level=values.confidence_level,
                 key=key,

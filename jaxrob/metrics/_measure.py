@@ -1,13 +1,14 @@
 """Quality measures: ratios of counts, for each class and for all inputs."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxrob.metrics._checks import checked_counts
-from jaxrob.metrics._counts import Counts
+from jaxrob.metrics._counts import Counts, counts_of
 
 
 class Ratio(NamedTuple):
@@ -41,6 +42,7 @@ class Measure:
       if_undefined: the value of one ratio of all inputs if its denominator is 0.
       is_proportion: whether the ratio is a proportion of inputs, each counted once.
         Then its confidence band is Wilson's interval, otherwise the bootstrap's.
+      ranks: the number of ranks that the ratio needs in the counts.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Measure:
     of_classes: bool = False
     if_undefined: float = np.nan
     is_proportion: bool = False
+    ranks: int = 0
 
     def __call__(self, counts: Counts | np.ndarray) -> np.ndarray:
         """Computes the measure at each level."""
@@ -84,6 +87,42 @@ class Measure:
         if counts.num_classes == 2:
             return Ratio(*(part[..., 1] for part in self.ratio(counts)))
         return None
+
+    @functools.cached_property
+    def of_one_input(self) -> Ratio | None:
+        """The ratio of one input that is right, wrong or unknown, `[3]`.
+
+        The measure of many is that of the sums. None if it is not, because what the
+        ratio counts depends on other inputs.
+        """
+        # By label and answer, of two classes: the inputs of class 1, then of class 0.
+        kinds = [(1, 1), (1, 0), (1, 2), (0, 0), (0, 1), (0, 2)]
+        one = np.zeros((len(kinds), 2, 3), np.int64)
+        for row, kind in zip(one, kinds):
+            row[kind] = 1
+        first, second = np.triu_indices(len(kinds))
+        together = np.concatenate([one[first] + one[second], one.sum(0)[None]])
+        single, found = self._of_two_classes(one), self._of_two_classes(together)
+        for part, whole in zip(single, found):
+            sums = np.append(part[first] + part[second], part.sum())
+            others = 0 * part[:3] if self.of_classes else part[:3]
+            if (sums != whole).any() or (part[3:] != others).any():
+                return None
+        return Ratio(*(part[:3] for part in single))
+
+    @functools.cached_property
+    def counts_unknown(self) -> bool:
+        """Whether an "unknown" answer counts, as one that is not right."""
+        unknown = np.array([[[0, 0, 0], [0, 0, 1]]])
+        return bool(self._of_two_classes(unknown).denominator.any())
+
+    def _of_two_classes(self, confusion: np.ndarray) -> Ratio:
+        counts = counts_of(confusion)
+        # An input that is wrong is of no rank that counts.
+        ranks = counts.correct[..., None] * (np.arange(max(self.ranks, 1)) == 0)
+        ratio = self.single_ratio(counts._replace(ranks=ranks))
+        assert ratio is not None
+        return ratio
 
     def value_of(self, ratio: Ratio) -> np.ndarray:
         """Computes the values of single ratios."""

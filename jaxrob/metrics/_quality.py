@@ -205,7 +205,8 @@ def _top_k(k: int) -> Measure:
             )
         return Ratio(counts.ranks[..., :k].sum(-1), counts.decided, counts.decided)
 
-    return Measure(f"top{k}_accuracy", within, if_undefined=1.0, is_proportion=True)
+    name = f"top{k}_accuracy"
+    return Measure(name, within, if_undefined=1.0, is_proportion=True, ranks=k)
 
 
 def _recall(counts: Counts) -> Ratio:

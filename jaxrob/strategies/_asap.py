@@ -106,15 +106,26 @@ class ASAP:
                     f"{narrowest:g}"
                 )
 
-    def ask(self, task: Task, history: History) -> list[Request]:
+    def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
+        return History()
+
+    def ask(
+        self, task: Task, state: History, history: History
+    ) -> tuple[list[Request], History]:
         """Returns first levels, then one for each interval to split; see `Strategy`."""
         task = checked_asked(task, history)
+        positions = self._steps(task, history) / self.parts
+        return all_images(task.levels_at(positions)), history
+
+    def _steps(self, task: Task, history: History) -> np.ndarray:
+        """Returns the next levels, in parts of the range."""
         # The paper's published bounds are multiples of a part in n: an interval of
         # exactly that width is final, although Algorithm 1 to the letter would halve it
         # once more.
         parts = self.parts
         if not len(history.levels):
-            return all_images(task.levels_at(self.first_steps(task) / parts))
+            return self.first_steps(task)
         grid = grid_of(task, history, parts)
         shape = self._bends.shape(task, history)
         split = self._may_cross(task, history, shape) & grid.divisible
@@ -127,11 +138,11 @@ class ASAP:
                 # interval.
                 wide = math.fsum(bent) > _SMALL_SHARE * width
                 split = (bent > 0) & grid.divisible & wide
-                return all_images(task.levels_at(grid.middles[split] / parts))
+                return grid.middles[split]
         inner = self._bends.inner_steps(task, history, grid, shape)
-        return all_images(task.levels_at(inner[split] / parts))
+        return inner[split]
 
-    def result(self, task: Task, history: History) -> Found:
+    def result(self, task: Task, state: History) -> Found:
         """Returns the largest error of the robustness (2022 paper, Theorem 1).
 
         The error bound is the share of the range in intervals where the curve may cross
@@ -141,10 +152,10 @@ class ASAP:
 
         Args:
           task: the task.
-          history: what is known, both ends of the range included.
+          state: what is known, both ends of the range included.
         """
-        task = checked_asked(task, history, min_levels=2)
-        return Found(error_bound=self._bound(task, history))
+        task = checked_asked(task, state, min_levels=2)
+        return Found(error_bound=self._bound(task, state))
 
     def may_cross(self, task: Task, history: History) -> np.ndarray:
         """Returns whether the curve may cross between neighbours, bool `[n - 1]`."""

@@ -19,7 +19,7 @@ def check_strategy(strategy: Any) -> None:
     if isinstance(strategy, type):
         wanted = "an object such as ASAP(), not a class"
         raise wrong_type("strategy", wanted, strategy)
-    parts = ("ask", "result", "rule", "rules")
+    parts = ("init", "ask", "result", "rule", "rules")
     missing = [part for part in parts if not hasattr(strategy, part)]
     if missing:
         raise TypeError(

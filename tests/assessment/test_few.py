@@ -46,8 +46,17 @@ HUNDRED = dataset_of(LIMITS[:100], LABELS[:100])
 CLASSIFIER = jaxrob.Classifier(apply, None)
 
 
+def with_few(strategy=None, **settings):
+    """Settings whose strategy looks at few images, if they say when that is enough."""
+    strategy = strategy or strategies.ASAP()
+    names = {"half_width", "budget", "curtail", "required"} & {*settings}
+    if few := {name: settings.pop(name) for name in names}:
+        strategy = strategies.FewImages(strategy, **few)
+    return settings | {"strategy": strategy}
+
+
 def assess(seed=0, dataset=DATASET, **settings):
-    settings = {"threshold": THRESHOLD} | settings
+    settings = {"threshold": THRESHOLD} | with_few(**settings)
     return jaxrob.assess(CLASSIFIER, dataset, DIM, key=jax.random.key(seed), **settings)
 
 
@@ -142,9 +151,9 @@ def test_a_budget_ends_soon_where_no_half_width_is_small_enough(monkeypatch):
     """All images at a level leave more open than any half width on the way to 0."""
     looks = []
     for search in (banded, decided):
-        look = search.look
-        counted = functools.partial(lambda look, *a: looks.append(0) or look(*a), look)
-        monkeypatch.setattr(search, "look", counted)
+        method = search.METHOD
+        counted = functools.partial(lambda m, *a: looks.append(0) or m.look(*a), method)
+        monkeypatch.setattr(search, "METHOD", method._replace(look=counted))
     few = dataset_of(np.repeat([0.0, 0.5], [49, 51]), LABELS[:100])
     with pytest.warns(jaxrob.RobustnessWarning, match="already below"):
         assess(dataset=few, threshold=1.0, half_width=0, budget=4900)
@@ -261,7 +270,7 @@ def test_all_images_have_intervals_of_both_kinds():
         ({"half_width": 0.1, "rule": "linear"}, "rule"),
         ({"half_width": 0.1, "tolerance": "linear"}, "tolerance"),
         ({"half_width": 0.1, "measure": "f1"}, "measure"),
-        ({"budget": 9, "strategy": strategies.Random()}, "go with strategies.ASAP"),
+        ({"budget": 9, "strategy": strategies.Random()}, "strategy"),
     ],
 )
 def test_what_does_not_go_together_is_refused(settings, message):
@@ -272,7 +281,7 @@ def test_what_does_not_go_together_is_refused(settings, message):
 def test_mean_recall_with_unknown_answers_is_refused():
     dataset = jaxrob.Dataset(HUNDRED.images, np.arange(100) % 3)
     classifier = jaxrob.Classifier(lambda _, x: jnp.tile(x[:, 0, 0, :1], 3), None)
-    settings = {"measure": "recall", "alpha": 0.1, "half_width": 0.1}
+    settings = with_few(measure="recall", alpha=0.1, half_width=0.1)
     with pytest.raises(ValueError, match="more than 2 classes with alpha"):
         jaxrob.assess(classifier, dataset, DIM, 0.3, **settings)
 

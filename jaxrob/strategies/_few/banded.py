@@ -21,7 +21,7 @@ from jaxrob.strategies._few.clusters import (
 )
 from jaxrob.strategies._few.estimates import Estimates, estimates
 from jaxrob.strategies._few.goal import OPEN, Goal, Level, Wanted
-from jaxrob.strategies._few.state import Accepted, State
+from jaxrob.strategies._few.state import Accepted, Method, State
 
 # The share of the error spent on levels away from the crossings.
 _ERROR_FAR = 0.1
@@ -136,3 +136,6 @@ def _planned_deviation(goal: Goal, now: Bands, half_width: float) -> float | Non
     given = allowed_widths(goal, found, places, allowed_width(now, half_width))
     wanted = [MARGIN * given[one] / 2 * places[one].slope for one in places]
     return min(wanted) / critical_value(goal) if wanted else None
+
+
+METHOD = Method(look, following)

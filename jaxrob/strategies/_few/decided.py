@@ -18,7 +18,7 @@ from jaxrob.strategies._few.goal import (
     rounded_to_blocks,
 )
 from jaxrob.strategies._few.sides import Gap, partition, side
-from jaxrob.strategies._few.state import Accepted, State
+from jaxrob.strategies._few.state import Accepted, Method, State
 
 # The share of the error spent on the first levels.
 FIRST = 0.5
@@ -220,3 +220,6 @@ def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
     grown = seen * (1 + _GROWTH) if seen else _GROWTH * total
     wanted = max(min(grown, total), seen * (1 + _LEAST_GROWTH), seen + goal.block)
     return Wanted(step, rounded_to_blocks(goal, wanted))
+
+
+METHOD = Method(look, following)

@@ -13,7 +13,7 @@ from jaxrob.strategies._few.goal import (
     rounded_to_blocks,
 )
 from jaxrob.strategies._few.sides import side
-from jaxrob.strategies._few.state import Accepted, State
+from jaxrob.strategies._few.state import Accepted, Method, State
 from jaxrob.strategies._uniform import Uniform
 
 # The growth of a level's number of images from one look to the next.
@@ -58,3 +58,6 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
         more = max(min(seen * (1 + _GROWTH), cost[step]), seen + goal.block)
         wanted.append(Wanted(step, rounded_to_blocks(goal, more)))
     return state._replace(is_done=not wanted), wanted
+
+
+METHOD = Method(look, following)

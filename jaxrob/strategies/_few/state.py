@@ -1,9 +1,12 @@
 """The state of a search."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from jaxrob.strategies._few.bands import Bands
-from jaxrob.strategies._few.goal import Levels
+from jaxrob.strategies._few.goal import Goal, Levels, Wanted
 from jaxrob.strategies._few.sides import Partition
 
 
@@ -43,3 +46,12 @@ class State(NamedTuple):
     partition: Partition | None = None
     bands: Bands | None = None
     is_done: bool = False
+
+
+class Method(NamedTuple):
+    """How levels are chosen, and conclusions drawn from their scores."""
+
+    # Takes scores by step, new ones only.
+    look: Callable[[Goal, Any, State, dict[int, np.ndarray]], State]
+    # Returns the next requests, empty if the grid yields nothing more.
+    following: Callable[[Goal, State], tuple[State, list[Wanted]]]
