@@ -10,7 +10,8 @@ import pytest
 import scipy
 
 import jaxrob
-from jaxrob import strategies
+from jaxrob import metrics, strategies
+from jaxrob.metrics._measure import Measure, Ratio
 from jaxrob.strategies._few import banded, decided
 
 NUM_IMAGES = 3000
@@ -58,6 +59,14 @@ def with_few(strategy=None, **settings):
 def assess(seed=0, dataset=DATASET, **settings):
     settings = {"threshold": THRESHOLD} | with_few(**settings)
     return jaxrob.assess(CLASSIFIER, dataset, DIM, key=jax.random.key(seed), **settings)
+
+
+def right_or_unknown(counts):
+    inputs = counts.decided + counts.unknown
+    return Ratio(counts.correct + counts.unknown, inputs, inputs)
+
+
+HARMLESS = Measure("harmless", right_or_unknown, is_proportion=True)
 
 
 @functools.cache
@@ -189,10 +198,13 @@ def test_requirement_ends_early(required, is_met):
         ("accuracy", 0.3, DATASET),
         ("effectiveness", 0.3, HUNDRED),
         ("decided_ratio", 0.3, HUNDRED),
+        ("harmless", 0.3, HUNDRED),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*of the inputs are decided")
-def test_measures_that_are_means(measure, alpha, dataset):
+def test_measures_that_are_means(measure, alpha, dataset, monkeypatch):
+    """A new measure too, which nothing but its record knows."""
+    monkeypatch.setitem(metrics.measures, "harmless", HARMLESS)
     settings = {"measure": measure, "alpha": alpha, "threshold": 0.6}
     settings |= {"dataset": dataset, "strategy": strategies.Uniform(9)}
     whole, same = assess(**settings), assess(half_width=0, **settings)
