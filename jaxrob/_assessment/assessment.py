@@ -12,8 +12,7 @@ from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._assessment.document import MEASURE, Provenance, check_levels
-from jaxrob._assessment.sampling import Sampling
+from jaxrob._assessment.document import MEASURE, Provenance, Sampling, check_levels
 from jaxrob._assessment.scoring import Scores
 from jaxrob._codec import (
     WRITTEN,

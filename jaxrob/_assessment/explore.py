@@ -9,7 +9,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
-from jaxrob._assessment.sampling import Sampling
+from jaxrob._assessment.document import Sampling
 from jaxrob._curve import AnyCurve, ReducedCurve, join, select
 from jaxrob._engine.answers import INVALID
 from jaxrob._engine.parts import Part, answer_parts, random_order
@@ -31,7 +31,7 @@ from jaxrob.strategies._drive import (
     concluded,
     drive,
 )
-from jaxrob.strategies._few.population import population_of
+from jaxrob.strategies._few.estimates import population_of
 from jaxrob.strategies._strategy import BLOCK, needs_scores
 from jaxrob.uncertainty import unknown_threshold
 

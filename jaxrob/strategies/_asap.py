@@ -17,8 +17,8 @@ from jaxrob.strategies._concavity import (
     Concavity,
     EstimatedConcavity,
     GivenConcavity,
+    grid_of,
 )
-from jaxrob.strategies._grid import grid_of
 from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
 
 # Error bounds below this share of the width of the statistical interval are small

@@ -18,18 +18,18 @@ from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._checks import checked_asked, checked_task
 from jaxrob.strategies._drive import Span
-from jaxrob.strategies._few import banded, decided, fixed_levels
-from jaxrob.strategies._few.clusters import narrowing_by_correlation
+from jaxrob.strategies._few import banded, decided
+from jaxrob.strategies._few.bands import Method, State, narrowing_by_correlation
+from jaxrob.strategies._few.estimates import population_interval
 from jaxrob.strategies._few.goal import (
     ACCEPTED,
     OPEN,
+    Accepted,
     Goal,
     Level,
     Wanted,
     rounded_to_blocks,
 )
-from jaxrob.strategies._few.population import population_interval
-from jaxrob.strategies._few.state import Accepted, Method, State
 from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 from jaxrob.strategies._uniform import Uniform
 
@@ -337,7 +337,7 @@ class FewImages:
     def _method(self, goal: Goal) -> Method:
         """How levels are chosen and conclusions drawn from their scores."""
         if isinstance(self.strategy, Uniform):
-            return fixed_levels.METHOD
+            return decided.FIXED_LEVELS
         return banded.METHOD if goal.by_bands else decided.METHOD
 
     def _is_certain(self, goal: Goal, state: State) -> bool:

@@ -6,22 +6,45 @@ Robbins 1965, "On the asymptotic theory of fixed-width sequential confidence int
 for the mean").
 """
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from jaxrob.metrics._robustness_interval import accepted_widths
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.aim import MARGIN, allowed_width, requests
-from jaxrob.strategies._few.bands import Bands, Shape, bands, quantile, shape
-from jaxrob.strategies._few.cheapest import images_for
-from jaxrob.strategies._few.clusters import (
+from jaxrob.strategies._few.bands import (
+    Bands,
+    Cluster,
+    Method,
+    Shape,
+    State,
     allowed_widths,
+    bands,
     clusters,
     crossings,
     joint_error_ratio,
+    quantile,
+    shape,
+)
+from jaxrob.strategies._few.crossing import (
+    BEND,
+    Costs,
+    RoughCrossing,
+    cheapest,
+    images_for,
+    seen_at,
 )
 from jaxrob.strategies._few.estimates import Estimates, estimates
-from jaxrob.strategies._few.goal import OPEN, Goal, Level, Wanted
-from jaxrob.strategies._few.state import Accepted, Method, State
+from jaxrob.strategies._few.goal import (
+    OPEN,
+    Accepted,
+    Goal,
+    Level,
+    Levels,
+    Wanted,
+    rounded_to_blocks,
+)
 
 # The share of the error spent on levels away from the crossings.
 _ERROR_FAR = 0.1
@@ -30,7 +53,7 @@ _ERROR_FAR = 0.1
 _ERROR_GROSS, _GROSS = 1e-4, 3.0
 # The cost of finding a crossing and of the levels beside it, as a share of the images
 # of the level that locates it.
-_BESIDE = 1.2
+_COST_BESIDE = 1.2
 
 # Rounding of mean scores.
 _SLACK = 1e-9
@@ -90,7 +113,7 @@ def expected_cost(goal: Goal, state: State, half_width: float) -> float:
         inside = steps[one.first : one.last + 1].tolist()
         seen = max(state.levels[step].seen for step in inside)
         deviation = MARGIN * given[one] / 2 * about.slope / critical_value(goal)
-        total += max((1 + _BESIDE) * images_for(goal, deviation) - seen, 0)
+        total += max((1 + _COST_BESIDE) * images_for(goal, deviation) - seen, 0)
     return total
 
 
@@ -139,3 +162,276 @@ def _planned_deviation(goal: Goal, now: Bands, half_width: float) -> float | Non
 
 
 METHOD = Method(look, following)
+
+
+# Plans aim at this factor of the allowed width.
+MARGIN = 0.9
+# A crossing whose uncertainty exceeds half the allowed width is first located this many
+# times more precisely, but no better than this share of that half.
+_STEP, _ENOUGH = 3.0, 0.8
+# A level locates a crossing if it lies within this many halves of the allowed width,
+# and if the slope's error shifts the crossing by less than this share of the wanted
+# precision of its place.
+_OFF, _PUTS_OFF = 1.2, 0.7
+# The distance of the levels beside a crossing, in halves of the allowed width, and the
+# factors by which existing levels may be nearer or farther.
+_BESIDE, _NEARER, _FARTHER = 2.0, 0.5, 2.5
+# Or the distance at which a curve deviates from a line by this share of that half.
+_SAG = 0.3
+# A slope with a larger relative error is measured before the crossing is known well.
+_SLOPE = 0.3
+# If the planned width does not suffice, it is multiplied by this factor, down to this
+# many steps.
+_LESS, _OPEN = 0.93, 1e-6
+# Levels more than this many half-widths from the crossing must be decided.
+_FAR = 1.5
+# If every level is as planned and the width is still too large, the standard errors
+# shrink by this factor, provided that they and not the shape between the levels cause
+# at least this share of the open width.
+_BETTER, _MOST = 0.9, 0.8
+# Bounds on the growth of the number of images of a level to decide.
+_GROWTH, _LEAST_GROWTH = 2.0, 1.3
+
+
+class _Plan(NamedTuple):
+    """How one crossing is located.
+
+    Attributes:
+      costs: the inputs of its levels' costs.
+      now: the bands.
+      cluster: the open intervals around it.
+      about: the rough crossing.
+      half: half the allowed width, in steps.
+      z: the bands' critical value.
+    """
+
+    costs: Costs
+    now: Bands
+    cluster: Cluster
+    about: RoughCrossing
+    half: float
+    z: float
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the crossing is known well enough for the final plan."""
+        return self.about.uncertainty <= self.half
+
+
+def requests(
+    goal: Goal, levels: Levels, now: Bands, z: float, half_width: float
+) -> list[Wanted]:
+    """Returns the levels to look at next; empty if this grid yields nothing more."""
+    found = clusters(goal, now)
+    places = crossings(goal, now, found)
+    width = allowed_width(now, half_width)
+    while found and width > _OPEN:
+        given = allowed_widths(goal, found, places, width)
+        left = {one: given[one] for one in found if one.open > given[one]}
+        if not left:
+            # The shape between levels leaves more open than planned.
+            width *= _LESS
+        elif wanted := _closing(goal, levels, now, left, places, z):
+            return wanted
+        else:
+            # Clusters that no plan narrows stay open; the others get the rest of the
+            # width.
+            found = [one for one in found if one not in left]
+            width -= sum(one.open for one in left)
+    return _finest(goal, levels, now)
+
+
+def _closing(
+    goal: Goal,
+    levels: Levels,
+    now: Bands,
+    left: dict[Cluster, float],
+    places: dict[Cluster, RoughCrossing],
+    z: float,
+) -> list[Wanted]:
+    """Returns requests that narrow clusters to their widths; empty if none do."""
+    plans = []
+    for one, width in left.items():
+        if about := places.get(one):
+            costs = Costs(goal, levels, now.estimates, about.step, about.slope)
+            plans.append(_Plan(costs, now, one, about, width / 2, z))
+    # Crossings are located before the levels beside them are looked at.
+    far = [ask for plan in plans if not plan.is_near for ask in _approach(plan)]
+    if wanted := _new(levels, far):
+        return wanted
+    wanted = [ask for plan in plans for ask in _placing(plan)]
+    for one in left:
+        if one not in places:
+            wanted += _deciding(goal, levels, now, one, wanted)
+    return _new(levels, wanted)
+
+
+def allowed_width(now: Bands, half_width: float) -> float:
+    """Returns how many closable steps may stay open, for a half width in all."""
+    along = float((now.open - now.closable).sum())
+    # Where the curve runs along the threshold it stays open; the rest is still
+    # narrowed.
+    return max(2 * half_width - along, half_width) / now.joint_error_ratio
+
+
+def _new(levels: Levels, wanted: list[Wanted]) -> list[Wanted]:
+    return [one for one in wanted if one.seen > seen_at(levels, one.step)]
+
+
+def _approach(plan: _Plan) -> list[Wanted]:
+    """Requests a few times more precision of the crossing's place."""
+    about = plan.about
+    place = max(_ENOUGH * plan.half, about.uncertainty / _STEP)
+    half = max(plan.half, plan.z * place / MARGIN)
+    centre, wanted = _centre(plan, half, place)
+    if about.slope_error > _SLOPE:
+        wanted += _sides(plan, centre, half, wanted)
+    return wanted
+
+
+def _placing(plan: _Plan) -> list[Wanted]:
+    """Requests the level at a crossing, then those beside it, then those around."""
+    # Each step makes the next cheaper, or shows that it is unnecessary.
+    levels = plan.costs.levels
+    centre, wanted = _centre(plan, plan.half, plan.half)
+    if new := _new(levels, wanted):
+        return new
+    wanted += _sides(plan, centre, plan.half, wanted)
+    if new := _new(levels, wanted):
+        return new
+    wanted += _cleared(plan, centre, wanted)
+    if new := _new(levels, wanted):
+        return new
+    # Every level is as planned, and the width is still too large.
+    first, last = plan.cluster.first, plan.cluster.last
+    exact = plan.now.estimates.standard_errors[first : last + 1].min() == 0
+    if plan.cluster.straight > _MOST * plan.cluster.open and not exact:
+        for step in {one.step for one in wanted} | {centre}:
+            better = _BETTER * plan.now.estimates.at(step)[1]
+            wanted += cheapest(plan.costs, {step: better}, helped=True)[1]
+    return _new(levels, wanted) or _bisected(plan)
+
+
+def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Wanted]]:
+    """Returns the level that locates the crossing to a half width, and its requests."""
+    about, steps = plan.about, plan.now.estimates.steps
+    start, end = int(steps[plan.cluster.first]), int(steps[plan.cluster.last])
+    here = min(max(round(about.step), start + 1), max(end - 1, start))
+    reach = max(min(_OFF * half, _PUTS_OFF * place / about.slope_error), 1)
+    near = [s for s in plan.costs.levels if abs(s - about.step) <= reach]
+    deviation = MARGIN * half * about.slope / plan.z
+    options = dict.fromkeys([*near, here], deviation)
+    return cheapest(plan.costs, options, helped=True)
+
+
+def _sides(plan: _Plan, centre: int, half: float, wanted: list[Wanted]) -> list[Wanted]:
+    """Requests a level on either side of a crossing, correlated with the centre."""
+    goal, at, slope = plan.costs.goal, plan.about.step, plan.about.slope
+    centre_error = _planned_error(plan, centre, wanted, MARGIN * half * slope / plan.z)
+    sag = math.sqrt(_SAG * half * slope * goal.parts**2 / BEND)
+    usual = max(_BESIDE * half, sag, 1.0)
+    found = []
+    for sign in (-1, 1):
+        new = min(max(round(at + sign * usual), 0), goal.parts)
+        options = {}
+        for step in {*plan.costs.levels, new} - {centre}:
+            away = sign * (step - at)
+            fits = _NEARER * usual <= away <= _FARTHER * usual or step == new
+            if fits and away > 0:
+                # The band's edge must be `half` away on the line to the centre. That
+                # line has the centre's error plus its share of the error of the
+                # difference.
+                rest = max((slope * half / plan.z) ** 2 - centre_error**2, 0)
+                options[step] = math.hypot(centre_error, math.sqrt(rest) * away / half)
+        if options:
+            found += cheapest(plan.costs, options, wanted)[1]
+    return found
+
+
+def _planned_error(plan: _Plan, centre: int, wanted: list[Wanted], aim: float) -> float:
+    """Returns the centre's standard error after the requests."""
+    goal, levels = plan.costs.goal, plan.costs.levels
+    asked = [one.seen for one in wanted if one.step == centre]
+    seen = max([seen_at(levels, centre), *asked])
+    alone = goal.deviation * math.sqrt(1 / seen - 1 / goal.num_images)
+    current = plan.now.estimates.at(centre)[1] if centre in levels else math.inf
+    return min(alone, aim, current)
+
+
+def _cleared(plan: _Plan, centre: int, asked: list[Wanted]) -> list[Wanted]:
+    """Requests levels away from the crossing that are still open."""
+    steps, means, standard_errors, *_ = plan.now.estimates
+    least = plan.costs.goal.least
+    sides = plan.now.sides(least)
+    wanted: list[Wanted] = []
+    for i in range(plan.cluster.first, plan.cluster.last + 1):
+        step, off = int(steps[i]), abs(float(means[i]) - least)
+        far = abs(step - plan.about.step) > _FAR * plan.half
+        if sides[i] == 0 and far and step != centre and standard_errors[i] > 0:
+            enough = 0.9 * off / float(plan.now.critical_values[i])
+            wanted += cheapest(plan.costs, {step: enough}, asked)[1]
+    return wanted
+
+
+def _bisected(plan: _Plan) -> list[Wanted]:
+    """Requests the middle of the widest open interval, or more images of all."""
+    goal, levels = plan.costs.goal, plan.costs.levels
+    steps = plan.now.estimates.steps
+    places = range(plan.cluster.first, plan.cluster.last)
+    wide = [i for i in places if steps[i + 1] - steps[i] > 1]
+    if not wide:
+        inside = steps[plan.cluster.first : plan.cluster.last + 1].tolist()
+        return [
+            Wanted(s, rounded_to_blocks(goal, _GROWTH * levels[s].seen)) for s in inside
+        ]
+    i = max(wide, key=lambda i: plan.now.closable[i])
+    start, end = int(steps[i]), int(steps[i + 1])
+    middle = (start + end) // 2
+    # The expected crossing, unless it is close to a level.
+    if start < round(plan.about.step) < end:
+        quarter = max((end - start) // 4, 1)
+        middle = min(max(round(plan.about.step), start + quarter), end - quarter)
+    deviation = max(float(plan.now.estimates.standard_errors[i : i + 2].max()), 1e-9)
+    return cheapest(plan.costs, {middle: deviation})[1]
+
+
+def _deciding(
+    goal: Goal, levels: Levels, now: Bands, one: Cluster, asked: list[Wanted]
+) -> list[Wanted]:
+    """Requests levels not yet known to lie on their neighbours' side."""
+    steps, means, standard_errors, *_ = now.estimates
+    sides = now.sides(goal.least)
+    wanted: list[Wanted] = []
+    for i in range(one.first, one.last + 1):
+        if sides[i] == 0 and standard_errors[i] > 0:
+            step, deviation = int(steps[i]), float(standard_errors[i])
+            enough = abs(float(means[i]) - goal.least) / float(now.critical_values[i])
+            enough = max(enough, deviation / math.sqrt(_GROWTH))
+            enough = min(enough, deviation / math.sqrt(_LEAST_GROWTH))
+            costs = Costs(goal, levels, now.estimates, step, 0.0)
+            wanted += cheapest(costs, {step: enough}, [*asked, *wanted], helped=True)[1]
+    if wanted:
+        return wanted
+    wide = [i for i in range(one.first, one.last) if steps[i + 1] - steps[i] > 1]
+    if not wide:
+        return []
+    i = max(wide, key=lambda i: now.closable[i])
+    return [
+        Wanted(int(steps[i] + steps[i + 1]) // 2, rounded_to_blocks(goal, goal.block))
+    ]
+
+
+def _finest(goal: Goal, levels: Levels, now: Bands) -> list[Wanted]:
+    """Requests finer levels and more images if no plan helps; empty if all are seen."""
+    steps = now.estimates.steps
+    wanted = []
+    for i in np.flatnonzero(now.closable > _OPEN).tolist():
+        for step in steps[i : i + 2].tolist():
+            if levels[step].seen < goal.num_images:
+                wanted.append(
+                    Wanted(step, rounded_to_blocks(goal, 2 * levels[step].seen))
+                )
+        if steps[i + 1] - steps[i] > 1:
+            middle = int(steps[i] + steps[i + 1]) // 2
+            wanted.append(Wanted(middle, rounded_to_blocks(goal, goal.block)))
+    return wanted

@@ -1,12 +1,20 @@
-"""Where a curve crosses the threshold, and where it may."""
+"""Where a curve crosses the threshold, and what it costs to know a level there."""
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.estimates import Estimates
-from jaxrob.strategies._few.goal import Goal
+from jaxrob.strategies._few.goal import (
+    Goal,
+    Levels,
+    Wanted,
+    finite_population_correction,
+    rounded_to_blocks,
+)
 from jaxrob.strategies._strategy import History, Task
 
 # The concavity by which a curve may leave a line, per squared range.
@@ -90,3 +98,128 @@ def _slope(
     if rise[best] <= 0:
         return None
     return float(rise[best] / width[best]), max(float(error[best]), _LEAST_SLOPE_ERROR)
+
+
+# From this share of the images on, all are requested.
+_ALL = 0.85
+# This many neighbours on either side may be control variates of a level. With more
+# images they leave these shares of the variance to the difference.
+_NEIGHBOURS = 4
+_PARTS = (0.05, 0.12, 0.25, 0.5, 0.75)
+# Over longer distances single images change and change back: the variance of the
+# difference grows by this power of the distance.
+_POWER = 0.8
+
+
+class Costs(NamedTuple):
+    """The inputs of the cost of a level.
+
+    Attributes:
+      goal: the goal.
+      levels: the levels and the scores seen there.
+      estimates: the estimates at the levels.
+      step: about where the curve crosses.
+      slope: the absolute slope of the mean score per step there, above 0.
+    """
+
+    goal: Goal
+    levels: Levels
+    estimates: Estimates
+    step: float
+    slope: float
+
+
+def cheapest(
+    costs: Costs,
+    wanted: dict[int, float],
+    asked: Sequence[Wanted] = (),
+    helped: bool = False,
+) -> tuple[int, list[Wanted]]:
+    """Returns the cheapest of some levels, and its requests."""
+    ways = []
+    for step, deviation in wanted.items():
+        # Among levels that are known well enough, take the nearest to the crossing.
+        off = abs(step - costs.step) / costs.goal.parts
+        cost, requests = _cheapest_at(costs, step, deviation, asked, helped)
+        ways.append((cost + off, step, requests))
+    _, step, requests = min(ways, key=lambda way: way[0])
+    return step, requests
+
+
+def images_for(goal: Goal, deviation: float) -> int:
+    """Returns how many images of its own a level needs for this standard error."""
+    plain = (goal.deviation / max(deviation, 1e-12)) ** 2
+    needed = finite_population_correction(goal, plain)
+    return rounded_to_blocks(
+        goal, goal.num_images if _is_most(goal, needed) else needed
+    )
+
+
+def seen_at(levels: Levels, step: int) -> int:
+    """Returns the number of images seen at a level; 0 if it is new."""
+    return levels[step].seen if step in levels else 0
+
+
+def _is_most(goal: Goal, images: float) -> bool:
+    return images >= _ALL * goal.num_images
+
+
+def _cheapest_at(
+    costs: Costs,
+    step: int,
+    deviation: float,
+    asked: Sequence[Wanted],
+    helped: bool,
+) -> tuple[float, list[Wanted]]:
+    """Returns the cost of a level, in images, and its requests."""
+    goal, levels = costs.goal, costs.levels
+    total, seen = goal.num_images, seen_at(levels, step)
+    will = {one.step: one.seen for one in asked}
+    if seen and costs.estimates.at(step)[1] <= deviation:
+        return 0.0, [Wanted(step, seen)]
+    alone = max(images_for(goal, deviation), seen)
+    best = float(alone - seen), [Wanted(step, alone)]
+    steps = costs.estimates.steps
+    place = int(np.searchsorted(steps, step))
+    around = steps[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS].tolist()
+    # With more images, a control variate leaves a part of the variance.
+    parts = _PARTS if helped else ()
+    more = [images_for(goal, deviation * math.sqrt(1 - part)) for part in parts]
+    for other in {*around, *will} - {step}:
+        theirs = max(seen_at(levels, other), will.get(other, 0))
+        change = _change(costs, step, other)
+        for images in sorted({theirs, *(one for one in more if one > theirs)}):
+            rest = deviation**2 - goal.deviation**2 * (1 / images - 1 / total)
+            if rest <= 0:
+                continue
+            own = rounded_to_blocks(
+                goal, max(1 / (rest / change + 1 / images), goal.block)
+            )
+            cost = float(max(own - seen, 0) + images - theirs)
+            if own <= images and cost < best[0]:
+                best = cost, [Wanted(other, images), Wanted(step, own)]
+    return best
+
+
+def _change(costs: Costs, step: int, other: int) -> float:
+    """Returns the variance of a score's change between two levels, which may be new."""
+    if step in costs.levels and other in costs.levels:
+        return _seen_change(costs, step, other)
+    steps = costs.estimates.steps
+    place = int(np.searchsorted(steps, costs.step))
+    around = steps[max(place - 3, 0) : place + 3].tolist()
+    distance = max(abs(step - other), 1)
+    # From the neighbours whose distance is most similar.
+    pairs = zip(around, around[1:])
+    first, second = min(pairs, key=lambda p: abs(math.log((p[1] - p[0]) / distance)))
+    longer = (distance / (second - first)) ** _POWER
+    expected = _seen_change(costs, first, second) * longer
+    return max(expected, costs.slope * distance, 1 / costs.goal.num_images)
+
+
+def _seen_change(costs: Costs, step: int, other: int) -> float:
+    levels = costs.levels
+    seen = min(levels[step].seen, levels[other].seen)
+    change = levels[step].scores[:seen] - levels[other].scores[:seen]
+    variance = float(change @ change) / seen - (float(change.sum()) / seen) ** 2
+    return max(variance, 1 / seen)

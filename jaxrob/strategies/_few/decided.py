@@ -1,24 +1,125 @@
-"""The search that decides each level, and chooses levels by those decided."""
+"""The searches that decide each level: adaptively, or of levels given in advance."""
 
 import math
 
 import numpy as np
 
+from jaxrob.metrics._evidence import count_evidence, mean_evidence
+from jaxrob.metrics._finite_inputs import open_width
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.cheapest import seen_at
-from jaxrob.strategies._few.crossing import RoughCrossing, rough_crossing
+from jaxrob.strategies._few.bands import Method, State
+from jaxrob.strategies._few.crossing import (
+    RoughCrossing,
+    may_cross,
+    rough_crossing,
+    seen_at,
+)
 from jaxrob.strategies._few.estimates import Estimates, estimates
 from jaxrob.strategies._few.goal import (
+    ACCEPTED,
     OPEN,
+    REJECTED,
+    Accepted,
+    Gap,
     Goal,
     Level,
     Levels,
+    Partition,
     Wanted,
     images_needed,
     rounded_to_blocks,
 )
-from jaxrob.strategies._few.sides import Gap, partition, side
-from jaxrob.strategies._few.state import Accepted, Method, State
+from jaxrob.strategies._uniform import Uniform
+
+# Rounding of sums of scores, per image.
+_SLACK = 1e-9
+
+
+def side(goal: Goal, level: Level) -> int:
+    """Returns the side of a level."""
+    # A decided level stays decided: evidence that sufficed once suffices.
+    if level.side != OPEN or not level.seen:
+        return level.side
+    certain = certain_side(level.scores, goal.least, goal.num_images, goal.bounds)
+    if certain != OPEN or goal.curtail:
+        return certain
+    if goal.bounds == (0.0, 1.0) and _are_counts(level.scores):
+        right = np.array(round(level.scores.sum()))
+        least = least_count(goal.least, goal.num_images)
+        seen = np.array(level.seen)
+        evidence = count_evidence(right, seen, goal.num_images, least)
+    else:
+        evidence = mean_evidence(level.scores, goal.num_images, goal.least, goal.bounds)
+    if evidence.accepted >= level.needed_evidence:
+        return ACCEPTED
+    return REJECTED if evidence.rejected >= level.needed_evidence else OPEN
+
+
+def least_count(least: float, num_images: int) -> int:
+    """Returns the lowest count of right images with a share of at least `least`."""
+    count = max(math.ceil(least * num_images) - 2, 0)
+    while count / num_images < least:
+        count += 1
+    return count
+
+
+def certain_side(
+    scores: np.ndarray, least: float, num_images: int, bounds: tuple[float, float]
+) -> int:
+    """Returns the side if the unseen images cannot change it, or else `OPEN`."""
+    (low, high), left = bounds, num_images - len(scores)
+    if bounds == (0.0, 1.0) and _are_counts(scores):
+        right, least_right = round(scores.sum()), least_count(least, num_images)
+        if right >= least_right:
+            return ACCEPTED
+        return REJECTED if right + left < least_right else OPEN
+    seen, needed, slack = scores.sum(), least * num_images, _SLACK * num_images
+    if seen + left * low >= needed - (slack if not left else -slack):
+        return ACCEPTED
+    return REJECTED if seen + left * high < needed - slack or not left else OPEN
+
+
+def _are_counts(scores: np.ndarray) -> bool:
+    return bool(((scores == 0) | (scores == 1)).all())
+
+
+def partition(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Partition:
+    """Divides the range, whose ends are decided, into decided and open intervals."""
+    # What the images seen suggest decides no level: it is promised that none is wrong.
+    sides = {step: one.side for step, one in levels.items() if one.side != OPEN}
+    decided = np.array(sorted(sides))
+    crossing = may_cross(goal, strategy, now.of(decided))
+    inside = np.array(sorted(levels.keys() - sides.keys()), int)
+    means = now.of(decided).means
+    unseen = open_width(decided, means, goal.least, goal.num_images)
+    found, accepted, doubted, hoped = [], 0, 0.0, 0.0
+    for first, last, may, few in zip(
+        decided[:-1].tolist(), decided[1:].tolist(), crossing.tolist(), unseen.tolist()
+    ):
+        crosses = sides[first] != sides[last]
+        within = inside[(inside > first) & (inside < last)].tolist()
+        if crosses or within or (may and last - first > 1):
+            middle = _middle(goal, levels, within, crosses)
+            found.append(Gap(first, last, crosses, middle))
+        elif sides[first] == ACCEPTED:
+            accepted += last - first
+            doubted += few
+        else:
+            hoped += few
+    return Partition(found, accepted, doubted, hoped)
+
+
+def _middle(goal: Goal, levels: Levels, within: list[int], crosses: bool) -> int | None:
+    if crosses:
+        return max(within, key=lambda step: levels[step].seen, default=None)
+
+    def cost(step: int) -> float:
+        distance = levels[step].mean - goal.least
+        whole = images_needed(goal, np.array(distance), levels[step].needed_evidence)
+        return float(whole) - levels[step].seen
+
+    return min(within, key=cost, default=None)
+
 
 # The share of the error spent on the first levels.
 FIRST = 0.5
@@ -223,3 +324,50 @@ def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
 
 
 METHOD = Method(look, following)
+
+
+# The growth of a level's number of images from one look_at_fixed to the next.
+_GROWTH = 0.5
+
+
+def look_at_fixed(
+    goal: Goal, strategy: Uniform, state: State, answers: dict[int, np.ndarray]
+) -> State:
+    """Returns the state updated with newly seen images; see `decided.look_at_fixed`."""
+    # The steps accepted are levels: the robustness is the share of levels accepted
+    # (2020 paper, Definition 5).
+    levels = dict(state.levels)
+    for step, scores in answers.items():
+        new = levels[step]._replace(scores=scores)
+        levels[step] = new._replace(side=side(goal, new))
+    low = sum(one.side == ACCEPTED for one in levels.values())
+    high = low + sum(one.side == OPEN for one in levels.values())
+    guess = sum(
+        one.side == ACCEPTED or (one.side == OPEN and one.mean >= goal.least)
+        for one in levels.values()
+    )
+    now = Accepted(low, high, guess)
+    is_done = now.half_width <= goal.half_width * goal.parts
+    return state._replace(levels=levels, accepted=now, is_done=is_done)
+
+
+def following_of_fixed(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
+    """Requests the open levels that are cheapest to decide, as many as necessary."""
+    cost = {}
+    for step, one in state.levels.items():
+        if one.side == OPEN:
+            off = np.array(one.mean - goal.least)
+            noise = goal.deviation / math.sqrt(one.seen)
+            off = np.maximum(np.abs(off), noise / 2)
+            cost[step] = float(images_needed(goal, off, one.needed_evidence))
+    may_stay = math.floor(2 * goal.half_width * goal.parts)
+    cheapest = sorted(cost, key=lambda s: cost[s])[: max(len(cost) - may_stay, 0)]
+    wanted = []
+    for step in cheapest:
+        seen = state.levels[step].seen
+        more = max(min(seen * (1 + _GROWTH), cost[step]), seen + goal.block)
+        wanted.append(Wanted(step, rounded_to_blocks(goal, more)))
+    return state._replace(is_done=not wanted), wanted
+
+
+FIXED_LEVELS = Method(look_at_fixed, following_of_fixed)

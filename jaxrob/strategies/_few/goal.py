@@ -93,6 +93,65 @@ class Wanted(NamedTuple):
     seen: int
 
 
+class Gap(NamedTuple):
+    """An interval between two decided levels where the curve may cross the threshold.
+
+    Attributes:
+      start: the decided level at its start.
+      end: the decided level at its end.
+      crosses: whether these two are on different sides.
+      middle: an open level inside: the one with most images seen if the ends are on
+        different sides, or else the one that is cheapest to decide; None if there is no
+        open level.
+    """
+
+    start: int
+    end: int
+    crosses: bool
+    middle: int | None
+
+    @property
+    def width(self) -> int:
+        """The width in steps."""
+        return self.end - self.start
+
+
+class Partition(NamedTuple):
+    """The range, divided at its decided levels.
+
+    Attributes:
+      gaps: the open intervals.
+      accepted: the number of steps between accepted levels.
+      doubted: how many of these the flips of a few images may put below the threshold.
+      hoped: how many steps between rejected levels such flips may lift to the
+        threshold.
+    """
+
+    gaps: list[Gap]
+    accepted: int
+    doubted: float
+    hoped: float
+
+
+class Accepted(NamedTuple):
+    """Bounds on the number of accepted steps, and an estimate.
+
+    Attributes:
+      low: the lower bound.
+      high: the upper bound.
+      guess: the estimate.
+    """
+
+    low: float
+    high: float
+    guess: float
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the interval, in steps."""
+        return (self.high - self.low) / 2
+
+
 def rounded_to_blocks(goal: Goal, seen: float) -> int:
     """Rounds a number of images up to whole blocks, at most all images."""
     blocks = math.ceil(seen / goal.block)

@@ -4,8 +4,8 @@ import numpy as np
 
 from jaxrob.strategies import ASAP
 from jaxrob.strategies._few import banded
-from jaxrob.strategies._few.goal import Goal
-from jaxrob.strategies._few.state import Accepted, State
+from jaxrob.strategies._few.bands import State
+from jaxrob.strategies._few.goal import Accepted, Goal
 
 PARTS, IMAGES, CROSSING = 1024, 2000, 0.635
 

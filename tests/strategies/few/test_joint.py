@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxrob.strategies._few.clusters import Cluster, joint_error_ratio
+from jaxrob.strategies._few.bands import Cluster, joint_error_ratio
 from jaxrob.strategies._few.crossing import RoughCrossing
 from jaxrob.strategies._few.estimates import estimates
 from jaxrob.strategies._few.goal import OPEN, Goal, Level
