@@ -20,22 +20,15 @@ from jaxrob.uncertainty import unknown_threshold
 
 @dataclasses.dataclass(frozen=True)
 class Criterion:
-    """Decides whether a classifier is good enough at a level.
+    """Decides whether a classifier is good enough at a level."""
 
-    Attributes:
-      threshold: the lowest value of the measure that is accepted, in [0, 1].
-      measure: the quality measure's name, see `jaxrob.assess`.
-      alpha: the confidence level above which the classifier may answer "unknown"; None
-        if it always decides.
-      scoring: how values are rewarded above and penalized below the threshold.
-      confidence_level: the confidence level of the intervals, in (0, 1).
-    """
-
-    threshold: float
-    measure: str
+    threshold: float  # the lowest value of the measure that is accepted, in [0, 1]
+    measure: str  # the quality measure's name, see `jaxrob.assess`
+    # The confidence level above which the classifier may answer "unknown"; None if it
+    # always decides.
     alpha: float | None
-    scoring: Scoring
-    confidence_level: float = 0.95
+    scoring: Scoring  # how values are rewarded above and penalized below the threshold
+    confidence_level: float = 0.95  # the confidence level of the intervals, in (0, 1)
 
     def __post_init__(self) -> None:
         """Takes numbers as Python's, whatever numbers they were."""

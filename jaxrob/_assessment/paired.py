@@ -28,61 +28,39 @@ _Swapped = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Answers(NamedTuple):
-    """A classifier's answers.
+    """A classifier's answers."""
 
-    Attributes:
-      levels: float64 `[L]`, ascending.
-      answers: integers `[L, N]` in 0 ... K, K for "unknown"; float64 scores in [0, 1]
-        if the measure is their mean.
-    """
-
-    levels: np.ndarray
+    levels: np.ndarray  # float64 `[L]`, ascending
+    # Integers `[L, N]` in 0 ... K, K for "unknown"; float64 scores in [0, 1] if the
+    # measure is their mean.
     answers: np.ndarray
 
 
 class Question(NamedTuple):
-    """The question put to both classifiers.
+    """The question put to both classifiers."""
 
-    Attributes:
-      labels: integers `[N]` in 0 ... K - 1; 0 with scores.
-      num_classes: K; 0 with scores.
-      measure: the measure.
-      threshold: the lowest value accepted.
-      lower: the lower end of the range.
-      upper: its upper end.
-    """
-
-    labels: np.ndarray
-    num_classes: int
-    measure: Measure | MeanScore
-    threshold: float
-    lower: float
-    upper: float
+    labels: np.ndarray  # integers `[N]` in 0 ... K - 1; 0 with scores
+    num_classes: int  # K; 0 with scores
+    measure: Measure | MeanScore  # the measure
+    threshold: float  # the lowest value accepted
+    lower: float  # the lower end of the range
+    upper: float  # its upper end
 
 
 class Differences(NamedTuple):
-    """The differences, first less second, B times; NaN where the measure is undefined.
+    """The differences, first less second, B times; NaN where undefined."""
 
-    Attributes:
-      robustness: `[B]`.
-      mean: `[B]`, the difference in the measure's mean over the range.
-      values: `[S, B]`, the difference in the measure at each of the shared levels.
-    """
-
-    robustness: np.ndarray
-    mean: np.ndarray
+    robustness: np.ndarray  # `[B]`
+    mean: np.ndarray  # `[B]`, the difference in the measure's mean over the range
+    # `[S, B]`, the difference in the measure at each of the shared levels.
     values: np.ndarray
 
 
 class Shared(NamedTuple):
-    """The levels at which both classifiers have answers.
+    """The levels at which both classifiers have answers."""
 
-    Attributes:
-      levels: float64 `[S]`, ascending.
-      places: their places among the first's and among the second's, `[S]` each.
-    """
-
-    levels: np.ndarray
+    levels: np.ndarray  # float64 `[S]`, ascending
+    # Their places among the first's and among the second's, `[S]` each.
     places: tuple[np.ndarray, np.ndarray]
 
 
@@ -263,21 +241,14 @@ def _swap_classes(
 
 
 class _Swaps(NamedTuple):
-    """The effect of swaps at a level, in counts of C pairs of a label and an answer.
+    """The effect of swaps at a level, in counts of C pairs of a label and an answer."""
 
-    Attributes:
-      labels: `[C]`.
-      answers: `[C]`.
-      mine: `[C, 1]`, the first's counts without swaps.
-      other: `[C, 1]`, the second's counts without swaps.
-      moves: sparse `[C, D]`, what swapping each of D images adds to the first's counts,
-        and takes from the second's.
-    """
-
-    labels: np.ndarray
-    answers: np.ndarray
-    mine: np.ndarray
-    other: np.ndarray
+    labels: np.ndarray  # `[C]`
+    answers: np.ndarray  # `[C]`
+    mine: np.ndarray  # `[C, 1]`, the first's counts without swaps
+    other: np.ndarray  # `[C, 1]`, the second's counts without swaps
+    # Sparse `[C, D]`, what swapping each of D images adds to the first's counts, and
+    # takes from the second's.
     moves: scipy.sparse.csr_array
 
 

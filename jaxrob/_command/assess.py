@@ -45,23 +45,14 @@ QUANTITIES = names_of(OF_ALTERATION, OF_SET)
 
 
 class _Request(NamedTuple):
-    """The request, from the flags or a plan.
+    """The request, from the flags or a plan."""
 
-    Attributes:
-      alterations: the alterations as written.
-      threshold: the lowest accepted value.
-      measure: the name of the measure.
-      requirements: the requirements.
-      plan: the plan that says all this, or None.
-      few: the search by few images; None for all images.
-    """
-
-    alterations: list[grammar.Written]
-    threshold: float
-    measure: str
-    requirements: tuple[Requirement, ...]
-    plan: Plan | None
-    few: FewImages | None
+    alterations: list[grammar.Written]  # the alterations as written
+    threshold: float  # the lowest accepted value
+    measure: str  # the name of the measure
+    requirements: tuple[Requirement, ...]  # the requirements
+    plan: Plan | None  # the plan that says all this, or None
+    few: FewImages | None  # the search by few images; None for all images
 
 
 def run(values: Values, words: Sequence[str]) -> str:

@@ -11,15 +11,10 @@ from jaxrob.strategies._strategy import History, Task
 
 
 class Grid(NamedTuple):
-    """A range divided into equal parts, and the known levels on its grid.
+    """A range divided into equal parts, and the known levels on its grid."""
 
-    Attributes:
-      parts: the number of parts.
-      steps: integers `[n]` in 0 ... parts, the known levels, ascending.
-    """
-
-    parts: int
-    steps: np.ndarray
+    parts: int  # the number of parts
+    steps: np.ndarray  # integers `[n]` in 0 ... parts, the known levels, ascending
 
     @property
     def divisible(self) -> np.ndarray:
@@ -129,13 +124,9 @@ class Concavity(Protocol):
 
 
 class GivenConcavity(NamedTuple):
-    """One number for the whole range, as in the 2022 paper; values count as exact.
+    """One number for the whole range, as in the 2022 paper; values count as exact."""
 
-    Attributes:
-      a: in units of the measure per squared level, on the range mapped to [0, 1].
-    """
-
-    a: float
+    a: float  # in units of the measure per squared level, on the range mapped to [0, 1]
 
     def first_steps(self, task: Task, parts: int) -> np.ndarray:
         """Returns both ends of the range."""

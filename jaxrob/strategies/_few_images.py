@@ -56,21 +56,14 @@ _OF_DISTANCE = 0.85
 
 
 class Progress(NamedTuple):
-    """The state of a search.
+    """The state of a search."""
 
-    Attributes:
-      goal: the goal, with the half width currently aimed at.
-      state: the levels seen, and the conclusions.
-      wanted: the next requests; empty at the end.
-      is_certain: whether the requirement is certainly met or missed, which ends the
-        search.
-      aim: the half width that the budget is planned for in this round.
-    """
-
-    goal: Goal
-    state: State
-    wanted: list[Wanted]
+    goal: Goal  # the goal, with the half width currently aimed at
+    state: State  # the levels seen, and the conclusions
+    wanted: list[Wanted]  # the next requests; empty at the end
+    # Whether the requirement is certainly met or missed, which ends the search.
     is_certain: bool = False
+    # The half width that the budget is planned for in this round.
     aim: float | None = None
 
     @property

@@ -194,23 +194,14 @@ _GROWTH, _LEAST_GROWTH = 2.0, 1.3
 
 
 class _Plan(NamedTuple):
-    """How one crossing is located.
+    """How one crossing is located."""
 
-    Attributes:
-      costs: the inputs of its levels' costs.
-      now: the bands.
-      cluster: the open intervals around it.
-      about: the rough crossing.
-      half: half the allowed width, in steps.
-      z: the bands' critical value.
-    """
-
-    costs: Costs
-    now: Bands
-    cluster: Cluster
-    about: RoughCrossing
-    half: float
-    z: float
+    costs: Costs  # the inputs of its levels' costs
+    now: Bands  # the bands
+    cluster: Cluster  # the open intervals around it
+    about: RoughCrossing  # the rough crossing
+    half: float  # half the allowed width, in steps
+    z: float  # the bands' critical value
 
     @property
     def is_near(self) -> bool:

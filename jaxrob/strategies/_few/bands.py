@@ -26,30 +26,21 @@ _ALONG = 0.5
 
 
 class Bands(NamedTuple):
-    """Bands around the estimates, and what they leave open: n levels, m intervals.
+    """Bands around the estimates, and what they leave open: n levels, m intervals."""
 
-    Attributes:
-      estimates: the estimates at the levels.
-      multiples: float64 `[n]`, the critical values: half the bands' heights in standard
-        errors.
-      low: float64 `[m]`, the fewest accepted steps of each interval.
-      high: float64 `[m]`, the most.
-      straight: float64 `[m]`, the difference of these if the curve were straight
-        between the levels.
-      along: bool `[m]`, whether the interval is open even with all images, because the
-        curve runs along the threshold there.
-      z: the critical value of levels that are known as well as planned.
-      joint_error_ratio: see `clusters.joint_error_ratio`.
-    """
-
-    estimates: Estimates
+    estimates: Estimates  # the estimates at the levels
+    # Float64 `[n]`: half the bands' heights in standard errors.
     critical_values: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    low: np.ndarray  # float64 `[m]`, the fewest accepted steps of each interval
+    high: np.ndarray  # float64 `[m]`, the most
+    # Float64 `[m]`, the difference of these if the curve were straight between the
+    # levels.
     straight: np.ndarray
+    # Bool `[m]`, whether the interval is open even with all images, because the curve
+    # runs along the threshold there.
     along: np.ndarray
-    z: float
-    joint_error_ratio: float = 1.0
+    z: float  # the critical value of levels that are known as well as planned
+    joint_error_ratio: float = 1.0  # see the function
 
     @property
     def open(self) -> np.ndarray:
@@ -74,15 +65,10 @@ def quantile(error: float) -> float:
 
 
 class Shape(NamedTuple):
-    """Bounds on the curve in m intervals between levels.
+    """Bounds on the curve in m intervals between levels."""
 
-    Attributes:
-      deviations: the largest deviations from lines, on the scale from 0 to 1.
-      may_cross: bool `[m]`, whether it may cross the threshold.
-    """
-
-    deviations: Envelope
-    may_cross: np.ndarray
+    deviations: Envelope  # the largest deviations from lines, on the scale from 0 to 1
+    may_cross: np.ndarray  # bool `[m]`, whether it may cross the threshold
 
 
 def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
@@ -164,22 +150,15 @@ def _excess_height(
 
 
 class State(NamedTuple):
-    """The state of a search.
+    """The state of a search."""
 
-    Attributes:
-      levels: the levels and the scores seen there.
-      accepted: the steps accepted; [0, all steps] at first.
-      partition: the range cut at its decided levels, if levels are decided one by one;
-        None until both ends of the range are decided.
-      bands: the bands around the curve, for the search by bands.
-      is_done: whether the goal is reached or no further request helps.
-    """
-
-    levels: Levels
-    accepted: Accepted
+    levels: Levels  # the levels and the scores seen there
+    accepted: Accepted  # the steps accepted; [0, all steps] at first
+    # The range cut at its decided levels, if levels are decided one by one; None until
+    # both ends of the range are decided.
     partition: Partition | None = None
-    bands: Bands | None = None
-    is_done: bool = False
+    bands: Bands | None = None  # the bands around the curve, for the search by bands
+    is_done: bool = False  # whether the goal is reached or no further request helps
 
 
 class Method(NamedTuple):
@@ -203,20 +182,13 @@ _ROUNDING = 1e-6
 
 
 class Cluster(NamedTuple):
-    """Neighbouring intervals between two levels that clearly lie on a side.
+    """Neighbouring intervals between two levels that clearly lie on a side."""
 
-    Attributes:
-      first: the index of the level before them.
-      last: the index of the level after them.
-      crosses: whether these two levels' estimates are on different sides.
-      open: the number of steps that are open and may be closed.
-      straight: the number of open steps if the curve were straight between levels.
-    """
-
-    first: int
-    last: int
-    crosses: bool
-    open: float
+    first: int  # the index of the level before them
+    last: int  # the index of the level after them
+    crosses: bool  # whether these two levels' estimates are on different sides
+    open: float  # the number of steps that are open and may be closed
+    # The number of open steps if the curve were straight between levels.
     straight: float
 
 

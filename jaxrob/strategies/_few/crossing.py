@@ -28,19 +28,12 @@ _PAIRS, _LEAST_SLOPE_ERROR = 5, 0.15
 
 
 class RoughCrossing(NamedTuple):
-    """The rough position and slope of a crossing.
+    """The rough position and slope of a crossing."""
 
-    Attributes:
-      step: its position, a fractional step.
-      slope: the absolute slope of the mean score per step, above 0.
-      uncertainty: the standard error of the position, in steps.
-      slope_error: the relative error of the slope.
-    """
-
-    step: float
-    slope: float
-    uncertainty: float
-    slope_error: float
+    step: float  # its position, a fractional step
+    slope: float  # the absolute slope of the mean score per step, above 0
+    uncertainty: float  # the standard error of the position, in steps
+    slope_error: float  # the relative error of the slope
 
 
 def rough_crossing(goal: Goal, now: Estimates, first: int, last: int) -> RoughCrossing:
@@ -112,21 +105,13 @@ _POWER = 0.8
 
 
 class Costs(NamedTuple):
-    """The inputs of the cost of a level.
+    """The inputs of the cost of a level."""
 
-    Attributes:
-      goal: the goal.
-      levels: the levels and the scores seen there.
-      estimates: the estimates at the levels.
-      step: about where the curve crosses.
-      slope: the absolute slope of the mean score per step there, above 0.
-    """
-
-    goal: Goal
-    levels: Levels
-    estimates: Estimates
-    step: float
-    slope: float
+    goal: Goal  # the goal
+    levels: Levels  # the levels and the scores seen there
+    estimates: Estimates  # the estimates at the levels
+    step: float  # about where the curve crosses
+    slope: float  # the absolute slope of the mean score per step there, above 0
 
 
 def cheapest(

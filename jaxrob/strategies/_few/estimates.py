@@ -21,37 +21,25 @@ _ROUNDING = 1e-12
 
 
 class Coefficients(NamedTuple):
-    """The estimates at n levels as linear combinations of means over the first images.
+    """The estimates at n levels as linear combinations of means of images."""
 
-    Attributes:
-      numbers: int `[k]`, the distinct numbers of images seen, ascending.
-      factors: float64 `[k, n, n]`. `[j, a, b]` is the factor of level b's image scores
-        in level a's mean, over the images from `numbers[j]` to `numbers[j + 1]`.
-    """
-
-    numbers: np.ndarray
+    numbers: np.ndarray  # int `[k]`, the distinct numbers of images seen, ascending
+    # Float64 `[k, n, n]`. `[j, a, b]` is the factor of level b's image scores in level
+    # a's mean, over the images from `numbers[j]` to `numbers[j + 1]`.
     factors: np.ndarray
 
 
 class Estimates(NamedTuple):
-    """Estimates of the mean score of all images at n levels.
+    """Estimates of the mean score of all images at n levels."""
 
-    Attributes:
-      steps: int `[n]`, ascending.
-      means: float64 `[n]`.
-      standard_errors: float64 `[n]`.
-      changes: float64 `[n - 1]`, the mean squared change of an image's score from a
-        level to the next.
-      covariances: float64 `[n - 1]`, of the errors of neighbouring means.
-      coefficients: the linear combinations; None if omitted.
-    """
-
-    steps: np.ndarray
-    means: np.ndarray
-    standard_errors: np.ndarray
+    steps: np.ndarray  # int `[n]`, ascending
+    means: np.ndarray  # float64 `[n]`
+    standard_errors: np.ndarray  # float64 `[n]`
+    # Float64 `[n - 1]`, the mean squared change of an image's score from a level to the
+    # next.
     changes: np.ndarray
-    covariances: np.ndarray
-    coefficients: Coefficients | None = None
+    covariances: np.ndarray  # float64 `[n - 1]`, of the errors of neighbouring means
+    coefficients: Coefficients | None = None  # the linear combinations; None if omitted
 
     @property
     def doubts(self) -> np.ndarray:

@@ -18,27 +18,18 @@ _PRIOR = 2.0
 
 
 class Goal(NamedTuple):
-    """The goal of a search, in scores.
+    """The goal of a search, in scores."""
 
-    Attributes:
-      parts: the number of parts of the grid.
-      least: the lowest mean score of all images that is accepted.
-      bounds: the lowest and the highest score of an image.
-      num_images: N, the size of the data set.
-      block: images are looked at in multiples of this many.
-      error: the probability of a wrong answer, in all.
-      half_width: half the width that may stay open, as a share of the range; 0 if every
-        level looked at must be decided, and every crossing found on the grid.
-      curtail: whether a level is decided only when the images left cannot change it.
-    """
-
-    parts: int
-    least: float
-    bounds: tuple[float, float]
-    num_images: int
-    block: int
-    error: float
+    parts: int  # the number of parts of the grid
+    least: float  # the lowest mean score of all images that is accepted
+    bounds: tuple[float, float]  # the lowest and the highest score of an image
+    num_images: int  # N, the size of the data set
+    block: int  # images are looked at in multiples of this many
+    error: float  # the probability of a wrong answer, in all
+    # Half the width that may stay open, as a share of the range; 0 if every level
+    # looked at must be decided, and every crossing found on the grid.
     half_width: float
+    # Whether a level is decided only when the images left cannot change it.
     curtail: bool = False
 
     @property
@@ -60,17 +51,11 @@ class Goal(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A level and the scores seen there.
+    """A level and the scores seen there."""
 
-    Attributes:
-      scores: float64 `[n]`, of the images seen, in their order.
-      side: `ACCEPTED`, `OPEN` or `REJECTED`, by all images.
-      needed_evidence: the evidence at which the level counts as decided.
-    """
-
-    scores: np.ndarray
-    side: int
-    needed_evidence: float
+    scores: np.ndarray  # float64 `[n]`, of the images seen, in their order
+    side: int  # `ACCEPTED`, `OPEN` or `REJECTED`, by all images
+    needed_evidence: float  # the evidence at which the level counts as decided
 
     @property
     def seen(self) -> int:
@@ -94,20 +79,13 @@ class Wanted(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """An interval between two decided levels where the curve may cross the threshold.
+    """An interval between two decided levels where the curve may cross."""
 
-    Attributes:
-      start: the decided level at its start.
-      end: the decided level at its end.
-      crosses: whether these two are on different sides.
-      middle: an open level inside: the one with most images seen if the ends are on
-        different sides, or else the one that is cheapest to decide; None if there is no
-        open level.
-    """
-
-    start: int
-    end: int
-    crosses: bool
+    start: int  # the decided level at its start
+    end: int  # the decided level at its end
+    crosses: bool  # whether these two are on different sides
+    # An open level inside: the one with most images seen if the ends are on different
+    # sides, or else the one that is cheapest to decide; None if there is no open level.
     middle: int | None
 
     @property
@@ -117,34 +95,22 @@ class Gap(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """The range, divided at its decided levels.
+    """The range, divided at its decided levels."""
 
-    Attributes:
-      gaps: the open intervals.
-      accepted: the number of steps between accepted levels.
-      doubted: how many of these the flips of a few images may put below the threshold.
-      hoped: how many steps between rejected levels such flips may lift to the
-        threshold.
-    """
-
-    gaps: list[Gap]
-    accepted: int
+    gaps: list[Gap]  # the open intervals
+    accepted: int  # the number of steps between accepted levels
+    # How many of these the flips of a few images may put below the threshold.
     doubted: float
+    # How many steps between rejected levels such flips may lift to the threshold.
     hoped: float
 
 
 class Accepted(NamedTuple):
-    """Bounds on the number of accepted steps, and an estimate.
+    """Bounds on the number of accepted steps, and an estimate."""
 
-    Attributes:
-      low: the lower bound.
-      high: the upper bound.
-      guess: the estimate.
-    """
-
-    low: float
-    high: float
-    guess: float
+    low: float  # the lower bound
+    high: float  # the upper bound
+    guess: float  # the estimate
 
     @property
     def half_width(self) -> float:
