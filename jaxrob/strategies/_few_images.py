@@ -21,15 +21,7 @@ from jaxrob.strategies._drive import Span
 from jaxrob.strategies._few import banded, decided
 from jaxrob.strategies._few.bands import Method, State, narrowing_by_correlation
 from jaxrob.strategies._few.estimates import population_interval
-from jaxrob.strategies._few.goal import (
-    ACCEPTED,
-    OPEN,
-    Accepted,
-    Goal,
-    Level,
-    Wanted,
-    rounded_to_blocks,
-)
+from jaxrob.strategies._few.goal import ACCEPTED, OPEN, Accepted, Goal, Level, Wanted
 from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 from jaxrob.strategies._uniform import Uniform
 
@@ -179,7 +171,7 @@ class FewImages:
         needed_evidence = math.log(len(steps) / (share * goal.error))
         levels = {step: Level(np.array([]), OPEN, needed_evidence) for step in steps}
         state = State(levels, Accepted(0, parts, parts / 2))
-        wanted = [Wanted(step, rounded_to_blocks(goal, goal.block)) for step in steps]
+        wanted = [goal.request(step, goal.block) for step in steps]
         return Progress(goal, state, wanted)
 
     def ask(

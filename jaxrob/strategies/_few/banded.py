@@ -36,15 +36,7 @@ from jaxrob.strategies._few.crossing import (
     seen_at,
 )
 from jaxrob.strategies._few.estimates import Estimates, estimates
-from jaxrob.strategies._few.goal import (
-    OPEN,
-    Accepted,
-    Goal,
-    Level,
-    Levels,
-    Wanted,
-    rounded_to_blocks,
-)
+from jaxrob.strategies._few.goal import OPEN, Accepted, Goal, Level, Levels, Wanted
 
 # The share of the error spent on levels away from the crossings.
 _ERROR_FAR = 0.1
@@ -372,9 +364,7 @@ def _bisected(plan: _Plan) -> list[Wanted]:
     wide = [i for i in places if steps[i + 1] - steps[i] > 1]
     if not wide:
         inside = steps[plan.cluster.first : plan.cluster.last + 1].tolist()
-        return [
-            Wanted(s, rounded_to_blocks(goal, _GROWTH * levels[s].seen)) for s in inside
-        ]
+        return [goal.request(s, _GROWTH * levels[s].seen) for s in inside]
     i = max(wide, key=lambda i: plan.now.closable[i])
     start, end = int(steps[i]), int(steps[i + 1])
     middle = (start + end) // 2
@@ -407,9 +397,7 @@ def _deciding(
     if not wide:
         return []
     i = max(wide, key=lambda i: now.closable[i])
-    return [
-        Wanted(int(steps[i] + steps[i + 1]) // 2, rounded_to_blocks(goal, goal.block))
-    ]
+    return [goal.request(int(steps[i] + steps[i + 1]) // 2, goal.block)]
 
 
 def _finest(goal: Goal, levels: Levels, now: Bands) -> list[Wanted]:
@@ -419,10 +407,8 @@ def _finest(goal: Goal, levels: Levels, now: Bands) -> list[Wanted]:
     for i in np.flatnonzero(now.closable > _OPEN).tolist():
         for step in steps[i : i + 2].tolist():
             if levels[step].seen < goal.num_images:
-                wanted.append(
-                    Wanted(step, rounded_to_blocks(goal, 2 * levels[step].seen))
-                )
+                wanted.append(goal.request(step, 2 * levels[step].seen))
         if steps[i + 1] - steps[i] > 1:
             middle = int(steps[i] + steps[i + 1]) // 2
-            wanted.append(Wanted(middle, rounded_to_blocks(goal, goal.block)))
+            wanted.append(goal.request(middle, goal.block))
     return wanted

@@ -8,13 +8,7 @@ import numpy as np
 
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.estimates import Estimates
-from jaxrob.strategies._few.goal import (
-    Goal,
-    Levels,
-    Wanted,
-    finite_population_correction,
-    rounded_to_blocks,
-)
+from jaxrob.strategies._few.goal import Goal, Levels, Wanted
 from jaxrob.strategies._strategy import History, Task
 
 # The concavity by which a curve may leave a line, per squared range.
@@ -134,10 +128,8 @@ def cheapest(
 def images_for(goal: Goal, deviation: float) -> int:
     """Returns how many images of its own a level needs for this standard error."""
     plain = (goal.deviation / max(deviation, 1e-12)) ** 2
-    needed = finite_population_correction(goal, plain)
-    return rounded_to_blocks(
-        goal, goal.num_images if _is_most(goal, needed) else needed
-    )
+    needed = goal.of_finite(plain)
+    return goal.blocks(goal.num_images if _is_most(goal, needed) else needed)
 
 
 def seen_at(levels: Levels, step: int) -> int:
@@ -177,9 +169,7 @@ def _cheapest_at(
             rest = deviation**2 - goal.deviation**2 * (1 / images - 1 / total)
             if rest <= 0:
                 continue
-            own = rounded_to_blocks(
-                goal, max(1 / (rest / change + 1 / images), goal.block)
-            )
+            own = goal.blocks(max(1 / (rest / change + 1 / images), goal.block))
             cost = float(max(own - seen, 0) + images - theirs)
             if own <= images and cost < best[0]:
                 best = cost, [Wanted(other, images), Wanted(step, own)]

@@ -26,8 +26,6 @@ from jaxrob.strategies._few.goal import (
     Levels,
     Partition,
     Wanted,
-    images_needed,
-    rounded_to_blocks,
 )
 from jaxrob.strategies._uniform import Uniform
 
@@ -115,7 +113,7 @@ def _middle(goal: Goal, levels: Levels, within: list[int], crosses: bool) -> int
 
     def cost(step: int) -> float:
         distance = levels[step].mean - goal.least
-        whole = images_needed(goal, np.array(distance), levels[step].needed_evidence)
+        whole = goal.to_decide(np.array(distance), levels[step].needed_evidence)
         return float(whole) - levels[step].seen
 
     return min(within, key=cost, default=None)
@@ -167,10 +165,7 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
     levels = state.levels
     if state.partition is None:
         ends = [step for step in (0, goal.parts) if levels[step].side == OPEN]
-        return state, [
-            Wanted(step, rounded_to_blocks(goal, 2 * levels[step].seen))
-            for step in ends
-        ]
+        return state, [goal.request(step, 2 * levels[step].seen) for step in ends]
     gaps = state.partition.gaps
     now = estimates(levels, goal.least_variance, goal.num_images)
     wanted = _requests(goal, levels, now, gaps, _needed_evidence(goal, state))
@@ -221,7 +216,7 @@ def _finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
         middle = (gap.start + gap.end) // 2
         if begun:
             step = max(begun, key=lambda step: levels[step].seen)
-            wanted.append(Wanted(step, rounded_to_blocks(goal, 2 * levels[step].seen)))
+            wanted.append(goal.request(step, 2 * levels[step].seen))
         elif gap.width > 1 and middle not in levels:
             wanted.append(Wanted(middle, goal.block))
     return wanted
@@ -235,7 +230,7 @@ def _towards(
     All images there determine exactly how far away the crossing is.
     """
     beside = about.slope * _CLEARANCE * about.uncertainty
-    cost = float(images_needed(goal, np.array(beside), needed_evidence))
+    cost = float(goal.to_decide(np.array(beside), needed_evidence))
     if cost <= _CHEAP * goal.num_images and gap.width > 4:
         return _bracket(goal, levels, gap, about, 1.0, needed_evidence)
     near = max(_CLEARANCE * about.uncertainty, 1.0)
@@ -248,7 +243,7 @@ def _towards(
     if seen_at(levels, step) < _BEGUN * goal.num_images:
         step = here
     more = max(seen_at(levels, step) * (1 + _GROWTH), _STRIDE * goal.num_images)
-    return [Wanted(step, rounded_to_blocks(goal, more))]
+    return [goal.request(step, more)]
 
 
 def _bracket(
@@ -265,7 +260,7 @@ def _bracket(
     places = _places(levels, gap, line, apart)
     at = line.step + line.uncertainty * _NORMAL
     distance = line.slope * np.abs(places[:, None] - at)
-    each = images_needed(goal, distance, needed_evidence)
+    each = goal.to_decide(distance, needed_evidence)
     total, usual = each.mean(axis=1), np.median(each, axis=1)
     seen = np.array([seen_at(levels, step) for step in places.tolist()])
     cost = np.maximum(total - seen, goal.block)
@@ -306,7 +301,7 @@ def _within(
     left = max(1 / middle.seen - 1 / goal.num_images, 0)
     noise = goal.deviation * math.sqrt(left) * _NORMAL
     distance = middle.mean - goal.least + noise
-    finish = float(images_needed(goal, distance, needed_evidence).mean())
+    finish = float(goal.to_decide(distance, needed_evidence).mean())
     return [_more(goal, levels, gap.middle, finish)]
 
 
@@ -320,7 +315,7 @@ def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
     seen = seen_at(levels, step)
     grown = seen * (1 + _GROWTH) if seen else _GROWTH * total
     wanted = max(min(grown, total), seen * (1 + _LEAST_GROWTH), seen + goal.block)
-    return Wanted(step, rounded_to_blocks(goal, wanted))
+    return goal.request(step, wanted)
 
 
 METHOD = Method(look, following)
@@ -359,14 +354,14 @@ def following_of_fixed(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
             off = np.array(one.mean - goal.least)
             noise = goal.deviation / math.sqrt(one.seen)
             off = np.maximum(np.abs(off), noise / 2)
-            cost[step] = float(images_needed(goal, off, one.needed_evidence))
+            cost[step] = float(goal.to_decide(off, one.needed_evidence))
     may_stay = math.floor(2 * goal.half_width * goal.parts)
     cheapest = sorted(cost, key=lambda s: cost[s])[: max(len(cost) - may_stay, 0)]
     wanted = []
     for step in cheapest:
         seen = state.levels[step].seen
         more = max(min(seen * (1 + _GROWTH), cost[step]), seen + goal.block)
-        wanted.append(Wanted(step, rounded_to_blocks(goal, more)))
+        wanted.append(goal.request(step, more))
     return state._replace(is_done=not wanted), wanted
 
 

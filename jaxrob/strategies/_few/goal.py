@@ -49,6 +49,27 @@ class Goal(NamedTuple):
         low, high = self.bounds
         return math.sqrt(max((high - self.least) * (self.least - low), 0.05))
 
+    def blocks(self, images: float) -> int:
+        """Rounds a number of images up to whole blocks, at most all images."""
+        return min(math.ceil(images / self.block) * self.block, self.num_images)
+
+    def request(self, step: int, images: float) -> "Wanted":
+        return Wanted(step, self.blocks(images))
+
+    def to_decide(self, distance: np.ndarray, needed_evidence: float) -> np.ndarray:
+        """Returns about how many images decide levels this far from the threshold."""
+        if self.curtail:
+            low, high = self.bounds
+            margin = np.maximum(np.abs(distance), 0) / (high - low)
+            return self.num_images * np.clip(1 - margin, 0, 1)
+        distance = np.maximum(np.abs(distance), 1e-9)
+        plain = 2 * self.deviation**2 * (needed_evidence + _PRIOR) / np.square(distance)
+        return self.of_finite(plain)
+
+    def of_finite(self, plain: _Number) -> _Number:
+        """Converts a sample size for an infinite population to one for the data set."""
+        return plain / (1 + plain / self.num_images)
+
 
 class Level(NamedTuple):
     """A level and the scores seen there."""
@@ -116,27 +137,3 @@ class Accepted(NamedTuple):
     def half_width(self) -> float:
         """Half the width of the interval, in steps."""
         return (self.high - self.low) / 2
-
-
-def rounded_to_blocks(goal: Goal, seen: float) -> int:
-    """Rounds a number of images up to whole blocks, at most all images."""
-    blocks = math.ceil(seen / goal.block)
-    return min(blocks * goal.block, goal.num_images)
-
-
-def images_needed(
-    goal: Goal, distance: np.ndarray, needed_evidence: float
-) -> np.ndarray:
-    """Returns about how many images decide a level this far from the threshold."""
-    if goal.curtail:
-        low, high = goal.bounds
-        margin = np.maximum(np.abs(distance), 0) / (high - low)
-        return goal.num_images * np.clip(1 - margin, 0, 1)
-    distance = np.maximum(np.abs(distance), 1e-9)
-    plain = 2 * goal.deviation**2 * (needed_evidence + _PRIOR) / np.square(distance)
-    return finite_population_correction(goal, plain)
-
-
-def finite_population_correction(goal: Goal, plain: _Number) -> _Number:
-    """Converts a sample size for an infinite population to one for the data set."""
-    return plain / (1 + plain / goal.num_images)
