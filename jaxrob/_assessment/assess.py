@@ -141,8 +141,18 @@ def assess(
     # Fail before anything is computed where possible.
     several = not isinstance(alteration, Alteration)
     alterations = _checked_alterations(alteration)
-    how = key, mesh, batch_size, reduced, journal, progress, score
-    arguments = checked_arguments(classifier, dataset, alterations, *how)
+    arguments = checked_arguments(
+        classifier,
+        dataset,
+        alterations,
+        key,
+        mesh,
+        batch_size,
+        reduced,
+        journal,
+        progress,
+        score,
+    )
     check_strategy(strategy)
     measure = checked_measure(measure, arguments.score)
     scoring = Scoring(tolerance, penalization, level_distribution)
@@ -194,7 +204,6 @@ def checked_measure(measure: Any, score: Score | None) -> str:
 
 
 def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str:
-    """Returns the rule of integration: the strategy's own unless asked otherwise."""
     if not scoring.is_plain:
         if rule is not None:
             raise ValueError(
@@ -220,7 +229,6 @@ def result_of(
     rule: str,
     strategy: Strategy,
 ) -> Assessment:
-    """Returns the assessment of one alteration, from its exploration."""
     alteration, source = run.alterations[place], run.source()
     curve = criterion.with_unknown(exploration.curve)
     bound, scores, scoring = exploration.error_bound, None, criterion.scoring
@@ -271,7 +279,6 @@ def result_of(
 
 
 def _warn_of_undecided(result: Assessment) -> None:
-    """Warns if few or no inputs are decided at an accepted level."""
     if not result.is_of_decided:
         return
     name, alpha = result.alteration, result.curve.alpha
@@ -293,7 +300,6 @@ def _warn_of_undecided(result: Assessment) -> None:
 
 
 def _check_ends(alteration: Alteration, levels: np.ndarray, rule: str) -> None:
-    """Rejects an integral over less than the range."""
     ends = alteration.snap(np.array([alteration.lower, alteration.upper]))
     if (levels[0], levels[-1]) != tuple(ends):
         raise ValueError(

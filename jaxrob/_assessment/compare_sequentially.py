@@ -189,9 +189,8 @@ def compare_sequentially(
         explorations = [
             one.exploration(0, explored) for one, explored in zip(answering, found)
         ]
-    about = criterion, strategy.rule, strategy
     results = [
-        result_of(run, 0, exploration, *about)
+        result_of(run, 0, exploration, criterion, strategy.rule, strategy)
         for run, exploration in zip(runs, explorations)
     ]
     interval = search.difference(*(explored.state for explored in found))

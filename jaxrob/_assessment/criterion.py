@@ -31,13 +31,11 @@ class Criterion:
     confidence_level: float = 0.95  # the confidence level of the intervals, in (0, 1)
 
     def __post_init__(self) -> None:
-        """Takes numbers as Python's, whatever numbers they were."""
         for name in ("threshold", "alpha"):
             if (number := getattr(self, name)) is not None:
                 object.__setattr__(self, name, checked_share(name, number))
 
     def check(self, classifier: Classifier, reduced: bool) -> None:
-        """Rejects parts that are out of range, or need answers that are not kept."""
         if self.is_of_scores:
             self._check_score(reduced)
             return
@@ -55,7 +53,6 @@ class Criterion:
 
     @property
     def is_of_scores(self) -> bool:
-        """Whether the measure is the mean of a user's scores."""
         return is_mean_score(self.measure)
 
     def _check_score(self, reduced: bool) -> None:
@@ -83,7 +80,6 @@ class Criterion:
             )
 
     def check_classes(self, num_classes: int) -> None:
-        """Rejects top-k accuracies of as many ranks as there are classes."""
         k = top_k(self.measure)
         if k is not None and k >= num_classes:
             raise ValueError(
@@ -92,7 +88,6 @@ class Criterion:
             )
 
     def with_unknown(self, curve: AnyCurve) -> AnyCurve:
-        """Returns the curve, with too uncertain answers replaced by "unknown"."""
         if self.alpha is None or not isinstance(curve, Curve):
             return curve
         return curve.with_unknown(self.alpha)
@@ -119,7 +114,6 @@ class PerImage(NamedTuple):
 
 
 def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> PerImage:
-    """Returns the scores of a criterion."""
     t, alpha, every = criterion.threshold, criterion.alpha, np.arange(len(labels))
     if criterion.is_of_scores:
         return PerImage(lambda answers, _: answers.score, t, (0.0, 1.0), every)
@@ -147,7 +141,11 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
     known = float(denominator.min())
     scores = numerator - t * (denominator - known)
     bounds = float(min(scores.min(), 0.0)), float(scores.max())
-    return PerImage(lambda *one: scores[kind(*one)], t * known, bounds, every)
+
+    def score(answers: Any, labels: np.ndarray) -> np.ndarray:
+        return scores[kind(answers, labels)]
+
+    return PerImage(score, t * known, bounds, every)
 
 
 def ratio_per_image(criterion: Criterion) -> tuple[Measure, Ratio]:

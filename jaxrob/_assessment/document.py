@@ -57,7 +57,6 @@ class Provenance(NamedTuple):
 
 
 def check_levels(levels: np.ndarray, bounds: tuple[float, float], rule: str) -> None:
-    """Refuses levels that do not ascend, leave the range, or do not fit the rule."""
     refuse(np.diff(levels) <= 0, f"levels must ascend; got {short(levels.tolist())}")
     lower, upper = bounds
     where = f"the range [{lower:g}, {upper:g}]"

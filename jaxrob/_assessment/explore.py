@@ -68,11 +68,10 @@ def check_few(strategy: Strategy, criterion: Criterion, rule: str | None) -> Non
 
 
 def explore(run: Run, criterion: Criterion, strategy: Strategy) -> list[Exploration]:
-    """Explores all alterations of a run."""
     images = SomeImages if needs_scores(strategy) else AllImages
     answers = images(run, criterion, strategy)
     found = drive(strategy, answers.subjects, answers.look)
-    return [answers.exploration(*one) for one in enumerate(found)]
+    return [answers.exploration(place, one) for place, one in enumerate(found)]
 
 
 class _Answers:
@@ -85,7 +84,6 @@ class _Answers:
 
     @property
     def subjects(self) -> list[Subject]:
-        """The alterations, for the driver."""
         return [
             Subject(one.name, self._task(one), one.snap, one.canonical)
             for one in self.run.alterations
@@ -95,7 +93,6 @@ class _Answers:
         return Task(one.lower, one.upper, self._criterion.threshold, one.identity)
 
     def _took(self, seconds: float, amounts: Sequence[tuple[int, int]]) -> None:
-        """Shares a round's time among alterations by how much was looked at."""
         total = sum(amount for _, amount in amounts)
         for place, amount in amounts:
             self._seconds[place] += seconds * amount / total
@@ -135,7 +132,6 @@ class AllImages(_Answers):
         self._took(time.perf_counter() - start, [*zip(places, amounts)])
 
     def exploration(self, place: int, explored: Explored) -> Exploration:
-        """Returns the exploration of the alteration at an index."""
         criterion, subject = self._criterion, self.subjects[place]
         known, history = self._known.pop(place), explored.history
         row_of = {level: row for row, level in enumerate(known.levels.tolist())}
@@ -199,7 +195,6 @@ class SomeImages(_Answers):
             learn(span, self._kept(span, answers))
 
     def exploration(self, place: int, explored: Explored) -> Exploration:
-        """Returns the exploration of the alteration at an index."""
         criterion, rows = self._criterion, self._rows[place]
         subject, history = self.subjects[place], explored.history
         levels = history.levels
@@ -227,7 +222,6 @@ class SomeImages(_Answers):
         )
 
     def _task(self, one: Alteration) -> Task:
-        """Returns the task in scores of images."""
         measure, number = self._measure, len(self._order)
         return Task(
             one.lower,
@@ -256,7 +250,6 @@ class SomeImages(_Answers):
         return Seen(float(scores.mean()), span.stop, scores)
 
     def _curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
-        """Returns the answers seen, as counts, or each image's score."""
         kind = self.run.execution.kind
         if kind.num_classes is not None:
             counts = stacked([self._counts(one) for one in seen])
@@ -267,7 +260,6 @@ class SomeImages(_Answers):
         return kind.curve(levels, Scored(scores), self._labels)
 
     def _counts(self, row: "_Row") -> Counts:
-        """Returns the counts of answers by label, `[1, K]`."""
         part = slice(row.number)
         given = row.answers.predicted[part].astype(int)
         if self._criterion.alpha is not None:

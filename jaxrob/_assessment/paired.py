@@ -109,7 +109,6 @@ def resampled_means(
 
 
 def observed_means(question: Question, networks: Sequence[Answers]) -> np.ndarray:
-    """Returns the means over the range on the images themselves, `[P]`."""
     return _means(question, networks, np.ones((len(question.labels), 1)))[:, 0]
 
 
@@ -129,7 +128,6 @@ def _means(
 
 
 def observed(question: Question, first: Answers, second: Answers) -> Differences:
-    """Returns the differences on the images themselves, with B = 1."""
     once = np.ones((len(question.labels), 1))
     return _differences(question, first, second, once)
 
@@ -168,12 +166,10 @@ def randomisation_p_values(
 
 
 def most_swaps(confidence_level: float) -> int:
-    """Returns the most swaps that `randomisation_p_values` draws."""
     return math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence_level)))
 
 
 def _swap_of(measure: Measure | MeanScore) -> Callable[..., _Swapped]:
-    """Returns the function that gives a measure's values under swaps."""
     if isinstance(measure, MeanScore):
         return _swap_scores
     return _swap_classes if measure.of_classes else _swap_counts
@@ -182,7 +178,6 @@ def _swap_of(measure: Measure | MeanScore) -> Callable[..., _Swapped]:
 def _swap_scores(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swapped:
-    """Returns mean scores under swaps; see `_swap_classes`."""
     number, moves = len(question.labels), (other - mine)[:, differ]
     first, second = (one.sum(1, keepdims=True) for one in (mine, other))
 
@@ -196,7 +191,6 @@ def _swap_scores(
 def _swap_counts(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swapped:
-    """Returns values under swaps, for a measure of all images; see `_swap_classes`."""
     measure = cast(Measure, question.measure)
     right = [(one == question.labels).astype(np.float64) for one in (mine, other)]
     decided = [(one < question.num_classes).astype(np.float64) for one in (mine, other)]
@@ -227,7 +221,6 @@ def _swap_counts(
 def _swap_classes(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swapped:
-    """Returns values under swaps, for a measure of classes."""
     levels = [
         _swaps_at(question, first, second, differ) for first, second in zip(mine, other)
     ]
@@ -255,7 +248,6 @@ class _Swaps(NamedTuple):
 def _swaps_at(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swaps:
-    """Returns the swaps at a level, from answers `[N]` and the images to swap."""
     base = question.num_classes + 1
     pairs = np.concatenate([question.labels, question.labels]).astype(np.int64) * base
     pairs, cells = np.unique(pairs + np.concatenate([mine, other]), return_inverse=True)
@@ -342,7 +334,6 @@ def _swaps(number: int, most: int) -> Iterator[np.ndarray]:
 def _differences(
     question: Question, first: Answers, second: Answers, weights: np.ndarray
 ) -> Differences:
-    """Returns the differences on images with weights `[N, B]`."""
     levels, places = shared_levels(first.levels, second.levels)
     pairs = []
     for one, at in zip((first, second), places):

@@ -127,7 +127,6 @@ def run(values: Values, words: Sequence[str]) -> str:
 
 
 def _requested(values: Values) -> _Request:
-    """Returns the request of the flags, or of the plan that they name."""
     request = _of_flags(values) if values.plan is None else _of_plan(values)
     if (few := few_images.requested(values, request.plan)) is None:
         return request
@@ -159,7 +158,6 @@ def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Req
 def _earlier(
     request: _Request, names: Sequence[str], values: Values
 ) -> list[jaxrob.Assessment]:
-    """Reads the earlier results that required differences are to."""
     asked = [one for one in request.requirements if one.quantity == "difference"]
     wanted = [name for name in names if any(one.is_of(name) for one in asked)]
     if not wanted:
@@ -327,7 +325,6 @@ def _shown(
     dataset: jaxrob.Dataset,
     values: Values,
 ) -> tuple[Picture, ...]:
-    """Returns the pictures of an alteration that go with its results."""
     if not values.pictures or not _are_pictures(dataset):
         return ()
     key, most = jax.random.key(values.seed), values.pictures
@@ -335,7 +332,6 @@ def _shown(
 
 
 def _finished(results: Results, number: int, output: pathlib.Path) -> str:
-    """Returns a note on the results kept from interrupted work."""
     if not results.assessments:
         return "no alteration is finished"
     done = f"{len(results.assessments)} of {number} alterations are finished"

@@ -53,7 +53,6 @@ def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:
 
 
 def read(path: str) -> Results:
-    """Reads the results of a folder, or a file of one assessment."""
     place = pathlib.Path(path)
     if not place.exists():
         raise Refused(f"{path}: there is no such folder or file")

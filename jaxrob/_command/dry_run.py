@@ -50,7 +50,6 @@ def _levels(strategy: Strategy) -> tuple[int, int, int]:
 
 
 def _said(few: FewImages) -> str:
-    """Returns the flags that ask for few images."""
     said = [] if few.half_width is None else [f"--half_width={few.half_width:g}"]
     said += [] if few.budget is None else [f"--budget={few.budget}"]
     return " ".join(said + ["--curtail"] * few.curtail)

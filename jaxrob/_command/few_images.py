@@ -66,7 +66,6 @@ def with_requirements(
 
 
 def check_measure(threshold: float, measure: str, alpha: float | None) -> None:
-    """Rejects measures that need all images."""
     scoring = Scoring(None, None, None)
     try:
         ratio_per_image(Criterion(threshold, measure, alpha, scoring))

@@ -117,7 +117,6 @@ class ASAP:
         return all_images(task.levels_at(positions)), history
 
     def _steps(self, task: Task, history: History) -> np.ndarray:
-        """Returns the next levels, in parts of the range."""
         # The paper's published bounds are multiples of a part in n: an interval of
         # exactly that width is final, although Algorithm 1 to the letter would halve it
         # once more.
@@ -209,7 +208,6 @@ class ASAP:
 
     @property
     def _is_auto(self) -> bool:
-        """Whether the concavity is estimated, and values scatter."""
         return self.concavity == "auto"
 
     def _num_inputs(self, history: History) -> int | None:
@@ -244,7 +242,6 @@ class ASAP:
 def _statistical_width(
     task: Task, history: History, num_inputs: int
 ) -> tuple[float, np.ndarray]:
-    """Returns the width of the robustness's interval due to the finite test set."""
     levels, values = history.levels, history.values
     totals = np.full(len(values), num_inputs)
     low, high = wilson(np.rint(values * num_inputs), totals)

@@ -15,7 +15,6 @@ from jaxrob.strategies._strategy import History, Task
 
 
 def check_strategy(strategy: Any) -> None:
-    """Rejects an object that lacks a part of a `Strategy`."""
     if isinstance(strategy, type):
         wanted = "an object such as ASAP(), not a class"
         raise wrong_type("strategy", wanted, strategy)
@@ -30,7 +29,6 @@ def check_strategy(strategy: Any) -> None:
 
 
 def checked_task(task: Any) -> Task:
-    """Returns a task with a range and a threshold, of Python numbers."""
     check_type("task", task, Task, "a jaxrob.strategies.Task")
     lower = checked_number("task.lower", task.lower)
     upper = checked_number("task.upper", task.upper)

@@ -154,7 +154,6 @@ def at_once(
 
 @computing()
 def concluded(strategy: Strategy, subject: Subject, explored: Explored) -> Found:
-    """Returns the checked conclusions about a subject."""
     found = strategy.result(subject.task, explored.state)
     name = f"{strategy!r}.result"
     check_type(name, found, Found, "a jaxrob.strategies.Found")
@@ -190,7 +189,6 @@ def concluded(strategy: Strategy, subject: Subject, explored: Explored) -> Found
 def _checked_interval(
     name: str, value: Any, *inside: float | None
 ) -> ConfidenceInterval:
-    """Returns an interval in [0, 1] after checking that it contains these numbers."""
     check_type(name, value, ConfidenceInterval, "a jaxrob.metrics.ConfidenceInterval")
     start, end = (checked_share(name, one) for one in value)
     if start > end:
@@ -224,7 +222,6 @@ class _Exploring:
         return []
 
     def remember(self, classified: bool) -> None:
-        """Adds the answers of this round to the history, and asks for more."""
         place = {level: i for i, level in enumerate(self.seen)}
         levels = sorted(one for one, of in self._canonical.items() if of in place)
         effects = [place[self._canonical[level]] for level in levels]
@@ -244,7 +241,6 @@ class _Exploring:
         self._ask()
 
     def _ask(self) -> None:
-        """Asks for levels, and for how many images at each, where fewer are known."""
         requests = self._requests()
         levels = self._subject.snap(np.array([one.level for one in requests], float))
         known = dict.fromkeys(self.history.levels, 1)
@@ -270,7 +266,6 @@ class _Exploring:
         ]
 
     def _requests(self) -> Sequence[Request]:
-        """Returns the checked requests of the strategy, and takes its next state."""
         strategy, name = self._strategy, f"{self._strategy!r}.ask"
         answer = strategy.ask(self._subject.task, self.state, self.history)
         if not isinstance(answer, tuple) or len(answer) != 2:

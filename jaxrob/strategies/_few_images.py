@@ -60,7 +60,6 @@ class Progress(NamedTuple):
 
     @property
     def half_width(self) -> float:
-        """Half the interval's width, as a share of the range."""
         return self.state.accepted.half_width / self.goal.parts
 
 
@@ -261,7 +260,6 @@ class FewImages:
     _is_compared = False
 
     def _error(self, task: Task) -> float:
-        """Returns the probability of a wrong answer, per alteration."""
         error = 1 - task.confidence_level
         if self.curtail:
             return 0.0
@@ -282,11 +280,9 @@ class FewImages:
 
     @property
     def _last(self) -> int:
-        """The last step of the grid."""
         return self._parts - isinstance(self.strategy, Uniform)
 
     def _updated(self, task: Task, now: Progress, history: History) -> Progress:
-        """Returns the progress after the last round, with the next requests."""
         goal, state = now.goal, now.state
         if now.aim is not None and goal.half_width > 0:
             wide = _BY_WAY_OF * state.accepted.half_width / goal.parts
@@ -326,14 +322,12 @@ class FewImages:
         return banded.METHOD if goal.by_bands else decided.METHOD
 
     def _is_certain(self, goal: Goal, state: State) -> bool:
-        """Whether the requirement is certainly met or certainly missed."""
         if self.required is None:
             return False
         least = self.required * goal.parts
         return state.accepted.low >= least or state.accepted.high < least
 
     def _finer(self, goal: Goal, state: State) -> float:
-        """Returns the next half width to aim at."""
         aim, required = goal.half_width * _SHRINKS, self.required
         if required is not None:
             distance = abs(state.accepted.guess / goal.parts - required)

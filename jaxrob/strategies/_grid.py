@@ -28,7 +28,6 @@ class Grid(NamedTuple):
 
 
 def grid_of(task: Task, history: History, parts: int) -> Grid:
-    """Returns the history's levels on a grid of this many parts."""
     steps = np.rint(task.positions_of(history.levels) * parts).astype(int)
     return Grid(parts, steps)
 

@@ -60,7 +60,7 @@ def look(
     for step, scores in answers.items():
         levels[step] = Level(scores, OPEN, 0.0)
     seen = {step: one for step, one in levels.items() if one.seen}
-    found = estimates(seen, goal.least_variance, goal.num_images)
+    found = estimates(seen, goal.spread)
     now = _safe_bands(goal, found, shape(goal, strategy, found))
     steps = found.steps.astype(float)
     guess = float(accepted_widths(steps, found.means, found.means, goal.least)[0].sum())
@@ -81,7 +81,6 @@ def look(
 
 
 def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
-    """Returns the next requests; empty if this grid yields nothing more."""
     assert state.bands is not None
     goal = _with_slack(goal)
     half_width = goal.half_width * goal.parts
@@ -110,12 +109,10 @@ def expected_cost(goal: Goal, state: State, half_width: float) -> float:
 
 
 def critical_value(goal: Goal) -> float:
-    """Returns the critical value of the bands at crossings."""
     return quantile((1 - _ERROR_FAR) * goal.error)
 
 
 def _with_slack(goal: Goal) -> Goal:
-    """Lowers the threshold by the rounding of mean scores."""
     return goal._replace(least=goal.least - _SLACK)
 
 
@@ -133,7 +130,6 @@ def _safe_bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
 
 
 def _bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
-    """Returns the bands, with larger critical values away from the crossings."""
     half_width, z = goal.half_width * goal.parts, critical_value(goal)
     now = bands(goal, found, between, 2 * goal.half_width / z, z)
     for _ in range(2):
@@ -197,14 +193,12 @@ class _Plan(NamedTuple):
 
     @property
     def is_near(self) -> bool:
-        """Whether the crossing is known well enough for the final plan."""
         return self.about.uncertainty <= self.half
 
 
 def requests(
     goal: Goal, levels: Levels, now: Bands, z: float, half_width: float
 ) -> list[Wanted]:
-    """Returns the levels to look at next; empty if this grid yields nothing more."""
     found = clusters(goal, now)
     places = crossings(goal, now, found)
     width = allowed_width(now, half_width)
@@ -332,7 +326,6 @@ def _sides(plan: _Plan, centre: int, half: float, wanted: list[Wanted]) -> list[
 
 
 def _planned_error(plan: _Plan, centre: int, wanted: list[Wanted], aim: float) -> float:
-    """Returns the centre's standard error after the requests."""
     goal, levels = plan.costs.goal, plan.costs.levels
     asked = [one.seen for one in wanted if one.step == centre]
     seen = max([seen_at(levels, centre), *asked])

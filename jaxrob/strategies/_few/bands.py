@@ -60,7 +60,6 @@ class Bands(NamedTuple):
 
 
 def quantile(error: float) -> float:
-    """Returns the two-sided critical value of a normal variable for an error."""
     return float(-scipy.special.ndtri(error / 2))
 
 
@@ -72,7 +71,6 @@ class Shape(NamedTuple):
 
 
 def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
-    """Bounds the curve between the levels."""
     low, high = goal.bounds
     steps, values = found.steps.astype(float), (found.means - low) / (high - low)
     doubts = found.doubts / (high - low)
@@ -193,7 +191,6 @@ class Cluster(NamedTuple):
 
 
 def clusters(goal: Goal, now: Bands) -> list[Cluster]:
-    """Groups the open intervals into clusters."""
     _, means, standard_errors, *_ = now.estimates
     off = means - goal.least
     leans = np.abs(off) >= _LEAN * standard_errors
@@ -214,7 +211,6 @@ def clusters(goal: Goal, now: Bands) -> list[Cluster]:
 def crossings(
     goal: Goal, now: Bands, found: list[Cluster]
 ) -> dict[Cluster, RoughCrossing]:
-    """Locates the crossings of the clusters that cross."""
     return {
         one: rough_crossing(goal, now.estimates, one.first, one.last)
         for one in found
@@ -268,7 +264,7 @@ def joint_error_ratio(
     for i in range(len(at)):
         for j in range(i):
             pair = at[i], at[j]
-            found = correlation(levels, now, pair, goal.least_variance, goal.num_images)
+            found = correlation(levels, now, pair, goal.spread)
             correlations[i, j] = correlations[j, i] = found
     total = np.sqrt(max(float(noise @ correlations @ noise), 0.0))
     return min(total / float(noise.sum()), 1.0)
@@ -295,9 +291,8 @@ def narrowing_by_correlation(goal: Goal, first: State, other: State) -> float:
         parts.append((state.levels, now.estimates, off))
     usual = sum(np.abs(off).sum() for *_, off in parts) / 2
     parts = [(levels, now, off / usual) for levels, now, off in parts]
-    limits = goal.least_variance, goal.num_images
-    alone = [math.sqrt(variance_of_sum([part], *limits)) for part in parts]
-    apart = math.sqrt(variance_of_sum(parts, *limits))
+    alone = [math.sqrt(variance_of_sum([part], goal.spread)) for part in parts]
+    apart = math.sqrt(variance_of_sum(parts, goal.spread))
     if sum(alone) == 0:
         return 0.0
     return max(1 - apart / sum(alone), 0.0) * sum(noise)

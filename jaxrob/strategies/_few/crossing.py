@@ -31,7 +31,6 @@ class RoughCrossing(NamedTuple):
 
 
 def rough_crossing(goal: Goal, now: Estimates, first: int, last: int) -> RoughCrossing:
-    """Locates the crossing between two levels roughly."""
     # The position comes from the level that gives the smallest error, from its own
     # standard error and its distance.
     steps, off = now.steps, now.means - goal.least
@@ -114,7 +113,6 @@ def cheapest(
     asked: Sequence[Wanted] = (),
     helped: bool = False,
 ) -> tuple[int, list[Wanted]]:
-    """Returns the cheapest of some levels, and its requests."""
     ways = []
     for step, deviation in wanted.items():
         # Among levels that are known well enough, take the nearest to the crossing.
@@ -126,14 +124,12 @@ def cheapest(
 
 
 def images_for(goal: Goal, deviation: float) -> int:
-    """Returns how many images of its own a level needs for this standard error."""
     plain = (goal.deviation / max(deviation, 1e-12)) ** 2
     needed = goal.of_finite(plain)
     return goal.blocks(goal.num_images if _is_most(goal, needed) else needed)
 
 
 def seen_at(levels: Levels, step: int) -> int:
-    """Returns the number of images seen at a level; 0 if it is new."""
     return levels[step].seen if step in levels else 0
 
 
@@ -148,7 +144,6 @@ def _cheapest_at(
     asked: Sequence[Wanted],
     helped: bool,
 ) -> tuple[float, list[Wanted]]:
-    """Returns the cost of a level, in images, and its requests."""
     goal, levels = costs.goal, costs.levels
     total, seen = goal.num_images, seen_at(levels, step)
     will = {one.step: one.seen for one in asked}

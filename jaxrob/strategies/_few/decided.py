@@ -34,7 +34,6 @@ _SLACK = 1e-9
 
 
 def side(goal: Goal, level: Level) -> int:
-    """Returns the side of a level."""
     # A decided level stays decided: evidence that sufficed once suffices.
     if level.side != OPEN or not level.seen:
         return level.side
@@ -137,7 +136,6 @@ _CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25
 def look(
     goal: Goal, strategy: ASAP, state: State, answers: dict[int, np.ndarray]
 ) -> State:
-    """Returns the state updated with newly seen images."""
     levels = dict(state.levels)
     needed_evidence = _needed_evidence(goal, state)
     for step, scores in answers.items():
@@ -146,7 +144,7 @@ def look(
         levels[step] = new._replace(side=side(goal, new))
     if levels[0].side == OPEN or levels[goal.parts].side == OPEN:
         return state._replace(levels=levels)
-    now = estimates(levels, goal.least_variance, goal.num_images)
+    now = estimates(levels, goal.spread)
     found = partition(goal, strategy, levels, now)
     open_steps = sum(gap.width for gap in found.gaps)
     low = max(found.accepted - found.doubted, 0.0)
@@ -161,13 +159,12 @@ def look(
 
 
 def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
-    """Returns the next requests; empty if this grid yields nothing more."""
     levels = state.levels
     if state.partition is None:
         ends = [step for step in (0, goal.parts) if levels[step].side == OPEN]
         return state, [goal.request(step, 2 * levels[step].seen) for step in ends]
     gaps = state.partition.gaps
-    now = estimates(levels, goal.least_variance, goal.num_images)
+    now = estimates(levels, goal.spread)
     wanted = _requests(goal, levels, now, gaps, _needed_evidence(goal, state))
     wanted = [
         one
@@ -179,7 +176,6 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
 
 
 def _needed_evidence(goal: Goal, state: State) -> float:
-    """Returns the evidence that decides a new level."""
     crossings = 1
     if state.partition is not None:
         crossings = max(1, sum(gap.crosses for gap in state.partition.gaps))
@@ -189,7 +185,6 @@ def _needed_evidence(goal: Goal, state: State) -> float:
 def _requests(
     goal: Goal, levels: Levels, now: Estimates, gaps: list[Gap], needed_evidence: float
 ) -> list[Wanted]:
-    """Returns the levels to look at next."""
     share = max(2 * goal.half_width * goal.parts / max(len(gaps), 1), 1.0)
     wanted: list[Wanted] = []
     for gap in gaps:
@@ -306,7 +301,6 @@ def _within(
 
 
 def _inside(gap: Gap, step: float) -> int:
-    """Returns the nearest step inside the gap."""
     return min(max(round(step), gap.start + 1), gap.end - 1)
 
 
@@ -321,14 +315,9 @@ def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
 METHOD = Method(look, following)
 
 
-# The growth of a level's number of images from one look_at_fixed to the next.
-_GROWTH = 0.5
-
-
 def look_at_fixed(
     goal: Goal, strategy: Uniform, state: State, answers: dict[int, np.ndarray]
 ) -> State:
-    """Returns the state updated with newly seen images; see `decided.look_at_fixed`."""
     # The steps accepted are levels: the robustness is the share of levels accepted
     # (2020 paper, Definition 5).
     levels = dict(state.levels)

@@ -10,7 +10,7 @@ import scipy
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._envelope import envelope
 from jaxrob.metrics._robustness_interval import accepted_widths
-from jaxrob.strategies._few.goal import OPEN, Goal, Level, Levels
+from jaxrob.strategies._few.goal import OPEN, Goal, Level, Levels, Spread
 from jaxrob.strategies._strategy import History, Task
 
 # Candidate control variates for a level: this many neighbours on either side, and the
@@ -55,15 +55,11 @@ class Estimates(NamedTuple):
         return Estimates(self.steps[places], means, standard_errors, unknown, unknown)
 
     def at(self, step: int) -> tuple[float, float]:
-        """The mean at a level and its standard error."""
         place = int(np.searchsorted(self.steps, step))
         return float(self.means[place]), float(self.standard_errors[place])
 
 
-def estimates(
-    levels: Levels, least_variance: float | None, num_images: int | None
-) -> Estimates:
-    """Estimates the mean score of all images at each level seen."""
+def estimates(levels: Levels, spread: Spread) -> Estimates:
     # All levels see the same images in the same order, so the difference of two levels
     # has a much smaller variance than either mean. A level with few images is estimated
     # by its difference from a level with more images, or from the line between two of
@@ -79,7 +75,6 @@ def estimates(
     most = np.flatnonzero(seen == numbers[-1]).tolist()
     # Levels with more images come first: they are control variates of the others.
     for j, (own, shared) in reversed([*enumerate(_moments(ordered, seen, numbers))]):
-        limits = numbers[j:], least_variance, num_images
         here = np.flatnonzero(seen == numbers[j])
         more = np.flatnonzero(seen > numbers[j]).tolist()
         ways = [_control_variates(steps, i, more, most) for i in here.tolist()]
@@ -87,20 +82,20 @@ def estimates(
         # Each candidate: the level's own scores, minus the control variates' scores
         # over the level's images, plus the control variates' estimates.
         found = np.eye(size)[at] - shares + shares @ factors[j:]
-        spread = _variances(found, shared, *limits)
+        errors = spread.variances(found, shared, numbers[j:])
         expected = own[at] + shares @ (means - own)
         ends = np.cumsum([len(way) for way in ways])
         best = np.array(
             [
-                start + int(spread[start:end].argmin())
+                start + int(errors[start:end].argmin())
                 for start, end in zip([0, *ends.tolist()], ends.tolist())
             ]
         )
         factors[j:, here] = found[:, best]
-        means[here], variances[here] = expected[best], spread[best]
+        means[here], variances[here] = expected[best], errors[best]
         pairs = np.flatnonzero(fewer == numbers[j])
         apart = factors[j:, pairs] - factors[j:, pairs + 1]
-        covariances[pairs] = _variances(apart, shared, *limits)
+        covariances[pairs] = spread.variances(apart, shared, numbers[j:])
     covariances = (variances[:-1] + variances[1:] - covariances) / 2
     standard_errors = np.sqrt(variances)
     covariances = np.minimum(covariances, standard_errors[:-1] * standard_errors[1:])
@@ -113,25 +108,20 @@ def correlation(
     levels: Levels,
     now: Estimates,
     pair: tuple[int, int],
-    least_variance: float,
-    num_images: int,
+    spread: Spread,
 ) -> float:
-    """Returns the correlation of the errors of two levels' means."""
     first, second = (now.at(step)[1] for step in pair)
     if pair[0] == pair[1] or first * second == 0:
         return 1.0
     weights = np.isin(now.steps, pair[:1]) * 1.0 - np.isin(now.steps, pair[1:])
-    apart = variance_of_sum([(levels, now, weights)], least_variance, num_images)
+    apart = variance_of_sum([(levels, now, weights)], spread)
     found = (first**2 + second**2 - apart) / 2 / (first * second)
     return min(max(found, -1.0), 1.0)
 
 
 def variance_of_sum(
-    parts: Sequence[tuple[Levels, Estimates, np.ndarray]],
-    least_variance: float,
-    num_images: int,
+    parts: Sequence[tuple[Levels, Estimates, np.ndarray]], spread: Spread
 ) -> float:
-    """Returns the variance of a weighted sum of means, from one or several searches."""
     all_coefficients = [now.coefficients for _, now, _ in parts if now.coefficients]
     numbers = np.unique(
         np.concatenate([coefficients.numbers for coefficients in all_coefficients])
@@ -147,9 +137,9 @@ def variance_of_sum(
     first = int(uses.any(axis=1).argmax())
     used = np.flatnonzero(uses.any(axis=0))
     rows = np.stack([scores[i][: numbers[first]] for i in used.tolist()])
-    limits = numbers[first:], least_variance, num_images
     shared = np.atleast_2d(np.cov(rows, bias=True))
-    return float(_variances(found[first:, None, used], shared, *limits)[0])
+    used_factors = found[first:, None, used]
+    return float(spread.variances(used_factors, shared, numbers[first:])[0])
 
 
 def _moments(
@@ -198,26 +188,6 @@ def _control_variates(
     return shares
 
 
-def _variances(
-    factors: np.ndarray,
-    shared: np.ndarray,
-    numbers: np.ndarray,
-    least_variance: float | None,
-    num_images: int | None,
-) -> np.ndarray:
-    """Returns the variances of linear combinations of means over the first images."""
-    # The error of the mean over n images is the sum of independent increments: the
-    # changes of the mean from each number of images to the next, up to all images.
-    left = 0.0 if num_images is None else 1 / num_images
-    inverse = np.append(1 / numbers, left)
-    each = ((factors @ shared) * factors).sum(axis=-1)
-    is_change = np.abs(factors.sum(axis=-1)) < 0.5
-    least = 1 / numbers[0]
-    own = least if least_variance is None else least_variance
-    each = np.maximum(each, np.where(is_change, least, own))
-    return np.maximum(-np.diff(inverse), 0) @ each
-
-
 # The grid of a search without one.
 _FINE = 2**20
 # Aims at this share of the stated error, because the same images decided when to stop.
@@ -231,14 +201,13 @@ _DEVIATIONS = 1.5
 def population_interval(
     goal: Goal, levels: Levels, confidence_level: float
 ) -> ConfidenceInterval:
-    """Returns the confidence interval of the robustness on the population."""
     # The levels seen must include both ends of the range. The data set is a sample of
     # the population, and the images seen are a sample of the data set. As in
     # `jaxrob.metrics.confidence_interval`, bands at the levels are joined.
     low, high = goal.bounds
     # Wilson's intervals need no variance as at the threshold, which is far too large
     # where nearly all images are right.
-    found = estimates(levels, None, None)
+    found = estimates(levels, Spread())
     steps, means, standard_errors, *_ = found
     critical_values = _critical_values(goal, found, _OF_ERROR * (1 - confidence_level))
     variances = np.square(standard_errors)
@@ -275,7 +244,6 @@ def population_of(
 
 
 def _critical_values(goal: Goal, found: Estimates, error: float) -> np.ndarray:
-    """Returns the bands' critical value at each level, `[n]`."""
     # Where several neighbouring levels may lie on the threshold, the largest of their
     # errors exceeds a critical value more often than the error of a given level. The
     # number of independent levels is taken as 1 plus the expected number of sign

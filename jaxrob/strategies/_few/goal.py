@@ -38,10 +38,10 @@ class Goal(NamedTuple):
         return self.half_width > 0 and not self.curtail
 
     @property
-    def least_variance(self) -> float:
-        """The lower bound of the variance of an image's score at a level."""
+    def spread(self) -> "Spread":
         low, high = self.bounds
-        return max((high - self.least) * (self.least - low), 1e-3)
+        least_variance = max((high - self.least) * (self.least - low), 1e-3)
+        return Spread(least_variance, self.num_images)
 
     @property
     def deviation(self) -> float:
@@ -71,6 +71,29 @@ class Goal(NamedTuple):
         return plain / (1 + plain / self.num_images)
 
 
+class Spread(NamedTuple):
+    """How far means of the first images spread about the mean of all."""
+
+    # The lower bound of the variance of an image's score at a level; None for none.
+    least_variance: float | None = None
+    num_images: int | None = None  # None for the population
+
+    def variances(
+        self, factors: np.ndarray, shared: np.ndarray, numbers: np.ndarray
+    ) -> np.ndarray:
+        """Returns the variances of linear combinations of means of first images."""
+        # The error of the mean over n images is the sum of independent increments: the
+        # changes of the mean from each number of images to the next, up to all images.
+        left = 0.0 if self.num_images is None else 1 / self.num_images
+        inverse = np.append(1 / numbers, left)
+        each = ((factors @ shared) * factors).sum(axis=-1)
+        is_change = np.abs(factors.sum(axis=-1)) < 0.5
+        least = 1 / numbers[0]
+        own = least if self.least_variance is None else self.least_variance
+        each = np.maximum(each, np.where(is_change, least, own))
+        return np.maximum(-np.diff(inverse), 0) @ each
+
+
 class Level(NamedTuple):
     """A level and the scores seen there."""
 
@@ -80,12 +103,10 @@ class Level(NamedTuple):
 
     @property
     def seen(self) -> int:
-        """The number of images seen."""
         return len(self.scores)
 
     @property
     def mean(self) -> float:
-        """The mean of the scores seen."""
         return float(self.scores.mean())
 
 
@@ -111,7 +132,6 @@ class Gap(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The width in steps."""
         return self.end - self.start
 
 
@@ -135,5 +155,4 @@ class Accepted(NamedTuple):
 
     @property
     def half_width(self) -> float:
-        """Half the width of the interval, in steps."""
         return (self.high - self.low) / 2
