@@ -37,7 +37,13 @@ class Criterion:
 
     def check(self, classifier: Classifier, reduced: bool) -> None:
         if self.is_of_scores:
-            self._check_score(reduced)
+            if self.alpha is not None:
+                raise ValueError(
+                    "alpha does not go with score, which has no unknown answers; got "
+                    f"{self.alpha}"
+                )
+            if reduced:
+                raise ValueError("score keeps each image's score; got reduced=True")
             return
         measure_named(self.measure)
         self._check_ranks(classifier, reduced)
@@ -54,15 +60,6 @@ class Criterion:
     @property
     def is_of_scores(self) -> bool:
         return is_mean_score(self.measure)
-
-    def _check_score(self, reduced: bool) -> None:
-        if self.alpha is not None:
-            raise ValueError(
-                f"alpha does not go with score, which has no unknown answers; got "
-                f"{self.alpha}"
-            )
-        if reduced:
-            raise ValueError("score keeps each image's score; got reduced=True")
 
     def _check_ranks(self, classifier: Classifier, reduced: bool) -> None:
         k = top_k(self.measure)

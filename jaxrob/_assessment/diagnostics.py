@@ -311,14 +311,10 @@ def _accidents(values: np.ndarray, num_inputs: int | None) -> np.ndarray:
     return np.full(len(values), math.sqrt(variance))
 
 
-def _triples(number: int) -> np.ndarray:
-    return np.arange(number - 2) + np.arange(3)[:, None]
-
-
 def _jitter(positions: np.ndarray, values: np.ndarray, num_inputs: int | None) -> float:
     if len(positions) < 3 or num_inputs is None:
         return math.nan
-    triples = _triples(len(positions))
+    triples = np.arange(len(positions) - 2) + np.arange(3)[:, None]
     close = np.ptp(positions[triples], axis=0) <= _CLOSE
     if not close.any():
         return math.nan

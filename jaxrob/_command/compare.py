@@ -23,7 +23,8 @@ def run(values: Values, words: Sequence[str]) -> str:
         if before.alteration not in after:
             raise Refused(f"{words[1]} has no assessment of {before.alteration}")
         try:
-            found.append(_compared(after[before.alteration], before))
+            new_one = after[before.alteration]
+            found.append(jaxrob.compare(new_one, before, new_one.confidence_level))
         except ValueError as error:
             raise Refused(f"{before.alteration}: {error}") from error
     lines = [
@@ -37,10 +38,6 @@ def run(values: Values, words: Sequence[str]) -> str:
     reports.write(values.report, [new], [old])
     regressions = reporting.regressions(new.assessments, old.assessments)
     return reporting.verdict([], {}, regressions)
-
-
-def _compared(new: jaxrob.Assessment, old: jaxrob.Assessment) -> jaxrob.Comparison:
-    return jaxrob.compare(new, old, new.confidence_level)
 
 
 def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:

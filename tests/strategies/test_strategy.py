@@ -1,11 +1,13 @@
 """What a strategy must have, and what it receives."""
 
+import contextlib
 import math
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxrob import strategies
 from jaxrob.metrics import RULES, heaviside_robustness
 from jaxrob.strategies import (
     ASAP,
@@ -68,9 +70,16 @@ def test_a_part_that_is_missing_is_named(part):
         sample(type("Mine", (), parts)(), TASK, lambda x: x)
 
 
-@pytest.mark.parametrize(
-    "strategy", [ASAP(), ASAP(64, 128.0), Random(), Uniform(), Ends()]
-)
+def shipped():
+    """All strategies of the library that need no arguments, as they are listed."""
+    for name in strategies.__all__:
+        one = getattr(strategies, name)
+        if hasattr(one, "ask") and one is not strategies.Strategy:
+            with contextlib.suppress(TypeError, ValueError):
+                yield one()
+
+
+@pytest.mark.parametrize("strategy", [*shipped(), ASAP(64, 128.0), Ends()])
 def test_every_strategy_has_all_parts(strategy):
     assert strategy.rule in strategy.rules and set(strategy.rules) <= set(RULES)
     bound = sample(strategy, TASK, lambda x: 1 - x / 2)[1].error_bound

@@ -126,15 +126,11 @@ def cheapest(
 def images_for(goal: Goal, deviation: float) -> int:
     plain = (goal.deviation / max(deviation, 1e-12)) ** 2
     needed = goal.of_finite(plain)
-    return goal.blocks(goal.num_images if _is_most(goal, needed) else needed)
+    return goal.blocks(goal.num_images if needed >= _ALL * goal.num_images else needed)
 
 
 def seen_at(levels: Levels, step: int) -> int:
     return levels[step].seen if step in levels else 0
-
-
-def _is_most(goal: Goal, images: float) -> bool:
-    return images >= _ALL * goal.num_images
 
 
 def _cheapest_at(

@@ -233,7 +233,7 @@ def _towards(
     begun = [s for s in begun if abs(s - about.step) <= near]
     # Just past the crossing as seen from the nearer end, so that the gap becomes short.
     past = 0.5 if about.step - gap.start < gap.end - about.step else -0.5
-    here = _inside(gap, about.step + past)
+    here = min(max(round(about.step + past), gap.start + 1), gap.end - 1)
     step = max(begun, key=lambda s: levels[s].seen, default=here)
     if seen_at(levels, step) < _BEGUN * goal.num_images:
         step = here
@@ -298,10 +298,6 @@ def _within(
     distance = middle.mean - goal.least + noise
     finish = float(goal.to_decide(distance, needed_evidence).mean())
     return [_more(goal, levels, gap.middle, finish)]
-
-
-def _inside(gap: Gap, step: float) -> int:
-    return min(max(round(step), gap.start + 1), gap.end - 1)
 
 
 def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:

@@ -99,9 +99,14 @@ def estimates(levels: Levels, spread: Spread) -> Estimates:
     covariances = (variances[:-1] + variances[1:] - covariances) / 2
     standard_errors = np.sqrt(variances)
     covariances = np.minimum(covariances, standard_errors[:-1] * standard_errors[1:])
-    changes = np.array([_change(*pair) for pair in zip(ordered, ordered[1:])])
+    changes = [
+        float(np.square(first.scores[:number] - second.scores[:number]).mean())
+        for first, second, number in zip(ordered, ordered[1:], fewer.tolist())
+    ]
     coefficients = Coefficients(numbers, factors)
-    return Estimates(steps, means, standard_errors, changes, covariances, coefficients)
+    return Estimates(
+        steps, means, standard_errors, np.array(changes), covariances, coefficients
+    )
 
 
 def correlation(
@@ -156,11 +161,6 @@ def _moments(
         products[np.ix_(there, there)] += scores @ scores.T
         means = sums / end
         yield means, products / end - np.outer(means, means)
-
-
-def _change(first: Level, second: Level) -> float:
-    seen = min(first.seen, second.seen)
-    return float(np.square(first.scores[:seen] - second.scores[:seen]).mean())
 
 
 def _control_variates(
