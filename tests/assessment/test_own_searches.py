@@ -60,9 +60,9 @@ class Halving:
             return []
         return [Request((start + end) / 2, self.first)]
 
-    def result(self, task, history):
-        start, end = self.bracket(task, history)
-        sides = self.sides(task, history)[1]
+    def result(self, task, state):
+        start, end = self.bracket(task, state)
+        sides = self.sides(task, state)[1]
         return Found(None, (start + end) / 2, Interval(start, end), "precise", sides)
 
     def sides(self, task, history):
@@ -160,7 +160,7 @@ TOO_NARROW = Found(interval=Interval(0.4, 0.5), population_interval=Interval(0.5
     ],
 )
 def test_what_is_no_result_is_refused(found, message):
-    broken = type("Broken", (Ends,), {"result": lambda self, task, history: found})
+    broken = type("Broken", (Ends,), {"result": lambda self, task, state: found})
     with pytest.raises((TypeError, ValueError), match=message):
         assess(broken(), HUNDRED)
 
@@ -177,7 +177,7 @@ class Inside(Ends):
     def asked(self, task, history):
         return [] if len(history.levels) else [Request(0.3, 50), Request(0.5, 50)]
 
-    def result(self, task, history):
+    def result(self, task, state):
         return Found()
 
 
