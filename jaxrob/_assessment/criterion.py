@@ -152,7 +152,8 @@ def ratio_per_image(criterion: Criterion) -> tuple[Measure, Ratio]:
         able = [name for name, one in measures.items() if one.of_one_input is not None]
         raise ValueError(
             f'measure="{criterion.measure}" needs all images, because what it divides '
-            f'by is not known before; few images go with {able} and "top5_accuracy"'
+            f"by is not known before; few images go with {', '.join(able)} and "
+            "top5_accuracy, with any number"
         )
     return measure, measure.of_one_input
 

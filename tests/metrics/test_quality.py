@@ -214,14 +214,20 @@ def test_positive_must_be_a_class():
 
 @pytest.mark.parametrize("name", metrics.measures)
 def test_a_measure_of_many_is_that_of_single_inputs(name):
-    """Where it has a ratio of one input, and not where other inputs matter."""
     measure = metrics.measures[name]
     confusion = np.array([[[8, 1, 1], [2, 7, 1]]])
-    assert (measure.of_one_input is None) == (name in ("precision", "f1"))
-    assert measure.counts_unknown == (name in ("effectiveness", "decided_ratio"))
     if measure.of_one_input is not None:
         rows = [1] if measure.of_classes else [0, 1]
         kinds = [(row, at) for row in rows for at in (row, 1 - row, 2)]
         number = np.array([confusion[0][kind] for kind in kinds])
         up, down = (np.resize(part, len(kinds)) for part in measure.of_one_input[:2])
         assert measure(confusion) == (number @ up) / (number @ down)
+
+
+def test_what_follows_from_a_ratio():
+    found = metrics.measures
+    assert found["precision"].of_one_input is found["f1"].of_one_input is None
+    for name in ("accuracy", "recall", "effectiveness", "decided_ratio"):
+        assert found[name].of_one_input is not None
+        unknown_counts = name in ("effectiveness", "decided_ratio")
+        assert found[name].counts_unknown == unknown_counts
