@@ -28,7 +28,8 @@ from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import FewImages
 from jaxrob.strategies._drive import Learn, Span, drive
-from jaxrob.strategies._few_images import Compared, Progress
+from jaxrob.strategies._few.bands import State
+from jaxrob.strategies._few_images import Compared
 
 # Sums of ends of intervals may exceed 1 by an ulp.
 _DIFFERENCE = Number(at_least=-1 - 1e-9, at_most=1 + 1e-9)
@@ -180,7 +181,7 @@ def compare_sequentially(
         answering = [SomeImages(run, criterion, search) for run in runs]
         subjects = [one.subjects[0] for one in answering]
 
-        def enough(states: Sequence[Progress]) -> bool:
+        def enough(states: Sequence[State]) -> bool:
             start, end = search.difference(*states)
             return start > 0 or end < 0 or end - start <= 2 * half_width
 

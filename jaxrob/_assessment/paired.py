@@ -144,7 +144,7 @@ def randomisation_p_values(
     levels, places = shared_levels(first.levels, second.levels)
     mine, other = (one.answers[at] for one, at in zip((first, second), places))
     differ = np.flatnonzero((mine != other).any(0))
-    values = _swap_of(question.measure)(question, mine, other, differ)
+    values = _swapped(question, mine, other, differ)
 
     def differences(is_swapped: np.ndarray) -> list[np.ndarray]:
         mine, other = values(is_swapped.astype(np.float64))
@@ -169,68 +169,60 @@ def most_swaps(confidence_level: float) -> int:
     return math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence_level)))
 
 
-def _swap_of(measure: Measure | MeanScore) -> Callable[..., _Swapped]:
-    if isinstance(measure, MeanScore):
-        return _swap_scores
-    return _swap_classes if measure.of_classes else _swap_counts
-
-
-def _swap_scores(
+def _swapped(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swapped:
-    number, moves = len(question.labels), (other - mine)[:, differ]
+    """Returns the function from swaps to both networks' values."""
+    measure, number = question.measure, len(question.labels)
+    if isinstance(measure, MeanScore):
+        sums = _swapped_sums(mine, other, differ)
+
+        def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            first, second = sums(is_swapped)
+            return first / number, second / number
+
+    elif measure.of_classes:
+        levels = [
+            _swaps_at(question, first, second, differ)
+            for first, second in zip(mine, other)
+        ]
+
+        def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            found = [_values_swapped(question, one, is_swapped) for one in levels]
+            first, second = (np.stack(some) for some in zip(*found))
+            return first, second
+
+    else:
+        right, decided = (
+            _swapped_sums(ours.astype(np.float64), theirs.astype(np.float64), differ)
+            for ours, theirs in (
+                (mine == question.labels, other == question.labels),
+                (mine < question.num_classes, other < question.num_classes),
+            )
+        )
+
+        def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            first, second = (
+                measure.value_of(
+                    measure.ratio(Counts(correct, known, known, number - known))
+                )
+                for correct, known in zip(right(is_swapped), decided(is_swapped))
+            )
+            return first, second
+
+    return values
+
+
+def _swapped_sums(mine: np.ndarray, other: np.ndarray, differ: np.ndarray) -> _Swapped:
+    """Returns the function from swaps to the sums over images at each level."""
+    moves = (other - mine)[:, differ]
     first, second = (one.sum(1, keepdims=True) for one in (mine, other))
 
-    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def sums(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         moved = moves @ is_swapped
-        return (first + moved) / number, (second - moved) / number
+        return first + moved, second - moved
 
-    return values
-
-
-def _swap_counts(
-    question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
-) -> _Swapped:
-    measure = cast(Measure, question.measure)
-    right = [(one == question.labels).astype(np.float64) for one in (mine, other)]
-    decided = [(one < question.num_classes).astype(np.float64) for one in (mine, other)]
-
-    def swapped_counts(
-        pair: list[np.ndarray], is_swapped: np.ndarray
-    ) -> list[np.ndarray]:
-        moved = (pair[1] - pair[0])[:, differ] @ is_swapped
-        first, second = (one.sum(1, keepdims=True) for one in pair)
-        return [first + moved, second - moved]
-
-    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = [
-            measure.value_of(
-                measure.ratio(
-                    Counts(correct, answered, answered, len(question.labels) - answered)
-                )
-            )
-            for correct, answered in zip(
-                swapped_counts(right, is_swapped), swapped_counts(decided, is_swapped)
-            )
-        ]
-        return found[0], found[1]
-
-    return values
-
-
-def _swap_classes(
-    question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
-) -> _Swapped:
-    levels = [
-        _swaps_at(question, first, second, differ) for first, second in zip(mine, other)
-    ]
-
-    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = [_values_swapped(question, one, is_swapped) for one in levels]
-        first, second = (np.stack(some) for some in zip(*found))
-        return first, second
-
-    return values
+    return sums
 
 
 class _Swaps(NamedTuple):
@@ -270,21 +262,14 @@ def _swaps_at(
 
 def _values_swapped(
     question: Question, swaps: _Swaps, is_swapped: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+) -> list[np.ndarray]:
     """Returns both measures `[B]` at a level, where images are swapped `[D, B]`."""
-    moved = swaps.moves @ is_swapped
-    measure = cast(Measure, question.measure)
-    mine, other = (
-        resampled_values(
-            measure,
-            swaps.labels,
-            swaps.answers[None],
-            question.num_classes,
-            counts,
-        )[0]
+    moved, number = swaps.moves @ is_swapped, question.num_classes
+    measure, answers = cast(Measure, question.measure), swaps.answers[None]
+    return [
+        resampled_values(measure, swaps.labels, answers, number, counts)[0]
         for counts in (swaps.mine + moved, swaps.other - moved)
-    )
-    return mine, other
+    ]
 
 
 class _Tail:

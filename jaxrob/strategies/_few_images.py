@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from jaxrob.strategies._drive import Span
 from jaxrob.strategies._few import banded, decided
 from jaxrob.strategies._few.bands import Method, State, narrowing_by_correlation
 from jaxrob.strategies._few.estimates import population_interval
-from jaxrob.strategies._few.goal import ACCEPTED, OPEN, Accepted, Goal, Level, Wanted
+from jaxrob.strategies._few.goal import ACCEPTED, OPEN, Accepted, Goal, Level
 from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 from jaxrob.strategies._uniform import Uniform
 
@@ -45,22 +44,6 @@ _BY_WAY_OF = 0.25
 # A requirement is decided once the half width is about this share of the distance to
 # it.
 _OF_DISTANCE = 0.85
-
-
-class Progress(NamedTuple):
-    """The state of a search."""
-
-    goal: Goal  # the goal, with the half width currently aimed at
-    state: State  # the levels seen, and the conclusions
-    wanted: list[Wanted]  # the next requests; empty at the end
-    # Whether the requirement is certainly met or missed, which ends the search.
-    is_certain: bool = False
-    # The half width that the budget is planned for in this round.
-    aim: float | None = None
-
-    @property
-    def half_width(self) -> float:
-        return self.state.accepted.half_width / self.goal.parts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +126,7 @@ class FewImages:
         """The rule of the strategy alone, as a tuple."""
         return (self.rule,)
 
-    def init(self, task: Task) -> Progress:
+    def init(self, task: Task) -> State:
         """Returns the state that requests the first levels; see `Strategy`."""
         task = checked_task(task)
         number = checked_integer("task.num_images", task.num_images, at_least=1)
@@ -169,13 +152,12 @@ class FewImages:
             steps, share = np.unique(first).tolist(), decided.FIRST
         needed_evidence = math.log(len(steps) / (share * goal.error))
         levels = {step: Level(np.array([]), OPEN, needed_evidence) for step in steps}
-        state = State(levels, Accepted(0, parts, parts / 2))
         wanted = [goal.request(step, goal.block) for step in steps]
-        return Progress(goal, state, wanted)
+        return State(goal, levels, Accepted(0, parts, parts / 2), wanted=wanted)
 
     def ask(
-        self, task: Task, state: Progress, history: History
-    ) -> tuple[list[Request], Progress]:
+        self, task: Task, state: State, history: History
+    ) -> tuple[list[Request], State]:
         """Returns the next requests; see `Strategy`."""
         task = checked_asked(task, history)
         if len(history.levels):
@@ -185,16 +167,16 @@ class FewImages:
         asked = [Request(level, one.seen) for level, one in zip(levels, state.wanted)]
         return asked, state
 
-    def result(self, task: Task, state: Progress) -> Found:
+    def result(self, task: Task, state: State) -> Found:
         """Returns the estimate, both intervals and the status; see `Strategy`."""
         goal, wide = state.goal, self._half_width_asked
-        low, high, guess = (float(one) / goal.parts for one in state.state.accepted)
+        low, high, guess = (float(one) / goal.parts for one in state.accepted)
         # The estimate is no farther from either end than the half width.
         half = max(wide, (high - low) / 2)
         guess = max(min(max(guess, high - half), low + half, 1.0), 0.0)
         if wide == 0 and isinstance(self.strategy, ASAP) and not state.is_certain:
-            guess = min(max(_accepted_by_right(state.state) / goal.parts, low), high)
-        seen = {step: one for step, one in state.state.levels.items() if one.seen}
+            guess = min(max(_accepted_by_right(state) / goal.parts, low), high)
+        seen = {step: one for step, one in state.levels.items() if one.seen}
         on_last = goal._replace(parts=self._last)
         within = population_interval(on_last, seen, task.confidence_level)
         return Found(
@@ -215,17 +197,13 @@ class FewImages:
         )
 
     def planned(
-        self, tasks: Sequence[Task], states: Sequence[Progress], spent: int
-    ) -> Sequence[Progress]:
+        self, tasks: Sequence[Task], states: Sequence[State], spent: int
+    ) -> Sequence[State]:
         """Aims all searches at the half width that the rest of the budget can pay."""
         if self.budget is None:
             return states
         for aim in _AIMS.tolist():
-            costs = sum(
-                banded.expected_cost(one.goal, one.state, aim)
-                for one in states
-                if one.wanted
-            )
+            costs = sum(banded.expected_cost(one, aim) for one in states if one.wanted)
             if costs <= _SPENT * (self.budget - spent):
                 return [one._replace(aim=aim) if one.wanted else one for one in states]
         return states
@@ -233,7 +211,7 @@ class FewImages:
     def allowed(
         self,
         tasks: Sequence[Task],
-        states: Sequence[Progress],
+        states: Sequence[State],
         spans: Sequence[Span],
         spent: int,
     ) -> Sequence[Span]:
@@ -282,38 +260,37 @@ class FewImages:
     def _last(self) -> int:
         return self._parts - isinstance(self.strategy, Uniform)
 
-    def _updated(self, task: Task, now: Progress, history: History) -> Progress:
-        goal, state = now.goal, now.state
-        if now.aim is not None and goal.half_width > 0:
-            wide = _BY_WAY_OF * state.accepted.half_width / goal.parts
-            aim = max(now.aim, wide, self._half_width_asked)
+    def _updated(self, task: Task, before: State, history: History) -> State:
+        goal = before.goal
+        if before.aim is not None and goal.half_width > 0:
+            wide = _BY_WAY_OF * before.accepted.half_width / goal.parts
+            aim = max(before.aim, wide, self._half_width_asked)
             goal = goal._replace(half_width=aim)
         assert history.scores is not None
         steps = np.rint(task.positions_of(history.levels) * self._last).astype(int)
-        asked = {one.step for one in now.wanted} | set(state.levels)
+        asked = {one.step for one in before.wanted} | set(before.levels)
         scores = dict(zip(steps.tolist(), history.scores))
         new = {step: scores[step] for step in asked if step in scores}
         method = self._method(goal)
-        state = method.look(goal, self.strategy, state, new)
-        while not self._is_certain(goal, state):
-            wanted = []
+        state = before._replace(goal=goal, wanted=(), aim=None)
+        state = method.look(self.strategy, state, new)
+        while not self._is_certain(state):
             if not state.is_done:
-                state, wanted = method.following(goal, state)
-            if wanted:
-                kept = state if goal.curtail else _no_wider(state, now.state)
-                return Progress(goal, kept, wanted)
+                state = method.following(state)
+            if state.wanted:
+                return state if goal.curtail else _no_wider(state, before)
             if goal.half_width <= self._half_width_asked:
-                return Progress(goal, state, wanted)
-            goal = goal._replace(half_width=self._finer(goal, state))
-            new, before, method = {}, method, self._method(goal)
-            if method is not before:
+                return state
+            goal = goal._replace(half_width=self._finer(state))
+            new, earlier, method = {}, method, self._method(goal)
+            if method is not earlier:
                 # Bands decide sides with less evidence than deciding each level
                 # requires.
                 seen = state.levels.items()
                 new = {step: one.scores for step, one in seen if one.seen}
-                state = self.init(task).state
-            state = method.look(goal, self.strategy, state, new)
-        return Progress(goal, state, [], is_certain=True)
+                state = self.init(task)._replace(wanted=())
+            state = method.look(self.strategy, state._replace(goal=goal), new)
+        return state._replace(is_certain=True)
 
     def _method(self, goal: Goal) -> Method:
         """How levels are chosen and conclusions drawn from their scores."""
@@ -321,14 +298,15 @@ class FewImages:
             return decided.FIXED_LEVELS
         return banded.METHOD if goal.by_bands else decided.METHOD
 
-    def _is_certain(self, goal: Goal, state: State) -> bool:
+    def _is_certain(self, state: State) -> bool:
         if self.required is None:
             return False
-        least = self.required * goal.parts
+        least = self.required * state.goal.parts
         return state.accepted.low >= least or state.accepted.high < least
 
-    def _finer(self, goal: Goal, state: State) -> float:
-        aim, required = goal.half_width * _SHRINKS, self.required
+    def _finer(self, state: State) -> float:
+        goal, required = state.goal, self.required
+        aim = goal.half_width * _SHRINKS
         if required is not None:
             distance = abs(state.accepted.guess / goal.parts - required)
             aim = min(aim, _OF_DISTANCE * distance)
@@ -336,10 +314,10 @@ class FewImages:
         aim = aim if aim >= 0.5 / goal.parts else self._half_width_asked
         return max(aim, self._half_width_asked)
 
-    def _status(self, now: Progress) -> str:
+    def _status(self, now: State) -> str:
         if now.is_certain:
             return "certain"
-        gaps = now.state.partition.gaps if now.state.partition else []
+        gaps = now.partition.gaps if now.partition else []
         is_done, wide = not now.wanted, self._half_width_asked
         widest = max((gap.width for gap in gaps), default=0)
         is_resolved = wide == 0 and widest <= 1 and is_done
@@ -360,13 +338,12 @@ class Compared(FewImages):
     def _error(self, task: Task) -> float:
         return _OF_ERROR * (1 - task.confidence_level)
 
-    def difference(self, first: Progress, second: Progress) -> ConfidenceInterval:
+    def difference(self, first: State, second: State) -> ConfidenceInterval:
         """Bounds the difference of two robustnesses, of searches on the same images."""
         parts = first.goal.parts
-        closer = narrowing_by_correlation(first.goal, first.state, second.state) / parts
+        closer = narrowing_by_correlation(first, second) / parts
         (low, high, _), (other_low, other_high, _) = (
-            (float(end) / parts for end in each.state.accepted)
-            for each in (first, second)
+            (float(end) / parts for end in each.accepted) for each in (first, second)
         )
         ends = low - other_high + closer, high - other_low - closer
         return ConfidenceInterval(*map(float, ends))

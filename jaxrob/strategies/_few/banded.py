@@ -51,12 +51,9 @@ _COST_BESIDE = 1.2
 _SLACK = 1e-9
 
 
-def look(
-    goal: Goal, strategy: ASAP, state: State, answers: dict[int, np.ndarray]
-) -> State:
+def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
     """Returns the state updated with newly seen images; see `decided.look`."""
-    goal = _with_slack(goal)
-    levels = dict(state.levels)
+    goal, levels = _with_slack(state.goal), dict(state.levels)
     for step, scores in answers.items():
         levels[step] = Level(scores, OPEN, 0.0)
     seen = {step: one for step, one in levels.items() if one.seen}
@@ -77,24 +74,27 @@ def look(
         low, high, _ = state.accepted
     accepted = Accepted(low, high, min(max(guess, low), high))
     is_done = accepted.half_width <= goal.half_width * goal.parts
-    return State(levels, accepted, bands=now, is_done=is_done)
+    return state._replace(
+        levels=levels, accepted=accepted, partition=None, bands=now, is_done=is_done
+    )
 
 
-def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
+def following(state: State) -> State:
     assert state.bands is not None
-    goal = _with_slack(goal)
+    goal = _with_slack(state.goal)
     half_width = goal.half_width * goal.parts
     if state.bands.z > critical_value(goal):
         half_width *= _GROSS
     levels = {step: one for step, one in state.levels.items() if one.seen}
     wanted = requests(goal, levels, state.bands, state.bands.z, half_width)
-    return state._replace(is_done=not wanted), wanted
+    return state._replace(is_done=not wanted, wanted=wanted)
 
 
-def expected_cost(goal: Goal, state: State, half_width: float) -> float:
+def expected_cost(state: State, half_width: float) -> float:
     """Returns about how many more images a half width needs; 0 if unknown."""
     if state.bands is None:
         return 0.0
+    goal = state.goal
     found = clusters(goal, state.bands)
     places = crossings(goal, state.bands, found)
     width = allowed_width(state.bands, half_width * goal.parts)

@@ -1,7 +1,7 @@
 """Bands around the curve of few images, and what they leave open."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,6 +150,7 @@ def _excess_height(
 class State(NamedTuple):
     """The state of a search."""
 
+    goal: Goal  # with the half width currently aimed at
     levels: Levels  # the levels and the scores seen there
     accepted: Accepted  # the steps accepted; [0, all steps] at first
     # The range cut at its decided levels, if levels are decided one by one; None until
@@ -157,15 +158,24 @@ class State(NamedTuple):
     partition: Partition | None = None
     bands: Bands | None = None  # the bands around the curve, for the search by bands
     is_done: bool = False  # whether the goal is reached or no further request helps
+    wanted: Sequence[Wanted] = ()  # the next requests; empty at the end
+    # Whether the requirement is certainly met or missed, which ends the search.
+    is_certain: bool = False
+    aim: float | None = None  # the half width that a budget's round is planned for
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval's width, as a share of the range."""
+        return self.accepted.half_width / self.goal.parts
 
 
 class Method(NamedTuple):
     """How levels are chosen, and conclusions drawn from their scores."""
 
     # Takes scores by step, new ones only.
-    look: Callable[[Goal, Any, State, dict[int, np.ndarray]], State]
-    # Returns the next requests, empty if the grid yields nothing more.
-    following: Callable[[Goal, State], tuple[State, list[Wanted]]]
+    look: Callable[[Any, State, dict[int, np.ndarray]], State]
+    # Adds the next requests, none if the grid yields nothing more.
+    following: Callable[[State], State]
 
 
 # A level this many standard errors from the threshold counts as decided in a plan.
@@ -270,12 +280,12 @@ def joint_error_ratio(
     return min(total / float(noise.sum()), 1.0)
 
 
-def narrowing_by_correlation(goal: Goal, first: State, other: State) -> float:
+def narrowing_by_correlation(first: State, other: State) -> float:
     """Returns how much a difference's interval shrinks at each end by correlation."""
     # Both searches have the same goal and images. Two networks answer for the same
     # images in the same order, so the errors of two searches are correlated, and the
     # difference has a smaller error than their sum.
-    parts, noise = [], []
+    parts, noise, goal = [], [], first.goal
     for sign, state in ((1, first), (-1, other)):
         now = state.bands
         places = crossings(goal, now, clusters(goal, now)) if now else {}

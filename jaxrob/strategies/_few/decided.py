@@ -133,11 +133,9 @@ _TRIED = 48
 _CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25
 
 
-def look(
-    goal: Goal, strategy: ASAP, state: State, answers: dict[int, np.ndarray]
-) -> State:
-    levels = dict(state.levels)
-    needed_evidence = _needed_evidence(goal, state)
+def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
+    goal, levels = state.goal, dict(state.levels)
+    needed_evidence = _needed_evidence(state)
     for step, scores in answers.items():
         old = levels.get(step, Level(scores, OPEN, needed_evidence))
         new = old._replace(scores=scores)
@@ -155,31 +153,34 @@ def look(
     is_done = not found.gaps or accepted.half_width <= half_width
     if goal.half_width == 0:
         is_done = all(gap.width <= 1 for gap in found.gaps)
-    return State(levels, accepted, partition=found, is_done=is_done)
+    return state._replace(
+        levels=levels, accepted=accepted, partition=found, bands=None, is_done=is_done
+    )
 
 
-def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
-    levels = state.levels
+def following(state: State) -> State:
+    goal, levels = state.goal, state.levels
     if state.partition is None:
         ends = [step for step in (0, goal.parts) if levels[step].side == OPEN]
-        return state, [goal.request(step, 2 * levels[step].seen) for step in ends]
+        wanted = [goal.request(step, 2 * levels[step].seen) for step in ends]
+        return state._replace(wanted=wanted)
     gaps = state.partition.gaps
     now = estimates(levels, goal.spread)
-    wanted = _requests(goal, levels, now, gaps, _needed_evidence(goal, state))
+    wanted = _requests(goal, levels, now, gaps, _needed_evidence(state))
     wanted = [
         one
         for one in wanted
         if one.step not in levels or one.seen > levels[one.step].seen
     ]
     wanted = wanted or _finest(goal, levels, gaps)
-    return state._replace(is_done=not wanted), wanted
+    return state._replace(is_done=not wanted, wanted=wanted)
 
 
-def _needed_evidence(goal: Goal, state: State) -> float:
+def _needed_evidence(state: State) -> float:
     crossings = 1
     if state.partition is not None:
         crossings = max(1, sum(gap.crosses for gap in state.partition.gaps))
-    return math.log(2 * crossings / ((1 - FIRST) * goal.error))
+    return math.log(2 * crossings / ((1 - FIRST) * state.goal.error))
 
 
 def _requests(
@@ -312,11 +313,11 @@ METHOD = Method(look, following)
 
 
 def look_at_fixed(
-    goal: Goal, strategy: Uniform, state: State, answers: dict[int, np.ndarray]
+    strategy: Uniform, state: State, answers: dict[int, np.ndarray]
 ) -> State:
     # The steps accepted are levels: the robustness is the share of levels accepted
     # (2020 paper, Definition 5).
-    levels = dict(state.levels)
+    goal, levels = state.goal, dict(state.levels)
     for step, scores in answers.items():
         new = levels[step]._replace(scores=scores)
         levels[step] = new._replace(side=side(goal, new))
@@ -331,9 +332,9 @@ def look_at_fixed(
     return state._replace(levels=levels, accepted=now, is_done=is_done)
 
 
-def following_of_fixed(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
+def following_of_fixed(state: State) -> State:
     """Requests the open levels that are cheapest to decide, as many as necessary."""
-    cost = {}
+    cost, goal = {}, state.goal
     for step, one in state.levels.items():
         if one.side == OPEN:
             off = np.array(one.mean - goal.least)
@@ -347,7 +348,7 @@ def following_of_fixed(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
         seen = state.levels[step].seen
         more = max(min(seen * (1 + _GROWTH), cost[step]), seen + goal.block)
         wanted.append(goal.request(step, more))
-    return state._replace(is_done=not wanted), wanted
+    return state._replace(is_done=not wanted, wanted=wanted)
 
 
 FIXED_LEVELS = Method(look_at_fixed, following_of_fixed)

@@ -53,7 +53,7 @@ def run(right, seed, half_width, curtail=False, threshold=LEAST):
     explored = explore(few, right[:, order], threshold)
     history = explored.history
     assert history.rounds <= MOST_ROUNDS
-    return explored.state.state, sum(map(len, history.scores))
+    return explored.state, sum(map(len, history.scores))
 
 
 def crossings(accepted):
