@@ -43,11 +43,9 @@ _STEP = 0.5
 def past_the_crossing(
     task: Task, history: History, grid: Grid, shape: Bend, i: int
 ) -> int:
-    """Returns a level in an interval, just past the crossing seen from its nearer end.
-
-    The next interval then usually is the short one between that end and the level. The
-    level is the middle where the crossing is too uncertain.
-    """
+    """Returns a level just past the crossing, seen from the interval's nearer end."""
+    # The next interval then usually is the short one between that end and the level.
+    # The level is the middle where the crossing is too uncertain.
     start, end = int(grid.steps[i]), int(grid.steps[i + 1])
     first, last = history.values[i], history.values[i + 1]
     # Per squared step: the expected second divided difference, and its uncertainty.

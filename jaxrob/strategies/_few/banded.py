@@ -61,7 +61,7 @@ def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
     now = _safe_bands(goal, found, shape(goal, strategy, found))
     steps = found.steps.astype(float)
     guess = float(accepted_widths(steps, found.means, found.means, goal.least)[0].sum())
-    places = crossings(goal, now, clusters(goal, now))
+    places = crossings(goal, now)
     now = now._replace(joint_error_ratio=joint_error_ratio(goal, seen, found, places))
     closer = (1 - now.joint_error_ratio) * sum(one.straight for one in places) / 2
     low, high = float(now.low.sum()) + closer, float(now.high.sum()) - closer
@@ -86,7 +86,7 @@ def following(state: State) -> State:
     if state.bands.z > critical_value(goal):
         half_width *= _GROSS
     levels = {step: one for step, one in state.levels.items() if one.seen}
-    wanted = requests(goal, levels, state.bands, state.bands.z, half_width)
+    wanted = requests(goal, levels, state.bands, half_width)
     return state._replace(is_done=not wanted, wanted=wanted)
 
 
@@ -95,12 +95,13 @@ def expected_cost(state: State, half_width: float) -> float:
     if state.bands is None:
         return 0.0
     goal = state.goal
-    found = clusters(goal, state.bands)
-    places = crossings(goal, state.bands, found)
+    places = clusters(goal, state.bands)
     width = allowed_width(state.bands, half_width * goal.parts)
-    given = allowed_widths(goal, found, places, width)
+    given = allowed_widths(goal, places, width)
     steps, total = state.bands.estimates.steps, 0.0
     for one, about in places.items():
+        if about is None:
+            continue
         inside = steps[one.first : one.last + 1].tolist()
         seen = max(state.levels[step].seen for step in inside)
         deviation = MARGIN * given[one] / 2 * about.slope / critical_value(goal)
@@ -142,10 +143,9 @@ def _bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
 
 def _planned_deviation(goal: Goal, now: Bands, half_width: float) -> float | None:
     """Returns the standard error that locates all crossings; None without crossings."""
-    found = clusters(goal, now)
-    places = crossings(goal, now, found)
-    given = allowed_widths(goal, found, places, allowed_width(now, half_width))
-    wanted = [MARGIN * given[one] / 2 * places[one].slope for one in places]
+    places = clusters(goal, now)
+    given = allowed_widths(goal, places, allowed_width(now, half_width))
+    wanted = [MARGIN * given[one] / 2 * at.slope for one, at in places.items() if at]
     return min(wanted) / critical_value(goal) if wanted else None
 
 
@@ -189,31 +189,26 @@ class _Plan(NamedTuple):
     cluster: Cluster  # the open intervals around it
     about: RoughCrossing  # the rough crossing
     half: float  # half the allowed width, in steps
-    z: float  # the bands' critical value
 
     @property
     def is_near(self) -> bool:
         return self.about.uncertainty <= self.half
 
 
-def requests(
-    goal: Goal, levels: Levels, now: Bands, z: float, half_width: float
-) -> list[Wanted]:
-    found = clusters(goal, now)
-    places = crossings(goal, now, found)
-    width = allowed_width(now, half_width)
-    while found and width > _OPEN:
-        given = allowed_widths(goal, found, places, width)
-        left = {one: given[one] for one in found if one.open > given[one]}
+def requests(goal: Goal, levels: Levels, now: Bands, half_width: float) -> list[Wanted]:
+    places, width = clusters(goal, now), allowed_width(now, half_width)
+    while places and width > _OPEN:
+        given = allowed_widths(goal, places, width)
+        left = {one: given[one] for one in places if one.open > given[one]}
         if not left:
             # The shape between levels leaves more open than planned.
             width *= _LESS
-        elif wanted := _closing(goal, levels, now, left, places, z):
+        elif wanted := _closing(goal, levels, now, left, places):
             return wanted
         else:
             # Clusters that no plan narrows stay open; the others get the rest of the
             # width.
-            found = [one for one in found if one not in left]
+            places = {one: at for one, at in places.items() if one not in left}
             width -= sum(one.open for one in left)
     return _finest(goal, levels, now)
 
@@ -223,22 +218,21 @@ def _closing(
     levels: Levels,
     now: Bands,
     left: dict[Cluster, float],
-    places: dict[Cluster, RoughCrossing],
-    z: float,
+    places: dict[Cluster, RoughCrossing | None],
 ) -> list[Wanted]:
     """Returns requests that narrow clusters to their widths; empty if none do."""
     plans = []
     for one, width in left.items():
-        if about := places.get(one):
+        if about := places[one]:
             costs = Costs(goal, levels, now.estimates, about.step, about.slope)
-            plans.append(_Plan(costs, now, one, about, width / 2, z))
+            plans.append(_Plan(costs, now, one, about, width / 2))
     # Crossings are located before the levels beside them are looked at.
     far = [ask for plan in plans if not plan.is_near for ask in _approach(plan)]
     if wanted := _new(levels, far):
         return wanted
     wanted = [ask for plan in plans for ask in _placing(plan)]
     for one in left:
-        if one not in places:
+        if places[one] is None:
             wanted += _deciding(goal, levels, now, one, wanted)
     return _new(levels, wanted)
 
@@ -259,7 +253,7 @@ def _approach(plan: _Plan) -> list[Wanted]:
     """Requests a few times more precision of the crossing's place."""
     about = plan.about
     place = max(_ENOUGH * plan.half, about.uncertainty / _STEP)
-    half = max(plan.half, plan.z * place / MARGIN)
+    half = max(plan.half, plan.now.z * place / MARGIN)
     centre, wanted = _centre(plan, half, place)
     if about.slope_error > _SLOPE:
         wanted += _sides(plan, centre, half, wanted)
@@ -296,7 +290,7 @@ def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Wanted]]:
     here = min(max(round(about.step), start + 1), max(end - 1, start))
     reach = max(min(_OFF * half, _PUTS_OFF * place / about.slope_error), 1)
     near = [s for s in plan.costs.levels if abs(s - about.step) <= reach]
-    deviation = MARGIN * half * about.slope / plan.z
+    deviation = MARGIN * half * about.slope / plan.now.z
     options = dict.fromkeys([*near, here], deviation)
     return cheapest(plan.costs, options, helped=True)
 
@@ -304,7 +298,9 @@ def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Wanted]]:
 def _sides(plan: _Plan, centre: int, half: float, wanted: list[Wanted]) -> list[Wanted]:
     """Requests a level on either side of a crossing, correlated with the centre."""
     goal, at, slope = plan.costs.goal, plan.about.step, plan.about.slope
-    centre_error = _planned_error(plan, centre, wanted, MARGIN * half * slope / plan.z)
+    centre_error = _planned_error(
+        plan, centre, wanted, MARGIN * half * slope / plan.now.z
+    )
     sag = math.sqrt(_SAG * half * slope * goal.parts**2 / BEND)
     usual = max(_BESIDE * half, sag, 1.0)
     found = []
@@ -318,7 +314,7 @@ def _sides(plan: _Plan, centre: int, half: float, wanted: list[Wanted]) -> list[
                 # The band's edge must be `half` away on the line to the centre. That
                 # line has the centre's error plus its share of the error of the
                 # difference.
-                rest = max((slope * half / plan.z) ** 2 - centre_error**2, 0)
+                rest = max((slope * half / plan.now.z) ** 2 - centre_error**2, 0)
                 options[step] = math.hypot(centre_error, math.sqrt(rest) * away / half)
         if options:
             found += cheapest(plan.costs, options, wanted)[1]

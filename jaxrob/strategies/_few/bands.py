@@ -1,7 +1,7 @@
 """Bands around the curve of few images, and what they leave open."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,15 +81,7 @@ def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
 def bands(
     goal: Goal, found: Estimates, between: Shape, wanted: float, z: float
 ) -> Bands:
-    """Returns the bands, and what they leave open.
-
-    Args:
-      goal: the goal.
-      found: the estimates at the levels.
-      between: the bounds on the curve between them.
-      wanted: the standard error of a level that is known as well as planned.
-      z: the critical value there.
-    """
+    """Returns the bands, of the critical value z where the error is as `wanted`."""
     steps, means, standard_errors, changes, *_ = found
     most = max(_AS_PLANNED * wanted, 1e-12)
     critical_values = np.clip(z * standard_errors / most, z, max(_FAR, z))
@@ -129,12 +121,10 @@ def _excess_height(
     share: np.ndarray,
     z: float,
 ) -> np.ndarray:
-    """Returns the bands' excess height between levels over a straight line, `[s, m]`.
-
-    The error of the line between two means is below the line between their errors
-    unless these are perfectly correlated. But single images change between two levels:
-    the curve wanders about its line, independently of the errors at the ends.
-    """
+    """Returns the bands' excess height between levels over a line, `[s, m]`."""
+    # The error of the line between two means is below the line between their errors
+    # unless these are perfectly correlated. But single images change between two
+    # levels: the curve wanders about its line, independently of the errors at the ends.
 
     def between(values: np.ndarray) -> np.ndarray:
         return values[:-1] * (1 - share) + values[1:] * share
@@ -200,44 +190,43 @@ class Cluster(NamedTuple):
     straight: float
 
 
-def clusters(goal: Goal, now: Bands) -> list[Cluster]:
+def clusters(goal: Goal, now: Bands) -> dict[Cluster, RoughCrossing | None]:
+    """Groups the open intervals, and locates the crossings of those that cross."""
     _, means, standard_errors, *_ = now.estimates
     off = means - goal.least
     leans = np.abs(off) >= _LEAN * standard_errors
     leans[[0, -1]] = True
     edges = np.flatnonzero(leans).tolist()
     closable = now.closable
-    found = []
+    found: dict[Cluster, RoughCrossing | None] = {}
     for first, last in zip(edges, edges[1:]):
         part = slice(first, last)
         width = float(closable[part].sum())
         straight = float(now.straight[part].sum())
         if width > _OPEN:
             crosses = bool((off[first] >= 0) != (off[last] >= 0))
-            found.append(Cluster(first, last, crosses, width, straight))
+            one = Cluster(first, last, crosses, width, straight)
+            found[one] = (
+                rough_crossing(goal, now.estimates, first, last) if crosses else None
+            )
     return found
 
 
-def crossings(
-    goal: Goal, now: Bands, found: list[Cluster]
-) -> dict[Cluster, RoughCrossing]:
-    return {
-        one: rough_crossing(goal, now.estimates, one.first, one.last)
-        for one in found
-        if one.crosses
-    }
+def crossings(goal: Goal, now: Bands) -> dict[Cluster, RoughCrossing]:
+    places = clusters(goal, now)
+    return {one: about for one, about in places.items() if about is not None}
 
 
 def allowed_widths(
-    goal: Goal, found: list[Cluster], places: dict[Cluster, RoughCrossing], width: float
+    goal: Goal, places: Mapping[Cluster, RoughCrossing | None], width: float
 ) -> dict[Cluster, float]:
     """Splits a width, in steps, among the clusters so that the total cost is least."""
     # A cluster of width w costs about 1 / (slope w)^2: least, for a fixed sum, at these
     # shares.
     cheap = _CHEAP_SLOPE / goal.parts
     rest = {
-        one: (places[one].slope if one in places else cheap) ** (-2 / 3)
-        for one in found
+        one: (cheap if about is None else about.slope) ** (-2 / 3)
+        for one, about in places.items()
     }
     given: dict[Cluster, float] = {}
     left = width
@@ -260,12 +249,9 @@ def joint_error_ratio(
     now: Estimates,
     places: dict[Cluster, RoughCrossing],
 ) -> float:
-    """Returns the joint error of all crossings, as a share of the sum of their errors.
-
-    If a mean is too high, more is accepted, at every crossing. So the errors of the
-    crossings add up as those of the means do, which are correlated, because the images
-    are the same, but not perfectly.
-    """
+    """Returns all crossings' joint error, as a share of the sum of their errors."""
+    # If a mean is too high, more is accepted, at every crossing: the errors add up as
+    # those of the means do, which are correlated, because the images are the same.
     noise = np.array([one.straight for one in places])
     if len(places) < 2 or not noise.sum() > 0:
         return 1.0
@@ -288,7 +274,7 @@ def narrowing_by_correlation(first: State, other: State) -> float:
     parts, noise, goal = [], [], first.goal
     for sign, state in ((1, first), (-1, other)):
         now = state.bands
-        places = crossings(goal, now, clusters(goal, now)) if now else {}
+        places = crossings(goal, now) if now else {}
         if now is None or not places:
             return 0.0
         straight = sum(one.straight for one in places)

@@ -65,11 +65,9 @@ def may_cross(goal: Goal, strategy: ASAP, found: Estimates) -> np.ndarray:
 def _slope(
     goal: Goal, now: Estimates, step: float, falls: float
 ) -> tuple[float, float] | None:
-    """Returns the absolute slope at a crossing and its relative error, None if unknown.
-
-    It is the slope between two levels: far enough apart to differ by more than noise,
-    near enough for the curve to be straight.
-    """
+    """Returns the absolute slope at a crossing and its relative error, if known."""
+    # It is the slope between two levels: far enough apart to differ by more than noise,
+    # near enough for the curve to be straight.
     before, after = np.flatnonzero(now.steps < step), np.flatnonzero(now.steps > step)
     before, after = before[-_PAIRS:, None], after[None, :_PAIRS]
     rise = falls * (now.means[before] - now.means[after])

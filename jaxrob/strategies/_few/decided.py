@@ -221,10 +221,8 @@ def _finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
 def _towards(
     goal: Goal, levels: Levels, gap: Gap, about: RoughCrossing, needed_evidence: float
 ) -> list[Wanted]:
-    """Requests levels around a crossing while cheap; then one at it, to the last image.
-
-    All images there determine exactly how far away the crossing is.
-    """
+    """Requests levels around a crossing while cheap; then one at it, to the end."""
+    # All images there determine exactly how far away the crossing is.
     beside = about.slope * _CLEARANCE * about.uncertainty
     cost = float(goal.to_decide(np.array(beside), needed_evidence))
     if cost <= _CHEAP * goal.num_images and gap.width > 4:
