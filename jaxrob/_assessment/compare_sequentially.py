@@ -27,7 +27,7 @@ from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import FewImages
-from jaxrob.strategies._drive import Learn, Span, drive
+from jaxrob.strategies._drive import Learn, Seen, Span, drive
 from jaxrob.strategies._few.bands import State
 from jaxrob.strategies._few_images import Compared
 
@@ -202,11 +202,16 @@ def compare_sequentially(
 
 
 def _look(answering: Sequence[SomeImages], spans: Sequence[Span], learn: Learn) -> None:
-    """Evaluates each network's spans; a network's index is its subject's."""
+    """Evaluates each network's spans, in which its index stands for the alteration's."""
+
+    def learn_of(place: int, span: Span, seen: Seen) -> None:
+        learn(span._replace(alteration=place), seen)
+
     for place, one in enumerate(answering):
-        own = [span._replace(subject=0) for span in spans if span.subject == place]
+        own = [span for span in spans if span.alteration == place]
+        own = [span._replace(alteration=0) for span in own]
         # Each network collects its own warnings, or the last run begun would collect
         # all.
         with collected() as messages:
-            one.look(own, lambda span, seen: learn(span._replace(subject=place), seen))  # noqa: B023
+            one.look(own, functools.partial(learn_of, place))
         one.run.warned.extend(messages)

@@ -12,7 +12,7 @@ from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
 from jaxrob._assessment.document import Sampling
 from jaxrob._curve import AnyCurve, ReducedCurve, join, select
 from jaxrob._engine.answers import INVALID
-from jaxrob._engine.parts import Part, answer_parts, random_order
+from jaxrob._engine.parts import answer_parts, random_order
 from jaxrob._engine.picked import counted
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._engine.scores import Scored
@@ -110,7 +110,7 @@ class AllImages(_Answers):
         # `learn` gets each span's answers as soon as they are known, see `drive`.
         asked: dict[int, dict[float, Span]] = {}
         for span in spans:
-            asked.setdefault(span.subject, {})[span.level] = span
+            asked.setdefault(span.alteration, {})[span.level] = span
         places = [*asked]
 
         def add(queued: int, curve: AnyCurve) -> None:
@@ -185,11 +185,10 @@ class SomeImages(_Answers):
             return
         run, start = self.run, time.perf_counter()
         wanted = [
-            Part(run.alterations[one.subject], one.level, one.start, one.stop)
-            for one in spans
+            one._replace(alteration=run.alterations[one.alteration]) for one in spans
         ]
         found = answer_parts(run.execution, self._data, wanted, self._order)
-        amounts = [(span.subject, span.length) for span in spans]
+        amounts = [(span.alteration, span.length) for span in spans]
         self._took(time.perf_counter() - start, amounts)
         for span, answers in zip(spans, found):
             learn(span, self._kept(span, answers))
@@ -236,7 +235,7 @@ class SomeImages(_Answers):
 
     def _kept(self, span: Span, answers: Any) -> Seen:
         """Stores new answers of a level, and returns all scores there."""
-        rows, total = self._rows[span.subject], len(self._order)
+        rows, total = self._rows[span.alteration], len(self._order)
         if span.level not in rows:
             room = self.run.execution.kind.empty((total,))
             rows[span.level] = _Row(room, np.empty(total), 0)

@@ -44,12 +44,10 @@ class Subject(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Images to be classified at a level: from `start` to `stop` in the random order.
+    """Images to classify at a level: from `start` to `stop` in the random order."""
 
-    For strategies without `needs_scores` it means all images: neither index counts.
-    """
-
-    subject: int  # its index
+    # The driver takes its index for it. Without `needs_scores` all images are meant.
+    alteration: Any
     level: float  # canonical
     start: int
     stop: int
@@ -114,10 +112,10 @@ def drive(
     awaited, spent = collections.Counter[int](), 0
 
     def learn(part: Span, seen: Seen) -> None:
-        one = known[part.subject]
+        one = known[part.alteration]
         one.seen[part.level] = seen
-        awaited[part.subject] -= 1
-        if not awaited[part.subject]:
+        awaited[part.alteration] -= 1
+        if not awaited[part.alteration]:
             one.remember(classified=True)
             if joint is None:
                 one.settle()
@@ -135,7 +133,7 @@ def drive(
         if not spans:
             break
         spent += sum(span.length for span in spans)
-        awaited.update(span.subject for span in spans)
+        awaited.update(span.alteration for span in spans)
         look(spans, learn)
     return [Explored(one.history, one.state) for one in known]
 

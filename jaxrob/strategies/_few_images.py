@@ -225,8 +225,8 @@ class FewImages:
                 f"each of the first levels; got {left}"
             )
         found = []
-        for span in sorted(spans, key=lambda one: -states[one.subject].half_width):
-            length, block = span.length, tasks[span.subject].block
+        for span in sorted(spans, key=lambda one: -states[one.alteration].half_width):
+            length, block = span.length, tasks[span.alteration].block
             if length > left:
                 # Only whole blocks: a part of a block would be computed twice.
                 length = left // block * block

@@ -23,7 +23,7 @@ def test_a_search_is_asked_while_others_wait_for_answers():
 
     def look(parts, learn):
         for part in parts:
-            events.append(("answered", part.subject))
+            events.append(("answered", part.alteration))
             learn(part, Seen(part.level, None))
 
     found = drive(Noted(3), subjects, look)
@@ -45,7 +45,7 @@ def test_answers_may_come_in_any_order(backwards):
 
     def look(parts, learn):
         for part in reversed(parts) if backwards else parts:
-            learn(part, Seen(value(part.subject, part.level), None))
+            learn(part, Seen(value(part.alteration, part.level), None))
 
     strategy = ASAP(64, concavity=8.0)
     subjects = [subject(threshold) for threshold in (0.2, 0.5, 0.8)]
