@@ -218,15 +218,8 @@ def measured_scores(mesh):
             ("on the host", data, on_host),
         )
     }
-    few = jaxrob.assess(
-        classifier,
-        data,
-        NOISE,
-        0.3,
-        score=confidence,
-        strategy=jaxrob.strategies.FewImages(curtail=True),
-        **given,
-    )
+    given |= {"strategy": jaxrob.strategies.FewImages(curtail=True)}
+    few = jaxrob.assess(classifier, data, NOISE, 0.3, score=confidence, **given)
     found["scores of some"] = few.curve.scores[0]
     return found
 

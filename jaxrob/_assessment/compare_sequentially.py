@@ -202,7 +202,7 @@ def compare_sequentially(
 
 
 def _look(answering: Sequence[SomeImages], spans: Sequence[Span], learn: Learn) -> None:
-    """Evaluates each network's spans, in which its index stands for the alteration's."""
+    """Evaluates each network's spans: its index stands for the alteration's."""
 
     def learn_of(place: int, span: Span, seen: Seen) -> None:
         learn(span._replace(alteration=place), seen)

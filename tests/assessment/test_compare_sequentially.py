@@ -67,15 +67,8 @@ def test_the_difference_of_networks_that_fail_alike_is_known_better_than_both():
     shares = [(one[:, None] >= levels).mean(axis=0) for one in (LIMITS, OTHERS)]
     truth = float(np.subtract(*(np.mean(share >= 0.7) for share in shares)))
     first, second = classifier(1.0), jaxrob.Classifier(other_network)
-    found = jaxrob.compare_sequentially(
-        first,
-        second,
-        DATASET,
-        DIM,
-        0.7,
-        strategy=FewImages(half_width=0.03),
-        key=jax.random.key(0),
-    )
+    how = {"strategy": FewImages(half_width=0.03), "key": jax.random.key(0)}
+    found = jaxrob.compare_sequentially(first, second, DATASET, DIM, 0.7, **how)
     low, high = found.dataset_interval
     assert low - 1 / 1024 <= truth <= high + 1 / 1024
     assert found.is_certain or high - low <= 0.06

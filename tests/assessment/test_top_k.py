@@ -220,15 +220,9 @@ def test_a_paired_comparison_is_of_the_images_within_k():
     expected = jaxrob.compare(*accurate)
     for name in ("difference", "p_value", "mean_difference", "mean_p_value"):
         assert getattr(found, name) == getattr(expected, name)
-    sequential = jaxrob.compare_sequentially(
-        CLASSIFIER,
-        other,
-        DATA,
-        DARKER,
-        0.4,
-        "top5_accuracy",
-        strategy=strategies.FewImages(half_width=0.1),
-    )
+    about = CLASSIFIER, other, DATA, DARKER, 0.4, "top5_accuracy"
+    few = strategies.FewImages(half_width=0.1)
+    sequential = jaxrob.compare_sequentially(*about, strategy=few)
     low, high = sequential.dataset_interval
     assert low <= ones[0].robustness - ones[1].robustness <= high or high - low <= 0.2
 

@@ -215,13 +215,12 @@ def test_positive_must_be_a_class():
 @pytest.mark.parametrize("name", metrics.measures)
 def test_a_measure_of_many_is_that_of_single_inputs(name):
     measure = metrics.measures[name]
-    confusion = np.array([[[8, 1, 1], [2, 7, 1]]])
     if measure.of_one_input is not None:
-        rows = [1] if measure.of_classes else [0, 1]
-        kinds = [(row, at) for row in rows for at in (row, 1 - row, 2)]
-        number = np.array([confusion[0][kind] for kind in kinds])
-        up, down = (np.resize(part, len(kinds)) for part in measure.of_one_input[:2])
-        assert measure(confusion) == (number @ up) / (number @ down)
+        up, down, _ = measure.of_one_input
+        # Of class 1, and of both: right, wrong and unknown.
+        number = np.array([7, 2, 1]) + (not measure.of_classes) * np.array([8, 1, 1])
+        value = (number @ up) / (number @ down)
+        assert measure(np.array([[[8, 1, 1], [2, 7, 1]]])) == value
 
 
 def test_what_follows_from_a_ratio():

@@ -34,13 +34,6 @@ def test_a_half_width_is_reached_on_few_scores():
     assert seen < NUMBER * len(everything.levels) / 2
 
 
-def test_a_budget_is_kept_and_a_requirement_decided():
-    history, _ = strategies.sample(few(budget=5000), TASK, falling)
-    assert sum(map(len, history.scores)) <= 5000
-    _, found = strategies.sample(few(required=0.3), TASK, falling)
-    assert found.interval.low >= 0.3
-
-
 @pytest.mark.slow
 def test_it_is_the_search_of_an_assessment():
     """The same scores, levels and answer as `jaxrob.assess` with as many images."""
@@ -74,6 +67,7 @@ def _right_below(_, images):
     [
         ({"task": TASK._replace(num_images=None)}, "task.num_images"),
         ({"function": 3}, "function"),
+        ({"strategy": strategies.ASAP(), "num_inputs": 0}, "num_inputs"),
         ({"function": lambda x: x}, "2000 scores"),
     ],
 )

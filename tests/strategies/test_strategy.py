@@ -55,14 +55,6 @@ def test_a_number_s_type_does_not_matter(kind):
     np.testing.assert_array_equal(asked[0][0].levels, asked[1][0].levels)
 
 
-def test_a_strategy_of_one_s_own_is_four_parts():
-    found, _ = sample(Ends(), TASK, lambda x: 1 - x / 2)
-    np.testing.assert_array_equal(found.levels, [0, 1])
-    assert found.rounds == 1
-    robustness = heaviside_robustness(found.levels, found.values, 0.8, Ends.rule)
-    assert robustness == pytest.approx(0.4)
-
-
 @pytest.mark.parametrize("part", ["rule", "rules", "init", "ask", "result"])
 def test_a_part_that_is_missing_is_named(part):
     parts = {name: value for name, value in vars(Ends).items() if name != part}
@@ -71,7 +63,7 @@ def test_a_part_that_is_missing_is_named(part):
 
 
 def shipped():
-    """All strategies of the library that need no arguments, as they are listed."""
+    """All that need no arguments."""
     for name in strategies.__all__:
         one = getattr(strategies, name)
         if hasattr(one, "ask") and one is not strategies.Strategy:
@@ -103,11 +95,6 @@ def test_the_typical_number_is_the_median_over_distinct_effects():
     assert shared.typical_inputs == 90
     assert History(levels, levels).typical_inputs is None
     assert History(levels[:0], levels[:0], inputs[:0]).typical_inputs is None
-
-
-def test_values_are_shares_of_at_least_one_input():
-    with pytest.raises(ValueError, match="num_inputs"):
-        sample(Ends(), TASK, lambda x: x, 0)
 
 
 @pytest.mark.parametrize("strategy", [Random(3), Uniform(3)])
