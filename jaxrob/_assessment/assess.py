@@ -14,7 +14,6 @@ from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import Exploration, check_few, explore
-from jaxrob._assessment.mistakes import look_at_curve
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -169,10 +168,6 @@ def assess(
         source_ahead(prepared) as run,
     ):
         explorations = explore(run, criterion, strategy)
-        for place, exploration in enumerate(explorations):
-            with collected() as messages:
-                look_at_curve(run.alterations[place], exploration, criterion)
-            run.warned_of_each[place].extend(messages)
     results = tuple(
         result_of(run, place, exploration, criterion, rule, strategy)
         for place, exploration in enumerate(explorations)

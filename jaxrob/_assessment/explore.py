@@ -1,5 +1,6 @@
 """Alterations explored: a strategy's levels, answered on all or some images."""
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob import metrics
+from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
 from jaxrob._assessment.document import Sampling
@@ -17,10 +19,11 @@ from jaxrob._engine.picked import counted
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._engine.scores import Scored
 from jaxrob._run.prepare import Run
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
 from jaxrob.metrics._counts import MOST_RANKS, count, stacked
-from jaxrob.metrics._quality import top_k
+from jaxrob.metrics._quality import in_words, top_k
 from jaxrob.strategies import Asked, Found, History, Strategy, Task
 from jaxrob.strategies._drive import (
     Explored,
@@ -71,7 +74,12 @@ def explore(run: Run, criterion: Criterion, strategy: Strategy) -> list[Explorat
     images = SomeImages if needs_scores(strategy) else AllImages
     answers = images(run, criterion, strategy)
     found = drive(strategy, answers.subjects, answers.look)
-    return [answers.exploration(place, one) for place, one in enumerate(found)]
+    explorations = [answers.exploration(place, one) for place, one in enumerate(found)]
+    for place, exploration in enumerate(explorations):
+        with collected() as messages:
+            _look_at_curve(run.alterations[place], exploration, criterion)
+        run.warned_of_each[place].extend(messages)
+    return explorations
 
 
 class _Answers:
@@ -302,4 +310,103 @@ def _sampling(task: Task, history: History, found: Found, number: int) -> Sampli
         found.interval,
         population,
         asked.required,
+    )
+
+
+# Fewer images may have the same answer by chance.
+_FEWEST_IMAGES = 10
+# The levels next to the identity can reveal a jump if the first is this near, as a
+# share of the range, and the second at most this many times as far.
+_NEAR = 1 / 32
+_MOST_TIMES = 4.0
+# A jump is more than this many times what the slope beside it explains (a square root's
+# is 3 at most), plus this many standard deviations of the inputs that change.
+_STEEPER = 8.0
+_DEVIATIONS = 5.0
+
+
+def _look_at_curve(
+    alteration: Alteration, exploration: Exploration, criterion: Criterion
+) -> None:
+    """Warns of a network that fails unaltered, and of a jump beside the identity."""
+    # Without a level at the identity it does not warn.
+    history = exploration.history
+    (rows,) = np.nonzero(history.levels == alteration.identity)
+    if not len(rows):
+        return
+    at = rows[:1]
+    unaltered = select(exploration.curve, at, history.levels[at])
+    value = float(history.values[at[0]])
+    if not _answers_one_class(criterion.with_unknown(unaltered)):
+        _look_at_unaltered(value, criterion)
+    distances = (history.levels - alteration.identity) / (
+        alteration.upper - alteration.lower
+    )
+    for side in (-1, 1):
+        beyond = history.distinct[side * distances[history.distinct] > 0]
+        near = beyond[np.argsort(side * distances[beyond])][:3]
+        around = side * distances[near], history.values[near]
+        if jumps(*around, value, history.typical_inputs):
+            level, beside = history.levels[near[0]], history.values[near[0]]
+            _warn_of_jump(alteration, float(level), float(beside), value)
+            return
+
+
+def jumps(
+    distances: np.ndarray,
+    values: np.ndarray,
+    unaltered: float,
+    num_inputs: int | None,
+) -> bool:
+    """Returns whether a curve is discontinuous at the identity, seen from one side."""
+    if len(distances) < 2 or distances[0] > _NEAR or num_inputs is None:
+        return False
+    if distances[1] > _MOST_TIMES * distances[0]:
+        return False
+    jump = abs(values[0] - unaltered)
+    slope = np.abs(np.diff(values) / np.diff(distances)).max()
+    chance = math.sqrt(max(jump, 1 / num_inputs) / num_inputs)
+    return bool(jump > _STEEPER * slope * distances[0] + _DEVIATIONS * chance)
+
+
+def _answers_one_class(unaltered: AnyCurve) -> bool:
+    """Returns whether images of several classes all get one answer; warns if so."""
+    if isinstance(unaltered, ScoreCurve):
+        return False
+    counts = unaltered.counts.at(0)
+    answers = np.flatnonzero(np.append(counts.given, counts.unknown.sum()))
+    number, num_labels = counts.inputs.sum(), np.count_nonzero(counts.inputs)
+    if len(answers) > 1 or num_labels < 2 or number < _FEWEST_IMAGES:
+        return False
+    is_unknown = answers[0] == counts.num_classes
+    what = '"unknown"' if is_unknown else f"class {answers[0]}"
+    cause = "the images are not scaled as it expects them"
+    cause = "alpha is too high for it" if is_unknown else cause
+    warn(
+        f"unaltered, the classifier answers {what} for all {number} images of "
+        f"{num_labels} classes. It has learnt nothing, or {cause}."
+    )
+    return True
+
+
+def _look_at_unaltered(value: float, criterion: Criterion) -> None:
+    if value < criterion.threshold:
+        warn(
+            f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
+            f"below the threshold {criterion.threshold:g}: what is accepted then says "
+            "little about the alteration. Look at the network, the images' scale and "
+            "the labels, or ask for a lower threshold."
+        )
+
+
+def _warn_of_jump(
+    alteration: Alteration, level: float, value: float, unaltered: float
+) -> None:
+    cause = alteration.about.jump or (
+        "The alteration is not continuous there, or its range is far too wide."
+    )
+    warn(
+        f"{alteration.name}: the measure jumps beside the identity, from "
+        f"{unaltered:.4g} at level {alteration.identity:g} to {value:.4g} at "
+        f"{level:g}, and hardly changes from there to the next level. {cause}"
     )

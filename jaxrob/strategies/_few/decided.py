@@ -37,7 +37,7 @@ def side(goal: Goal, level: Level) -> int:
     # A decided level stays decided: evidence that sufficed once suffices.
     if level.side != OPEN or not level.seen:
         return level.side
-    certain = certain_side(level.scores, goal.least, goal.num_images, goal.bounds)
+    certain = _certain_side(goal, level.scores)
     if certain != OPEN or goal.curtail:
         return certain
     if goal.bounds == (0.0, 1.0) and _are_counts(level.scores):
@@ -60,17 +60,16 @@ def least_count(least: float, num_images: int) -> int:
     return count
 
 
-def certain_side(
-    scores: np.ndarray, least: float, num_images: int, bounds: tuple[float, float]
-) -> int:
+def _certain_side(goal: Goal, scores: np.ndarray) -> int:
     """Returns the side if the unseen images cannot change it, or else `OPEN`."""
-    (low, high), left = bounds, num_images - len(scores)
-    if bounds == (0.0, 1.0) and _are_counts(scores):
-        right, least_right = round(scores.sum()), least_count(least, num_images)
+    (low, high), num_images = goal.bounds, goal.num_images
+    left = num_images - len(scores)
+    if goal.bounds == (0.0, 1.0) and _are_counts(scores):
+        right, least_right = round(scores.sum()), least_count(goal.least, num_images)
         if right >= least_right:
             return ACCEPTED
         return REJECTED if right + left < least_right else OPEN
-    seen, needed, slack = scores.sum(), least * num_images, _SLACK * num_images
+    seen, needed, slack = scores.sum(), goal.least * num_images, _SLACK * num_images
     if seen + left * low >= needed - (slack if not left else -slack):
         return ACCEPTED
     return REJECTED if seen + left * high < needed - slack or not left else OPEN
