@@ -114,7 +114,7 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
     t, alpha, every = criterion.threshold, criterion.alpha, np.arange(len(labels))
     if criterion.is_of_scores:
         return PerImage(lambda answers, _: answers.score, t, (0.0, 1.0), every)
-    measure, ratio = ratio_per_image(criterion)
+    measure, ratio = ratio_per_image(criterion.measure)
     k = top_k(criterion.measure)
 
     def kind(answers: Any, labels: np.ndarray) -> np.ndarray:
@@ -145,13 +145,13 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
     return PerImage(score, t * known, bounds, every)
 
 
-def ratio_per_image(criterion: Criterion) -> tuple[Measure, Ratio]:
+def ratio_per_image(name: str) -> tuple[Measure, Ratio]:
     """Returns a measure and the ratio of one image; rejects measures without one."""
-    measure = measure_named(criterion.measure)
+    measure = measure_named(name)
     if measure.of_one_input is None:
-        able = [name for name, one in measures.items() if one.of_one_input is not None]
+        able = [one.name for one in measures.values() if one.of_one_input is not None]
         raise ValueError(
-            f'measure="{criterion.measure}" needs all images, because what it divides '
+            f'measure="{name}" needs all images, because what it divides '
             f"by is not known before; few images go with {', '.join(able)} and "
             "top5_accuracy, with any number"
         )

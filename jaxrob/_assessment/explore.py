@@ -67,7 +67,7 @@ def check_few(strategy: Strategy, criterion: Criterion, rule: str | None) -> Non
             "because they need the measure's value at every level"
         )
     if not criterion.is_of_scores:
-        ratio_per_image(criterion)
+        ratio_per_image(criterion.measure)
 
 
 def explore(run: Run, criterion: Criterion, strategy: Strategy) -> list[Exploration]:

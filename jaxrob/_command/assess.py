@@ -130,7 +130,7 @@ def _requested(values: Values) -> _Request:
     request = _of_flags(values) if values.plan is None else _of_plan(values)
     if (few := few_images.requested(values, request.plan)) is None:
         return request
-    few_images.check_measure(request.threshold, request.measure, values.alpha)
+    few_images.check_measure(request.measure)
     return request._replace(few=few)
 
 

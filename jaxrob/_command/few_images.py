@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from jaxrob._assessment.criterion import Criterion, ratio_per_image
-from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.criterion import ratio_per_image
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob.reporting import Plan, Requirement
@@ -65,9 +64,8 @@ def with_requirements(
     return dataclasses.replace(few, required=least)
 
 
-def check_measure(threshold: float, measure: str, alpha: float | None) -> None:
-    scoring = Scoring(None, None, None)
+def check_measure(measure: str) -> None:
     try:
-        ratio_per_image(Criterion(threshold, measure, alpha, scoring))
+        ratio_per_image(measure)
     except ValueError as error:
         raise Refused(f"--{error}") from error

@@ -11,6 +11,7 @@ from jaxrob._arguments.checks import (
     checked_share,
 )
 from jaxrob._arguments.naming import named, wrong_type
+from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies._strategy import History, Task
 
 
@@ -44,7 +45,8 @@ def checked_task(task: Any) -> Task:
         identity = checked_number(
             "task.identity", identity, at_least=lower, at_most=upper
         )
-    bounds, level = (float(low), float(high)), task.confidence_level
+    bounds = float(low), float(high)
+    level = checked_confidence_level(task.confidence_level)
     return Task(lower, upper, threshold, identity, number, bounds, block, level)
 
 
