@@ -50,8 +50,9 @@ _OF_DISTANCE = 0.85
 class FewImages:
     """Looks at a strategy's levels, at each on as few images as it needs.
 
-    All levels see the same images in the same random order. Needs a measure that is a
-    mean over images: not "precision" or "f1". Example::
+    All levels see the same images in the same random order. The measure must be a mean
+    over images: not "precision" or "f1". At least one of `half_width`, `budget`,
+    `curtail` and `required` says when images are enough. Example::
 
         found = jaxrob.assess(
             classifier,
@@ -60,8 +61,6 @@ class FewImages:
             strategy=jaxrob.strategies.FewImages(half_width=0.02),
         )
         print(found.dataset_interval, found.evaluations)
-
-    At least one of the others says when images are enough; they combine.
 
     Attributes:
       strategy: gives the levels: `ASAP` adaptively, `Uniform` a fixed number.
