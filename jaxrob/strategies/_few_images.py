@@ -173,7 +173,7 @@ class FewImages:
         # The estimate is no farther from either end than the half width.
         half = max(wide, (high - low) / 2)
         guess = max(min(max(guess, high - half), low + half, 1.0), 0.0)
-        if wide == 0 and isinstance(self.strategy, ASAP) and not state.is_certain:
+        if wide == 0 and not self._is_fixed and not state.is_certain:
             guess = min(max(_accepted_by_right(state) / goal.parts, low), high)
         seen = {step: one for step, one in state.levels.items() if one.seen}
         on_last = goal._replace(parts=self._last)
@@ -256,8 +256,13 @@ class FewImages:
         return one.n if isinstance(one, Uniform) else one.parts
 
     @property
+    def _is_fixed(self) -> bool:
+        """Whether all levels are given in advance."""
+        return isinstance(self.strategy, Uniform)
+
+    @property
     def _last(self) -> int:
-        return self._parts - isinstance(self.strategy, Uniform)
+        return self._parts - self._is_fixed
 
     def _updated(self, task: Task, before: State, history: History) -> State:
         goal = before.goal
@@ -293,7 +298,7 @@ class FewImages:
 
     def _method(self, goal: Goal) -> Method:
         """How levels are chosen and conclusions drawn from their scores."""
-        if isinstance(self.strategy, Uniform):
+        if self._is_fixed:
             return decided.FIXED_LEVELS
         return banded.METHOD if goal.by_bands else decided.METHOD
 
