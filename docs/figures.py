@@ -121,7 +121,7 @@ def asap_rounds() -> Figure:
     history = History()
     fine = np.linspace(0, 1, 400)
     for number, axes in enumerate(panels, 1):
-        asked = [one.level for one in strategy.ask(task, history)]
+        asked = [one.level for one in strategy.ask(task, history, history)[0]]
         new = np.setdiff1d(asked, history.levels)
         levels = np.sort(np.append(history.levels, new))
         history = History(levels, _accuracy(levels), rounds=number)

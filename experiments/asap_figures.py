@@ -95,7 +95,7 @@ def _figure_5() -> _Result:
     print("figure 5: levels, robustness by the paper's sum and with crossings on lines")
     for function, truth, row in zip((bump, dip), (0.4, 0.804), panels):
         for strategy, axes in zip((Uniform(50), ASAP(64, 256.0), ASAP(1024)), row):
-            found = sample(strategy, task, function)
+            found, _ = sample(strategy, task, function)
             by_rule = {
                 rule: heaviside_robustness(found.levels, found.values, 0.8, rule)
                 for rule in (strategy.rule, "linear")
@@ -313,7 +313,7 @@ def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> History:
             np.interp(levels, curve.levels, curve.values),
         )
 
-    return sample(strategy, task, value, num_inputs)
+    return sample(strategy, task, value, num_inputs)[0]
 
 
 def _nearest_to_half(curves: _Curves) -> str:

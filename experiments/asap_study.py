@@ -29,6 +29,7 @@ import jaxrob
 from jaxrob import alterations, metrics
 from jaxrob.strategies import (
     ASAP,
+    Found,
     History,
     Random,
     Strategy,
@@ -164,7 +165,8 @@ def _replayed(
     strategy: Strategy,
 ) -> dict[str, Any]:
     """Compares a strategy's result on a curve with that of the whole grid."""
-    found, task = _replay(alteration, values, num_inputs, threshold, strategy)
+    replayed = _replay(alteration, values, num_inputs, threshold, strategy)
+    found, concluded, task = replayed
     truth = np.mean(values[1:] >= threshold)
     robustness = metrics.heaviside_robustness(found.levels, found.values, threshold)
     every = History(
@@ -179,7 +181,7 @@ def _replayed(
         "rounds": found.rounds,
         # Sums of the same widths in different orders differ by rounding.
         "error": round(abs(robustness - truth), 12),
-        "bound": strategy.result(task, found).error_bound,
+        "bound": concluded.error_bound,
         "width": np.ptp(_interval(found, task)),
         "full_width": np.ptp(_interval(every, task)),
     }
@@ -285,7 +287,7 @@ def _replay(
     num_inputs: int,
     threshold: float,
     strategy: Strategy,
-) -> tuple[History, Task]:
+) -> tuple[History, Found, Task]:
     """Replays a strategy, with the values of the grid's nearest levels."""
     task = Task(alteration.lower, alteration.upper, threshold, alteration.identity)
     step = (alteration.upper - alteration.lower) / (len(values) - 1)
@@ -293,7 +295,7 @@ def _replay(
     def value(levels: np.ndarray) -> np.ndarray:
         return values[np.rint((levels - alteration.lower) / step).astype(int)]
 
-    return sample(strategy, task, value, num_inputs), task
+    return *sample(strategy, task, value, num_inputs), task
 
 
 def _interval(history: History, task: Task) -> metrics.ConfidenceInterval:

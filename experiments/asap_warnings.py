@@ -79,7 +79,7 @@ def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
     task = Task(0.0, 1.0, threshold)
     rows = []
     for name, strategy in _STRATEGIES.items():
-        found = sample(
+        found, concluded = sample(
             strategy,
             task,
             lambda levels: values[np.rint(levels * _LAST).astype(int)],
@@ -88,7 +88,7 @@ def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
         robustness = metrics.heaviside_robustness(
             found.levels, found.values, threshold, strategy.rule
         )
-        bound = strategy.result(task, found).error_bound
+        bound = concluded.error_bound
         assert bound is not None
         rows.append(
             {

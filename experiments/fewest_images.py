@@ -111,7 +111,7 @@ def _at_threshold(
     for half_width in map(float, _HALF_WIDTHS.value):
         strategy = whole if half_width > 0 else finest
         results = [
-            assess(_SEED.value + i, half_width=half_width, strategy=strategy)
+            assess(_SEED.value + i, strategy=strategies.FewImages(strategy, half_width))
             for i in range(_ORDERS.value)
         ]
         for k, name in enumerate(names):
@@ -206,7 +206,7 @@ def _width_of_fixed(right: np.ndarray, threshold: float, num_images: int) -> flo
 
     task = strategies.Task(0.0, 1.0, threshold, 0.0)
     strategy = strategies.ASAP(n=len(right) - 1)
-    found = strategies.sample(strategy, task, values, num_inputs)
+    found, concluded = strategies.sample(strategy, task, values, num_inputs)
     hits = np.rint(found.values * num_inputs).astype(int)
     # Sampled without replacement: equivalent to more images.
     scale = 1 / max(1 - num_inputs / num_images, 1e-6)
@@ -216,7 +216,8 @@ def _width_of_fixed(right: np.ndarray, threshold: float, num_images: int) -> flo
     low, high = metrics.confidence_interval(
         found.levels, confusion, "accuracy", threshold, bounds=(0.0, 1.0)
     )
-    return (high - low) / 2 + strategy.result(task, found).error_bound / 2
+    assert concluded.error_bound is not None
+    return (high - low) / 2 + concluded.error_bound / 2
 
 
 def _coverage() -> None:
@@ -229,17 +230,14 @@ def _coverage() -> None:
             known_curves.right_answers(shape, steps, _NUM_IMAGES.value, rng)
             for shape in shapes
         ]
-        settings = {
-            "strategy": strategies.ASAP(n=_LEVELS.value),
-            "key": jax.random.key(draw),
-        }
         for half_width in map(float, _HALF_WIDTHS.value):
+            levels = strategies.ASAP(n=_LEVELS.value)
             results = [
                 jaxrob.assess(
                     *recorded(name, some),
                     known_curves.THRESHOLD,
-                    half_width=half_width,
-                    **settings,
+                    strategy=strategies.FewImages(levels, half_width),
+                    key=jax.random.key(draw),
                 )
                 for name, some in zip(names, right)
             ]

@@ -156,16 +156,17 @@ def measured_parts(mesh, data):
     """Answers on some of the images in a random order, in memory and in batches."""
     from jaxrob._devices.mesh import checked_mesh
     from jaxrob._engine.execution import progress_bar, set_up
-    from jaxrob._engine.parts import Part, answer_parts, random_order
+    from jaxrob._engine.parts import answer_parts, random_order
     from jaxrob._engine.picked import counted
     from jaxrob._run.prepare import fingerprint_inputs
+    from jaxrob.strategies._drive import Span
 
     classifier, (noise,) = fingerprint_inputs(
         make_classifier(), [NOISE], data.images[0]
     )
     key = jax.random.key(7)
     order = random_order(key, NUM_IMAGES)
-    parts = [Part(noise, 0.1, 0, NUM_IMAGES), Part(noise, 0.2, 13, 50)]
+    parts = [Span(noise, 0.1, 0, NUM_IMAGES), Span(noise, 0.2, 13, 50)]
     found = {"parts order": order}
     with progress_bar("parts", False) as bar:
         shape, mesh = data.images.shape[1:], checked_mesh(mesh)
@@ -217,9 +218,8 @@ def measured_scores(mesh):
             ("on the host", data, on_host),
         )
     }
-    few = jaxrob.assess(
-        classifier, data, NOISE, 0.3, score=confidence, curtail=True, **given
-    )
+    given |= {"strategy": jaxrob.strategies.FewImages(curtail=True)}
+    few = jaxrob.assess(classifier, data, NOISE, 0.3, score=confidence, **given)
     found["scores of some"] = few.curve.scores[0]
     return found
 

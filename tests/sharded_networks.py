@@ -258,9 +258,9 @@ def check_other_kinds_of_variables():
     assert not any(leaf.sharding.is_fully_replicated for leaf in kernels)
     check_same_answers(evaluate(split, data, NOISE, LEVELS), expected)
 
-    both = jaxrob.compare_sequentially(
-        from_linen(variables), plain, data, NOISE, 0.8, key=KEY, half_width=0.1
-    )
+    few = {"strategy": jaxrob.strategies.FewImages(half_width=0.1), "key": KEY}
+    networks = from_linen(variables), plain
+    both = jaxrob.compare_sequentially(*networks, data, NOISE, 0.8, **few)
     assert both.difference == 0
 
 

@@ -30,11 +30,9 @@ def search(
 ) -> Found:
     """The robustness from few images, as `jaxrob.assess` finds it."""
     task = strategies.Task(0.0, 1.0, threshold, 0.0, num_images)
-    history, found = strategies.sample_few(
-        strategies.ASAP(n=parts),
-        task,
-        lambda levels: np.stack([right(level) for level in levels]),
-        **asked,
+    strategy = strategies.FewImages(strategies.ASAP(n=parts), **asked)
+    history, found = strategies.sample(
+        strategy, task, lambda levels: np.stack([right(level) for level in levels])
     )
     assert history.scores is not None and found.robustness is not None
     assert found.sides is not None

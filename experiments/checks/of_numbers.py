@@ -31,8 +31,6 @@ LEVELS, VALUES = np.linspace(0, 1, 5), np.array([0.9, 0.95, 0.8, 0.7, 0.2])
 CONFUSION = np.arange(5 * 3 * 4).reshape(5, 3, 4)
 CONFIDENCES = np.linspace(0.2, 0.9, 10).reshape(2, 5)
 CORRECT = CONFIDENCES > 0.5
-# Of a hundred images, in a random order.
-_PLACES = np.random.default_rng(0).permutation(100) / 100
 
 
 def of_numbers() -> list[Case]:
@@ -46,10 +44,8 @@ def of_numbers() -> list[Case]:
         *_of_roma_numbers(),
         case(strategies.all_images, levels=A(LEVELS, EMPTY)),
         case(
-            strategies.sample_few,
+            strategies.FewImages,
             strategy=strategies.ASAP(16),
-            task=strategies.Task(0.0, 1.0, 0.8, num_images=100),
-            function=A(lambda x: _PLACES < 1 - x[:, None] / 2, CALLABLE),
             half_width=A(0.1, SHARE | OR_NONE),
             budget=A(None, OR_NONE | COUNT),
             curtail=A(False, FLAG),
@@ -287,16 +283,16 @@ def _of_strategies() -> list[Case]:
             num_inputs=A(100, COUNT | OR_NONE),
         ),
     ]
-    known = {"task": task, "history": history}
     for strategy in (
         strategies.Uniform(),
         strategies.Random(),
         strategies.ASAP(16),
         strategies.ASAP(16, 128.0),
     ):
-        for method in ("ask", "result"):
-            name = f"{type(strategy).__name__}.{method}"
-            found.append(case(getattr(strategy, method), name, **known))
+        name, state = type(strategy).__name__, A(history, ANYTHING)
+        ask = case(strategy.ask, f"{name}.ask", task=task, state=state, history=history)
+        result = case(strategy.result, f"{name}.result", task=task, state=history)
+        found += [ask, result]
     return found
 
 

@@ -98,7 +98,7 @@ def _draw(
     """Returns coverage, the interval's width, the levels, whether the bound holds."""
     values, interval = _test_set(shape, flips, num_inputs, rng)
     task, strategy = Task(0.0, 1.0, known_curves.THRESHOLD, 0.0), ASAP()
-    found = sample(strategy, task, values, num_inputs)
+    found, concluded = sample(strategy, task, values, num_inputs)
     robustness = metrics.heaviside_robustness(
         found.levels, found.values, known_curves.THRESHOLD, strategy.rule
     )
@@ -108,7 +108,8 @@ def _draw(
     grid = np.linspace(0, 1, strategy.n + 1)[1:]
     of_test_set = np.mean(values(grid) >= known_curves.THRESHOLD)
     error = abs(robustness - of_test_set)
-    bound_held = error <= strategy.result(task, found).error_bound + 1e-12
+    assert concluded.error_bound is not None
+    bound_held = error <= concluded.error_bound + 1e-12
     return low <= truth <= high, high - low, len(found.levels), bound_held
 
 

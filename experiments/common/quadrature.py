@@ -39,13 +39,20 @@ class Quadrature:
     rule = "count"
     rules = ("count",)
 
-    def ask(self, task: Task, history: History) -> list[Request]:
+    def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
+        return History()
+
+    def ask(
+        self, task: Task, state: History, history: History
+    ) -> tuple[list[Request], History]:
         """Returns the levels of quad's next bisection; see `Strategy`."""
         accepted = history.values >= task.threshold
         bounds = task.lower, task.upper
-        return all_images(_replay(history.levels, accepted, bounds, self.limit)[1])
+        levels = _replay(history.levels, accepted, bounds, self.limit)[1]
+        return all_images(levels), history
 
-    def result(self, task: Task, history: History) -> Found:
+    def result(self, task: Task, state: History) -> Found:
         """Returns no error bound: quad only estimates its error."""
         return Found()
 

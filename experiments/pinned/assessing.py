@@ -44,19 +44,23 @@ class _Halving:
     rule = "linear"
     rules = ("linear", "right")
 
-    def ask(self, task: Any, history: Any) -> list[strategies.Request]:
+    def init(self, task: Any) -> strategies.History:
+        return strategies.History()
+
+    def ask(self, task: Any, state: Any, history: Any) -> Any:
+        return strategies.all_images(self._levels(task, history)), history
+
+    def _levels(self, task: Any, history: Any) -> Any:
         if not len(history.levels):
-            return strategies.all_images([task.lower, task.upper])
+            return [task.lower, task.upper]
         at = self._crossing(task, history)[:1]
         if history.rounds > self.rounds:
             return []
-        return strategies.all_images(
-            history.levels[at] / 2 + history.levels[at + 1] / 2
-        )
+        return history.levels[at] / 2 + history.levels[at + 1] / 2
 
-    def result(self, task: Any, history: Any) -> strategies.Found:
-        at = self._crossing(task, history)
-        return strategies.Found(float(np.diff(history.levels)[at].sum() / task.width))
+    def result(self, task: Any, state: Any) -> strategies.Found:
+        at = self._crossing(task, state)
+        return strategies.Found(float(np.diff(state.levels)[at].sum() / task.width))
 
     def _crossing(self, task: Any, history: Any) -> np.ndarray:
         above = history.values >= task.threshold
@@ -86,9 +90,9 @@ def sampled_functions() -> Any:
     found = {}
     for name, function in functions.items():
         for one in some:
-            history = strategies.sample(one, task, function, num_inputs=100)
-            bound = one.result(task, history).error_bound
-            found[f"{name} {one!r}"] = {"samples": history, "bound": bound}
+            seen, concluded = strategies.sample(one, task, function, num_inputs=100)
+            bound = concluded.error_bound
+            found[f"{name} {one!r}"] = {"samples": seen, "bound": bound}
     return found
 
 

@@ -51,7 +51,10 @@ def refused() -> Any:
         "alteration": _of(world.classifier(9), alteration=world.fading()),
         "counts": _of(world.classifier(9), reduced=True),
         "scores": _of(world.classifier(9), tolerance="linear"),
-        "few": _of(world.classifier(9), half_width=0.2),
+        "few": _of(
+            world.classifier(9),
+            strategy=strategies.FewImages(strategies.Uniform(5), 0.2),
+        ),
         "labels": _of(world.classifier(9), data=jaxrob.Dataset(world.grey())),
     }
     found = {}

@@ -27,10 +27,10 @@ def measured(mesh: Mesh | None, journal: str) -> Any:
             world.classifier(), world.dataset(), both, 0.7, journal=journal,
             strategy=strategies.ASAP(16), **given,
         )  # fmt: skip
-    found["few"] = limits.assessed(half_width=0.1, mesh=mesh)
+    found["few"] = limits.assessed(strategy=limits.few(half_width=0.1), mesh=mesh)
     found["sequential"] = jaxrob.compare_sequentially(
         limits.classifier(), limits.classifier(0.6), limits.dataset(), limits.dim, 0.7,
-        half_width=0.1, strategy=strategies.ASAP(64), **given,
+        strategy=strategies.FewImages(strategies.ASAP(64), half_width=0.1), **given,
     )  # fmt: skip
     found["roma"] = roma.assess(
         world.classifier(), world.grey()[:9], epsilon=0.15, num_samples=100,

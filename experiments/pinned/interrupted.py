@@ -96,8 +96,8 @@ def few_images() -> Any:
         2,
         9,
         lambda network, journal: limits.assessed(
-            (limits.dim, limits.lift), classifier=network, half_width=0.08,
-            batch_size=300, journal=journal,
+            (limits.dim, limits.lift), classifier=network, batch_size=300,
+            strategy=limits.few(half_width=0.08), journal=journal,
         ),
     )  # fmt: skip
 
@@ -108,8 +108,8 @@ def budget() -> Any:
         2,
         9,
         lambda network, journal: limits.assessed(
-            classifier=network, budget=2500, curtail=True, batch_size=300,
-            journal=journal,
+            classifier=network, strategy=limits.few(budget=2500, curtail=True),
+            batch_size=300, journal=journal,
         ),
     )  # fmt: skip
 
@@ -129,14 +129,14 @@ def probability() -> Any:
 def while_reading() -> Any:
     """The data end with an error midway; the network is compiled."""
     found = {}
-    for name, settings in (
-        ("all", {"strategy": strategies.ASAP(32)}),
-        ("few", {"half_width": 0.1}),
+    for name, strategy in (
+        ("all", strategies.ASAP(32)),
+        ("few", strategies.FewImages(half_width=0.1)),
     ):
         batches = world.Batches()
         data: Any = jaxrob.Dataset.from_batches(batches, world.NAMES, "blocks")
         given = {"threshold": 0.7, "journal": f"{name}.journal", "batch_size": 10}
-        given |= settings
+        given |= {"strategy": strategy}
         said = []
         for last in (2, None):
             batches.last = last

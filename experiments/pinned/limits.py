@@ -50,6 +50,11 @@ dim = jaxrob.Alteration("dim", _dimmed, 0.0, 1.0)
 lift = jaxrob.Alteration("lift", _lifted, 0.0, 2.0)
 
 
+def few(**asked: Any) -> strategies.FewImages:
+    """The search of `assessed` by few images."""
+    return strategies.FewImages(strategies.ASAP(256), **asked)
+
+
 def assessed(alteration: Any = dim, data: Any = None, **settings: Any) -> Any:
     """The robustness to an alteration or several."""
     settings = {

@@ -201,7 +201,8 @@ def _undecided() -> tuple[jaxrob.Assessment, ...]:
 
 
 def _few() -> tuple[jaxrob.Assessment, ...]:
-    return _timeless(world.classifier(), _blurs(), strategies.ASAP(32), half_width=0.15)
+    few = strategies.FewImages(strategies.ASAP(32), half_width=0.15)
+    return _timeless(world.classifier(), _blurs(), few)
 
 
 def _roma() -> roma.RomaResult:

@@ -11,13 +11,10 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
 from jaxrob._arguments.warnings import collected, warn
-from jaxrob._assessment.all_images import AllImages
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.explore import Exploration, check_few, few_images
-from jaxrob._assessment.mistakes import look_at_curve
+from jaxrob._assessment.explore import Exploration, check_few, explore
 from jaxrob._assessment.scoring import Scoring
-from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
@@ -31,9 +28,6 @@ from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words, mean_named, measure_named
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._checks import check_strategy
-from jaxrob.strategies._drive import at_once, drive
-from jaxrob.strategies._few.stopping import checked_stopping
-from jaxrob.strategies._strategy import needs_scores
 
 # If fewer inputs are decided, the undecided rest may matter more.
 _FEWEST_DECIDED = 0.75
@@ -59,11 +53,6 @@ def assess(
     # Which levels.
     strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
     rule: str | None = None,
-    # How few images.
-    half_width: float | None = None,
-    budget: int | None = None,
-    curtail: bool = False,
-    required: float | None = None,
     # How it runs.
     key: jax.Array | None = None,
     batch_size: int | None = None,
@@ -116,26 +105,10 @@ def assess(
         kind tested; with few images also that of `dataset_interval`.
 
     Which levels:
-      strategy: decides which levels are evaluated.
+      strategy: decides which levels are evaluated, and with `strategies.FewImages` on
+        how few images.
       rule: the rule of integration, "right", "count" or "linear"; by
         default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
-
-    How few images:
-      half_width: half the wanted width of `Assessment.dataset_interval`, the interval
-        of the robustness on this data set, with the errors of levels and images
-        together, at the confidence level. Images are then looked at in random order, at
-        each level only as many as its decision needs. 0 gives the answer of all images,
-        wrong with a probability of at most 0.001 for each alteration, or 1 -
-        `confidence_level` if that is less. Needs `strategies.ASAP` or `Uniform`, and a
-        measure that is a mean over images: not "precision" or "f1".
-      budget: the largest number of altered images to classify, of all alterations
-        together. The result says how narrow an interval they gave.
-      curtail: whether a level is decided only once the remaining images cannot change
-        its side: the answer of all images for certain, from fewer. With `half_width`,
-        levels may stay open as far as that allows.
-      required: the required robustness: an alteration ends as soon as it is certain
-        whether this is reached, wrong with a probability of at most 0.01, or 1 -
-        `confidence_level` if that is less.
 
     How it runs:
       key: a random key, needed if an alteration or the classifier is stochastic.
@@ -157,8 +130,8 @@ def assess(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if an argument is outside its range, the rule does not suit the
-        strategy's levels, half_width, budget, curtail or required do not go with the
-        strategy, the measure or another argument, the measure is undefined at a level
+        strategy's levels, few images do not go with the measure or another argument,
+        a budget is too small, the measure is undefined at a level
         (a recall where nothing is decided, for instance), the journal belongs to
         another run or is damaged, or as `evaluate`.
       OSError: if the journal cannot be read or written, as on a full disk.
@@ -185,12 +158,7 @@ def assess(
     scoring = Scoring(tolerance, penalization, level_distribution)
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
-    stopping = checked_stopping(half_width, budget, curtail, required, confidence_level)
-    search = strategy
-    if stopping is not None:
-        search = few_images(strategy, criterion, rule, stopping)
-    elif needs_scores(strategy):
-        check_few(criterion, rule, f"{strategy!r}, which asks for some of the images")
+    check_few(strategy, criterion, rule)
     rule = _checked_rule(rule, strategy, scoring)
     criterion.check(classifier, reduced)
     for one in alterations:
@@ -200,22 +168,7 @@ def assess(
         prepare_run(arguments) as prepared,
         source_ahead(prepared) as run,
     ):
-        if needs_scores(search):
-            answers = SomeImages(run, criterion)
-            look = at_once(answers.look)
-        else:
-            answers = AllImages(run, criterion)
-            look = answers.look
-        subjects = answers.subjects(search)
-        histories = drive(subjects, look, budget=budget)
-        explorations = [
-            answers.exploration(place, *found)
-            for place, found in enumerate(zip(subjects, histories))
-        ]
-        for place, exploration in enumerate(explorations):
-            with collected() as messages:
-                look_at_curve(run.alterations[place], exploration, criterion)
-            run.warned_of_each[place].extend(messages)
+        explorations = explore(run, criterion, strategy)
     results = tuple(
         result_of(run, place, exploration, criterion, rule, strategy)
         for place, exploration in enumerate(explorations)
@@ -247,7 +200,6 @@ def checked_measure(measure: Any, score: Score | None) -> str:
 
 
 def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str:
-    """Returns the rule of integration: the strategy's own unless asked otherwise."""
     if not scoring.is_plain:
         if rule is not None:
             raise ValueError(
@@ -273,7 +225,6 @@ def result_of(
     rule: str,
     strategy: Strategy,
 ) -> Assessment:
-    """Returns the assessment of one alteration, from its exploration."""
     alteration, source = run.alterations[place], run.source()
     curve = criterion.with_unknown(exploration.curve)
     bound, scores, scoring = exploration.error_bound, None, criterion.scoring
@@ -324,7 +275,6 @@ def result_of(
 
 
 def _warn_of_undecided(result: Assessment) -> None:
-    """Warns if few or no inputs are decided at an accepted level."""
     if not result.is_of_decided:
         return
     name, alpha = result.alteration, result.curve.alpha
@@ -346,7 +296,6 @@ def _warn_of_undecided(result: Assessment) -> None:
 
 
 def _check_ends(alteration: Alteration, levels: np.ndarray, rule: str) -> None:
-    """Rejects an integral over less than the range."""
     ends = alteration.snap(np.array([alteration.lower, alteration.upper]))
     if (levels[0], levels[-1]) != tuple(ends):
         raise ValueError(

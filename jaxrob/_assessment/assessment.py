@@ -12,8 +12,7 @@ from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._assessment.document import MEASURE, Provenance, check_levels
-from jaxrob._assessment.sampling import Sampling
+from jaxrob._assessment.document import MEASURE, Provenance, Sampling, check_levels
 from jaxrob._assessment.scoring import Scores
 from jaxrob._codec import (
     WRITTEN,
@@ -32,7 +31,7 @@ from jaxrob._files.strict_json import parsed
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval
-from jaxrob.metrics._measures import any_measure
+from jaxrob.metrics._measures import any_measure, measure_named
 from jaxrob.metrics._tolerance import scored_robustness
 
 _UNIT = Number(at_least=0, at_most=1)
@@ -175,8 +174,9 @@ class Assessment:
     @property
     def is_of_decided(self) -> bool:
         """Whether the measure passes over "unknown" answers; False without alpha."""
-        counts_unknown = self.measure in ("effectiveness", "decided_ratio")
-        return self.curve.alpha is not None and not counts_unknown
+        if self.curve.alpha is None:
+            return False
+        return not measure_named(self.measure).counts_unknown
 
     @functools.cached_property
     def decided_ratio(self) -> np.ndarray:
@@ -279,7 +279,7 @@ class Assessment:
         if self.sampling is not None:
             raise ValueError(
                 "robustness_per_class is not known from few images; assess without "
-                "half_width, budget and curtail"
+                "FewImages"
             )
         if self.scores is not None:
             raise ValueError(

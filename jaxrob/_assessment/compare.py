@@ -259,8 +259,6 @@ def _widened(
 
 
 def _mirrored(one: Comparison) -> Comparison:
-    """Returns the second less the first; no zero becomes negative."""
-
     def turned(interval: ConfidenceInterval) -> ConfidenceInterval:
         return ConfidenceInterval(0.0 - interval.high, 0.0 - interval.low)
 
@@ -298,12 +296,17 @@ def question_of(one: Assessment) -> Question:
     # Of top-k accuracy, the answers are right or wrong already.
     is_top_k = top_k(one.measure) is not None
     measure = any_measure("accuracy" if is_top_k else one.measure)
-    about = measure, one.threshold, one.lower, one.upper
-    return Question(_labels(curve), curve.num_classes, *about)
+    return Question(
+        _labels(curve),
+        curve.num_classes,
+        measure,
+        one.threshold,
+        one.lower,
+        one.upper,
+    )
 
 
 def _labels(curve: Curve | ScoreCurve) -> np.ndarray:
-    """Returns the right class of each image; 0 of scores, which have used them."""
     if isinstance(curve, ScoreCurve):
         return np.zeros(curve.num_images, int)
     return curve.labels
@@ -326,7 +329,6 @@ def _in_bytes(one: Answers) -> tuple[bytes, bytes]:
 
 
 def _single_answers(assessment: Assessment) -> Curve | ScoreCurve:
-    """Returns the curve with single answers, which `check_pair` ensures."""
     assert isinstance(assessment.curve, Curve | ScoreCurve)
     return assessment.curve
 
@@ -398,15 +400,13 @@ def _check_levels(first: np.ndarray, second: np.ndarray) -> None:
 
 
 def _check_single(name: str, one: Assessment) -> None:
-    """Rejects an assessment that cannot be compared with any other."""
     several = isinstance(one, list | tuple)
     wanted = "a jaxrob.Assessment" + several * " (of several, compare one with one)"
     check_type(name, one, Assessment, wanted)
     if one.sampling is not None:
         raise ValueError(
             f"{name} must be assessed on all images: a paired comparison is of the "
-            "answers on every image at every level. Assess it without half_width, "
-            "budget, curtail and required"
+            "answers on every image at every level. Assess it without FewImages"
         )
     if not isinstance(one.curve, Curve | ScoreCurve):
         raise ValueError(

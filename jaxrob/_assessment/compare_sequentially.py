@@ -9,14 +9,13 @@ from typing import Annotated, Any, NamedTuple
 import jax
 from jax.sharding import Mesh
 
-from jaxrob._arguments.checks import checked_flag, checked_number
+from jaxrob._arguments.checks import check_type, checked_flag, checked_number
 from jaxrob._arguments.warnings import collected
 from jaxrob._assessment.assess import checked_measure, result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.explore import few_images
+from jaxrob._assessment.explore import SomeImages, check_few
 from jaxrob._assessment.scoring import Scoring
-from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
 from jaxrob._codec import Number, Row, document, from_json, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -27,14 +26,11 @@ from jaxrob._score import Score, checked_score
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.strategies import ASAP, History, Strategy
-from jaxrob.strategies._checks import check_strategy
-from jaxrob.strategies._drive import Seen, Span, at_once, drive
-from jaxrob.strategies._few.stopping import StoppingRule
+from jaxrob.strategies import FewImages
+from jaxrob.strategies._drive import Learn, Seen, Span, drive
+from jaxrob.strategies._few.bands import State
+from jaxrob.strategies._few_images import Compared
 
-# The share of the error that each of the two intervals has, and that of the difference.
-# Errors of levels away from the crossings count twice in the difference.
-_OF_ERROR = 0.9
 # Sums of ends of intervals may exceed 1 by an ulp.
 _DIFFERENCE = Number(at_least=-1 - 1e-9, at_most=1 + 1e-9)
 
@@ -93,8 +89,7 @@ def compare_sequentially(
     measure: str = "accuracy",
     *,
     score: Score | Callable[[Any, Any], Any] | None = None,
-    half_width: float = 0.01,
-    strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
+    strategy: FewImages = FewImages(half_width=0.01),  # noqa: B008 (immutable)
     alpha: float | None = None,
     confidence_level: float = 0.95,
     key: jax.Array | None = None,
@@ -122,9 +117,9 @@ def compare_sequentially(
       threshold: see `assess`.
       measure: see `assess`; not "precision" or "f1".
       score: see `assess`.
-      half_width: half the width of the interval at which the comparison ends in any
-        case, in (0, 0.5).
-      strategy: `strategies.ASAP` or `Uniform`.
+      strategy: gives the levels, and with `half_width`, above 0, half the width of the
+        interval of the difference at which the comparison ends in any case; without
+        `budget`, `curtail` and `required`.
       alpha: see `assess`.
       confidence_level: the confidence level of the interval of the difference, in (0,
         1).
@@ -151,14 +146,21 @@ def compare_sequentially(
     ]
     checked_flag("progress", progress)
     measure = checked_measure(measure, score)
-    check_strategy(strategy)
-    half_width = checked_number("half_width", half_width, above=0, below=0.5)
+    wanted = "a jaxrob.strategies.FewImages"
+    check_type("strategy", strategy, FewImages, wanted)
+    half_width = checked_number(
+        "strategy.half_width", strategy.half_width, above=0, below=0.5
+    )
+    if (strategy.budget, strategy.curtail, strategy.required) != (None, False, None):
+        raise ValueError(
+            "strategy must be without budget, curtail and required, because the "
+            f"comparison ends it; got {strategy!r}"
+        )
     confidence_level = checked_confidence_level(confidence_level)
     plain = Scoring(None, None, None)
     criterion = Criterion(threshold, measure, alpha, plain, confidence_level)
-    error = _OF_ERROR * (1 - confidence_level)
-    stopping = StoppingRule(half_width / 2, error_asked=error)
-    search = few_images(strategy, criterion, None, stopping)
+    check_few(strategy, criterion, None)
+    search = Compared(strategy.strategy, half_width / 2)
     for one in (first, second):
         criterion.check(one, False)
     if isinstance(dataset, Dataset) and dataset.labels is None:
@@ -176,40 +178,40 @@ def compare_sequentially(
             kept = runs[0].execution.kept if runs else run.execution.kept
             execution = dataclasses.replace(run.execution, bar=bar, kept=kept)
             runs.append(run._replace(execution=execution))
-        answering = [SomeImages(run, criterion) for run in runs]
-        subjects = [one.subjects(search)[0] for one in answering]
-        task = subjects[0].task
+        answering = [SomeImages(run, criterion, search) for run in runs]
+        subjects = [one.subjects[0] for one in answering]
 
-        def enough(histories: Sequence[History]) -> bool:
-            start, end = search.difference(task, *histories)
+        def enough(states: Sequence[State]) -> bool:
+            start, end = search.difference(*states)
             return start > 0 or end < 0 or end - start <= 2 * half_width
 
-        look = at_once(functools.partial(_look, answering))
-        histories = drive(subjects, look, enough=enough)
+        look = functools.partial(_look, answering)
+        found = drive(search, subjects, look, enough)
         explorations = [
-            one.exploration(0, subject, history)
-            for one, subject, history in zip(answering, subjects, histories)
+            one.exploration(0, explored) for one, explored in zip(answering, found)
         ]
-    about = criterion, strategy.rule, strategy
     results = [
-        result_of(run, 0, exploration, *about)
+        result_of(run, 0, exploration, criterion, strategy.rule, strategy)
         for run, exploration in zip(runs, explorations)
     ]
-    interval = search.difference(task, *histories)
+    interval = search.difference(*(explored.state for explored in found))
     difference = results[0].robustness - results[1].robustness
     difference = min(max(difference, interval.low), interval.high)
     is_certain = interval.low > 0 or interval.high < 0
     return SequentialComparison(difference, interval, is_certain, *results)
 
 
-def _look(answering: Sequence[SomeImages], parts: Sequence[Span]) -> list[Seen]:
-    """Evaluates each network's spans; a network's index is its subject's."""
-    found = []
+def _look(answering: Sequence[SomeImages], spans: Sequence[Span], learn: Learn) -> None:
+    """Evaluates each network's spans: its index stands for the alteration's."""
+
+    def learn_of(place: int, span: Span, seen: Seen) -> None:
+        learn(span._replace(alteration=place), seen)
+
     for place, one in enumerate(answering):
-        own = [part for part in parts if part.subject == place]
+        own = [span for span in spans if span.alteration == place]
+        own = [span._replace(alteration=0) for span in own]
         # Each network collects its own warnings, or the last run begun would collect
         # all.
         with collected() as messages:
-            found += one.look([part._replace(subject=0) for part in own])
+            one.look(own, functools.partial(learn_of, place))
         one.run.warned.extend(messages)
-    return found

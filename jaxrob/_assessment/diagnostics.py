@@ -194,7 +194,6 @@ def severity(found: Diagnostics, sign: str) -> float:
 
 
 def diagnose(task: Task, history: History, points: int) -> Diagnostics:
-    """Computes the diagnostics of a sampled curve."""
     positions = task.positions_of(history.levels)
     num_inputs = history.typical_inputs
     ends = np.concatenate([[0.0], positions, [1.0]])
@@ -251,7 +250,6 @@ def _undivided(
     threshold: float,
     num_inputs: int | None,
 ) -> np.ndarray:
-    """Returns whether intervals are wide and on one side, bool `[n - 1]`."""
     above = values >= threshold
     wide = np.diff(positions) >= _WIDE * (1 - _ROUNDING)
     # Where a few inputs decide the side, the plateau is the sign.
@@ -313,20 +311,14 @@ def _roughness(
 
 
 def _accidents(values: np.ndarray, num_inputs: int | None) -> np.ndarray:
-    """Returns the standard deviation of each value due to accidental answers."""
     variance = 0.0 if num_inputs is None else _ACCIDENTS / num_inputs
     return np.full(len(values), math.sqrt(variance))
-
-
-def _triples(number: int) -> np.ndarray:
-    """Returns indices `[3, number - 2]` of neighbouring levels."""
-    return np.arange(number - 2) + np.arange(3)[:, None]
 
 
 def _jitter(positions: np.ndarray, values: np.ndarray, num_inputs: int | None) -> float:
     if len(positions) < 3 or num_inputs is None:
         return math.nan
-    triples = _triples(len(positions))
+    triples = np.arange(len(positions) - 2) + np.arange(3)[:, None]
     close = np.ptp(positions[triples], axis=0) <= _CLOSE
     if not close.any():
         return math.nan

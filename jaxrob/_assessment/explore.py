@@ -1,62 +1,64 @@
-"""The exploration of an alteration by a search."""
+"""Alterations explored: a strategy's levels, answered on all or some images."""
 
-from typing import NamedTuple
+import math
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._assessment.per_image import check_per_image
-from jaxrob._assessment.sampling import Sampling
-from jaxrob._curve import AnyCurve
+import numpy as np
+
+from jaxrob import metrics
+from jaxrob._arguments.warnings import collected, warn
+from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
+from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
+from jaxrob._assessment.document import Sampling
+from jaxrob._curve import AnyCurve, ReducedCurve, join, select
+from jaxrob._engine.answers import INVALID
+from jaxrob._engine.parts import answer_parts, random_order
+from jaxrob._engine.picked import counted
+from jaxrob._engine.queue import Frontier, evaluate_queue
+from jaxrob._engine.scores import Scored
+from jaxrob._run.prepare import Run
+from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
-from jaxrob.strategies import ASAP, History, Strategy, Task, Uniform
-from jaxrob.strategies._drive import Subject
-from jaxrob.strategies._few.search import FewImages
-from jaxrob.strategies._few.stopping import StoppingRule
-
-# The arguments that ask for few images.
-_FEW = "half_width, budget, curtail and required"
+from jaxrob.metrics import ConfidenceInterval, Counts
+from jaxrob.metrics._counts import MOST_RANKS, count, stacked
+from jaxrob.metrics._measures import in_words, top_k
+from jaxrob.strategies import Asked, Found, History, Strategy, Task
+from jaxrob.strategies._drive import (
+    Explored,
+    Learn,
+    Seen,
+    Span,
+    Subject,
+    concluded,
+    drive,
+)
+from jaxrob.strategies._few.estimates import population_of
+from jaxrob.strategies._strategy import BLOCK, needs_scores
+from jaxrob.uncertainty import unknown_threshold
 
 
 class Exploration(NamedTuple):
-    """A strategy's findings about one alteration.
+    """What is found about one alteration."""
 
-    Attributes:
-      curve: the answers at the levels that the strategy asked for, ascending.
-      history: the measure's values there.
-      error_bound: the strategy's error bound, or None.
-      diagnostics: how the curve was sampled.
-      nominal: the measure's value at the identity, if the scoring needs it.
-      seconds: the time that computing the answers took.
-      sampling: for few images, the conclusions and the cost; None for all images.
-    """
-
-    curve: AnyCurve
-    history: History
-    error_bound: float | None
+    curve: AnyCurve  # the answers at the strategy's levels, ascending
+    history: History  # the measure's values there
+    error_bound: float | None  # the strategy's
     diagnostics: Diagnostics
-    nominal: float | None
-    seconds: float
-    sampling: Sampling | None = None
+    nominal: float | None  # the measure at the identity, if the scoring needs it
+    seconds: float  # that computing the answers took
+    sampling: Sampling | None = None  # of few images
 
 
-def few_images(
-    strategy: Strategy, criterion: Criterion, rule: str | None, stopping: StoppingRule
-) -> FewImages:
-    """Returns the search by few images at the levels of a strategy."""
-    if not isinstance(strategy, ASAP | Uniform):
-        raise ValueError(
-            f"{_FEW} go with strategies.ASAP and strategies.Uniform alone, whose "
-            f"levels are chosen by sides of the threshold; got {strategy!r}"
-        )
-    check_few(criterion, rule, _FEW)
-    return FewImages(strategy, stopping)
-
-
-def check_few(criterion: Criterion, rule: str | None, what: str) -> None:
-    """Rejects arguments that need all images."""
+def check_few(strategy: Strategy, criterion: Criterion, rule: str | None) -> None:
+    """Rejects arguments that need all images, if the strategy looks at some."""
+    if not needs_scores(strategy):
+        return
+    what = f"{strategy!r}, which looks at some of the images"
     if rule is not None:
         raise ValueError(
-            f"rule does not go with {what}, whose robustness is a best guess in "
+            f"rule does not go with {what}: their robustness is a best guess in "
             f"dataset_interval; got {rule!r}"
         )
     if not criterion.scoring.is_plain:
@@ -64,13 +66,347 @@ def check_few(criterion: Criterion, rule: str | None, what: str) -> None:
             f"tolerance, penalization and level_distribution do not go with {what}, "
             "because they need the measure's value at every level"
         )
-    check_per_image(criterion)
+    if not criterion.is_of_scores:
+        ratio_per_image(criterion.measure)
 
 
-def subject_of(
-    alteration: Alteration, strategy: Strategy, criterion: Criterion
-) -> Subject:
-    """Returns an alteration as a strategy's subject, for all images."""
-    one = alteration
-    task = Task(one.lower, one.upper, criterion.threshold, one.identity)
-    return Subject(one.name, strategy, task, one.snap, one.canonical)
+def explore(run: Run, criterion: Criterion, strategy: Strategy) -> list[Exploration]:
+    images = SomeImages if needs_scores(strategy) else AllImages
+    answers = images(run, criterion, strategy)
+    found = drive(strategy, answers.subjects, answers.look)
+    explorations = [answers.exploration(place, one) for place, one in enumerate(found)]
+    for place, exploration in enumerate(explorations):
+        with collected() as messages:
+            _look_at_curve(run.alterations[place], exploration, criterion)
+        run.warned_of_each[place].extend(messages)
+    return explorations
+
+
+class _Answers:
+    """The answers so far, which grow by what the strategy looks at."""
+
+    def __init__(self, run: Run, criterion: Criterion, strategy: Strategy) -> None:
+        criterion.check_classes(run.execution.info.num_classes)
+        self.run, self._criterion, self._strategy = run, criterion, strategy
+        self._seconds = [0.0] * len(run.alterations)
+
+    @property
+    def subjects(self) -> list[Subject]:
+        return [
+            Subject(one.name, self._task(one), one.snap, one.canonical)
+            for one in self.run.alterations
+        ]
+
+    def _task(self, one: Alteration) -> Task:
+        return Task(one.lower, one.upper, self._criterion.threshold, one.identity)
+
+    def _took(self, seconds: float, amounts: Sequence[tuple[int, int]]) -> None:
+        total = sum(amount for _, amount in amounts)
+        for place, amount in amounts:
+            self._seconds[place] += seconds * amount / total
+
+
+class AllImages(_Answers):
+    """The answers on all images at every level that was asked for."""
+
+    def __init__(self, run: Run, criterion: Criterion, strategy: Strategy) -> None:
+        super().__init__(run, criterion, strategy)
+        self._known: dict[int, AnyCurve] = {}  # by the alteration's index
+
+    def look(self, spans: Sequence[Span], learn: Learn) -> None:
+        """Computes answers; the levels of all alterations share one queue."""
+        # `learn` gets each span's answers as soon as they are known, see `drive`.
+        asked: dict[int, dict[float, Span]] = {}
+        for span in spans:
+            asked.setdefault(span.alteration, {})[span.level] = span
+        places = [*asked]
+
+        def add(queued: int, curve: AnyCurve) -> None:
+            place = places[queued]
+            known = self._known.get(place)
+            self._known[place] = curve if known is None else join(known, curve)
+            rows = (part.tolist() for part in self._criterion.values(curve))
+            for level, value, number in zip(curve.levels.tolist(), *rows):
+                if level in asked[place]:
+                    learn(asked[place][level], Seen(value, number))
+
+        frontiers = [
+            Frontier(self.run.alterations[place], self._levels(place, [*some]))
+            for place, some in asked.items()
+        ]
+        start = time.perf_counter()
+        evaluate_queue(self.run.execution, self.run.dataset, frontiers, add)
+        amounts = [len(frontier.levels) for frontier in frontiers]
+        self._took(time.perf_counter() - start, [*zip(places, amounts)])
+
+    def exploration(self, place: int, explored: Explored) -> Exploration:
+        criterion, subject = self._criterion, self.subjects[place]
+        known, history = self._known.pop(place), explored.history
+        row_of = {level: row for row, level in enumerate(known.levels.tolist())}
+        canonical = subject.canonical(history.levels).tolist()
+        rows = np.array([row_of[level] for level in canonical])
+        nominal = None
+        if criterion.scoring.needs_nominal:
+            at_identity = np.array([row_of[self._identity(place)]])
+            one = select(known, at_identity, known.levels[at_identity])
+            nominal = float(criterion.values(one)[0][0])
+        return Exploration(
+            select(known, rows, history.levels),
+            history,
+            concluded(self._strategy, subject, explored).error_bound,
+            diagnose(subject.task, history, len(known.levels)),
+            nominal,
+            self._seconds[place],
+        )
+
+    def _levels(self, place: int, levels: list[float]) -> np.ndarray:
+        """Returns the levels to evaluate: at first with the identity, if needed."""
+        if self._criterion.scoring.needs_nominal and place not in self._known:
+            levels = [*levels, self._identity(place)]
+        return np.array(sorted({*levels}))
+
+    def _identity(self, place: int) -> float:
+        one = self.run.alterations[place]
+        return float(one.canonical(np.array([one.identity]))[0])
+
+
+class SomeImages(_Answers):
+    """The answers on the images that were asked for, at every level.
+
+    The images come in one random order, the same for all levels and alterations.
+    """
+
+    def __init__(self, run: Run, criterion: Criterion, strategy: Strategy) -> None:
+        super().__init__(run, criterion, strategy)
+        self._num_classes = run.execution.info.num_classes
+        self._data = counted(run.dataset)
+        labels = np.asarray(self._data.labels)
+        self._measure = per_image(criterion, labels, self._num_classes)
+        images = self._measure.counted
+        self._order = images[random_order(run.key, len(images))]
+        self._labels = labels[self._order]
+        self._rows: list[dict[float, _Row]] = [{} for _ in run.alterations]
+
+    def look(self, spans: Sequence[Span], learn: Learn) -> None:
+        """Computes answers; levels and alterations share blocks of images."""
+        if not spans:
+            return
+        run, start = self.run, time.perf_counter()
+        wanted = [
+            one._replace(alteration=run.alterations[one.alteration]) for one in spans
+        ]
+        found = answer_parts(run.execution, self._data, wanted, self._order)
+        amounts = [(span.alteration, span.length) for span in spans]
+        self._took(time.perf_counter() - start, amounts)
+        for span, answers in zip(spans, found):
+            learn(span, self._kept(span, answers))
+
+    def exploration(self, place: int, explored: Explored) -> Exploration:
+        criterion, rows = self._criterion, self._rows[place]
+        subject, history = self.subjects[place], explored.history
+        levels = history.levels
+        seen = [rows[level] for level in subject.canonical(levels).tolist()]
+        curve = self._curve(levels, seen)
+        values, _ = criterion.values(curve)
+        shown = History(levels, values, rounds=history.rounds)
+        task = subject.task._replace(threshold=criterion.threshold)
+        found = concluded(self._strategy, subject, explored)
+        if found.robustness is None:
+            robustness = metrics.heaviside_robustness(
+                levels, values, task.threshold, self._strategy.rule
+            )
+            low, high = found.interval
+            found = found._replace(robustness=min(max(robustness, low), high))
+        evaluations = sum(one.number for one in rows.values())
+        return Exploration(
+            curve,
+            shown,
+            found.error_bound,
+            diagnose_few(task, shown, len(rows)),
+            None,
+            self._seconds[place],
+            _sampling(subject.task, history, found, evaluations),
+        )
+
+    def _task(self, one: Alteration) -> Task:
+        measure, number = self._measure, len(self._order)
+        return Task(
+            one.lower,
+            one.upper,
+            measure.least,
+            one.identity,
+            number,
+            measure.bounds,
+            min(BLOCK, number),
+            self._criterion.confidence_level,
+        )
+
+    def _kept(self, span: Span, answers: Any) -> Seen:
+        """Stores new answers of a level, and returns all scores there."""
+        rows, total = self._rows[span.alteration], len(self._order)
+        if span.level not in rows:
+            room = self.run.execution.kind.empty((total,))
+            rows[span.level] = _Row(room, np.empty(total), 0)
+        row = rows[span.level]
+        where = slice(span.start, span.stop)
+        for whole, some in zip(row.answers, answers):
+            whole[where] = some
+        row.scores[where] = self._measure.score(answers, self._labels[where])
+        rows[span.level] = row._replace(number=span.stop)
+        scores = row.scores[: span.stop]
+        return Seen(float(scores.mean()), span.stop, scores)
+
+    def _curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
+        kind = self.run.execution.kind
+        if kind.num_classes is not None:
+            counts = stacked([self._counts(one) for one in seen])
+            return ReducedCurve(levels, counts, self._criterion.alpha)
+        scores = np.full((len(levels), len(self._order)), np.nan)
+        for row, one in zip(scores, seen):
+            row[self._order[: one.number]] = one.scores[: one.number]
+        return kind.curve(levels, Scored(scores), self._labels)
+
+    def _counts(self, row: "_Row") -> Counts:
+        part = slice(row.number)
+        given = row.answers.predicted[part].astype(int)
+        if self._criterion.alpha is not None:
+            limit = unknown_threshold(self._criterion.alpha)
+            unknown = row.answers.uncertainty[part] > limit
+            given = np.where(unknown, self._num_classes, given)
+        measure, has_ranks = self._criterion.measure, row.answers.rank[:1] != INVALID
+        rank = row.answers.rank[None, part] if has_ranks.all() else None
+        most = max(top_k(measure) or 0, MOST_RANKS)
+        return count(given[None], self._labels[part], self._num_classes, rank, most)
+
+
+class _Row(NamedTuple):
+    """The answers at a level, in the random order, with room for all images."""
+
+    answers: Any  # [N]
+    scores: np.ndarray  # float64 [N]
+    number: int  # of images classified
+
+
+def _sampling(task: Task, history: History, found: Found, number: int) -> Sampling:
+    """Returns what was concluded from some images; `number` is what was classified."""
+    scores, asked = history.scores, found.asked or Asked()
+    assert scores and found.robustness is not None and task.num_images
+    population = found.population_interval
+    if population is None:
+        start, end = population_of(task, history, task.confidence_level)
+        low, high = found.interval
+        population = ConfidenceInterval(min(start, low), max(end, high))
+    return Sampling(
+        asked.half_width,
+        asked.budget,
+        asked.curtail,
+        asked.error,
+        found.status,
+        task.num_images,
+        number,
+        np.array([len(some) for some in scores]),
+        np.zeros(len(scores), int) if found.sides is None else found.sides,
+        found.robustness,
+        found.interval,
+        population,
+        asked.required,
+    )
+
+
+# Fewer images may have the same answer by chance.
+_FEWEST_IMAGES = 10
+# The levels next to the identity can reveal a jump if the first is this near, as a
+# share of the range, and the second at most this many times as far.
+_NEAR = 1 / 32
+_MOST_TIMES = 4.0
+# A jump is more than this many times what the slope beside it explains (a square root's
+# is 3 at most), plus this many standard deviations of the inputs that change.
+_STEEPER = 8.0
+_DEVIATIONS = 5.0
+
+
+def _look_at_curve(
+    alteration: Alteration, exploration: Exploration, criterion: Criterion
+) -> None:
+    """Warns of a network that fails unaltered, and of a jump beside the identity."""
+    # Without a level at the identity it does not warn.
+    history = exploration.history
+    (rows,) = np.nonzero(history.levels == alteration.identity)
+    if not len(rows):
+        return
+    at = rows[:1]
+    unaltered = select(exploration.curve, at, history.levels[at])
+    value = float(history.values[at[0]])
+    if not _answers_one_class(criterion.with_unknown(unaltered)):
+        _look_at_unaltered(value, criterion)
+    distances = (history.levels - alteration.identity) / (
+        alteration.upper - alteration.lower
+    )
+    for side in (-1, 1):
+        beyond = history.distinct[side * distances[history.distinct] > 0]
+        near = beyond[np.argsort(side * distances[beyond])][:3]
+        around = side * distances[near], history.values[near]
+        if jumps(*around, value, history.typical_inputs):
+            level, beside = history.levels[near[0]], history.values[near[0]]
+            _warn_of_jump(alteration, float(level), float(beside), value)
+            return
+
+
+def jumps(
+    distances: np.ndarray,
+    values: np.ndarray,
+    unaltered: float,
+    num_inputs: int | None,
+) -> bool:
+    """Returns whether a curve is discontinuous at the identity, seen from one side."""
+    if len(distances) < 2 or distances[0] > _NEAR or num_inputs is None:
+        return False
+    if distances[1] > _MOST_TIMES * distances[0]:
+        return False
+    jump = abs(values[0] - unaltered)
+    slope = np.abs(np.diff(values) / np.diff(distances)).max()
+    chance = math.sqrt(max(jump, 1 / num_inputs) / num_inputs)
+    return bool(jump > _STEEPER * slope * distances[0] + _DEVIATIONS * chance)
+
+
+def _answers_one_class(unaltered: AnyCurve) -> bool:
+    """Returns whether images of several classes all get one answer; warns if so."""
+    if isinstance(unaltered, ScoreCurve):
+        return False
+    counts = unaltered.counts.at(0)
+    answers = np.flatnonzero(np.append(counts.given, counts.unknown.sum()))
+    number, num_labels = counts.inputs.sum(), np.count_nonzero(counts.inputs)
+    if len(answers) > 1 or num_labels < 2 or number < _FEWEST_IMAGES:
+        return False
+    is_unknown = answers[0] == counts.num_classes
+    what = '"unknown"' if is_unknown else f"class {answers[0]}"
+    cause = "the images are not scaled as it expects them"
+    cause = "alpha is too high for it" if is_unknown else cause
+    warn(
+        f"unaltered, the classifier answers {what} for all {number} images of "
+        f"{num_labels} classes. It has learnt nothing, or {cause}."
+    )
+    return True
+
+
+def _look_at_unaltered(value: float, criterion: Criterion) -> None:
+    if value < criterion.threshold:
+        warn(
+            f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
+            f"below the threshold {criterion.threshold:g}: what is accepted then says "
+            "little about the alteration. Look at the network, the images' scale and "
+            "the labels, or ask for a lower threshold."
+        )
+
+
+def _warn_of_jump(
+    alteration: Alteration, level: float, value: float, unaltered: float
+) -> None:
+    cause = alteration.about.jump or (
+        "The alteration is not continuous there, or its range is far too wide."
+    )
+    warn(
+        f"{alteration.name}: the measure jumps beside the identity, from "
+        f"{unaltered:.4g} at level {alteration.identity:g} to {value:.4g} at "
+        f"{level:g}, and hardly changes from there to the next level. {cause}"
+    )

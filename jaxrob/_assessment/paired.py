@@ -27,61 +27,39 @@ _Swapped = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Answers(NamedTuple):
-    """A classifier's answers.
+    """A classifier's answers."""
 
-    Attributes:
-      levels: float64 `[L]`, ascending.
-      answers: integers `[L, N]` in 0 ... K, K for "unknown"; float64 scores in [0, 1]
-        if the measure is their mean.
-    """
-
-    levels: np.ndarray
+    levels: np.ndarray  # float64 `[L]`, ascending
+    # Integers `[L, N]` in 0 ... K, K for "unknown"; float64 scores in [0, 1] if the
+    # measure is their mean.
     answers: np.ndarray
 
 
 class Question(NamedTuple):
-    """The question put to both classifiers.
+    """The question put to both classifiers."""
 
-    Attributes:
-      labels: integers `[N]` in 0 ... K - 1; 0 with scores.
-      num_classes: K; 0 with scores.
-      measure: the measure.
-      threshold: the lowest value accepted.
-      lower: the lower end of the range.
-      upper: its upper end.
-    """
-
-    labels: np.ndarray
-    num_classes: int
-    measure: Measure | MeanScore
-    threshold: float
-    lower: float
-    upper: float
+    labels: np.ndarray  # integers `[N]` in 0 ... K - 1; 0 with scores
+    num_classes: int  # K; 0 with scores
+    measure: Measure | MeanScore  # the measure
+    threshold: float  # the lowest value accepted
+    lower: float  # the lower end of the range
+    upper: float  # its upper end
 
 
 class Differences(NamedTuple):
-    """The differences, first less second, B times; NaN where the measure is undefined.
+    """The differences, first less second, B times; NaN where undefined."""
 
-    Attributes:
-      robustness: `[B]`.
-      mean: `[B]`, the difference in the measure's mean over the range.
-      values: `[S, B]`, the difference in the measure at each of the shared levels.
-    """
-
-    robustness: np.ndarray
-    mean: np.ndarray
+    robustness: np.ndarray  # `[B]`
+    mean: np.ndarray  # `[B]`, the difference in the measure's mean over the range
+    # `[S, B]`, the difference in the measure at each of the shared levels.
     values: np.ndarray
 
 
 class Shared(NamedTuple):
-    """The levels at which both classifiers have answers.
+    """The levels at which both classifiers have answers."""
 
-    Attributes:
-      levels: float64 `[S]`, ascending.
-      places: their places among the first's and among the second's, `[S]` each.
-    """
-
-    levels: np.ndarray
+    levels: np.ndarray  # float64 `[S]`, ascending
+    # Their places among the first's and among the second's, `[S]` each.
     places: tuple[np.ndarray, np.ndarray]
 
 
@@ -130,7 +108,6 @@ def resampled_means(
 
 
 def observed_means(question: Question, networks: Sequence[Answers]) -> np.ndarray:
-    """Returns the means over the range on the images themselves, `[P]`."""
     return _means(question, networks, np.ones((len(question.labels), 1)))[:, 0]
 
 
@@ -150,7 +127,6 @@ def _means(
 
 
 def observed(question: Question, first: Answers, second: Answers) -> Differences:
-    """Returns the differences on the images themselves, with B = 1."""
     once = np.ones((len(question.labels), 1))
     return _differences(question, first, second, once)
 
@@ -167,7 +143,7 @@ def randomisation_p_values(
     levels, places = shared_levels(first.levels, second.levels)
     mine, other = (one.answers[at] for one, at in zip((first, second), places))
     differ = np.flatnonzero((mine != other).any(0))
-    values = _swap_of(question.measure)(question, mine, other, differ)
+    values = _swapped(question, mine, other, differ)
 
     def differences(is_swapped: np.ndarray) -> list[np.ndarray]:
         mine, other = values(is_swapped.astype(np.float64))
@@ -189,101 +165,80 @@ def randomisation_p_values(
 
 
 def most_swaps(confidence_level: float) -> int:
-    """Returns the most swaps that `randomisation_p_values` draws."""
     return math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence_level)))
 
 
-def _swap_of(measure: Measure | MeanScore) -> Callable[..., _Swapped]:
-    """Returns the function that gives a measure's values under swaps."""
-    if isinstance(measure, MeanScore):
-        return _swap_scores
-    return _swap_classes if measure.of_classes else _swap_counts
-
-
-def _swap_scores(
+def _swapped(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swapped:
-    """Returns mean scores under swaps; see `_swap_classes`."""
-    number, moves = len(question.labels), (other - mine)[:, differ]
+    """Returns the function from swaps to both networks' values."""
+    measure, number = question.measure, len(question.labels)
+    if isinstance(measure, MeanScore):
+        sums = _swapped_sums(mine, other, differ)
+
+        def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            first, second = sums(is_swapped)
+            return first / number, second / number
+
+    elif measure.of_classes:
+        levels = [
+            _swaps_at(question, first, second, differ)
+            for first, second in zip(mine, other)
+        ]
+
+        def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            found = [_values_swapped(question, one, is_swapped) for one in levels]
+            first, second = (np.stack(some) for some in zip(*found))
+            return first, second
+
+    else:
+        right, decided = (
+            _swapped_sums(ours.astype(np.float64), theirs.astype(np.float64), differ)
+            for ours, theirs in (
+                (mine == question.labels, other == question.labels),
+                (mine < question.num_classes, other < question.num_classes),
+            )
+        )
+
+        def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            first, second = (
+                measure.value_of(
+                    measure.ratio(Counts(correct, known, known, number - known))
+                )
+                for correct, known in zip(right(is_swapped), decided(is_swapped))
+            )
+            return first, second
+
+    return values
+
+
+def _swapped_sums(mine: np.ndarray, other: np.ndarray, differ: np.ndarray) -> _Swapped:
+    """Returns the function from swaps to the sums over images at each level."""
+    moves = (other - mine)[:, differ]
     first, second = (one.sum(1, keepdims=True) for one in (mine, other))
 
-    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def sums(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         moved = moves @ is_swapped
-        return (first + moved) / number, (second - moved) / number
+        return first + moved, second - moved
 
-    return values
-
-
-def _swap_counts(
-    question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
-) -> _Swapped:
-    """Returns values under swaps, for a measure of all images; see `_swap_classes`."""
-    measure = cast(Measure, question.measure)
-    right = [(one == question.labels).astype(np.float64) for one in (mine, other)]
-    decided = [(one < question.num_classes).astype(np.float64) for one in (mine, other)]
-
-    def swapped_counts(
-        pair: list[np.ndarray], is_swapped: np.ndarray
-    ) -> list[np.ndarray]:
-        moved = (pair[1] - pair[0])[:, differ] @ is_swapped
-        first, second = (one.sum(1, keepdims=True) for one in pair)
-        return [first + moved, second - moved]
-
-    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = [
-            measure.value_of(
-                measure.ratio(
-                    Counts(correct, answered, answered, len(question.labels) - answered)
-                )
-            )
-            for correct, answered in zip(
-                swapped_counts(right, is_swapped), swapped_counts(decided, is_swapped)
-            )
-        ]
-        return found[0], found[1]
-
-    return values
-
-
-def _swap_classes(
-    question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
-) -> _Swapped:
-    """Returns values under swaps, for a measure of classes."""
-    levels = [
-        _swaps_at(question, first, second, differ) for first, second in zip(mine, other)
-    ]
-
-    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = [_values_swapped(question, one, is_swapped) for one in levels]
-        first, second = (np.stack(some) for some in zip(*found))
-        return first, second
-
-    return values
+    return sums
 
 
 class _Swaps(NamedTuple):
-    """The effect of swaps at a level, in counts of C pairs of a label and an answer.
+    """The effect of swaps at a level, in counts of C pairs of a label and an answer."""
 
-    Attributes:
-      labels: `[C]`.
-      answers: `[C]`.
-      mine: `[C, 1]`, the first's counts without swaps.
-      other: `[C, 1]`, the second's counts without swaps.
-      moves: sparse `[C, D]`, what swapping each of D images adds to the first's counts,
-        and takes from the second's.
-    """
-
-    labels: np.ndarray
-    answers: np.ndarray
-    mine: np.ndarray
-    other: np.ndarray
+    labels: np.ndarray  # `[C]`
+    answers: np.ndarray  # `[C]`
+    mine: np.ndarray  # `[C, 1]`, the first's counts without swaps
+    other: np.ndarray  # `[C, 1]`, the second's counts without swaps
+    # Sparse `[C, D]`, what swapping each of D images adds to the first's counts, and
+    # takes from the second's.
     moves: scipy.sparse.csr_array
 
 
 def _swaps_at(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swaps:
-    """Returns the swaps at a level, from answers `[N]` and the images to swap."""
     base = question.num_classes + 1
     pairs = np.concatenate([question.labels, question.labels]).astype(np.int64) * base
     pairs, cells = np.unique(pairs + np.concatenate([mine, other]), return_inverse=True)
@@ -306,21 +261,14 @@ def _swaps_at(
 
 def _values_swapped(
     question: Question, swaps: _Swaps, is_swapped: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+) -> list[np.ndarray]:
     """Returns both measures `[B]` at a level, where images are swapped `[D, B]`."""
-    moved = swaps.moves @ is_swapped
-    measure = cast(Measure, question.measure)
-    mine, other = (
-        resampled_values(
-            measure,
-            swaps.labels,
-            swaps.answers[None],
-            question.num_classes,
-            counts,
-        )[0]
+    moved, number = swaps.moves @ is_swapped, question.num_classes
+    measure, answers = cast(Measure, question.measure), swaps.answers[None]
+    return [
+        resampled_values(measure, swaps.labels, answers, number, counts)[0]
         for counts in (swaps.mine + moved, swaps.other - moved)
-    )
-    return mine, other
+    ]
 
 
 class _Tail:
@@ -370,7 +318,6 @@ def _swaps(number: int, most: int) -> Iterator[np.ndarray]:
 def _differences(
     question: Question, first: Answers, second: Answers, weights: np.ndarray
 ) -> Differences:
-    """Returns the differences on images with weights `[N, B]`."""
     levels, places = shared_levels(first.levels, second.levels)
     pairs = []
     for one, at in zip((first, second), places):
@@ -445,8 +392,10 @@ def _with_added_images(
         best, worst = np.ones(len(labels)), np.zeros(len(labels))
     else:
         best, worst = labels, (labels + 1) % question.num_classes
-    if question.measure.name == "decided_ratio":  # Any answer is right.
-        worst = np.full_like(labels, question.num_classes)
+        one = question.measure.of_one_input
+        if one is not None and one.numerator[0] == one.numerator[1]:
+            # Any answer is right.
+            worst = np.full_like(labels, question.num_classes)
     found = []
     for right, one in enumerate(networks):
         parts = [best if at == right else worst for at in range(len(networks))]

@@ -29,7 +29,6 @@ from jaxrob._command import (
     user_code,
 )
 from jaxrob._command.define import Values
-from jaxrob._command.few_images import FewImagesFlags
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
@@ -39,30 +38,21 @@ from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.reporting._plan import planned_requirements
 from jaxrob.reporting._requirement import OF_ALTERATION, OF_SET, names_of
-from jaxrob.strategies import Strategy
+from jaxrob.strategies import FewImages, Strategy
 
 _ANY_SHAPE = (224, 224, 3)
 QUANTITIES = names_of(OF_ALTERATION, OF_SET)
 
 
 class _Request(NamedTuple):
-    """The request, from the flags or a plan.
+    """The request, from the flags or a plan."""
 
-    Attributes:
-      alterations: the alterations as written.
-      threshold: the lowest accepted value.
-      measure: the name of the measure.
-      requirements: the requirements.
-      plan: the plan that says all this, or None.
-      few: the limits on the number of images; None for all images.
-    """
-
-    alterations: list[grammar.Written]
-    threshold: float
-    measure: str
-    requirements: tuple[Requirement, ...]
-    plan: Plan | None
-    few: FewImagesFlags | None
+    alterations: list[grammar.Written]  # the alterations as written
+    threshold: float  # the lowest accepted value
+    measure: str  # the name of the measure
+    requirements: tuple[Requirement, ...]  # the requirements
+    plan: Plan | None  # the plan that says all this, or None
+    few: FewImages | None  # the search by few images; None for all images
 
 
 def run(values: Values, words: Sequence[str]) -> str:
@@ -110,7 +100,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     _warn_of_no_means(altered, request, values.levels)
     subject.announce(found)
     if values.dry_run:
-        dry_run.of_levels(found, altered, _strategy(values), request.few)
+        dry_run.of_levels(found, altered, request.few or _strategy(values))
         return ""
     with results_folder.held(output):
         kept = results_folder.earlier(output, found, replacing)
@@ -137,11 +127,10 @@ def run(values: Values, words: Sequence[str]) -> str:
 
 
 def _requested(values: Values) -> _Request:
-    """Returns the request of the flags, or of the plan that they name."""
     request = _of_flags(values) if values.plan is None else _of_plan(values)
     if (few := few_images.requested(values, request.plan)) is None:
         return request
-    few_images.check_measure(request.threshold, request.measure, values.alpha)
+    few_images.check_measure(request.measure)
     return request._replace(few=few)
 
 
@@ -169,7 +158,6 @@ def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Req
 def _earlier(
     request: _Request, names: Sequence[str], values: Values
 ) -> list[jaxrob.Assessment]:
-    """Reads the earlier results that required differences are to."""
     asked = [one for one in request.requirements if one.quantity == "difference"]
     wanted = [name for name in names if any(one.is_of(name) for one in asked)]
     if not wanted:
@@ -304,8 +292,7 @@ def _assessed(
                 some,
                 request.threshold,
                 request.measure,
-                strategy=_strategy(values, one),
-                **few_images.arguments(request.few),
+                strategy=request.few or _strategy(values, one),
                 alpha=values.alpha,
                 confidence_level=values.confidence_level,
                 key=key,
@@ -338,7 +325,6 @@ def _shown(
     dataset: jaxrob.Dataset,
     values: Values,
 ) -> tuple[Picture, ...]:
-    """Returns the pictures of an alteration that go with its results."""
     if not values.pictures or not _are_pictures(dataset):
         return ()
     key, most = jax.random.key(values.seed), values.pictures
@@ -346,7 +332,6 @@ def _shown(
 
 
 def _finished(results: Results, number: int, output: pathlib.Path) -> str:
-    """Returns a note on the results kept from interrupted work."""
     if not results.assessments:
         return "no alteration is finished"
     done = f"{len(results.assessments)} of {number} alterations are finished"

@@ -23,7 +23,8 @@ def run(values: Values, words: Sequence[str]) -> str:
         if before.alteration not in after:
             raise Refused(f"{words[1]} has no assessment of {before.alteration}")
         try:
-            found.append(_compared(after[before.alteration], before))
+            new_one = after[before.alteration]
+            found.append(jaxrob.compare(new_one, before, new_one.confidence_level))
         except ValueError as error:
             raise Refused(f"{before.alteration}: {error}") from error
     lines = [
@@ -39,10 +40,6 @@ def run(values: Values, words: Sequence[str]) -> str:
     return reporting.verdict([], {}, regressions)
 
 
-def _compared(new: jaxrob.Assessment, old: jaxrob.Assessment) -> jaxrob.Comparison:
-    return jaxrob.compare(new, old, new.confidence_level)
-
-
 def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:
     """Returns the least shares of decided images, if "unknown" answers do not count."""
     if not (before.is_of_decided or after.is_of_decided):
@@ -53,7 +50,6 @@ def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:
 
 
 def read(path: str) -> Results:
-    """Reads the results of a folder, or a file of one assessment."""
     place = pathlib.Path(path)
     if not place.exists():
         raise Refused(f"{path}: there is no such folder or file")

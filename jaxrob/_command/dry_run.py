@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import jaxrob
 from jaxrob._arguments.counted import counted
-from jaxrob._command.few_images import FewImagesFlags
 from jaxrob._command.subject import Subject
-from jaxrob.strategies import ASAP, Including, Strategy, Uniform
+from jaxrob.strategies import ASAP, FewImages, Including, Strategy, Uniform
 
 # The levels that ASAP asks for: at least, usually, and at most, unless a curve crosses
 # the threshold many times.
@@ -17,9 +16,10 @@ def of_levels(
     subject: Subject,
     altered: Sequence[jaxrob.Alteration],
     strategy: Strategy,
-    few: FewImagesFlags | None = None,
 ) -> None:
     """Prints the passes of an assessment; of few images, the most of them."""
+    few = strategy if isinstance(strategy, FewImages) else None
+    strategy = few.strategy if few is not None else strategy
     images = len(subject.dataset)
     fewest, number, most = _levels(strategy)
     about = "" if fewest == most else "about "
@@ -49,8 +49,7 @@ def _levels(strategy: Strategy) -> tuple[int, int, int]:
     return _OF_ASAP
 
 
-def _said(few: FewImagesFlags) -> str:
-    """Returns the flags that ask for few images."""
+def _said(few: FewImages) -> str:
     said = [] if few.half_width is None else [f"--half_width={few.half_width:g}"]
     said += [] if few.budget is None else [f"--budget={few.budget}"]
     return " ".join(said + ["--curtail"] * few.curtail)

@@ -1,56 +1,40 @@
 """The flags `--half_width`, `--budget` and `--curtail`, for as few images as needed."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
-from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.per_image import check_per_image
-from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.criterion import ratio_per_image
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob.reporting import Plan, Requirement
 from jaxrob.reporting._requirement import AT_LEAST
-from jaxrob.strategies._few.stopping import checked_stopping
+from jaxrob.strategies import ASAP, FewImages, Uniform
 
 FLAGS = ("half_width", "budget", "curtail")
 
 
-class FewImagesFlags(NamedTuple):
-    """The limits on the number of images; arguments of `jaxrob.assess`.
-
-    Attributes:
-      half_width: half the width of the wanted interval, or None.
-      budget: the largest number of altered images to classify, or None.
-      curtail: whether levels end only if the unseen images cannot change them.
-      required: the required robustness, or None; the work ends once its answer is
-        certain.
-    """
-
-    half_width: float | None = None
-    budget: int | None = None
-    curtail: bool = False
-    required: float | None = None
-
-
-def requested(values: Values, plan: Plan | None) -> FewImagesFlags | None:
-    """Returns the limits of the flags or the plan; None for all images."""
+def requested(values: Values, plan: Plan | None) -> FewImages | None:
+    """Returns the search of the flags or the plan; None for all images."""
     given = [name for name in FLAGS if values[name].present]
     found: Any = values
     if plan is not None and plan.wants_few:
         if given:
             raise Refused(f"--{given[0]}: the plan says it; leave it out, or the plan")
         found = plan
-    wanted = FewImagesFlags(found.half_width, found.budget, found.curtail)
+    half_width, budget, curtail = found.half_width, found.budget, found.curtail
+    if half_width is None and budget is None and not curtail:
+        return None
+    levels = ASAP() if values.levels is None else Uniform(values.levels)
     try:
-        few = checked_stopping(*wanted, confidence_level=0.95)
+        return FewImages(levels, half_width, budget, curtail)
     except ValueError as error:
         raise Refused(f"--{error}") from error
-    return None if few is None else wanted
 
 
 def with_requirements(
-    few: FewImagesFlags, requirements: Sequence[Requirement], earlier: Sequence[str]
-) -> FewImagesFlags:
+    few: FewImages, requirements: Sequence[Requirement], earlier: Sequence[str]
+) -> FewImages:
     """Adds the requirement that ends the work early."""
     # This is the highest bound on the robustness, if all requirements are such bounds
     # of all alterations: the lower end of an interval is most informative if the work
@@ -77,18 +61,11 @@ def with_requirements(
     ):
         return few
     least = max((one.bound for one in requirements), default=None)
-    return few._replace(required=least)
+    return dataclasses.replace(few, required=least)
 
 
-def check_measure(threshold: float, measure: str, alpha: float | None) -> None:
-    """Rejects measures that need all images."""
-    scoring = Scoring(None, None, None)
+def check_measure(measure: str) -> None:
     try:
-        check_per_image(Criterion(threshold, measure, alpha, scoring))
+        ratio_per_image(measure)
     except ValueError as error:
         raise Refused(f"--{error}") from error
-
-
-def arguments(few: FewImagesFlags | None) -> Mapping[str, Any]:
-    """Returns the arguments of `jaxrob.assess`."""
-    return {} if few is None else few._asdict()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,30 +17,15 @@ from jaxrob._engine.sizes import batch_size_of
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob._keys import checked_key, order_keys
 from jaxrob.alterations import Alteration
+from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
-
-
-class Part(NamedTuple):
-    """A request: a range of images in the random order, at one level.
-
-    Attributes:
-      alteration: the alteration.
-      level: the level, canonical.
-      start: the position of the first image in the order.
-      stop: the position after the last image.
-    """
-
-    alteration: Alteration
-    level: float
-    start: int
-    stop: int
 
 
 @computing()
 def answer_parts(
     execution: Execution,
     dataset: Dataset | CountedBatches,
-    parts: Sequence[Part],
+    parts: Sequence[Span],
     order: np.ndarray,
 ) -> list[Any]:
     """Returns the classifier's answers on parts of the images, in a random order."""
@@ -51,7 +36,7 @@ def answer_parts(
     source = dataset if isinstance(dataset, Dataset) else dataset.batches
     check_same_request(execution, parts, order)
     cut, num_classes = _images_in_block(execution), execution.kind.num_classes
-    answers = [execution.kind.empty((part.stop - part.start,)) for part in parts]
+    answers = [execution.kind.empty((part.length,)) for part in parts]
 
     def new_task(alteration: Alteration, rows: list[int]) -> EvaluationTask:
         if execution.cached is not None:
@@ -76,7 +61,7 @@ def answer_parts(
     )
     blocks = starts, cut, num_classes, execution.mesh, execution.kept
     placed = picked_blocks(dataset, order, *blocks)
-    number = sum(part.stop - part.start for part in parts)
+    number = sum(part.length for part in parts)
     for _ in run_tasks(execution, tasks, placed, source, number):
         pass
     return answers

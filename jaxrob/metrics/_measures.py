@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import check_choice, checked_array, checked_integer
-from jaxrob.metrics._counts import MOST_RANKS, Counts, checked_counts
+from jaxrob.metrics._counts import MOST_RANKS, Counts, checked_counts, counts_of
 
 
 class Ratio(NamedTuple):
@@ -43,6 +43,7 @@ class Measure:
     # whether the ratio is a proportion of inputs, each counted once. Then its
     # confidence band is Wilson's interval, otherwise the bootstrap's
     is_proportion: bool = False
+    ranks: int = 0  # the number of ranks that the ratio needs in the counts
 
     def __call__(self, counts: Counts | np.ndarray) -> np.ndarray:
         counts = checked_counts(counts)
@@ -82,6 +83,42 @@ class Measure:
         if counts.num_classes == 2:
             return Ratio(*(part[..., 1] for part in self.ratio(counts)))
         return None
+
+    @functools.cached_property
+    def of_one_input(self) -> Ratio | None:
+        """The ratio of one input that is right, wrong or unknown, `[3]`.
+
+        The measure of many is that of the sums. None if it is not, because what the
+        ratio counts depends on other inputs.
+        """
+        # By label and answer, of two classes: the inputs of class 1, then of class 0.
+        kinds = [(1, 1), (1, 0), (1, 2), (0, 0), (0, 1), (0, 2)]
+        one = np.zeros((len(kinds), 2, 3), np.int64)
+        for row, kind in zip(one, kinds):
+            row[kind] = 1
+        first, second = np.triu_indices(len(kinds))
+        together = np.concatenate([one[first] + one[second], one.sum(0)[None]])
+        single, found = self._of_two_classes(one), self._of_two_classes(together)
+        for part, whole in zip(single, found):
+            sums = np.append(part[first] + part[second], part.sum())
+            others = 0 * part[:3] if self.of_classes else part[:3]
+            if (sums != whole).any() or (part[3:] != others).any():
+                return None
+        return Ratio(*(part[:3] for part in single))
+
+    @functools.cached_property
+    def counts_unknown(self) -> bool:
+        """Whether an "unknown" answer counts, as one that is not right."""
+        unknown = np.array([[[0, 0, 0], [0, 0, 1]]])
+        return bool(self._of_two_classes(unknown).denominator.any())
+
+    def _of_two_classes(self, confusion: np.ndarray) -> Ratio:
+        counts = counts_of(confusion)
+        # An input that is wrong is of no rank that counts.
+        ranks = counts.correct[..., None] * (np.arange(max(self.ranks, 1)) == 0)
+        ratio = self.single_ratio(counts._replace(ranks=ranks))
+        assert ratio is not None
+        return ratio
 
     def value_of(self, ratio: Ratio) -> np.ndarray:
         return quotient(ratio.numerator, ratio.denominator, self.if_undefined)
@@ -349,7 +386,8 @@ def _top_k(k: int) -> Measure:
             )
         return Ratio(counts.ranks[..., :k].sum(-1), counts.decided, counts.decided)
 
-    return Measure(f"top{k}_accuracy", within, if_undefined=1.0, is_proportion=True)
+    name = f"top{k}_accuracy"
+    return Measure(name, within, if_undefined=1.0, is_proportion=True, ranks=k)
 
 
 def _recall(counts: Counts) -> Ratio:

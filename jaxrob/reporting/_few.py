@@ -1,7 +1,7 @@
 """Texts about a robustness from few images, for tables, plots and reports."""
 
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.sampling import Sampling
+from jaxrob._assessment.document import Sampling
 
 _ENDED = {
     "precise": "it is as precise as was asked for",

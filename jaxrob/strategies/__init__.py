@@ -1,10 +1,12 @@
 """Strategies: which levels of an alteration to look at next, on how many images."""
 
 from jaxrob.strategies._asap import ASAP
+from jaxrob.strategies._few_images import FewImages
 from jaxrob.strategies._including import Including
 from jaxrob.strategies._random import Random
-from jaxrob.strategies._sample import sample, sample_few
+from jaxrob.strategies._sample import sample
 from jaxrob.strategies._strategy import (
+    Asked,
     Found,
     History,
     Request,
@@ -16,6 +18,8 @@ from jaxrob.strategies._uniform import Uniform
 
 __all__ = (
     "ASAP",
+    "Asked",
+    "FewImages",
     "Found",
     "History",
     "Including",
@@ -26,5 +30,4 @@ __all__ = (
     "Uniform",
     "all_images",
     "sample",
-    "sample_few",
 )

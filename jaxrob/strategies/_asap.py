@@ -8,20 +8,18 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_flag, checked_integer, checked_number
 from jaxrob.metrics import wilson
-from jaxrob.metrics._curvature import Bend, between_counts, envelope, open_width
+from jaxrob.metrics._curvature import Bend, bend, between_counts, envelope, open_width
 from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._checks import checked_asked
-from jaxrob.strategies._concavity import (
-    Concavity,
-    EstimatedConcavity,
-    GivenConcavity,
-)
-from jaxrob.strategies._grid import grid_of
+from jaxrob.strategies._grid import Grid, grid_of, past_the_crossing
 from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
 
 # Error bounds below this share of the width of the statistical interval are small
 # enough: more levels would not noticeably narrow the result.
 _SMALL_SHARE = 0.25
+# The number of first intervals where the concavity is estimated: an excursion narrower
+# than one of them may be missed.
+_FIRST_INTERVALS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,17 +102,27 @@ class ASAP:
                     f"{narrowest:g}"
                 )
 
-    def ask(self, task: Task, history: History) -> list[Request]:
+    def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
+        return History()
+
+    def ask(
+        self, task: Task, state: History, history: History
+    ) -> tuple[list[Request], History]:
         """Returns first levels, then one for each interval to split; see `Strategy`."""
         task = checked_asked(task, history)
+        positions = self._steps(task, history) / self.parts
+        return all_images(task.levels_at(positions)), history
+
+    def _steps(self, task: Task, history: History) -> np.ndarray:
         # The paper's published bounds are multiples of a part in n: an interval of
         # exactly that width is final, although Algorithm 1 to the letter would halve it
         # once more.
         parts = self.parts
         if not len(history.levels):
-            return all_images(task.levels_at(self.first_steps(task) / parts))
+            return self.first_steps(task)
         grid = grid_of(task, history, parts)
-        shape = self._bends.shape(task, history)
+        shape = self._shape(task, history)
         split = self._may_cross(task, history, shape) & grid.divisible
         num_inputs = history.typical_inputs
         if self._stops and num_inputs is not None:
@@ -125,11 +133,10 @@ class ASAP:
                 # interval.
                 wide = math.fsum(bent) > _SMALL_SHARE * width
                 split = (bent > 0) & grid.divisible & wide
-                return all_images(task.levels_at(grid.middles[split] / parts))
-        inner = self._bends.inner_steps(task, history, grid, shape)
-        return all_images(task.levels_at(inner[split] / parts))
+                return grid.middles[split]
+        return self._inner_steps(task, history, grid, shape)[split]
 
-    def result(self, task: Task, history: History) -> Found:
+    def result(self, task: Task, state: History) -> Found:
         """Returns the largest error of the robustness (2022 paper, Theorem 1).
 
         The error bound is the share of the range in intervals where the curve may cross
@@ -139,18 +146,18 @@ class ASAP:
 
         Args:
           task: the task.
-          history: what is known, both ends of the range included.
+          state: what is known, both ends of the range included.
         """
-        task = checked_asked(task, history, min_levels=2)
-        return Found(error_bound=self._bound(task, history))
+        task = checked_asked(task, state, min_levels=2)
+        return Found(error_bound=self._bound(task, state))
 
     def may_cross(self, task: Task, history: History) -> np.ndarray:
         """Returns whether the curve may cross between neighbours, bool `[n - 1]`."""
-        return self._may_cross(task, history, self._bends.shape(task, history))
+        return self._may_cross(task, history, self._shape(task, history))
 
     def _bound(self, task: Task, history: History) -> float:
         levels, values = history.levels, history.values
-        num_inputs = self._bends.num_inputs(history)
+        num_inputs = self._num_inputs(history)
         unseen = open_width(levels, values, task.threshold, num_inputs)
         crossing = self.may_cross(task, history)
         open_levels = math.fsum(np.where(crossing, np.diff(levels), unseen))
@@ -160,7 +167,7 @@ class ASAP:
         """Whether a parabola over an interval meets the threshold, bool `[n - 1]`."""
         values = history.values
         above = values >= task.threshold
-        level = between_counts(task.threshold, self._bends.num_inputs(history))
+        level = between_counts(task.threshold, self._num_inputs(history))
         width = np.diff(task.positions_of(history.levels))
         # A parabola of concavity a through the ends, on [0, width], has its vertex at
         # half the width less rise / (2 a width), and lies a * vertex**2 beyond the
@@ -179,7 +186,13 @@ class ASAP:
     def first_steps(self, task: Task) -> np.ndarray:
         """Returns the first levels, in parts of the range."""
         parts = self.parts
-        first = self._bends.first_steps(task, parts)
+        first = np.array([0, parts])
+        if self._is_auto:
+            first = np.arange(0, parts + 1, max(parts // _FIRST_INTERVALS, 1))
+            if task.identity is not None:
+                # There the curve may have a peak narrower than the first intervals.
+                identity = task.positions_of(np.array(task.identity)) * parts
+                first = np.union1d(first, np.rint(identity))
         if self.narrowest is None:
             return first
         # A power of two, so that intervals can be halved.
@@ -192,23 +205,41 @@ class ASAP:
         return 1 << (int(self.n) - 1).bit_length()
 
     @property
-    def _bends(self) -> Concavity:
-        """The assumption about the curve's concavity."""
-        if self.concavity == "auto":
-            return EstimatedConcavity()
-        return GivenConcavity(self.concavity)
+    def _is_auto(self) -> bool:
+        return self.concavity == "auto"
+
+    def _num_inputs(self, history: History) -> int | None:
+        return history.typical_inputs if self._is_auto else None
+
+    def _shape(self, task: Task, history: History) -> Bend:
+        """Returns the bend in each interval, on the range mapped to [0, 1]."""
+        if self._is_auto:
+            positions = task.positions_of(history.levels)
+            return bend(positions, history.values, history.typical_inputs)
+        concavity = np.full(len(history.levels) - 1, float(self.concavity))
+        return Bend(concavity, concavity, np.zeros(len(concavity)), concavity)
+
+    def _inner_steps(
+        self, task: Task, history: History, grid: Grid, shape: Bend
+    ) -> np.ndarray:
+        """Returns one level inside each interval that is divisible, `[n - 1]`."""
+        inner, above = grid.middles, history.values >= task.threshold
+        if self._is_auto:
+            crosses = grid.divisible & (above[:-1] != above[1:])
+            for i in np.flatnonzero(crosses).tolist():
+                inner[i] = past_the_crossing(task, history, grid, shape, i)
+        return inner
 
     @property
     def _stops(self) -> bool:
         """Whether the uncertainty from the finite test set ends the sampling."""
         stopping = self.statistical_stopping
-        return self.concavity == "auto" if stopping is None else stopping
+        return self._is_auto if stopping is None else stopping
 
 
 def _statistical_width(
     task: Task, history: History, num_inputs: int
 ) -> tuple[float, np.ndarray]:
-    """Returns the width of the robustness's interval due to the finite test set."""
     levels, values = history.levels, history.values
     totals = np.full(len(values), num_inputs)
     low, high = wilson(np.rint(values * num_inputs), totals)

@@ -11,15 +11,15 @@ from jaxrob._arguments.checks import (
     checked_share,
 )
 from jaxrob._arguments.naming import named, wrong_type
+from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.strategies._strategy import History, Task
 
 
 def check_strategy(strategy: Any) -> None:
-    """Rejects an object that lacks a part of a `Strategy`."""
     if isinstance(strategy, type):
         wanted = "an object such as ASAP(), not a class"
         raise wrong_type("strategy", wanted, strategy)
-    parts = ("ask", "result", "rule", "rules")
+    parts = ("init", "ask", "result", "rule", "rules")
     missing = [part for part in parts if not hasattr(strategy, part)]
     if missing:
         raise TypeError(
@@ -30,7 +30,6 @@ def check_strategy(strategy: Any) -> None:
 
 
 def checked_task(task: Any) -> Task:
-    """Returns a task with a range and a threshold, of Python numbers."""
     check_type("task", task, Task, "a jaxrob.strategies.Task")
     lower = checked_number("task.lower", task.lower)
     upper = checked_number("task.upper", task.upper)
@@ -46,7 +45,8 @@ def checked_task(task: Any) -> Task:
         identity = checked_number(
             "task.identity", identity, at_least=lower, at_most=upper
         )
-    bounds, level = (float(low), float(high)), task.confidence_level
+    bounds = float(low), float(high)
+    level = checked_confidence_level(task.confidence_level)
     return Task(lower, upper, threshold, identity, number, bounds, block, level)
 
 

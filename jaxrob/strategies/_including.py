@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from jaxrob._arguments.checks import checked_array
 from jaxrob.strategies._checks import check_strategy, checked_asked
@@ -69,24 +70,30 @@ class Including:
         """The rules among "right" and "linear" that suit the strategy."""
         return tuple(rule for rule in _RULES if rule in self.strategy.rules)
 
-    def ask(self, task: Task, history: History) -> Sequence[Request]:
+    def init(self, task: Task) -> Any:
+        """Returns the strategy's first state."""
+        return self.strategy.init(task)
+
+    def ask(
+        self, task: Task, state: Any, history: History
+    ) -> tuple[Sequence[Request], Any]:
         """Returns the strategy's requests, at first with these levels; see `Strategy`.
 
         Raises:
           ValueError: if a level lies outside the range.
         """
         task = checked_asked(task, history)
-        found = self.strategy.ask(task, history)
+        found, state = self.strategy.ask(task, state, history)
         if len(history.levels):
-            return found
+            return found, state
         for level in self.levels:
             if not task.lower <= level <= task.upper:
                 raise ValueError(
                     "levels must lie in the range of the alteration "
                     f"[{task.lower:g}, {task.upper:g}]; got {level:g}"
                 )
-        return [*found, *all_images(self.levels)]
+        return [*found, *all_images(self.levels)], state
 
-    def result(self, task: Task, history: History) -> Found:
+    def result(self, task: Task, state: Any) -> Found:
         """Returns the strategy's conclusions."""
-        return self.strategy.result(task, history)
+        return self.strategy.result(task, state)

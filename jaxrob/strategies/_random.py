@@ -38,15 +38,22 @@ class Random:
         number = checked_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
         object.__setattr__(self, "seed", number)
 
-    def ask(self, task: Task, history: History) -> list[Request]:
+    def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
+        return History()
+
+    def ask(
+        self, task: Task, state: History, history: History
+    ) -> tuple[list[Request], History]:
         """Returns all levels at first, then none; see `Strategy`."""
         task = checked_asked(task, history)
         if len(history.levels):
-            return []
+            return [], history
         draw = np.random.default_rng(self.seed)
-        return all_images(draw.uniform(task.lower, task.upper, self.n))
+        levels = draw.uniform(task.lower, task.upper, self.n)
+        return all_images(levels), history
 
-    def result(self, task: Task, history: History) -> Found:
+    def result(self, task: Task, state: History) -> Found:
         """Returns no error bound: the error is random."""
-        task = checked_asked(task, history)
+        checked_asked(task, state)
         return Found()

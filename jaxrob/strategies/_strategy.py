@@ -29,8 +29,8 @@ class Task(NamedTuple):
       identity: the level at which nothing is altered, None if it is not known.
       num_images: how many images there are, None if it is not known.
       bounds: the lowest and the highest score of an image (see `History.scores`).
-      block: images are classified in blocks of this many: requests for some of the
-        images are rounded up to whole blocks. `jaxrob.assess` takes 128.
+      block: images are classified in blocks of this many, as `jaxrob.assess` does:
+        requests for some of the images are rounded up to whole blocks.
       confidence_level: the coverage of intervals, in (0, 1).
     """
 
@@ -40,7 +40,7 @@ class Task(NamedTuple):
     identity: float | None = None
     num_images: int | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
-    block: int = 1
+    block: int = BLOCK
     confidence_level: float = 0.95
 
     @property
@@ -100,10 +100,6 @@ class History:
         scores of the images classified there, the first `n_i` of the same random order
         at every level. A level is accepted where the mean score of all images is at
         least the task's threshold. None for other strategies.
-      before: for strategies with `needs_scores`, the history a round earlier; None at
-        first.
-      aim: for the search by few images, the half width that the last round's budget was
-        planned for.
     """
 
     levels: np.ndarray = dataclasses.field(default_factory=lambda: np.array([]))
@@ -112,8 +108,6 @@ class History:
     effects: np.ndarray | None = None
     rounds: int = 0
     scores: tuple[np.ndarray, ...] | None = dataclasses.field(default=None, repr=False)
-    before: "History | None" = dataclasses.field(default=None, repr=False)
-    aim: float | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields, and converts them to arrays."""
@@ -158,6 +152,24 @@ class History:
         return typical_inputs(self.num_inputs[self.distinct])
 
 
+class Asked(NamedTuple):
+    """What few images were asked for, see `FewImages`; all None if nothing was.
+
+    Attributes:
+      half_width: half the width of the wanted interval.
+      budget: the largest number of altered images.
+      curtail: whether only what the unseen images cannot change decides a level.
+      error: the probability that the interval misses.
+      required: the required robustness.
+    """
+
+    half_width: float | None = None
+    budget: int | None = None
+    curtail: bool = False
+    error: float | None = None
+    required: float | None = None
+
+
 class Found(NamedTuple):
     """The conclusions of a strategy.
 
@@ -178,6 +190,7 @@ class Found(NamedTuple):
       population_interval: the interval of the robustness on all images of the kind
         tested; it contains `interval`. None for bands around the means of the images
         seen.
+      asked: what the strategy was asked for and promises. None if it only reports.
     """
 
     error_bound: float | None = None
@@ -186,6 +199,7 @@ class Found(NamedTuple):
     status: str = "resolution"
     sides: np.ndarray | None = None
     population_interval: ConfidenceInterval | None = None
+    asked: Asked | None = None
 
 
 #: How a search by few images may end; "certain" if the required robustness is certainly
@@ -196,27 +210,31 @@ STATUSES = ("precise", "certain", "compared", "budget", "resolution")
 class Strategy(Protocol):
     """Decides which levels to look at, and on how many images.
 
-    A strategy is a pure function of what is known so far, and knows nothing of
-    classifiers: it can be tested on any function of a level, by
-    `jaxrob.strategies.sample`.
+    A strategy is pure functions of a state that the caller keeps, like the solvers of
+    optimistix. It knows nothing of classifiers: it can be tested on any function of a
+    level, by `jaxrob.strategies.sample`.
 
-    Any object with these four parts is a strategy; there is nothing to inherit.
-    Example::
+    Any object with these five parts is a strategy; there is nothing to inherit. One
+    that needs nothing but what is known takes that as its state. Example::
 
         class Ends:
             rule = "linear"
             rules = ("linear",)
 
-            def ask(self, task, history):
-                known = len(history.levels) > 0
-                return [] if known else all_images([task.lower, task.upper])
+            def init(self, task):
+                return History()
 
-            def result(self, task, history):
+            def ask(self, task, state, history):
+                known = len(history.levels) > 0
+                asked = [] if known else all_images([task.lower, task.upper])
+                return asked, history
+
+            def result(self, task, state):
                 return Found()
 
         jaxrob.assess(classifier, dataset, alteration, strategy=Ends())
 
-    A strategy with a fifth part, `needs_scores = True`, may ask for some of the images
+    A strategy with a sixth part, `needs_scores = True`, may ask for some of the images
     at a level, and receives the score of each.
     """
 
@@ -234,29 +252,35 @@ class Strategy(Protocol):
         """The rules that suit the levels; `jaxrob.metrics.RULES` if all do."""
         ...
 
-    def ask(self, task: Task, history: History) -> Sequence[Request]:
-        """Returns the levels to evaluate next, together.
+    def init(self, task: Task) -> Any:
+        """Returns the state before anything is known."""
+        ...
+
+    def ask(
+        self, task: Task, state: Any, history: History
+    ) -> tuple[Sequence[Request], Any]:
+        """Returns the levels to evaluate next, together, and the next state.
 
         Args:
           task: the task.
+          state: the state that the last call returned, at first that of `init`.
           history: what is known so far; it has no levels at first.
 
         Returns:
-          The requests; empty when the strategy has seen enough. Levels already known,
-          or of the same effect as a known one, cost nothing.
+          The requests, empty when the strategy has seen enough, and the state. Levels
+          already known, or of the same effect as a known one, cost nothing.
         """
         ...
 
-    def result(self, task: Task, history: History) -> Found:
-        """Returns the conclusions from all levels evaluated.
+    def result(self, task: Task, state: Any) -> Found:
+        """Returns the conclusions.
 
         Args:
           task: the task.
-          history: what is known.
+          state: the last state, in which all answers are known.
         """
         ...
 
 
 def needs_scores(strategy: Any) -> bool:
-    """Returns whether a strategy looks at single images, in random order."""
     return getattr(strategy, "needs_scores", False)

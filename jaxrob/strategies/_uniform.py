@@ -33,17 +33,24 @@ class Uniform:
         number = checked_integer("n", self.n, at_least=2)
         object.__setattr__(self, "n", number)
 
-    def ask(self, task: Task, history: History) -> list[Request]:
+    def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
+        return History()
+
+    def ask(
+        self, task: Task, state: History, history: History
+    ) -> tuple[list[Request], History]:
         """Returns all levels at first, then none; see `Strategy`."""
         task = checked_asked(task, history)
         if len(history.levels):
-            return []
+            return [], history
         # Symmetric, unlike linspace, so that the middle of [-4, 4] is 0 for every odd
         # n.
         share = np.arange(self.n) / (self.n - 1)
-        return all_images(task.lower * share[::-1] + task.upper * share)
+        levels = task.lower * share[::-1] + task.upper * share
+        return all_images(levels), history
 
-    def result(self, task: Task, history: History) -> Found:
+    def result(self, task: Task, state: History) -> Found:
         """Returns no error bound: the curve between the levels is unknown."""
-        task = checked_asked(task, history)
+        checked_asked(task, state)
         return Found()

@@ -232,7 +232,13 @@ class Halving:
     def __init__(self):
         self.calls = []
 
-    def ask(self, task, history):
+    def init(self, task):
+        return strategies.History()
+
+    def ask(self, task, state, history):
+        return self.asked(task, history), history
+
+    def asked(self, task, history):
         self.calls.append(history)
         levels, values = history.levels, history.values
         if not len(levels):
@@ -241,7 +247,7 @@ class Halving:
         left, right = levels[crossing], levels[crossing + 1]
         return strategies.all_images((left + right)[right - left > 1 / 64] / 2)
 
-    def result(self, task, history):
+    def result(self, task, state):
         return strategies.Found()
 
 
@@ -274,7 +280,7 @@ def test_no_level_is_evaluated_twice_over_all_rounds():
     class Again(Halving):
         rule = "count"
 
-        def ask(self, task, history):
+        def asked(self, task, history):
             # Overlaps itself, and levels of the same effect; at last of these alone.
             asked = {0: np.linspace(0, 10, 21), 21: np.linspace(0, 20, 21), 31: [0.7]}
             return strategies.all_images(asked.get(len(history.levels), []))
@@ -292,20 +298,18 @@ def test_no_level_is_evaluated_twice_over_all_rounds():
 class Inside(Halving):
     rule = "count"
 
-    def ask(self, task, history):
+    def asked(self, task, history):
         return [] if len(history.levels) else strategies.all_images([0.4, 0.6])
 
 
 class Nothing(Inside):
-    def ask(self, task, history):
+    def asked(self, task, history):
         return []
 
 
 class WithoutResult:
     rule = "count"
-
-    def ask(self, task, history):
-        return []
+    init = ask = None
 
 
 WRONG = [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxrob
+from jaxrob.strategies import FewImages
 
 from .test_few import DIM, dataset_of
 
@@ -66,9 +67,8 @@ def test_the_difference_of_networks_that_fail_alike_is_known_better_than_both():
     shares = [(one[:, None] >= levels).mean(axis=0) for one in (LIMITS, OTHERS)]
     truth = float(np.subtract(*(np.mean(share >= 0.7) for share in shares)))
     first, second = classifier(1.0), jaxrob.Classifier(other_network)
-    found = jaxrob.compare_sequentially(
-        first, second, DATASET, DIM, 0.7, half_width=0.03, key=jax.random.key(0)
-    )
+    how = {"strategy": FewImages(half_width=0.03), "key": jax.random.key(0)}
+    found = jaxrob.compare_sequentially(first, second, DATASET, DIM, 0.7, **how)
     low, high = found.dataset_interval
     assert low - 1 / 1024 <= truth <= high + 1 / 1024
     assert found.is_certain or high - low <= 0.06
@@ -77,7 +77,7 @@ def test_the_difference_of_networks_that_fail_alike_is_known_better_than_both():
 
 
 def test_equal_ones_end_at_the_half_width():
-    found = compare(1.0, 1.0, half_width=0.04)
+    found = compare(1.0, 1.0, strategy=FewImages(half_width=0.04))
     low, high = found.dataset_interval
     assert not found.is_certain and low <= 0 <= high
     assert high - low <= 0.08
@@ -87,16 +87,16 @@ def test_equal_ones_end_at_the_half_width():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"half_width": 0}, "half_width"),
-        ({"half_width": 0.5}, "half_width"),
+        ({"strategy": FewImages(half_width=0)}, "half_width"),
+        ({"strategy": FewImages(half_width=0.1, curtail=True)}, "curtail"),
         ({"confidence_level": 1}, "confidence_level"),
         ({"measure": "f1"}, "measure"),
-        ({"strategy": jaxrob.strategies.Random()}, "go with strategies.ASAP"),
+        ({"strategy": jaxrob.strategies.ASAP()}, "strategy"),
         ({"threshold": 2}, "threshold"),
     ],
 )
 def test_what_does_not_go_is_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         compare(1.0, 1.2, **settings)
 
 

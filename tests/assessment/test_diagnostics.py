@@ -81,7 +81,7 @@ def test_the_widest_interval_is_a_share_of_the_range():
     # Rounded, six even levels leave no interval that is too wide.
     for ends in ((0.0, 1.0), (-0.1, 0.3)):
         about = dict(zip(("lower", "upper"), ends))
-        levels = sample(strategies.Uniform(6), Task(*ends, 0.8), common).levels
+        levels = sample(strategies.Uniform(6), Task(*ends, 0.8), common)[0].levels
         for rounded in (levels, levels.astype(np.float32).astype(float)):
             found = diagnosed(flat, rounded, **about)
             assert found.widest_interval == pytest.approx(0.2)
@@ -95,7 +95,7 @@ def test_the_widest_interval_is_a_share_of_the_range():
 
 def replayed(function, strategy, threshold=0.8, num_inputs=1000):
     task = Task(0.0, 1.0, threshold)
-    found = sample(strategy, task, function, num_inputs)
+    found, _ = sample(strategy, task, function, num_inputs)
     return diagnose(task, found, len(found.levels))
 
 
@@ -198,7 +198,8 @@ def test_what_may_have_been_missed_is_said():
 
 def test_a_sampled_curve_has_the_diagnostics_of_an_assessment():
     task = Task(0.0, 1.0, 0.8)
-    history = strategies.sample(strategies.ASAP(n=64), task, lambda x: 1 - x / 2, 100)
+    asap = strategies.ASAP(n=64)
+    history, _ = strategies.sample(asap, task, lambda x: 1 - x / 2, 100)
     assert jaxrob.Diagnostics.of(task, history) == diagnose(
         task, history, len(history.levels)
     )

@@ -11,7 +11,7 @@ import scipy
 
 import jaxrob
 
-from .test_few import CLASSIFIER, DIM, dataset_of
+from .test_few import CLASSIFIER, DIM, dataset_of, with_few
 
 THRESHOLDS = (0.2, 0.5, 0.8, 1.0)
 WAYS = list(itertools.product((False, True), repeat=4))
@@ -40,7 +40,7 @@ def test_random_data_sets_and_settings(cases):
         key = jax.random.key(run)
         try:
             result = jaxrob.assess(
-                CLASSIFIER, case.dataset, DIM, key=key, **case.settings
+                CLASSIFIER, case.dataset, DIM, key=key, **with_few(**case.settings)
             )
         except ValueError as error:
             assert "budget must be at least" in str(error), case.settings

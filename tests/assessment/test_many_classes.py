@@ -38,13 +38,16 @@ def world():
     return jaxrob.Classifier(logits, variables), data
 
 
+EVEN = strategies.Uniform(3)
+
+
 @pytest.fixture(scope="module")
 def assess(world):
     @functools.cache
     def call(measure="accuracy", **settings):
         about = {"threshold": 0.7, "measure": measure}
-        about |= {"strategy": strategies.Uniform(3), "batch_size": 64}
-        return jaxrob.assess(*world, NOISE, key=jax.random.key(0), **about, **settings)
+        about |= {"strategy": EVEN, "batch_size": 64} | settings
+        return jaxrob.assess(*world, NOISE, key=jax.random.key(0), **about)
 
     return call
 
@@ -101,7 +104,7 @@ def test_documents_of_wrong_counts(assess):
 
 
 def test_few_images_are_counted_alike(assess):
-    whole, few = assess(), assess(half_width=0.0)
+    whole, few = assess(), assess(strategy=strategies.FewImages(EVEN, half_width=0.0))
     text = few.to_json()
     assert jaxrob.Assessment.from_json(text).to_json() == text
     assert few.robustness == whole.robustness

@@ -6,7 +6,7 @@ import pytest
 
 import jaxrob
 from jaxrob import RobustnessWarning, alterations, strategies
-from jaxrob._assessment.mistakes import jumps
+from jaxrob._assessment.explore import jumps
 
 RANDOM = np.random.default_rng(0)
 # One class is bright in the middle, the other one beside it.

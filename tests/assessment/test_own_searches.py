@@ -12,6 +12,7 @@ from jaxrob._arguments.computing import was_computing
 from jaxrob.metrics import ConfidenceInterval as Interval
 from jaxrob.strategies import (
     Found,
+    History,
     Including,
     Request,
     Uniform,
@@ -39,7 +40,13 @@ class Halving:
     rules = ("linear",)
     needs_scores = True
 
-    def ask(self, task, history):
+    def init(self, task):
+        return History()
+
+    def ask(self, task, state, history):
+        return self.asked(task, history), history
+
+    def asked(self, task, history):
         if not len(history.levels):
             return [Request(end, self.first) for end in (task.lower, task.upper)]
         seen, sides = self.sides(task, history)
@@ -53,9 +60,9 @@ class Halving:
             return []
         return [Request((start + end) / 2, self.first)]
 
-    def result(self, task, history):
-        start, end = self.bracket(task, history)
-        sides = self.sides(task, history)[1]
+    def result(self, task, state):
+        start, end = self.bracket(task, state)
+        sides = self.sides(task, state)[1]
         return Found(None, (start + end) / 2, Interval(start, end), "precise", sides)
 
     def sides(self, task, history):
@@ -95,7 +102,7 @@ def test_a_search_of_one_s_own_by_few_images():
 
 
 class Ends(Halving):
-    def ask(self, task, history):
+    def asked(self, task, history):
         return [] if len(history.levels) else all_images([task.lower, task.upper])
 
 
@@ -111,19 +118,19 @@ class Ends(Halving):
     ],
 )
 def test_what_is_no_request_is_refused(asked, message):
-    broken = type("Broken", (Ends,), {"ask": lambda self, task, history: asked})
+    broken = type("Broken", (Ends,), {"asked": lambda self, task, history: asked})
     with pytest.raises((TypeError, ValueError), match=message):
         assess(broken(), HUNDRED)
 
 
 def test_an_error_of_its_own_loses_no_answers(tmp_path):
     class Fails(Uniform):
-        def ask(self, task, history):
+        def ask(self, task, state, history):
             if len(history.levels):
                 # Nothing of the run's is set around it.
                 assert jax.sharding.get_mesh().empty
                 raise RuntimeError("no more")
-            return super().ask(task, history)
+            return super().ask(task, state, history)
 
     several = [DIM, jaxrob.Alteration("slow", DIM.fn, 0.0, 0.5)]
     journal = tmp_path / "answers"
@@ -153,7 +160,7 @@ TOO_NARROW = Found(interval=Interval(0.4, 0.5), population_interval=Interval(0.5
     ],
 )
 def test_what_is_no_result_is_refused(found, message):
-    broken = type("Broken", (Ends,), {"result": lambda self, task, history: found})
+    broken = type("Broken", (Ends,), {"result": lambda self, task, state: found})
     with pytest.raises((TypeError, ValueError), match=message):
         assess(broken(), HUNDRED)
 
@@ -167,10 +174,10 @@ def test_what_a_search_says_is_not_taken_for_a_promise():
 
 
 class Inside(Ends):
-    def ask(self, task, history):
+    def asked(self, task, history):
         return [] if len(history.levels) else [Request(0.3, 50), Request(0.5, 50)]
 
-    def result(self, task, history):
+    def result(self, task, state):
         return Found()
 
 

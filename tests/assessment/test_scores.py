@@ -52,8 +52,13 @@ ON_HOST = jaxrob.Score(confidence_on_host, name="confidence", version="1")
 RIGHT = jaxrob.Score(is_right, name="right", version="1")
 
 
+EVEN = strategies.Uniform(5)
+FEW = {"strategy": strategies.FewImages(EVEN, half_width=0.1)}
+CURTAILED = {"strategy": strategies.FewImages(EVEN, curtail=True)}
+
+
 def assess(network=FIRST, alteration=BRIGHTNESS, threshold=0.9, **how):
-    how = {"strategy": strategies.Uniform(5), "key": KEY, "score": CONFIDENCE} | how
+    how = {"strategy": EVEN, "key": KEY, "score": CONFIDENCE} | how
     return jaxrob.assess(network, DATA, alteration, threshold, **how)
 
 
@@ -97,7 +102,7 @@ def test_scores_do_not_depend_on_how_they_are_computed():
     np.testing.assert_allclose(some.scores, asap.curve.scores[:3], atol=1e-6)
 
 
-@pytest.mark.parametrize("how", [{}, {"half_width": 0.1}, {"curtail": True}], ids=str)
+@pytest.mark.parametrize("how", [{}, FEW, CURTAILED], ids=str)
 def test_a_score_of_right_answers_is_the_accuracy(how):
     """An oracle for everything that follows from a mean: values and intervals."""
     ours = assess(SECOND, threshold=0.6, score=RIGHT, **how)
@@ -137,7 +142,7 @@ def test_scores_that_are_no_numbers_name_their_image():
 
     network = jaxrob.Classifier(marked, WEIGHTS, outputs="any")
     darker = alterations.brightness(-0.5, 0.0)
-    for how in ({"batch_size": 40}, {"curtail": True}):
+    for how in ({"batch_size": 40}, CURTAILED):
         with pytest.raises(ValueError, match=rf"nan for.* {bright}\b"):
             assess(network, darker, score=nan_of_one, **how)
 
@@ -234,7 +239,8 @@ def test_images_without_a_score_are_not_compared():
 
 
 def test_a_sequential_comparison_of_right_answers_is_that_of_accuracies():
-    how = {"threshold": 0.8, "half_width": 0.05, "key": KEY}
+    few = strategies.FewImages(half_width=0.05)
+    how = {"threshold": 0.8, "key": KEY, "strategy": few}
     about = FIRST, SECOND, DATA, BRIGHTNESS
     ours = jaxrob.compare_sequentially(*about, score=RIGHT, **how)
     other = jaxrob.compare_sequentially(*about, **how)

@@ -50,8 +50,13 @@ def curve():
     return jaxrob.evaluate(CLASSIFIER, DATA, DARKER, LEVELS)
 
 
+EVEN = strategies.Uniform(5)
+FEW = strategies.FewImages(EVEN, half_width=0.0)
+CURTAILED = strategies.FewImages(EVEN, curtail=True)
+
+
 def assess(measure="top5_accuracy", classifier=CLASSIFIER, **settings):
-    settings = {"strategy": strategies.Uniform(5)} | settings
+    settings = {"strategy": EVEN} | settings
     return jaxrob.assess(classifier, DATA, DARKER, 0.4, measure, **settings)
 
 
@@ -151,7 +156,7 @@ def test_every_search_finds_the_same():
         np.mean(ranks_of(scores_at(level), LABELS) < 5) for level in whole.levels
     ]
     np.testing.assert_array_equal(whole.values, expected)
-    few, certain = assess(half_width=0.0), assess(curtail=True)
+    few, certain = assess(strategy=FEW), assess(strategy=CURTAILED)
     assert few.robustness == whole.robustness
     np.testing.assert_array_equal(certain.sampling.sides, few.sampling.sides)
     for one in (whole, few, certain):
@@ -215,9 +220,9 @@ def test_a_paired_comparison_is_of_the_images_within_k():
     expected = jaxrob.compare(*accurate)
     for name in ("difference", "p_value", "mean_difference", "mean_p_value"):
         assert getattr(found, name) == getattr(expected, name)
-    sequential = jaxrob.compare_sequentially(
-        CLASSIFIER, other, DATA, DARKER, 0.4, "top5_accuracy", half_width=0.1
-    )
+    about = CLASSIFIER, other, DATA, DARKER, 0.4, "top5_accuracy"
+    few = strategies.FewImages(half_width=0.1)
+    sequential = jaxrob.compare_sequentially(*about, strategy=few)
     low, high = sequential.dataset_interval
     assert low <= ones[0].robustness - ones[1].robustness <= high or high - low <= 0.2
 
@@ -240,7 +245,7 @@ def scores_only():
 
 WRONG = [
     ({"measure": "top12_accuracy"}, "fewer ranks .* 12"),
-    ({"measure": "top12_accuracy", "half_width": 0.1}, "fewer ranks"),
+    ({"measure": "top12_accuracy", "strategy": FEW}, "fewer ranks"),
     ({"measure": "top1_accuracy"}, "measure"),
     ({"measure": "top05_accuracy"}, "measure"),
     # Other digits; a line's end.

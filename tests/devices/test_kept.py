@@ -27,6 +27,9 @@ CLASSIFIER = jaxrob.Classifier(linear, WEIGHTS)
 NOISE = gaussian_noise(0.0, 0.5)
 
 
+FEW = {"strategy": jaxrob.strategies.FewImages(half_width=0.0)}
+
+
 def assess(dataset, **settings):
     settings = {"key": jax.random.key(0), "batch_size": 30} | settings
     return jaxrob.assess(CLASSIFIER, dataset, NOISE, 0.8, **settings)
@@ -54,7 +57,7 @@ def mapped(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"half_width": 0.0}], ids=["all", "few"])
+@pytest.mark.parametrize("settings", [{}, FEW], ids=["all", "few"])
 def test_an_assessment_reads_each_block_once(settings, monkeypatch, mapped):
     placed = []
     put = blocks.put
@@ -109,9 +112,8 @@ def test_batches_that_fit_are_read_once(room, expected, monkeypatch):
     assert found.robustness == expected.robustness
 
 
-@pytest.mark.parametrize("half_width", [None, 0.0])
-def test_images_on_a_device_do_not_visit_the_host(half_width, monkeypatch):
-    few = {"half_width": half_width}
+@pytest.mark.parametrize("few", [{}, FEW], ids=["all", "few"])
+def test_images_on_a_device_do_not_visit_the_host(few, monkeypatch):
     expected = assess(jaxrob.Dataset(IMAGES, LABELS), **few)
     put = blocks.put
 

@@ -17,10 +17,11 @@ from jaxrob._engine import picked
 from jaxrob._engine.answers import OfClasses
 from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.execution import progress_bar, set_up
-from jaxrob._engine.parts import BLOCK, Part, answer_parts, random_order
+from jaxrob._engine.parts import BLOCK, answer_parts, random_order
 from jaxrob._engine.picked import counted
 from jaxrob._engine.provenance import provenance
 from jaxrob._run.prepare import fingerprint_inputs
+from jaxrob.strategies._drive import Span
 
 from . import interrupted
 
@@ -34,11 +35,11 @@ NOISE = alterations.gaussian_noise(0.0, 0.2)
 BRIGHTNESS = alterations.brightness(-0.5, 0.5)
 # Within a block, over several, the padded end; twice the same level.
 PARTS = [
-    Part(NOISE, 0.1, 0, BLOCK),
-    Part(BRIGHTNESS, 0.25, 0, NUM_IMAGES),
-    Part(NOISE, 0.0, 40, 2 * BLOCK + 10),
-    Part(NOISE, 0.1, BLOCK, 2 * BLOCK),
-    Part(BRIGHTNESS, -0.5, 2 * BLOCK, NUM_IMAGES),
+    Span(NOISE, 0.1, 0, BLOCK),
+    Span(BRIGHTNESS, 0.25, 0, NUM_IMAGES),
+    Span(NOISE, 0.0, 40, 2 * BLOCK + 10),
+    Span(NOISE, 0.1, BLOCK, 2 * BLOCK),
+    Span(BRIGHTNESS, -0.5, 2 * BLOCK, NUM_IMAGES),
 ]
 
 
@@ -135,7 +136,7 @@ class TestData:
         blocks = {100: 3, 2 * BLOCK: 1, NUM_IMAGES: 0}
         assert batches.passes == 2 + blocks[in_memory]
         if in_memory > BLOCK:
-            few = [Part(NOISE, 0.15, 0, BLOCK)]
+            few = [Span(NOISE, 0.15, 0, BLOCK)]
             assert_same(answered(few, dataset=data)[1], answered(few)[1])
             assert batches.passes == 2 + blocks[in_memory]
 
@@ -154,9 +155,9 @@ class TestData:
         mapped = np.memmap(tmp_path / "images", np.float32, "w+", shape=IMAGES.shape)
         mapped[order[BLOCK + 44], 2, 3] = np.nan
         data = jaxrob.Dataset(mapped, DATASET.labels)
-        answered([Part(BRIGHTNESS, 0.1, 0, BLOCK)], dataset=data)
+        answered([Span(BRIGHTNESS, 0.1, 0, BLOCK)], dataset=data)
         with pytest.raises(ValueError, match="NaN"):
-            answered([Part(BRIGHTNESS, 0.1, BLOCK, 2 * BLOCK)], dataset=data)
+            answered([Span(BRIGHTNESS, 0.1, BLOCK, 2 * BLOCK)], dataset=data)
 
     def test_a_label_that_is_no_class_is_refused(self):
         labels = np.full(NUM_IMAGES, 4)
@@ -176,9 +177,9 @@ def test_nan_is_refused_where_it_was_asked_for():
 
     classifier = jaxrob.Classifier(broken, WEIGHTS)
     data = jaxrob.Dataset(images, DATASET.labels)
-    answered([Part(BRIGHTNESS, -0.25, 0, 300)], classifier, data)
+    answered([Span(BRIGHTNESS, -0.25, 0, 300)], classifier, data)
     with pytest.raises(ValueError, match="NaN.* for 1 of 1 images.*level -0.25"):
-        answered([Part(BRIGHTNESS, -0.25, 300, 301)], classifier, data)
+        answered([Span(BRIGHTNESS, -0.25, 300, 301)], classifier, data)
 
 
 def test_progress_bar_counts_what_was_asked_for():
@@ -201,10 +202,10 @@ class TestJournal:
 
     def test_whatever_is_known_of_a_part_is_taken(self, tmp_path):
         path = tmp_path / "journal"
-        self.run(path, [Part(NOISE, 0.1, 0, BLOCK + 40)])
-        self.run(path, [Part(NOISE, 0.1, 0, 100), Part(NOISE, 0.1, 40, BLOCK + 40)])
+        self.run(path, [Span(NOISE, 0.1, 0, BLOCK + 40)])
+        self.run(path, [Span(NOISE, 0.1, 0, 100), Span(NOISE, 0.1, 40, BLOCK + 40)])
         assert len(interrupted.steps(path)) == 2
-        self.run(path, [Part(NOISE, 0.1, 0, NUM_IMAGES)])
+        self.run(path, [Span(NOISE, 0.1, 0, NUM_IMAGES)])
         # What was known of a block in part is computed again, in the whole block.
         starts = [at for *_, at in interrupted.steps(path)]
         assert starts == [0, BLOCK, BLOCK, 2 * BLOCK]
@@ -217,7 +218,7 @@ class TestJournal:
         def curve(journal):
             return jaxrob.evaluate(*given, key=KEY, journal=journal, batch_size=BLOCK)
 
-        parts = [Part(BRIGHTNESS, 0.25, 0, NUM_IMAGES)]
+        parts = [Span(BRIGHTNESS, 0.25, 0, NUM_IMAGES)]
         expected, plain = answered(parts)[1], curve(None)
         assert_same(self.run(path, parts), expected)
         np.testing.assert_array_equal(curve(path).confidence, plain.confidence)

@@ -50,7 +50,7 @@ CHAOS = steps(np.sort(RANDOM), 0)
 def test_same_levels_same_share_same_failures_as_quad(function, lower, upper, limit):
     expected, points = quad(function, lower, upper, limit)
     task = Task(lower, upper, threshold=THRESHOLD)
-    found = sample(Quadrature(limit), task, function)
+    found, _ = sample(Quadrature(limit), task, function)
     levels = found.levels
     share = robustness_by_quad(levels, found.values, THRESHOLD, (lower, upper))
     assert share == expected or np.isnan([share, expected]).all()

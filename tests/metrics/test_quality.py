@@ -210,3 +210,23 @@ def test_positive_must_be_a_class():
         for wrong in (-1, 2):
             with pytest.raises(ValueError, match="positive"):
                 measure(counts([0, 1], [0, 1], 2), wrong)
+
+
+@pytest.mark.parametrize("name", metrics.measures)
+def test_a_measure_of_many_is_that_of_single_inputs(name):
+    measure = metrics.measures[name]
+    if measure.of_one_input is not None:
+        up, down, _ = measure.of_one_input
+        # Of class 1, and of both: right, wrong and unknown.
+        number = np.array([7, 2, 1]) + (not measure.of_classes) * np.array([8, 1, 1])
+        value = (number @ up) / (number @ down)
+        assert measure(np.array([[[8, 1, 1], [2, 7, 1]]])) == value
+
+
+def test_what_follows_from_a_ratio():
+    found = metrics.measures
+    assert found["precision"].of_one_input is found["f1"].of_one_input is None
+    for name in ("accuracy", "recall", "effectiveness", "decided_ratio"):
+        assert found[name].of_one_input is not None
+        unknown_counts = name in ("effectiveness", "decided_ratio")
+        assert found[name].counts_unknown == unknown_counts

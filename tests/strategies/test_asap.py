@@ -30,7 +30,7 @@ def sample(strategy, function, lower=0.0, upper=1.0, threshold=0.8, num_inputs=1
     levels, rounds = np.array([]), 0
     while True:
         history = known(levels, function(levels), num_inputs)
-        asked = [one.level for one in strategy.ask(task, history)]
+        asked = [one.level for one in strategy.ask(task, history, history)[0]]
         if not len(asked):
             return task, levels, function(levels), rounds
         rounds += 1
@@ -141,7 +141,7 @@ def test_a_parabola_reaches_a_quarter_of_the_concavity(sign, distance, splits):
     # Over [0, 1] with equal ends the vertex lies a / 4 beyond them.
     strategy = ASAP(n=2, concavity=4 * 0.2)
     history = History(np.array([0.0, 1.0]), np.full(2, 0.5 + sign * distance))
-    asked = strategy.ask(Task(0, 1, 0.5), history)
+    asked, _ = strategy.ask(Task(0, 1, 0.5), history, history)
     assert len(asked) == splits
 
 
@@ -247,7 +247,7 @@ def test_sampling_stops_where_the_inputs_decide(a, b, seed):
     confusion = np.zeros((len(levels), 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = correct, 1000 - correct
     reported = metrics.confidence_interval(levels, confusion, "accuracy", 0.8)
-    more = AUTO.ask(task, known(levels, values))
+    more, _ = AUTO.ask(task, *[known(levels, values)] * 2)
     assert most <= 0.3 * np.ptp(reported) or not len(more)
     truth = heaviside_robustness(GRID, function(GRID), 0.8)
     assert abs(heaviside_robustness(levels, values, 0.8) - truth) <= most
@@ -295,7 +295,7 @@ def test_a_narrow_peak_at_the_identity_is_seen():
     missed = sample(AUTO, function)[2]
     assert missed.max() < 0.5
     task = Task(0.0, 1.0, 0.8, identity=0.2)
-    found = jaxrob.strategies.sample(AUTO, task, function, 1000)
+    found, _ = jaxrob.strategies.sample(AUTO, task, function, 1000)
     assert error(found.levels, found.values, function) == 0 and len(found.levels) < 30
 
 

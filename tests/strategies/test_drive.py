@@ -7,44 +7,34 @@ from jaxrob.strategies import ASAP, Task, Uniform
 from jaxrob.strategies._drive import Seen, Subject, drive
 
 
-def subject(name, strategy):
-    task = Task(0.0, 1.0, 0.5)
-    return Subject(name, strategy, task, np.asarray, np.asarray)
-
-
-class Noted(Uniform):
-    """Notes when it is asked."""
-
-    def ask(self, task, history):
-        self.events.append(("asked", self.name, len(history.levels)))
-        return super().ask(task, history)
-
-
-def noted(name, events):
-    strategy = Noted(3)
-    object.__setattr__(strategy, "name", name)
-    object.__setattr__(strategy, "events", events)
-    return strategy
+def subject(threshold):
+    task = Task(0.0, 1.0, threshold)
+    return Subject("curve", task, np.asarray, np.asarray)
 
 
 def test_a_search_is_asked_while_others_wait_for_answers():
     events = []
-    subjects = [subject(name, noted(name, events)) for name in ("a", "b")]
+    subjects = [subject(threshold) for threshold in (0.1, 0.2)]
+
+    class Noted(Uniform):
+        def ask(self, task, state, history):
+            events.append(("asked", task.threshold, len(history.levels)))
+            return super().ask(task, state, history)
 
     def look(parts, learn):
         for part in parts:
-            events.append(("answered", part.subject))
+            events.append(("answered", part.alteration))
             learn(part, Seen(part.level, None))
 
-    histories = drive(subjects, look)
-    assert [one.levels.tolist() for one in histories] == [[0.0, 0.5, 1.0]] * 2
+    found = drive(Noted(3), subjects, look)
+    assert [one.history.levels.tolist() for one in found] == [[0.0, 0.5, 1.0]] * 2
     assert events == [
-        ("asked", "a", 0),
-        ("asked", "b", 0),
+        ("asked", 0.1, 0),
+        ("asked", 0.2, 0),
         *[("answered", 0)] * 3,
-        ("asked", "a", 3),
+        ("asked", 0.1, 3),
         *[("answered", 1)] * 3,
-        ("asked", "b", 3),
+        ("asked", 0.2, 3),
     ]
 
 
@@ -55,17 +45,18 @@ def test_answers_may_come_in_any_order(backwards):
 
     def look(parts, learn):
         for part in reversed(parts) if backwards else parts:
-            learn(part, Seen(value(part.subject, part.level), None))
+            learn(part, Seen(value(part.alteration, part.level), None))
 
-    strategies = ASAP(64, concavity=8.0), ASAP(256, concavity=8.0), Uniform(11)
-    subjects = [subject(str(one), one) for one in strategies]
-    for place, (one, history) in enumerate(zip(subjects, drive(subjects, look))):
+    strategy = ASAP(64, concavity=8.0)
+    subjects = [subject(threshold) for threshold in (0.2, 0.5, 0.8)]
+    for place, found in enumerate(drive(strategy, subjects, look)):
 
         def alone(parts, learn, place=place):
             for part in parts:
                 learn(part, Seen(value(place, part.level), None))
 
-        (expected,) = drive([one], alone)
-        np.testing.assert_array_equal(history.levels, expected.levels)
-        np.testing.assert_array_equal(history.values, expected.values)
-        assert history.rounds == expected.rounds
+        (expected,) = drive(strategy, subjects[place : place + 1], alone)
+        history, other = found.history, expected.history
+        np.testing.assert_array_equal(history.levels, other.levels)
+        np.testing.assert_array_equal(history.values, other.values)
+        assert history.rounds == other.rounds

@@ -1,11 +1,13 @@
 """What a strategy must have, and what it receives."""
 
+import contextlib
 import math
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxrob import strategies
 from jaxrob.metrics import RULES, heaviside_robustness
 from jaxrob.strategies import (
     ASAP,
@@ -27,11 +29,14 @@ class Ends:
     rule = "linear"
     rules = ("linear",)
 
-    def ask(self, task, history):
-        known = len(history.levels) > 0
-        return [] if known else all_images([task.lower, task.upper])
+    def init(self, task):
+        return History()
 
-    def result(self, task, history):
+    def ask(self, task, state, history):
+        known = len(history.levels) > 0
+        return [] if known else all_images([task.lower, task.upper]), history
+
+    def result(self, task, state):
         return Found()
 
 
@@ -41,37 +46,35 @@ def test_a_number_s_type_does_not_matter(kind):
     accepted = (values >= number).mean()
     assert heaviside_robustness([0, 1, 2], values, kind(0.8), "count") == accepted
     few = Uniform(np.uint8(200)), Uniform(200)
-    found = [sample(one, TASK, np.square).levels for one in few]
+    found = [sample(one, TASK, np.square)[0].levels for one in few]
     np.testing.assert_array_equal(*found)
     asked = [
         sample(ASAP(np.uint8(128)), TASK._replace(threshold=one), lambda x: 1 - x / 2)
         for one in (kind(0.8), number)
     ]
-    np.testing.assert_array_equal(asked[0].levels, asked[1].levels)
+    np.testing.assert_array_equal(asked[0][0].levels, asked[1][0].levels)
 
 
-def test_a_strategy_of_one_s_own_is_four_parts():
-    found = sample(Ends(), TASK, lambda x: 1 - x / 2)
-    np.testing.assert_array_equal(found.levels, [0, 1])
-    assert found.rounds == 1
-    robustness = heaviside_robustness(found.levels, found.values, 0.8, Ends.rule)
-    assert robustness == pytest.approx(0.4)
-
-
-@pytest.mark.parametrize("part", ["rule", "rules", "ask", "result"])
+@pytest.mark.parametrize("part", ["rule", "rules", "init", "ask", "result"])
 def test_a_part_that_is_missing_is_named(part):
     parts = {name: value for name, value in vars(Ends).items() if name != part}
     with pytest.raises(TypeError, match=f"{part}$"):
         sample(type("Mine", (), parts)(), TASK, lambda x: x)
 
 
-@pytest.mark.parametrize(
-    "strategy", [ASAP(), ASAP(64, 128.0), Random(), Uniform(), Ends()]
-)
+def shipped():
+    """All that need no arguments."""
+    for name in strategies.__all__:
+        one = getattr(strategies, name)
+        if hasattr(one, "ask") and one is not strategies.Strategy:
+            with contextlib.suppress(TypeError, ValueError):
+                yield one()
+
+
+@pytest.mark.parametrize("strategy", [*shipped(), ASAP(64, 128.0), Ends()])
 def test_every_strategy_has_all_parts(strategy):
     assert strategy.rule in strategy.rules and set(strategy.rules) <= set(RULES)
-    found = sample(strategy, TASK, lambda x: 1 - x / 2)
-    bound = strategy.result(TASK, found).error_bound
+    bound = sample(strategy, TASK, lambda x: 1 - x / 2)[1].error_bound
     assert bound is None or 0 <= bound <= 1
 
 
@@ -94,16 +97,12 @@ def test_the_typical_number_is_the_median_over_distinct_effects():
     assert History(levels[:0], levels[:0], inputs[:0]).typical_inputs is None
 
 
-def test_values_are_shares_of_at_least_one_input():
-    with pytest.raises(ValueError, match="num_inputs"):
-        sample(Ends(), TASK, lambda x: x, 0)
-
-
 @pytest.mark.parametrize("strategy", [Random(3), Uniform(3)])
 def test_nothing_is_asked_twice(strategy):
-    levels = np.sort([one.level for one in strategy.ask(TASK, History())])
+    asked, state = strategy.ask(TASK, strategy.init(TASK), History())
+    levels = np.sort([one.level for one in asked])
     assert len(levels) == 3
-    assert len(strategy.ask(TASK, History(levels, np.ones(3)))) == 0
+    assert not strategy.ask(TASK, state, History(levels, np.ones(3)))[0]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ NOTHING = History()
 
 def ask(n, lower=0.0, upper=1.0):
     task = Task(lower, upper, 0.8)
-    return np.array([one.level for one in Uniform(n).ask(task, NOTHING)])
+    return np.array([one.level for one in Uniform(n).ask(task, NOTHING, NOTHING)[0]])
 
 
 @settings(deadline=None, max_examples=25)

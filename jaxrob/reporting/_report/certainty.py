@@ -3,7 +3,7 @@
 import math
 
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.sampling import Sampling
+from jaxrob._assessment.document import Sampling
 from jaxrob.reporting._few import confidence_text, is_open_by_levels
 from jaxrob.reporting._report.text import interval, percent, points
 from jaxrob.reporting._requirement import Requirement

@@ -6,22 +6,37 @@ Robbins 1965, "On the asymptotic theory of fixed-width sequential confidence int
 for the mean").
 """
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.aim import MARGIN, allowed_width, requests
-from jaxrob.strategies._few.bands import Bands, Shape, bands, quantile, shape
-from jaxrob.strategies._few.cheapest import images_for
-from jaxrob.strategies._few.clusters import (
+from jaxrob.strategies._few.bands import (
+    Bands,
+    Cluster,
+    Method,
+    Shape,
+    State,
     allowed_widths,
+    bands,
     clusters,
     crossings,
     joint_error_ratio,
+    quantile,
+    shape,
+)
+from jaxrob.strategies._few.crossing import (
+    BEND,
+    Costs,
+    RoughCrossing,
+    cheapest,
+    images_for,
+    seen_at,
 )
 from jaxrob.strategies._few.estimates import Estimates, estimates
-from jaxrob.strategies._few.goal import OPEN, Goal, Level, Wanted
-from jaxrob.strategies._few.state import Accepted, State
+from jaxrob.strategies._few.goal import OPEN, Accepted, Goal, Level, Levels, Wanted
 
 # The share of the error spent on levels away from the crossings.
 _ERROR_FAR = 0.1
@@ -30,26 +45,23 @@ _ERROR_FAR = 0.1
 _ERROR_GROSS, _GROSS = 1e-4, 3.0
 # The cost of finding a crossing and of the levels beside it, as a share of the images
 # of the level that locates it.
-_BESIDE = 1.2
+_COST_BESIDE = 1.2
 
 # Rounding of mean scores.
 _SLACK = 1e-9
 
 
-def look(
-    goal: Goal, strategy: ASAP, state: State, answers: dict[int, np.ndarray]
-) -> State:
+def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
     """Returns the state updated with newly seen images; see `decided.look`."""
-    goal = _with_slack(goal)
-    levels = dict(state.levels)
+    goal, levels = _with_slack(state.goal), dict(state.levels)
     for step, scores in answers.items():
         levels[step] = Level(scores, OPEN, 0.0)
     seen = {step: one for step, one in levels.items() if one.seen}
-    found = estimates(seen, goal.least_variance, goal.num_images)
+    found = estimates(seen, goal.spread)
     now = _safe_bands(goal, found, shape(goal, strategy, found))
     steps = found.steps.astype(float)
     guess = float(accepted_widths(steps, found.means, found.means, goal.least)[0].sum())
-    places = crossings(goal, now, clusters(goal, now))
+    places = crossings(goal, now)
     now = now._replace(joint_error_ratio=joint_error_ratio(goal, seen, found, places))
     closer = (1 - now.joint_error_ratio) * sum(one.straight for one in places) / 2
     low, high = float(now.low.sum()) + closer, float(now.high.sum()) - closer
@@ -62,45 +74,46 @@ def look(
         low, high, _ = state.accepted
     accepted = Accepted(low, high, min(max(guess, low), high))
     is_done = accepted.half_width <= goal.half_width * goal.parts
-    return State(levels, accepted, bands=now, is_done=is_done)
+    return state._replace(
+        levels=levels, accepted=accepted, partition=None, bands=now, is_done=is_done
+    )
 
 
-def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
-    """Returns the next requests; empty if this grid yields nothing more."""
+def following(state: State) -> State:
     assert state.bands is not None
-    goal = _with_slack(goal)
+    goal = _with_slack(state.goal)
     half_width = goal.half_width * goal.parts
     if state.bands.z > critical_value(goal):
         half_width *= _GROSS
     levels = {step: one for step, one in state.levels.items() if one.seen}
-    wanted = requests(goal, levels, state.bands, state.bands.z, half_width)
-    return state._replace(is_done=not wanted), wanted
+    wanted = requests(goal, levels, state.bands, half_width)
+    return state._replace(is_done=not wanted, wanted=wanted)
 
 
-def expected_cost(goal: Goal, state: State, half_width: float) -> float:
+def expected_cost(state: State, half_width: float) -> float:
     """Returns about how many more images a half width needs; 0 if unknown."""
     if state.bands is None:
         return 0.0
-    found = clusters(goal, state.bands)
-    places = crossings(goal, state.bands, found)
+    goal = state.goal
+    places = clusters(goal, state.bands)
     width = allowed_width(state.bands, half_width * goal.parts)
-    given = allowed_widths(goal, found, places, width)
+    given = allowed_widths(goal, places, width)
     steps, total = state.bands.estimates.steps, 0.0
     for one, about in places.items():
+        if about is None:
+            continue
         inside = steps[one.first : one.last + 1].tolist()
         seen = max(state.levels[step].seen for step in inside)
         deviation = MARGIN * given[one] / 2 * about.slope / critical_value(goal)
-        total += max((1 + _BESIDE) * images_for(goal, deviation) - seen, 0)
+        total += max((1 + _COST_BESIDE) * images_for(goal, deviation) - seen, 0)
     return total
 
 
 def critical_value(goal: Goal) -> float:
-    """Returns the critical value of the bands at crossings."""
     return quantile((1 - _ERROR_FAR) * goal.error)
 
 
 def _with_slack(goal: Goal) -> Goal:
-    """Lowers the threshold by the rounding of mean scores."""
     return goal._replace(least=goal.least - _SLACK)
 
 
@@ -118,7 +131,6 @@ def _safe_bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
 
 
 def _bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
-    """Returns the bands, with larger critical values away from the crossings."""
     half_width, z = goal.half_width * goal.parts, critical_value(goal)
     now = bands(goal, found, between, 2 * goal.half_width / z, z)
     for _ in range(2):
@@ -131,8 +143,261 @@ def _bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
 
 def _planned_deviation(goal: Goal, now: Bands, half_width: float) -> float | None:
     """Returns the standard error that locates all crossings; None without crossings."""
-    found = clusters(goal, now)
-    places = crossings(goal, now, found)
-    given = allowed_widths(goal, found, places, allowed_width(now, half_width))
-    wanted = [MARGIN * given[one] / 2 * places[one].slope for one in places]
+    places = clusters(goal, now)
+    given = allowed_widths(goal, places, allowed_width(now, half_width))
+    wanted = [MARGIN * given[one] / 2 * at.slope for one, at in places.items() if at]
     return min(wanted) / critical_value(goal) if wanted else None
+
+
+METHOD = Method(look, following)
+
+
+# Plans aim at this factor of the allowed width.
+MARGIN = 0.9
+# A crossing whose uncertainty exceeds half the allowed width is first located this many
+# times more precisely, but no better than this share of that half.
+_STEP, _ENOUGH = 3.0, 0.8
+# A level locates a crossing if it lies within this many halves of the allowed width,
+# and if the slope's error shifts the crossing by less than this share of the wanted
+# precision of its place.
+_OFF, _PUTS_OFF = 1.2, 0.7
+# The distance of the levels beside a crossing, in halves of the allowed width, and the
+# factors by which existing levels may be nearer or farther.
+_BESIDE, _NEARER, _FARTHER = 2.0, 0.5, 2.5
+# Or the distance at which a curve deviates from a line by this share of that half.
+_SAG = 0.3
+# A slope with a larger relative error is measured before the crossing is known well.
+_SLOPE = 0.3
+# If the planned width does not suffice, it is multiplied by this factor, down to this
+# many steps.
+_LESS, _OPEN = 0.93, 1e-6
+# Levels more than this many half-widths from the crossing must be decided.
+_FAR = 1.5
+# If every level is as planned and the width is still too large, the standard errors
+# shrink by this factor, provided that they and not the shape between the levels cause
+# at least this share of the open width.
+_BETTER, _MOST = 0.9, 0.8
+# Bounds on the growth of the number of images of a level to decide.
+_GROWTH, _LEAST_GROWTH = 2.0, 1.3
+
+
+class _Plan(NamedTuple):
+    """How one crossing is located."""
+
+    costs: Costs  # the inputs of its levels' costs
+    now: Bands  # the bands
+    cluster: Cluster  # the open intervals around it
+    about: RoughCrossing  # the rough crossing
+    half: float  # half the allowed width, in steps
+
+    @property
+    def is_near(self) -> bool:
+        return self.about.uncertainty <= self.half
+
+
+def requests(goal: Goal, levels: Levels, now: Bands, half_width: float) -> list[Wanted]:
+    places, width = clusters(goal, now), allowed_width(now, half_width)
+    while places and width > _OPEN:
+        given = allowed_widths(goal, places, width)
+        left = {one: given[one] for one in places if one.open > given[one]}
+        if not left:
+            # The shape between levels leaves more open than planned.
+            width *= _LESS
+        elif wanted := _closing(goal, levels, now, left, places):
+            return wanted
+        else:
+            # Clusters that no plan narrows stay open; the others get the rest of the
+            # width.
+            places = {one: at for one, at in places.items() if one not in left}
+            width -= sum(one.open for one in left)
+    return _finest(goal, levels, now)
+
+
+def _closing(
+    goal: Goal,
+    levels: Levels,
+    now: Bands,
+    left: dict[Cluster, float],
+    places: dict[Cluster, RoughCrossing | None],
+) -> list[Wanted]:
+    """Returns requests that narrow clusters to their widths; empty if none do."""
+    plans = []
+    for one, width in left.items():
+        if about := places[one]:
+            costs = Costs(goal, levels, now.estimates, about.step, about.slope)
+            plans.append(_Plan(costs, now, one, about, width / 2))
+    # Crossings are located before the levels beside them are looked at.
+    far = [ask for plan in plans if not plan.is_near for ask in _approach(plan)]
+    if wanted := _new(levels, far):
+        return wanted
+    wanted = [ask for plan in plans for ask in _placing(plan)]
+    for one in left:
+        if places[one] is None:
+            wanted += _deciding(goal, levels, now, one, wanted)
+    return _new(levels, wanted)
+
+
+def allowed_width(now: Bands, half_width: float) -> float:
+    """Returns how many closable steps may stay open, for a half width in all."""
+    along = float((now.open - now.closable).sum())
+    # Where the curve runs along the threshold it stays open; the rest is still
+    # narrowed.
+    return max(2 * half_width - along, half_width) / now.joint_error_ratio
+
+
+def _new(levels: Levels, wanted: list[Wanted]) -> list[Wanted]:
+    return [one for one in wanted if one.seen > seen_at(levels, one.step)]
+
+
+def _approach(plan: _Plan) -> list[Wanted]:
+    """Requests a few times more precision of the crossing's place."""
+    about = plan.about
+    place = max(_ENOUGH * plan.half, about.uncertainty / _STEP)
+    half = max(plan.half, plan.now.z * place / MARGIN)
+    centre, wanted = _centre(plan, half, place)
+    if about.slope_error > _SLOPE:
+        wanted += _sides(plan, centre, half, wanted)
+    return wanted
+
+
+def _placing(plan: _Plan) -> list[Wanted]:
+    """Requests the level at a crossing, then those beside it, then those around."""
+    # Each step makes the next cheaper, or shows that it is unnecessary.
+    levels = plan.costs.levels
+    centre, wanted = _centre(plan, plan.half, plan.half)
+    if new := _new(levels, wanted):
+        return new
+    wanted += _sides(plan, centre, plan.half, wanted)
+    if new := _new(levels, wanted):
+        return new
+    wanted += _cleared(plan, centre, wanted)
+    if new := _new(levels, wanted):
+        return new
+    # Every level is as planned, and the width is still too large.
+    first, last = plan.cluster.first, plan.cluster.last
+    exact = plan.now.estimates.standard_errors[first : last + 1].min() == 0
+    if plan.cluster.straight > _MOST * plan.cluster.open and not exact:
+        for step in {one.step for one in wanted} | {centre}:
+            better = _BETTER * plan.now.estimates.at(step)[1]
+            wanted += cheapest(plan.costs, {step: better}, helped=True)[1]
+    return _new(levels, wanted) or _bisected(plan)
+
+
+def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Wanted]]:
+    """Returns the level that locates the crossing to a half width, and its requests."""
+    about, steps = plan.about, plan.now.estimates.steps
+    start, end = int(steps[plan.cluster.first]), int(steps[plan.cluster.last])
+    here = min(max(round(about.step), start + 1), max(end - 1, start))
+    reach = max(min(_OFF * half, _PUTS_OFF * place / about.slope_error), 1)
+    near = [s for s in plan.costs.levels if abs(s - about.step) <= reach]
+    deviation = MARGIN * half * about.slope / plan.now.z
+    options = dict.fromkeys([*near, here], deviation)
+    return cheapest(plan.costs, options, helped=True)
+
+
+def _sides(plan: _Plan, centre: int, half: float, wanted: list[Wanted]) -> list[Wanted]:
+    """Requests a level on either side of a crossing, correlated with the centre."""
+    goal, at, slope = plan.costs.goal, plan.about.step, plan.about.slope
+    centre_error = _planned_error(
+        plan, centre, wanted, MARGIN * half * slope / plan.now.z
+    )
+    sag = math.sqrt(_SAG * half * slope * goal.parts**2 / BEND)
+    usual = max(_BESIDE * half, sag, 1.0)
+    found = []
+    for sign in (-1, 1):
+        new = min(max(round(at + sign * usual), 0), goal.parts)
+        options = {}
+        for step in {*plan.costs.levels, new} - {centre}:
+            away = sign * (step - at)
+            fits = _NEARER * usual <= away <= _FARTHER * usual or step == new
+            if fits and away > 0:
+                # The band's edge must be `half` away on the line to the centre. That
+                # line has the centre's error plus its share of the error of the
+                # difference.
+                rest = max((slope * half / plan.now.z) ** 2 - centre_error**2, 0)
+                options[step] = math.hypot(centre_error, math.sqrt(rest) * away / half)
+        if options:
+            found += cheapest(plan.costs, options, wanted)[1]
+    return found
+
+
+def _planned_error(plan: _Plan, centre: int, wanted: list[Wanted], aim: float) -> float:
+    goal, levels = plan.costs.goal, plan.costs.levels
+    asked = [one.seen for one in wanted if one.step == centre]
+    seen = max([seen_at(levels, centre), *asked])
+    alone = goal.deviation * math.sqrt(1 / seen - 1 / goal.num_images)
+    current = plan.now.estimates.at(centre)[1] if centre in levels else math.inf
+    return min(alone, aim, current)
+
+
+def _cleared(plan: _Plan, centre: int, asked: list[Wanted]) -> list[Wanted]:
+    """Requests levels away from the crossing that are still open."""
+    steps, means, standard_errors, *_ = plan.now.estimates
+    least = plan.costs.goal.least
+    sides = plan.now.sides(least)
+    wanted: list[Wanted] = []
+    for i in range(plan.cluster.first, plan.cluster.last + 1):
+        step, off = int(steps[i]), abs(float(means[i]) - least)
+        far = abs(step - plan.about.step) > _FAR * plan.half
+        if sides[i] == 0 and far and step != centre and standard_errors[i] > 0:
+            enough = 0.9 * off / float(plan.now.critical_values[i])
+            wanted += cheapest(plan.costs, {step: enough}, asked)[1]
+    return wanted
+
+
+def _bisected(plan: _Plan) -> list[Wanted]:
+    """Requests the middle of the widest open interval, or more images of all."""
+    goal, levels = plan.costs.goal, plan.costs.levels
+    steps = plan.now.estimates.steps
+    places = range(plan.cluster.first, plan.cluster.last)
+    wide = [i for i in places if steps[i + 1] - steps[i] > 1]
+    if not wide:
+        inside = steps[plan.cluster.first : plan.cluster.last + 1].tolist()
+        return [goal.request(s, _GROWTH * levels[s].seen) for s in inside]
+    i = max(wide, key=lambda i: plan.now.closable[i])
+    start, end = int(steps[i]), int(steps[i + 1])
+    middle = (start + end) // 2
+    # The expected crossing, unless it is close to a level.
+    if start < round(plan.about.step) < end:
+        quarter = max((end - start) // 4, 1)
+        middle = min(max(round(plan.about.step), start + quarter), end - quarter)
+    deviation = max(float(plan.now.estimates.standard_errors[i : i + 2].max()), 1e-9)
+    return cheapest(plan.costs, {middle: deviation})[1]
+
+
+def _deciding(
+    goal: Goal, levels: Levels, now: Bands, one: Cluster, asked: list[Wanted]
+) -> list[Wanted]:
+    """Requests levels not yet known to lie on their neighbours' side."""
+    steps, means, standard_errors, *_ = now.estimates
+    sides = now.sides(goal.least)
+    wanted: list[Wanted] = []
+    for i in range(one.first, one.last + 1):
+        if sides[i] == 0 and standard_errors[i] > 0:
+            step, deviation = int(steps[i]), float(standard_errors[i])
+            enough = abs(float(means[i]) - goal.least) / float(now.critical_values[i])
+            enough = max(enough, deviation / math.sqrt(_GROWTH))
+            enough = min(enough, deviation / math.sqrt(_LEAST_GROWTH))
+            costs = Costs(goal, levels, now.estimates, step, 0.0)
+            wanted += cheapest(costs, {step: enough}, [*asked, *wanted], helped=True)[1]
+    if wanted:
+        return wanted
+    wide = [i for i in range(one.first, one.last) if steps[i + 1] - steps[i] > 1]
+    if not wide:
+        return []
+    i = max(wide, key=lambda i: now.closable[i])
+    return [goal.request(int(steps[i] + steps[i + 1]) // 2, goal.block)]
+
+
+def _finest(goal: Goal, levels: Levels, now: Bands) -> list[Wanted]:
+    """Requests finer levels and more images if no plan helps; empty if all are seen."""
+    steps = now.estimates.steps
+    wanted = []
+    for i in np.flatnonzero(now.closable > _OPEN).tolist():
+        for step in steps[i : i + 2].tolist():
+            if levels[step].seen < goal.num_images:
+                wanted.append(goal.request(step, 2 * levels[step].seen))
+        if steps[i + 1] - steps[i] > 1:
+            middle = int(steps[i] + steps[i + 1]) // 2
+            wanted.append(goal.request(middle, goal.block))
+    return wanted

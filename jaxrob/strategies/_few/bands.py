@@ -1,6 +1,8 @@
-"""The accepted share of the range, by bands around the curve of few images."""
+"""Bands around the curve of few images, and what they leave open."""
 
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -8,9 +10,9 @@ import scipy
 from jaxrob.metrics._curvature import Envelope, envelope
 from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.crossing import may_cross
-from jaxrob.strategies._few.estimates import Estimates
-from jaxrob.strategies._few.goal import Goal
+from jaxrob.strategies._few.crossing import RoughCrossing, may_cross, rough_crossing
+from jaxrob.strategies._few.estimates import Estimates, correlation, variance_of_sum
+from jaxrob.strategies._few.goal import Accepted, Goal, Levels, Partition, Wanted
 
 # The critical value is larger, up to the second number, at levels whose standard error
 # exceeds the first number times that which crossings need.
@@ -24,30 +26,21 @@ _ALONG = 0.5
 
 
 class Bands(NamedTuple):
-    """Bands around the estimates, and what they leave open: n levels, m intervals.
+    """Bands around the estimates, and what they leave open: n levels, m intervals."""
 
-    Attributes:
-      estimates: the estimates at the levels.
-      multiples: float64 `[n]`, the critical values: half the bands' heights in standard
-        errors.
-      low: float64 `[m]`, the fewest accepted steps of each interval.
-      high: float64 `[m]`, the most.
-      straight: float64 `[m]`, the difference of these if the curve were straight
-        between the levels.
-      along: bool `[m]`, whether the interval is open even with all images, because the
-        curve runs along the threshold there.
-      z: the critical value of levels that are known as well as planned.
-      joint_error_ratio: see `clusters.joint_error_ratio`.
-    """
-
-    estimates: Estimates
+    estimates: Estimates  # the estimates at the levels
+    # Float64 `[n]`: half the bands' heights in standard errors.
     critical_values: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    low: np.ndarray  # float64 `[m]`, the fewest accepted steps of each interval
+    high: np.ndarray  # float64 `[m]`, the most
+    # Float64 `[m]`, the difference of these if the curve were straight between the
+    # levels.
     straight: np.ndarray
+    # Bool `[m]`, whether the interval is open even with all images, because the curve
+    # runs along the threshold there.
     along: np.ndarray
-    z: float
-    joint_error_ratio: float = 1.0
+    z: float  # the critical value of levels that are known as well as planned
+    joint_error_ratio: float = 1.0  # see the function
 
     @property
     def open(self) -> np.ndarray:
@@ -67,24 +60,17 @@ class Bands(NamedTuple):
 
 
 def quantile(error: float) -> float:
-    """Returns the two-sided critical value of a normal variable for an error."""
     return float(-scipy.special.ndtri(error / 2))
 
 
 class Shape(NamedTuple):
-    """Bounds on the curve in m intervals between levels.
+    """Bounds on the curve in m intervals between levels."""
 
-    Attributes:
-      deviations: the largest deviations from lines, on the scale from 0 to 1.
-      may_cross: bool `[m]`, whether it may cross the threshold.
-    """
-
-    deviations: Envelope
-    may_cross: np.ndarray
+    deviations: Envelope  # the largest deviations from lines, on the scale from 0 to 1
+    may_cross: np.ndarray  # bool `[m]`, whether it may cross the threshold
 
 
 def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
-    """Bounds the curve between the levels."""
     low, high = goal.bounds
     steps, values = found.steps.astype(float), (found.means - low) / (high - low)
     doubts = found.doubts / (high - low)
@@ -95,15 +81,7 @@ def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
 def bands(
     goal: Goal, found: Estimates, between: Shape, wanted: float, z: float
 ) -> Bands:
-    """Returns the bands, and what they leave open.
-
-    Args:
-      goal: the goal.
-      found: the estimates at the levels.
-      between: the bounds on the curve between them.
-      wanted: the standard error of a level that is known as well as planned.
-      z: the critical value there.
-    """
+    """Returns the bands, of the critical value z where the error is as `wanted`."""
     steps, means, standard_errors, changes, *_ = found
     most = max(_AS_PLANNED * wanted, 1e-12)
     critical_values = np.clip(z * standard_errors / most, z, max(_FAR, z))
@@ -143,12 +121,10 @@ def _excess_height(
     share: np.ndarray,
     z: float,
 ) -> np.ndarray:
-    """Returns the bands' excess height between levels over a straight line, `[s, m]`.
-
-    The error of the line between two means is below the line between their errors
-    unless these are perfectly correlated. But single images change between two levels:
-    the curve wanders about its line, independently of the errors at the ends.
-    """
+    """Returns the bands' excess height between levels over a line, `[s, m]`."""
+    # The error of the line between two means is below the line between their errors
+    # unless these are perfectly correlated. But single images change between two
+    # levels: the curve wanders about its line, independently of the errors at the ends.
 
     def between(values: np.ndarray) -> np.ndarray:
         return values[:-1] * (1 - share) + values[1:] * share
@@ -159,3 +135,175 @@ def _excess_height(
     own = between(critical_values) * np.sqrt(np.maximum(variance, 0))
     wander = z * np.sqrt(found.changes * share * (1 - share) / goal.num_images)
     return (np.hypot(own, wander) - between(critical_values * standard_errors)) / scale
+
+
+class State(NamedTuple):
+    """The state of a search."""
+
+    goal: Goal  # with the half width currently aimed at
+    levels: Levels  # the levels and the scores seen there
+    accepted: Accepted  # the steps accepted; [0, all steps] at first
+    # The range cut at its decided levels, if levels are decided one by one; None until
+    # both ends of the range are decided.
+    partition: Partition | None = None
+    bands: Bands | None = None  # the bands around the curve, for the search by bands
+    is_done: bool = False  # whether the goal is reached or no further request helps
+    wanted: Sequence[Wanted] = ()  # the next requests; empty at the end
+    # Whether the requirement is certainly met or missed, which ends the search.
+    is_certain: bool = False
+    aim: float | None = None  # the half width that a budget's round is planned for
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval's width, as a share of the range."""
+        return self.accepted.half_width / self.goal.parts
+
+
+class Method(NamedTuple):
+    """How levels are chosen, and conclusions drawn from their scores."""
+
+    # Takes scores by step, new ones only.
+    look: Callable[[Any, State, dict[int, np.ndarray]], State]
+    # Adds the next requests, none if the grid yields nothing more.
+    following: Callable[[State], State]
+
+
+# A level this many standard errors from the threshold counts as decided in a plan.
+_LEAN = 2.0
+# Fewer steps are rounding.
+_OPEN = 1e-9
+# A cluster without a crossing is cheap to close: its allowed width is that of a
+# crossing with this slope, per range.
+_CHEAP_SLOPE = 40.0
+# Rounding of sums of steps.
+_ROUNDING = 1e-6
+
+
+class Cluster(NamedTuple):
+    """Neighbouring intervals between two levels that clearly lie on a side."""
+
+    first: int  # the index of the level before them
+    last: int  # the index of the level after them
+    crosses: bool  # whether these two levels' estimates are on different sides
+    open: float  # the number of steps that are open and may be closed
+    # The number of open steps if the curve were straight between levels.
+    straight: float
+
+
+def clusters(goal: Goal, now: Bands) -> dict[Cluster, RoughCrossing | None]:
+    """Groups the open intervals, and locates the crossings of those that cross."""
+    _, means, standard_errors, *_ = now.estimates
+    off = means - goal.least
+    leans = np.abs(off) >= _LEAN * standard_errors
+    leans[[0, -1]] = True
+    edges = np.flatnonzero(leans).tolist()
+    closable = now.closable
+    found: dict[Cluster, RoughCrossing | None] = {}
+    for first, last in zip(edges, edges[1:]):
+        part = slice(first, last)
+        width = float(closable[part].sum())
+        straight = float(now.straight[part].sum())
+        if width > _OPEN:
+            crosses = bool((off[first] >= 0) != (off[last] >= 0))
+            one = Cluster(first, last, crosses, width, straight)
+            found[one] = (
+                rough_crossing(goal, now.estimates, first, last) if crosses else None
+            )
+    return found
+
+
+def crossings(goal: Goal, now: Bands) -> dict[Cluster, RoughCrossing]:
+    places = clusters(goal, now)
+    return {one: about for one, about in places.items() if about is not None}
+
+
+def allowed_widths(
+    goal: Goal, places: Mapping[Cluster, RoughCrossing | None], width: float
+) -> dict[Cluster, float]:
+    """Splits a width, in steps, among the clusters so that the total cost is least."""
+    # A cluster of width w costs about 1 / (slope w)^2: least, for a fixed sum, at these
+    # shares.
+    cheap = _CHEAP_SLOPE / goal.parts
+    rest = {
+        one: (cheap if about is None else about.slope) ** (-2 / 3)
+        for one, about in places.items()
+    }
+    given: dict[Cluster, float] = {}
+    left = width
+    # Clusters narrower than their share leave the difference to the others.
+    while rest:
+        total = sum(rest.values())
+        narrow = [one for one in rest if one.open <= left * rest[one] / total]
+        for one in narrow:
+            given[one] = one.open
+            left -= one.open
+            del rest[one]
+        if not narrow:
+            return given | {one: left * rest[one] / total for one in rest}
+    return given
+
+
+def joint_error_ratio(
+    goal: Goal,
+    levels: Levels,
+    now: Estimates,
+    places: dict[Cluster, RoughCrossing],
+) -> float:
+    """Returns all crossings' joint error, as a share of the sum of their errors."""
+    # If a mean is too high, more is accepted, at every crossing: the errors add up as
+    # those of the means do, which are correlated, because the images are the same.
+    noise = np.array([one.straight for one in places])
+    if len(places) < 2 or not noise.sum() > 0:
+        return 1.0
+    at = [_nearest(now, one, about.step) for one, about in places.items()]
+    correlations = np.eye(len(at))
+    for i in range(len(at)):
+        for j in range(i):
+            pair = at[i], at[j]
+            found = correlation(levels, now, pair, goal.spread)
+            correlations[i, j] = correlations[j, i] = found
+    total = np.sqrt(max(float(noise @ correlations @ noise), 0.0))
+    return min(total / float(noise.sum()), 1.0)
+
+
+def narrowing_by_correlation(first: State, other: State) -> float:
+    """Returns how much a difference's interval shrinks at each end by correlation."""
+    # Both searches have the same goal and images. Two networks answer for the same
+    # images in the same order, so the errors of two searches are correlated, and the
+    # difference has a smaller error than their sum.
+    parts, noise, goal = [], [], first.goal
+    for sign, state in ((1, first), (-1, other)):
+        now = state.bands
+        places = crossings(goal, now) if now else {}
+        if now is None or not places:
+            return 0.0
+        straight = sum(one.straight for one in places)
+        width = float(now.open.sum()) - (1 - now.joint_error_ratio) * straight
+        if state.accepted.half_width < width / 2 - _ROUNDING:
+            # The interval is that of an earlier look, with other errors.
+            return 0.0
+        noise.append(now.joint_error_ratio * straight / 2)
+        off = sign * _crossing_shifts(now.estimates, places)
+        parts.append((state.levels, now.estimates, off))
+    usual = sum(np.abs(off).sum() for *_, off in parts) / 2
+    parts = [(levels, now, off / usual) for levels, now, off in parts]
+    alone = [math.sqrt(variance_of_sum([part], goal.spread)) for part in parts]
+    apart = math.sqrt(variance_of_sum(parts, goal.spread))
+    if sum(alone) == 0:
+        return 0.0
+    return max(1 - apart / sum(alone), 0.0) * sum(noise)
+
+
+def _crossing_shifts(
+    now: Estimates, places: dict[Cluster, RoughCrossing]
+) -> np.ndarray:
+    """Returns by how many steps each mean shifts its crossings, per unit, `[n]`."""
+    found = np.zeros(len(now.steps))
+    for one, about in places.items():
+        found[now.steps == _nearest(now, one, about.step)] += 1 / about.slope
+    return found
+
+
+def _nearest(now: Estimates, one: Cluster, step: float) -> int:
+    inside = now.steps[one.first : one.last + 1]
+    return int(inside[np.abs(inside - step).argmin()])

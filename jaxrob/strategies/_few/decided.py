@@ -1,24 +1,121 @@
-"""The search that decides each level, and chooses levels by those decided."""
+"""The searches that decide each level: adaptively, or of levels given in advance."""
 
 import math
 
 import numpy as np
 
+from jaxrob.metrics._curvature import open_width
+from jaxrob.metrics._evidence import count_evidence, mean_evidence
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.cheapest import seen_at
-from jaxrob.strategies._few.crossing import RoughCrossing, rough_crossing
+from jaxrob.strategies._few.bands import Method, State
+from jaxrob.strategies._few.crossing import (
+    RoughCrossing,
+    may_cross,
+    rough_crossing,
+    seen_at,
+)
 from jaxrob.strategies._few.estimates import Estimates, estimates
 from jaxrob.strategies._few.goal import (
+    ACCEPTED,
     OPEN,
+    REJECTED,
+    Accepted,
+    Gap,
     Goal,
     Level,
     Levels,
+    Partition,
     Wanted,
-    images_needed,
-    rounded_to_blocks,
 )
-from jaxrob.strategies._few.sides import Gap, partition, side
-from jaxrob.strategies._few.state import Accepted, State
+from jaxrob.strategies._uniform import Uniform
+
+# Rounding of sums of scores, per image.
+_SLACK = 1e-9
+
+
+def side(goal: Goal, level: Level) -> int:
+    # A decided level stays decided: evidence that sufficed once suffices.
+    if level.side != OPEN or not level.seen:
+        return level.side
+    certain = _certain_side(goal, level.scores)
+    if certain != OPEN or goal.curtail:
+        return certain
+    if goal.bounds == (0.0, 1.0) and _are_counts(level.scores):
+        right = np.array(round(level.scores.sum()))
+        least = least_count(goal.least, goal.num_images)
+        seen = np.array(level.seen)
+        evidence = count_evidence(right, seen, goal.num_images, least)
+    else:
+        evidence = mean_evidence(level.scores, goal.num_images, goal.least, goal.bounds)
+    if evidence.accepted >= level.needed_evidence:
+        return ACCEPTED
+    return REJECTED if evidence.rejected >= level.needed_evidence else OPEN
+
+
+def least_count(least: float, num_images: int) -> int:
+    """Returns the lowest count of right images with a share of at least `least`."""
+    count = max(math.ceil(least * num_images) - 2, 0)
+    while count / num_images < least:
+        count += 1
+    return count
+
+
+def _certain_side(goal: Goal, scores: np.ndarray) -> int:
+    """Returns the side if the unseen images cannot change it, or else `OPEN`."""
+    (low, high), num_images = goal.bounds, goal.num_images
+    left = num_images - len(scores)
+    if goal.bounds == (0.0, 1.0) and _are_counts(scores):
+        right, least_right = round(scores.sum()), least_count(goal.least, num_images)
+        if right >= least_right:
+            return ACCEPTED
+        return REJECTED if right + left < least_right else OPEN
+    seen, needed, slack = scores.sum(), goal.least * num_images, _SLACK * num_images
+    if seen + left * low >= needed - (slack if not left else -slack):
+        return ACCEPTED
+    return REJECTED if seen + left * high < needed - slack or not left else OPEN
+
+
+def _are_counts(scores: np.ndarray) -> bool:
+    return bool(((scores == 0) | (scores == 1)).all())
+
+
+def partition(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Partition:
+    """Divides the range, whose ends are decided, into decided and open intervals."""
+    # What the images seen suggest decides no level: it is promised that none is wrong.
+    sides = {step: one.side for step, one in levels.items() if one.side != OPEN}
+    decided = np.array(sorted(sides))
+    crossing = may_cross(goal, strategy, now.of(decided))
+    inside = np.array(sorted(levels.keys() - sides.keys()), int)
+    means = now.of(decided).means
+    unseen = open_width(decided, means, goal.least, goal.num_images)
+    found, accepted, doubted, hoped = [], 0, 0.0, 0.0
+    for first, last, may, few in zip(
+        decided[:-1].tolist(), decided[1:].tolist(), crossing.tolist(), unseen.tolist()
+    ):
+        crosses = sides[first] != sides[last]
+        within = inside[(inside > first) & (inside < last)].tolist()
+        if crosses or within or (may and last - first > 1):
+            middle = _middle(goal, levels, within, crosses)
+            found.append(Gap(first, last, crosses, middle))
+        elif sides[first] == ACCEPTED:
+            accepted += last - first
+            doubted += few
+        else:
+            hoped += few
+    return Partition(found, accepted, doubted, hoped)
+
+
+def _middle(goal: Goal, levels: Levels, within: list[int], crosses: bool) -> int | None:
+    if crosses:
+        return max(within, key=lambda step: levels[step].seen, default=None)
+
+    def cost(step: int) -> float:
+        distance = levels[step].mean - goal.least
+        whole = goal.to_decide(np.array(distance), levels[step].needed_evidence)
+        return float(whole) - levels[step].seen
+
+    return min(within, key=cost, default=None)
+
 
 # The share of the error spent on the first levels.
 FIRST = 0.5
@@ -35,19 +132,16 @@ _TRIED = 48
 _CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25
 
 
-def look(
-    goal: Goal, strategy: ASAP, state: State, answers: dict[int, np.ndarray]
-) -> State:
-    """Returns the state updated with newly seen images."""
-    levels = dict(state.levels)
-    needed_evidence = _needed_evidence(goal, state)
+def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
+    goal, levels = state.goal, dict(state.levels)
+    needed_evidence = _needed_evidence(state)
     for step, scores in answers.items():
         old = levels.get(step, Level(scores, OPEN, needed_evidence))
         new = old._replace(scores=scores)
         levels[step] = new._replace(side=side(goal, new))
     if levels[0].side == OPEN or levels[goal.parts].side == OPEN:
         return state._replace(levels=levels)
-    now = estimates(levels, goal.least_variance, goal.num_images)
+    now = estimates(levels, goal.spread)
     found = partition(goal, strategy, levels, now)
     open_steps = sum(gap.width for gap in found.gaps)
     low = max(found.accepted - found.doubted, 0.0)
@@ -58,42 +152,39 @@ def look(
     is_done = not found.gaps or accepted.half_width <= half_width
     if goal.half_width == 0:
         is_done = all(gap.width <= 1 for gap in found.gaps)
-    return State(levels, accepted, partition=found, is_done=is_done)
+    return state._replace(
+        levels=levels, accepted=accepted, partition=found, bands=None, is_done=is_done
+    )
 
 
-def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
-    """Returns the next requests; empty if this grid yields nothing more."""
-    levels = state.levels
+def following(state: State) -> State:
+    goal, levels = state.goal, state.levels
     if state.partition is None:
         ends = [step for step in (0, goal.parts) if levels[step].side == OPEN]
-        return state, [
-            Wanted(step, rounded_to_blocks(goal, 2 * levels[step].seen))
-            for step in ends
-        ]
+        wanted = [goal.request(step, 2 * levels[step].seen) for step in ends]
+        return state._replace(wanted=wanted)
     gaps = state.partition.gaps
-    now = estimates(levels, goal.least_variance, goal.num_images)
-    wanted = _requests(goal, levels, now, gaps, _needed_evidence(goal, state))
+    now = estimates(levels, goal.spread)
+    wanted = _requests(goal, levels, now, gaps, _needed_evidence(state))
     wanted = [
         one
         for one in wanted
         if one.step not in levels or one.seen > levels[one.step].seen
     ]
     wanted = wanted or _finest(goal, levels, gaps)
-    return state._replace(is_done=not wanted), wanted
+    return state._replace(is_done=not wanted, wanted=wanted)
 
 
-def _needed_evidence(goal: Goal, state: State) -> float:
-    """Returns the evidence that decides a new level."""
+def _needed_evidence(state: State) -> float:
     crossings = 1
     if state.partition is not None:
         crossings = max(1, sum(gap.crosses for gap in state.partition.gaps))
-    return math.log(2 * crossings / ((1 - FIRST) * goal.error))
+    return math.log(2 * crossings / ((1 - FIRST) * state.goal.error))
 
 
 def _requests(
     goal: Goal, levels: Levels, now: Estimates, gaps: list[Gap], needed_evidence: float
 ) -> list[Wanted]:
-    """Returns the levels to look at next."""
     share = max(2 * goal.half_width * goal.parts / max(len(gaps), 1), 1.0)
     wanted: list[Wanted] = []
     for gap in gaps:
@@ -120,7 +211,7 @@ def _finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
         middle = (gap.start + gap.end) // 2
         if begun:
             step = max(begun, key=lambda step: levels[step].seen)
-            wanted.append(Wanted(step, rounded_to_blocks(goal, 2 * levels[step].seen)))
+            wanted.append(goal.request(step, 2 * levels[step].seen))
         elif gap.width > 1 and middle not in levels:
             wanted.append(Wanted(middle, goal.block))
     return wanted
@@ -129,12 +220,10 @@ def _finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
 def _towards(
     goal: Goal, levels: Levels, gap: Gap, about: RoughCrossing, needed_evidence: float
 ) -> list[Wanted]:
-    """Requests levels around a crossing while cheap; then one at it, to the last image.
-
-    All images there determine exactly how far away the crossing is.
-    """
+    """Requests levels around a crossing while cheap; then one at it, to the end."""
+    # All images there determine exactly how far away the crossing is.
     beside = about.slope * _CLEARANCE * about.uncertainty
-    cost = float(images_needed(goal, np.array(beside), needed_evidence))
+    cost = float(goal.to_decide(np.array(beside), needed_evidence))
     if cost <= _CHEAP * goal.num_images and gap.width > 4:
         return _bracket(goal, levels, gap, about, 1.0, needed_evidence)
     near = max(_CLEARANCE * about.uncertainty, 1.0)
@@ -142,12 +231,12 @@ def _towards(
     begun = [s for s in begun if abs(s - about.step) <= near]
     # Just past the crossing as seen from the nearer end, so that the gap becomes short.
     past = 0.5 if about.step - gap.start < gap.end - about.step else -0.5
-    here = _inside(gap, about.step + past)
+    here = min(max(round(about.step + past), gap.start + 1), gap.end - 1)
     step = max(begun, key=lambda s: levels[s].seen, default=here)
     if seen_at(levels, step) < _BEGUN * goal.num_images:
         step = here
     more = max(seen_at(levels, step) * (1 + _GROWTH), _STRIDE * goal.num_images)
-    return [Wanted(step, rounded_to_blocks(goal, more))]
+    return [goal.request(step, more)]
 
 
 def _bracket(
@@ -164,7 +253,7 @@ def _bracket(
     places = _places(levels, gap, line, apart)
     at = line.step + line.uncertainty * _NORMAL
     distance = line.slope * np.abs(places[:, None] - at)
-    each = images_needed(goal, distance, needed_evidence)
+    each = goal.to_decide(distance, needed_evidence)
     total, usual = each.mean(axis=1), np.median(each, axis=1)
     seen = np.array([seen_at(levels, step) for step in places.tolist()])
     cost = np.maximum(total - seen, goal.block)
@@ -205,13 +294,8 @@ def _within(
     left = max(1 / middle.seen - 1 / goal.num_images, 0)
     noise = goal.deviation * math.sqrt(left) * _NORMAL
     distance = middle.mean - goal.least + noise
-    finish = float(images_needed(goal, distance, needed_evidence).mean())
+    finish = float(goal.to_decide(distance, needed_evidence).mean())
     return [_more(goal, levels, gap.middle, finish)]
-
-
-def _inside(gap: Gap, step: float) -> int:
-    """Returns the nearest step inside the gap."""
-    return min(max(round(step), gap.start + 1), gap.end - 1)
 
 
 def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
@@ -219,4 +303,49 @@ def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
     seen = seen_at(levels, step)
     grown = seen * (1 + _GROWTH) if seen else _GROWTH * total
     wanted = max(min(grown, total), seen * (1 + _LEAST_GROWTH), seen + goal.block)
-    return Wanted(step, rounded_to_blocks(goal, wanted))
+    return goal.request(step, wanted)
+
+
+METHOD = Method(look, following)
+
+
+def look_at_fixed(
+    strategy: Uniform, state: State, answers: dict[int, np.ndarray]
+) -> State:
+    # The steps accepted are levels: the robustness is the share of levels accepted
+    # (2020 paper, Definition 5).
+    goal, levels = state.goal, dict(state.levels)
+    for step, scores in answers.items():
+        new = levels[step]._replace(scores=scores)
+        levels[step] = new._replace(side=side(goal, new))
+    low = sum(one.side == ACCEPTED for one in levels.values())
+    high = low + sum(one.side == OPEN for one in levels.values())
+    guess = sum(
+        one.side == ACCEPTED or (one.side == OPEN and one.mean >= goal.least)
+        for one in levels.values()
+    )
+    now = Accepted(low, high, guess)
+    is_done = now.half_width <= goal.half_width * goal.parts
+    return state._replace(levels=levels, accepted=now, is_done=is_done)
+
+
+def following_of_fixed(state: State) -> State:
+    """Requests the open levels that are cheapest to decide, as many as necessary."""
+    cost, goal = {}, state.goal
+    for step, one in state.levels.items():
+        if one.side == OPEN:
+            off = np.array(one.mean - goal.least)
+            noise = goal.deviation / math.sqrt(one.seen)
+            off = np.maximum(np.abs(off), noise / 2)
+            cost[step] = float(goal.to_decide(off, one.needed_evidence))
+    may_stay = math.floor(2 * goal.half_width * goal.parts)
+    cheapest = sorted(cost, key=lambda s: cost[s])[: max(len(cost) - may_stay, 0)]
+    wanted = []
+    for step in cheapest:
+        seen = state.levels[step].seen
+        more = max(min(seen * (1 + _GROWTH), cost[step]), seen + goal.block)
+        wanted.append(goal.request(step, more))
+    return state._replace(is_done=not wanted, wanted=wanted)
+
+
+FIXED_LEVELS = Method(look_at_fixed, following_of_fixed)

@@ -1,12 +1,17 @@
-"""Estimates of the mean score at each level, with control variates."""
+"""Estimates of the mean score at each level, and what they say of the population."""
 
 import bisect
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
-from jaxrob.strategies._few.goal import Level, Levels
+from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics._curvature import envelope
+from jaxrob.metrics._robustness import accepted_widths
+from jaxrob.strategies._few.goal import OPEN, Goal, Level, Levels, Spread
+from jaxrob.strategies._strategy import History, Task
 
 # Candidate control variates for a level: this many neighbours on either side, and the
 # nearest level with most images.
@@ -16,37 +21,25 @@ _ROUNDING = 1e-12
 
 
 class Coefficients(NamedTuple):
-    """The estimates at n levels as linear combinations of means over the first images.
+    """The estimates at n levels as linear combinations of means of images."""
 
-    Attributes:
-      numbers: int `[k]`, the distinct numbers of images seen, ascending.
-      factors: float64 `[k, n, n]`. `[j, a, b]` is the factor of level b's image scores
-        in level a's mean, over the images from `numbers[j]` to `numbers[j + 1]`.
-    """
-
-    numbers: np.ndarray
+    numbers: np.ndarray  # int `[k]`, the distinct numbers of images seen, ascending
+    # Float64 `[k, n, n]`. `[j, a, b]` is the factor of level b's image scores in level
+    # a's mean, over the images from `numbers[j]` to `numbers[j + 1]`.
     factors: np.ndarray
 
 
 class Estimates(NamedTuple):
-    """Estimates of the mean score of all images at n levels.
+    """Estimates of the mean score of all images at n levels."""
 
-    Attributes:
-      steps: int `[n]`, ascending.
-      means: float64 `[n]`.
-      standard_errors: float64 `[n]`.
-      changes: float64 `[n - 1]`, the mean squared change of an image's score from a
-        level to the next.
-      covariances: float64 `[n - 1]`, of the errors of neighbouring means.
-      coefficients: the linear combinations; None if omitted.
-    """
-
-    steps: np.ndarray
-    means: np.ndarray
-    standard_errors: np.ndarray
+    steps: np.ndarray  # int `[n]`, ascending
+    means: np.ndarray  # float64 `[n]`
+    standard_errors: np.ndarray  # float64 `[n]`
+    # Float64 `[n - 1]`, the mean squared change of an image's score from a level to the
+    # next.
     changes: np.ndarray
-    covariances: np.ndarray
-    coefficients: Coefficients | None = None
+    covariances: np.ndarray  # float64 `[n - 1]`, of the errors of neighbouring means
+    coefficients: Coefficients | None = None  # the linear combinations; None if omitted
 
     @property
     def doubts(self) -> np.ndarray:
@@ -62,15 +55,11 @@ class Estimates(NamedTuple):
         return Estimates(self.steps[places], means, standard_errors, unknown, unknown)
 
     def at(self, step: int) -> tuple[float, float]:
-        """The mean at a level and its standard error."""
         place = int(np.searchsorted(self.steps, step))
         return float(self.means[place]), float(self.standard_errors[place])
 
 
-def estimates(
-    levels: Levels, least_variance: float | None, num_images: int | None
-) -> Estimates:
-    """Estimates the mean score of all images at each level seen."""
+def estimates(levels: Levels, spread: Spread) -> Estimates:
     # All levels see the same images in the same order, so the difference of two levels
     # has a much smaller variance than either mean. A level with few images is estimated
     # by its difference from a level with more images, or from the line between two of
@@ -86,7 +75,6 @@ def estimates(
     most = np.flatnonzero(seen == numbers[-1]).tolist()
     # Levels with more images come first: they are control variates of the others.
     for j, (own, shared) in reversed([*enumerate(_moments(ordered, seen, numbers))]):
-        limits = numbers[j:], least_variance, num_images
         here = np.flatnonzero(seen == numbers[j])
         more = np.flatnonzero(seen > numbers[j]).tolist()
         ways = [_control_variates(steps, i, more, most) for i in here.tolist()]
@@ -94,51 +82,51 @@ def estimates(
         # Each candidate: the level's own scores, minus the control variates' scores
         # over the level's images, plus the control variates' estimates.
         found = np.eye(size)[at] - shares + shares @ factors[j:]
-        spread = _variances(found, shared, *limits)
+        errors = spread.variances(found, shared, numbers[j:])
         expected = own[at] + shares @ (means - own)
         ends = np.cumsum([len(way) for way in ways])
         best = np.array(
             [
-                start + int(spread[start:end].argmin())
+                start + int(errors[start:end].argmin())
                 for start, end in zip([0, *ends.tolist()], ends.tolist())
             ]
         )
         factors[j:, here] = found[:, best]
-        means[here], variances[here] = expected[best], spread[best]
+        means[here], variances[here] = expected[best], errors[best]
         pairs = np.flatnonzero(fewer == numbers[j])
         apart = factors[j:, pairs] - factors[j:, pairs + 1]
-        covariances[pairs] = _variances(apart, shared, *limits)
+        covariances[pairs] = spread.variances(apart, shared, numbers[j:])
     covariances = (variances[:-1] + variances[1:] - covariances) / 2
     standard_errors = np.sqrt(variances)
     covariances = np.minimum(covariances, standard_errors[:-1] * standard_errors[1:])
-    changes = np.array([_change(*pair) for pair in zip(ordered, ordered[1:])])
+    changes = [
+        float(np.square(first.scores[:number] - second.scores[:number]).mean())
+        for first, second, number in zip(ordered, ordered[1:], fewer.tolist())
+    ]
     coefficients = Coefficients(numbers, factors)
-    return Estimates(steps, means, standard_errors, changes, covariances, coefficients)
+    return Estimates(
+        steps, means, standard_errors, np.array(changes), covariances, coefficients
+    )
 
 
 def correlation(
     levels: Levels,
     now: Estimates,
     pair: tuple[int, int],
-    least_variance: float,
-    num_images: int,
+    spread: Spread,
 ) -> float:
-    """Returns the correlation of the errors of two levels' means."""
     first, second = (now.at(step)[1] for step in pair)
     if pair[0] == pair[1] or first * second == 0:
         return 1.0
     weights = np.isin(now.steps, pair[:1]) * 1.0 - np.isin(now.steps, pair[1:])
-    apart = variance_of_sum([(levels, now, weights)], least_variance, num_images)
+    apart = variance_of_sum([(levels, now, weights)], spread)
     found = (first**2 + second**2 - apart) / 2 / (first * second)
     return min(max(found, -1.0), 1.0)
 
 
 def variance_of_sum(
-    parts: Sequence[tuple[Levels, Estimates, np.ndarray]],
-    least_variance: float,
-    num_images: int,
+    parts: Sequence[tuple[Levels, Estimates, np.ndarray]], spread: Spread
 ) -> float:
-    """Returns the variance of a weighted sum of means, from one or several searches."""
     all_coefficients = [now.coefficients for _, now, _ in parts if now.coefficients]
     numbers = np.unique(
         np.concatenate([coefficients.numbers for coefficients in all_coefficients])
@@ -154,9 +142,9 @@ def variance_of_sum(
     first = int(uses.any(axis=1).argmax())
     used = np.flatnonzero(uses.any(axis=0))
     rows = np.stack([scores[i][: numbers[first]] for i in used.tolist()])
-    limits = numbers[first:], least_variance, num_images
     shared = np.atleast_2d(np.cov(rows, bias=True))
-    return float(_variances(found[first:, None, used], shared, *limits)[0])
+    used_factors = found[first:, None, used]
+    return float(spread.variances(used_factors, shared, numbers[first:])[0])
 
 
 def _moments(
@@ -173,11 +161,6 @@ def _moments(
         products[np.ix_(there, there)] += scores @ scores.T
         means = sums / end
         yield means, products / end - np.outer(means, means)
-
-
-def _change(first: Level, second: Level) -> float:
-    seen = min(first.seen, second.seen)
-    return float(np.square(first.scores[:seen] - second.scores[:seen]).mean())
 
 
 def _control_variates(
@@ -205,21 +188,82 @@ def _control_variates(
     return shares
 
 
-def _variances(
-    factors: np.ndarray,
-    shared: np.ndarray,
-    numbers: np.ndarray,
-    least_variance: float | None,
-    num_images: int | None,
-) -> np.ndarray:
-    """Returns the variances of linear combinations of means over the first images."""
-    # The error of the mean over n images is the sum of independent increments: the
-    # changes of the mean from each number of images to the next, up to all images.
-    left = 0.0 if num_images is None else 1 / num_images
-    inverse = np.append(1 / numbers, left)
-    each = ((factors @ shared) * factors).sum(axis=-1)
-    is_change = np.abs(factors.sum(axis=-1)) < 0.5
-    least = 1 / numbers[0]
-    own = least if least_variance is None else least_variance
-    each = np.maximum(each, np.where(is_change, least, own))
-    return np.maximum(-np.diff(inverse), 0) @ each
+# The grid of a search without one.
+_FINE = 2**20
+# Aims at this share of the stated error, because the same images decided when to stop.
+_OF_ERROR = 0.5
+# Levels within this many standard errors of the threshold may be on it.
+_NEAR = 3.3
+# How far the curve may leave chords, in standard deviations of single images' flips.
+_DEVIATIONS = 1.5
+
+
+def population_interval(
+    goal: Goal, levels: Levels, confidence_level: float
+) -> ConfidenceInterval:
+    # The levels seen must include both ends of the range. The data set is a sample of
+    # the population, and the images seen are a sample of the data set. As in
+    # `jaxrob.metrics.confidence_interval`, bands at the levels are joined.
+    low, high = goal.bounds
+    # Wilson's intervals need no variance as at the threshold, which is far too large
+    # where nearly all images are right.
+    found = estimates(levels, Spread())
+    steps, means, standard_errors, *_ = found
+    critical_values = _critical_values(goal, found, _OF_ERROR * (1 - confidence_level))
+    variances = np.square(standard_errors)
+    # Rescaled to [0, 1], the range of shares of right images.
+    means = np.clip((means - low) / (high - low), 0, 1)
+    variances = variances / (high - low) ** 2
+    seen = np.array([levels[step].seen for step in steps.tolist()])
+    spread = np.maximum(means * (1 - means), 1 / seen)
+    inputs = np.clip(spread / variances, 1, goal.num_images)
+    below, above = _wilson(means, inputs, critical_values)
+    positions = steps / goal.parts
+    typical = int(np.median(inputs))
+    deviations = envelope(positions, means, typical, _DEVIATIONS)
+    least = (goal.least - low) / (high - low)
+    shortest, longest = accepted_widths(positions, below, above, least, deviations)
+    start, end = float(shortest.sum()), float(longest.sum())
+    return ConfidenceInterval(min(max(start, 0.0), 1.0), min(max(start, end), 1.0))
+
+
+def population_of(
+    task: Task, history: History, confidence_level: float
+) -> ConfidenceInterval:
+    """Returns the interval of a search that may lack the ends of the range."""
+    # The parts of the range beyond its levels are open.
+    assert history.scores is not None and task.num_images is not None
+    steps = np.rint(task.positions_of(history.levels) * _FINE).astype(int).tolist()
+    levels = {step: Level(one, OPEN, 0.0) for step, one in zip(steps, history.scores)}
+    goal = Goal(
+        _FINE, task.threshold, task.bounds, task.num_images, task.block, 0.0, 0.0
+    )
+    start, end = population_interval(goal, levels, confidence_level)
+    unseen = 1 - (steps[-1] - steps[0]) / _FINE
+    return ConfidenceInterval(start, min(end + unseen, 1.0))
+
+
+def _critical_values(goal: Goal, found: Estimates, error: float) -> np.ndarray:
+    # Where several neighbouring levels may lie on the threshold, the largest of their
+    # errors exceeds a critical value more often than the error of a given level. The
+    # number of independent levels is taken as 1 plus the expected number of sign
+    # changes of the error (Rice 1945).
+    standard_errors = found.standard_errors
+    near = np.abs(found.means - goal.least) <= _NEAR * standard_errors
+    most = standard_errors[:-1] * standard_errors[1:]
+    alike = np.clip(found.covariances / np.maximum(most, 1e-300), -1, 1)
+    turns = np.where(near[:-1] & near[1:], 2 * np.arccos(alike) / np.pi, 0.0)
+    run = np.concatenate([[0], np.cumsum(near[1:] != near[:-1])])
+    number = 1 + np.bincount(run[1:], turns, run[-1] + 1)[run]
+    return -scipy.special.ndtri(error / 2 / np.where(near, number, 1.0))
+
+
+def _wilson(
+    means: np.ndarray, inputs: np.ndarray, z: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns Wilson's interval of shares of a number of inputs that is no integer."""
+    centre = means + z**2 / (2 * inputs)
+    half = z * np.sqrt(means * (1 - means) / inputs + (z / (2 * inputs)) ** 2)
+    scale = 1 + z**2 / inputs
+    low, high = (centre - half) / scale, (centre + half) / scale
+    return np.clip(low, 0, 1), np.clip(high, 0, 1)

@@ -4,8 +4,8 @@ import numpy as np
 
 from jaxrob.strategies import ASAP
 from jaxrob.strategies._few import banded
-from jaxrob.strategies._few.goal import Goal
-from jaxrob.strategies._few.state import Accepted, State
+from jaxrob.strategies._few.bands import State
+from jaxrob.strategies._few.goal import Accepted, Goal
 
 PARTS, IMAGES, CROSSING = 1024, 2000, 0.635
 
@@ -20,8 +20,8 @@ def looks(shape, seen, orders):
             step: (order[:number] + 0.5 < shape(step / PARTS) * IMAGES).astype(float)
             for step, number in seen.items()
         }
-        state = State({}, Accepted(0, PARTS, PARTS / 2))
-        yield goal, banded.look(goal, ASAP(n=PARTS), state, answers)
+        state = State(goal, {}, Accepted(0, PARTS, PARTS / 2))
+        yield goal, banded.look(ASAP(n=PARTS), state, answers)
 
 
 def test_a_steep_curve_is_resolved_by_the_usual_bands():

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from jaxrob.strategies._few.decided import least_count, side
 from jaxrob.strategies._few.goal import ACCEPTED, OPEN, REJECTED, Goal, Level
-from jaxrob.strategies._few.sides import least_count, side
 
 
 @pytest.mark.parametrize("total", [1, 49])

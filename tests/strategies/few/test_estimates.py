@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxrob.strategies._few.estimates import correlation, estimates
-from jaxrob.strategies._few.goal import OPEN, Level
+from jaxrob.strategies._few.goal import OPEN, Level, Spread
 
 IMAGES, RUNS = 4000, 200
 
@@ -43,7 +43,7 @@ def test_stated_deviations_are_those_of_random_orders(kind, seen):
             step: Level(row[order[: seen[step]]], OPEN, 0.0)
             for step, row in zip(steps, scores)
         }
-        found = estimates(levels, least, IMAGES)
+        found = estimates(levels, Spread(least, IMAGES))
         errors.append(found.means - scores.mean(axis=1))
         stated.append(found.standard_errors)
         together.append(found.covariances)
@@ -69,9 +69,9 @@ def test_errors_of_two_levels_go_together_as_in_random_orders():
             step: Level(row[order[:number]], OPEN, 0.0)
             for step, (row, number) in enumerate(zip(scores, seen))
         }
-        found = estimates(levels, 0.1, IMAGES)
+        found = estimates(levels, Spread(0.1, IMAGES))
         errors.append(found.means - scores.mean(axis=1))
-        said.append(correlation(levels, found, (0, 1), 0.1, IMAGES))
+        said.append(correlation(levels, found, (0, 1), Spread(0.1, IMAGES)))
     real = np.corrcoef(np.transpose(errors))[0, 1]
     assert np.mean(said) == pytest.approx(real, abs=0.15)
 
@@ -80,8 +80,10 @@ def test_a_level_with_all_images_is_exact_and_helps_its_neighbours():
     scores = nested([0.8, 0.79])
     order = np.random.default_rng(3).permutation(IMAGES)
     few = Level(scores[1][order[:400]], OPEN, 0.0)
-    alone = estimates({1: few}, 0.01, IMAGES)
-    helped = estimates({0: Level(scores[0][order], OPEN, 0.0), 1: few}, 0.01, IMAGES)
+    alone = estimates({1: few}, Spread(0.01, IMAGES))
+    helped = estimates(
+        {0: Level(scores[0][order], OPEN, 0.0), 1: few}, Spread(0.01, IMAGES)
+    )
     assert helped.at(0) == pytest.approx((0.8, 0.0))
     assert helped.at(1)[1] < 0.4 * alone.at(1)[1]
 
@@ -96,8 +98,7 @@ def test_of_levels_that_tell_as_much_the_nearest_does():
             8: Level(own.astype(float), OPEN, 0.0),
             9: Level(np.append(own, rest % 3 > 0).astype(float), OPEN, 0.0),
         },
-        0.1,
-        IMAGES,
+        Spread(0.1, IMAGES),
     )
     assert found.at(8)[0] == pytest.approx(found.at(9)[0])
     assert found.at(0)[0] < found.at(9)[0] - 0.1
@@ -106,5 +107,5 @@ def test_of_levels_that_tell_as_much_the_nearest_does():
 def test_a_level_goes_together_with_itself():
     scores = nested([0.8])[0][:500]
     levels = {3: Level(scores, OPEN, 0.0)}
-    found = estimates(levels, 0.1, IMAGES)
-    assert correlation(levels, found, (3, 3), 0.1, IMAGES) == 1.0
+    found = estimates(levels, Spread(0.1, IMAGES))
+    assert correlation(levels, found, (3, 3), Spread(0.1, IMAGES)) == 1.0

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import scipy
 
-from jaxrob.strategies import ASAP, Task, sample
+from jaxrob.strategies import ASAP, FewImages, Task
 from jaxrob.strategies._drive import Seen, Subject, at_once, drive
-from jaxrob.strategies._few.search import FewImages
-from jaxrob.strategies._few.stopping import StoppingRule
 
 PARTS, IMAGES, LEAST = 128, 1000, 0.8
 LEVELS = np.linspace(0, 1, PARTS + 1)
@@ -17,6 +15,7 @@ CURVES = {
     "jump": np.where(LEVELS < 0.437, 0.93, 0.5),
 }
 MOST_ROUNDS = 80
+TASK = Task(0.0, 1.0, LEAST, num_images=IMAGES, block=50)
 
 
 def answers(name):
@@ -32,16 +31,29 @@ def answers(name):
     return score / np.hypot(0.9, 0.4) < scipy.special.ndtri(CURVES[name])[:, None]
 
 
+def explore(few, right, threshold=LEAST):
+    """What the driver finds."""
+
+    def look(parts):
+        rows = [right[round(one.level * PARTS)] for one in parts]
+        some = [row[: one.stop].astype(float) for row, one in zip(rows, parts)]
+        return [Seen(float(one.mean()), len(one), one) for one in some]
+
+    subject = Subject(
+        "curve", TASK._replace(threshold=threshold), np.asarray, np.asarray
+    )
+    (explored,) = drive(few, [subject], at_once(look))
+    return explored
+
+
 def run(right, seed, half_width, curtail=False, threshold=LEAST):
     """The state at the end, and how many evaluations."""
     order = np.random.default_rng([22, seed]).permutation(IMAGES)
-    few = FewImages(ASAP(n=PARTS), StoppingRule(half_width, curtail=curtail))
-    task = Task(0.0, 1.0, threshold, num_images=IMAGES, block=50)
-    history = sample(
-        few, task, lambda x: right[np.rint(x * PARTS).astype(int)][:, order]
-    )
+    few = FewImages(ASAP(n=PARTS), half_width, curtail=curtail)
+    explored = explore(few, right[:, order], threshold)
+    history = explored.history
     assert history.rounds <= MOST_ROUNDS
-    return few._progress(task, history).state, sum(map(len, history.scores))
+    return explored.state, sum(map(len, history.scores))
 
 
 def crossings(accepted):
@@ -129,32 +141,18 @@ def test_a_curve_along_the_threshold_stays_open_without_all_levels():
     assert evaluations < 80 * IMAGES
 
 
-def driven(few, right, budget):
-    """What a search by the driver finds, within a budget."""
-    task = Task(0.0, 1.0, LEAST, num_images=IMAGES, block=50)
-
-    def look(parts):
-        some = [right[round(one.level * PARTS)][: one.stop] for one in parts]
-        return [Seen(float(one.mean()), len(one), one) for one in some]
-
-    subject = Subject("curve", few, task, np.asarray, np.asarray)
-    (history,) = drive([subject], at_once(look), budget=budget)
-    return few.result(task, history)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("stopping", [{"budget": 10**9}, {"required": 0.5}])
 def test_half_width_0_by_way_of_wider_ones_is_right_too(stopping):
     """Bands tell the sides of levels on the way there, with less evidence."""
-    settings = StoppingRule(0.0, **stopping)
-    few = FewImages(ASAP(n=PARTS), settings)
+    few = FewImages(ASAP(n=PARTS), 0.0, **stopping)
     wrong = 0
     for seed in range(2):
         draw = np.random.default_rng([39, seed])
         place, image = draw.uniform(0.3, 0.7), draw.random(IMAGES)
         limits = 0.97 - 0.5 / (1 + np.exp(-(LEVELS - place) * draw.uniform(2, 6)))
         right = (image < limits[:, None]).astype(float)
-        found = driven(few, right, settings.budget)
+        found = few.result(TASK, explore(few, right).state)
         truth = (right.mean(axis=1) >= LEAST)[1:].mean()
         low, high = found.interval
         wrong += not low - 1e-9 <= truth <= high + 1e-9
@@ -170,8 +168,8 @@ def test_a_larger_budget_leaves_no_more_open():
     right = (image < limits[:, None]).astype(float)
     widths = []
     for budget in range(2_000, 8_000, 1_900):
-        few = FewImages(ASAP(n=PARTS), StoppingRule(0.0, budget=budget))
-        low, high = driven(few, right, budget).interval
+        few = FewImages(ASAP(n=PARTS), 0.0, budget)
+        low, high = few.result(TASK, explore(few, right).state).interval
         widths.append(high - low)
     # Wider ones are due to where the rounds happen to end.
     assert widths[-1] <= 2 / PARTS
