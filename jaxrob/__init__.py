@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         training,
         uncertainty,
     )
+    from jaxrob._adapters.network import Preprocessing
     from jaxrob._arguments.warnings import RobustnessWarning
     from jaxrob._assessment.assess import assess
     from jaxrob._assessment.assessment import Assessment
@@ -69,6 +70,7 @@ _NAMES = {
     "Curve": "_curve",
     "Dataset": "_dataset",
     "Diagnostics": "_assessment.diagnostics",
+    "Preprocessing": "_adapters.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
     "RobustnessWarning": "_arguments.warnings",
@@ -89,6 +91,7 @@ __all__ = (
     "Curve",
     "Dataset",
     "Diagnostics",
+    "Preprocessing",
     "SequentialComparison",
     "ReducedCurve",
     "RobustnessWarning",

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._arguments.class_outputs import IF_NO_CLASSES, class_outputs
 from jaxrob._arguments.naming import named
 from jaxrob._arguments.readable import error_text
@@ -58,6 +59,15 @@ class HostFunction:
     check: Callable[[np.ndarray], None] | None = None
     writes: bool = True
     is_any: bool = False
+
+    def __post_init__(self) -> None:
+        check_type("name", self.name, str | None, "text or None")
+        check_type("version", self.version, str | None, "text or None")
+        if self.batch_size is not None:
+            size = checked_integer(
+                "batch_size", self.batch_size, at_least=1, at_most=MOST_IMAGES
+            )
+            object.__setattr__(self, "batch_size", size)
 
     @property
     def is_identifiable(self) -> bool:

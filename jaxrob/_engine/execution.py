@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from jaxrob._adapters.on_host import OnHost
+from jaxrob._adapters.network import OnHost
 from jaxrob._classifier import Classifier, TraceInfo, trace_info, unnamed
 from jaxrob._devices.hosts import check_same, is_first, put_whole
 from jaxrob._devices.kept import Kept

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxrob._adapters.snapshot import snapshot
+from jaxrob._adapters.network import snapshot
 from jaxrob._classifier import Classifier
 from jaxrob._identity.digest import digest, host_array, stable_repr
 from jaxrob._keys import is_key
