@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         compare_sequentially,
     )
     from jaxrob._assessment.diagnostics import Diagnostics
+    from jaxrob._assessment.scoring import Tolerance
     from jaxrob._classifier import Classifier
     from jaxrob._curve import Curve, ReducedCurve
     from jaxrob._dataset import Dataset
@@ -76,6 +77,7 @@ _NAMES = {
     "RobustnessWarning": "_arguments.warnings",
     "Score": "_score",
     "ScoreCurve": "_score_curve",
+    "Tolerance": "_assessment.scoring",
     "assess": "_assessment.assess",
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
@@ -97,6 +99,7 @@ __all__ = (
     "RobustnessWarning",
     "Score",
     "ScoreCurve",
+    "Tolerance",
     "adversarial",
     "alterations",
     "assess",

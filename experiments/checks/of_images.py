@@ -208,8 +208,6 @@ def _of_assessments(
             strategy=jaxrob.strategies.Uniform(3),
             rule=A("linear", OR_NONE),
             tolerance=none,
-            penalization=none,
-            level_distribution=none,
             alpha=A(None, SHARE | OR_NONE),
             **execution,
         ),

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import Exploration, check_few, few_images
 from jaxrob._assessment.mistakes import look_at_curve
-from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.scoring import Tolerance
 from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -39,9 +39,6 @@ from jaxrob.strategies._strategy import needs_scores
 # If fewer inputs are decided, the undecided rest may matter more.
 _FEWEST_DECIDED = 0.75
 
-if TYPE_CHECKING:
-    from numpyro.distributions import Distribution
-
 
 def assess(
     classifier: Classifier,
@@ -53,9 +50,7 @@ def assess(
     # How good it has to be.
     score: Score | Callable[[Any, Any], Any] | None = None,
     alpha: float | None = None,
-    tolerance: str | Callable[[float, float], float] | None = None,
-    penalization: str | Callable[[float, float], float] | None = None,
-    level_distribution: "Distribution | None" = None,
+    tolerance: Tolerance | None = None,
     confidence_level: float = 0.95,
     # Which levels.
     strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
@@ -103,15 +98,8 @@ def assess(
         mean score.
       alpha: the confidence in [0, 1] above which the classifier may answer "unknown";
         None if it always decides.
-      tolerance: the reward of accepted values: "linear" (up to the measure's value at
-        the identity), "step" or a function, see `jaxrob.metrics.tolerance_robustness`
-        (2024 paper, Definitions 6 to 9 and 11).
-      penalization: the penalty of the other values, with the same choices. With a
-        tolerance, a penalization or a distribution the robustness is an integral over
-        all levels: evenly spaced ones suit it, `strategies.Uniform(21)` as in the
-        paper.
-      level_distribution: the probability of the levels, a NumPyro distribution; by
-        default uniform.
+      tolerance: how levels are rewarded, penalized and weighted, in place of accepted
+        or not, see `jaxrob.Tolerance`.
       confidence_level: the coverage of the intervals, in (0, 1): how often
         `Assessment.confidence_interval` contains the robustness on all images of the
         kind tested; with few images also that of `dataset_interval`.
@@ -171,7 +159,9 @@ def assess(
     arguments = checked_arguments(classifier, dataset, alterations, *how)
     check_strategy(strategy)
     measure = checked_measure(measure, arguments.score)
-    scoring = Scoring(tolerance, penalization, level_distribution)
+    wanted = "a jaxrob.Tolerance or None"
+    check_type("tolerance", tolerance, Tolerance | None, wanted)
+    scoring = tolerance or Tolerance()
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
     stopping = checked_stopping(half_width, budget, curtail, required, confidence_level)
@@ -235,13 +225,13 @@ def checked_measure(measure: Any, score: Score | None) -> str:
     return mean_named(score.name)
 
 
-def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str:
+def _checked_rule(rule: str | None, strategy: Strategy, scoring: Tolerance) -> str:
     """Returns the rule of integration: the strategy's own unless asked otherwise."""
     if not scoring.is_plain:
         if rule is not None:
             raise ValueError(
-                "rule does not go with tolerance, penalization or level_distribution, "
-                f"whose integral is by the trapezoidal rule; got {rule!r}"
+                "rule does not go with tolerance, whose integral is by the "
+                f"trapezoidal rule; got {rule!r}"
             )
         return "trapezoid"
     rule = strategy.rule if rule is None else rule

@@ -15,7 +15,7 @@ from jaxrob._assessment.assess import checked_measure, result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import few_images
-from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.scoring import Tolerance
 from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
 from jaxrob._codec import Number, Row, document, from_json, to_json
@@ -154,7 +154,7 @@ def compare_sequentially(
     check_strategy(strategy)
     half_width = checked_number("half_width", half_width, above=0, below=0.5)
     confidence_level = checked_confidence_level(confidence_level)
-    plain = Scoring(None, None, None)
+    plain = Tolerance()
     criterion = Criterion(threshold, measure, alpha, plain, confidence_level)
     error = _OF_ERROR * (1 - confidence_level)
     stopping = StoppingRule(half_width / 2, error_asked=error)

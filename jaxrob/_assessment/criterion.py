@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import checked_share
-from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.scoring import Tolerance
 from jaxrob._classifier import Classifier
 from jaxrob._curve import AnyCurve, Curve
 from jaxrob.metrics._counts import MOST_RANKS
@@ -31,7 +31,7 @@ class Criterion:
     threshold: float
     measure: str
     alpha: float | None
-    scoring: Scoring
+    scoring: Tolerance
     confidence_level: float = 0.95
 
     def __post_init__(self) -> None:

@@ -61,8 +61,8 @@ def check_few(criterion: Criterion, rule: str | None, what: str) -> None:
         )
     if not criterion.scoring.is_plain:
         raise ValueError(
-            f"tolerance, penalization and level_distribution do not go with {what}, "
-            "because they need the measure's value at every level"
+            f"tolerance does not go with {what}, "
+            "because it needs the measure's value at every level"
         )
     check_per_image(criterion)
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.per_image import check_per_image
-from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.scoring import Tolerance
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob.reporting import Plan, Requirement
@@ -82,7 +82,7 @@ def with_requirements(
 
 def check_measure(threshold: float, measure: str, alpha: float | None) -> None:
     """Rejects measures that need all images."""
-    scoring = Scoring(None, None, None)
+    scoring = Tolerance()
     try:
         check_per_image(Criterion(threshold, measure, alpha, scoring))
     except ValueError as error:
