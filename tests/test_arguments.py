@@ -9,7 +9,7 @@ from flax import nnx
 
 import jaxrob
 from jaxrob import adversarial, alterations, bayes, networks, retraining, roma, training
-from jaxrob.data._idx import read_idx
+from jaxrob.data._named import read_idx
 
 KEY = jax.random.key(0)
 IMAGES = np.random.default_rng(0).random((8, 6, 6, 1), np.float32)

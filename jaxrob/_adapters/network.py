@@ -12,10 +12,8 @@ from jaxrob._arguments.checks import (
     check_type,
     checked_array,
     checked_flag,
-    checked_integer,
 )
-from jaxrob._arguments.images import looks_channels_first
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.images import checked_size, looks_channels_first
 from jaxrob._devices.host_function import HostFunction, host_callback
 from jaxrob._identity.fingerprinted import Fingerprinted
 
@@ -201,26 +199,6 @@ def checked_layout(
     wanted = "a jaxrob.Preprocessing or None"
     check_type("preprocessing", preprocessing, Preprocessing | None, wanted)
     return (preprocessing or Preprocessing()).laid_out(channels_first)
-
-
-def checked_size(size: Any) -> tuple[int, int] | None:
-    """Returns height and width in pixels, or None. One number stands for both."""
-    if size is None:
-        return None
-    is_array = isinstance(size, np.ndarray) and size.ndim > 0
-    if is_array or (isinstance(size, Sequence) and not isinstance(size, str)):
-        if len(size) != 2:
-            raise ValueError(
-                f"size must be (height, width) in pixels, or one number for both; got "
-                f"{named(size)}"
-            )
-        height, width = size
-    else:
-        height = width = size
-    return (
-        checked_integer("size", height, at_least=1),
-        checked_integer("size", width, at_least=1),
-    )
 
 
 def _numbers(name: str, value: Any) -> tuple[float, ...]:

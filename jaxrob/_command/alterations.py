@@ -82,7 +82,7 @@ def _image(path: str | None) -> np.ndarray:
     if path is None:
         return np.asarray(data.digits("test").images[3])
     from jaxrob.data._decode import Fit, decode_image
-    from jaxrob.data._files import read_file
+    from jaxrob.data._source import read_file
 
     on_white = Fit(background=(255, 255, 255))
     image, _ = decode_image(read_file(pathlib.Path(path)), path, on_white)

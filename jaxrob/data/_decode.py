@@ -11,20 +11,30 @@ import numpy as np
 from jaxrob._arguments.extra import required
 from jaxrob._stored_images import Unreadable
 from jaxrob.data import _dicom, _nifti
-from jaxrob.data._npy import MAGIC, open_npy
-from jaxrob.data._oddities import Oddities
-from jaxrob.data._png16 import has_16_bits, open_png16
-from jaxrob.data._samples import in_channels, laid_on, resized, turned
-from jaxrob.data._source import MAX_PIXELS, Source, Unsuited, has_8_bits
-from jaxrob.data._tiff import (
+from jaxrob.data._formats import (
+    MAGIC,
     ORIENTATION,
+    check_webp,
     directory,
+    has_16_bits,
     is_for_pillow,
     is_tiff,
+    open_npy,
+    open_png16,
     open_tiff,
     read_tiff,
 )
-from jaxrob.data._webp import check_webp
+from jaxrob.data._oddities import Oddities
+from jaxrob.data._source import (
+    MAX_PIXELS,
+    Source,
+    Unsuited,
+    has_8_bits,
+    in_channels,
+    laid_on,
+    resized,
+    turned,
+)
 
 SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".npy"),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.extra import required
-from jaxrob.data._files import MAX_FILE_BYTES
 from jaxrob.data._source import (
+    MAX_FILE_BYTES,
     Samples,
     Shown,
     Source,

@@ -10,10 +10,14 @@ from jaxrob._arguments.checks import checked_array, checked_integer, checked_pat
 from jaxrob._dataset import Dataset
 from jaxrob.data import _dicom, _nifti
 from jaxrob.data._decode import decode_image, readable
-from jaxrob.data._files import read_file
 from jaxrob.data._oddities import warn_of
-from jaxrob.data._preparation import MAX_BYTES, Asked, checked_preparation
-from jaxrob.data._reading import as_found, as_prepared
+from jaxrob.data._preparation import (
+    MAX_BYTES,
+    as_found,
+    as_prepared,
+    checked_preparation,
+)
+from jaxrob.data._source import read_file
 
 
 def slices(
@@ -70,8 +74,7 @@ def slices(
     if axis is None:
         axis = 0 if is_dicom else _nifti.AXIS
     axis = checked_integer("axis", axis, at_least=0, at_most=0 if is_dicom else 2)
-    asked = Asked(size=size, grey=grey, value_range=value_range)
-    preparation = checked_preparation(asked)
+    preparation = checked_preparation(size=size, grey=grey, value_range=value_range)
     fit = preparation.fit
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a file there")
