@@ -13,8 +13,7 @@ from jaxrob._arguments.extra import install
 from jaxrob._command import catalogue, grammar
 from jaxrob._command.define import Values
 from jaxrob._command.images import pair
-from jaxrob._command.refused import Refused
-from jaxrob._command.writable import check_file
+from jaxrob._command.refused import Refused, check_file
 from jaxrob.alterations import presets
 
 _LEVELS = 7

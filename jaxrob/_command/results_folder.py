@@ -9,9 +9,8 @@ from typing import NamedTuple
 import jaxrob
 from jaxrob import reporting
 from jaxrob._command.define import Values
-from jaxrob._command.refused import Refused
+from jaxrob._command.refused import Refused, check_folders
 from jaxrob._command.subject import Subject
-from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob._files.locks import lock
 from jaxrob.reporting import Requirement, Results

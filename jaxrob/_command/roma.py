@@ -21,8 +21,8 @@ from jaxrob._command import (
     subject,
 )
 from jaxrob._command.define import Values
+from jaxrob._command.refused import check_folders
 from jaxrob._command.subject import Subject
-from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob.reporting import Requirement, Results, Run
 from jaxrob.reporting._level import percent_of

@@ -14,9 +14,9 @@ from absl import flags
 import jaxrob
 from jaxrob._arguments.readable import error_text
 from jaxrob._arguments.warnings import RobustnessWarning, cause_of
-from jaxrob._command import define, given, printing, record, signals, statuses
+from jaxrob._command import define, printing, record, statuses
 from jaxrob._command.printing import say
-from jaxrob._command.refused import Refused, did_you_mean
+from jaxrob._command.refused import Refused, check_given, did_you_mean
 
 _WIDTH = 88
 # Arguments in messages of the library, and their pairs of numbers or words.
@@ -171,10 +171,10 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
     record.begin([name, *rest])
     values = command.flags
     try:
-        with signals.as_interruptions():
+        with printing.signals_as_interruptions():
             values.set_gnu_getopt(True)
             _, *words = values([name, *rest])
-            given.check(values, words, command.words)
+            check_given(values, words, command.words)
             _check_words(command, words)
             # JAX is loaded from here on.
             part: Any = importlib.import_module(f"jaxrob._command.{name}")

@@ -17,7 +17,7 @@ from jaxrob.data._classes import (
     read_labels,
 )
 from jaxrob.data._decode import SUFFIXES
-from jaxrob.data._dicom import HEAD_BYTES, is_dicom
+from jaxrob.data._medical import HEAD_BYTES, is_dicom
 from jaxrob.data._pictures import Pictures, as_dataset
 from jaxrob.data._preparation import Asked, checked_preparation
 from jaxrob.data._source import is_of_system, read_file
