@@ -122,7 +122,7 @@ def _from_code(
 ) -> jaxrob.Classifier:
     """Makes the classifier of a user's file: a classifier, a module, or a function."""
     found: Any = user_code.load(text, "classifier")
-    if inspect.isroutine(found) and not _parameters(found):
+    if inspect.isroutine(found) and not user_code.parameters(found):
         with user_code.reading(text):
             found = found()
     if isinstance(found, jaxrob.Classifier):
@@ -147,7 +147,11 @@ def _from_code(
                 name=values.name,
                 class_names=class_names,
             )
-    if not callable(found) or inspect.isclass(found) or len(_parameters(found)) != 1:
+    if (
+        not callable(found)
+        or inspect.isclass(found)
+        or len(user_code.parameters(found)) != 1
+    ):
         raise Refused(
             f"--classifier={text}: it must be a function of images [B, H, W, C], a "
             "NumPy array in [0, 1], that returns [B, K]; or a jaxrob.Classifier, a "
@@ -176,17 +180,3 @@ def _named(
     return dataclasses.replace(
         classifier, name=name or classifier.name, class_names=names
     )
-
-
-def _parameters(function: Any) -> list[str]:
-    """Returns the parameters that a call must give."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # Some built-in functions.
-        return ["images"]
-    return [
-        one.name
-        for one in parameters
-        if one.default is one.empty
-        and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import inspect
 import os
 import pathlib
 import re
@@ -36,6 +37,20 @@ def path_of(text: str) -> pathlib.Path:
     found = _FORM.fullmatch(text)
     assert found is not None
     return pathlib.Path(found["path"])
+
+
+def parameters(function: Any) -> list[str]:
+    """Returns the parameters that a call must give, by position."""
+    try:
+        known = inspect.signature(function).parameters.values()
+    except ValueError:  # Some built-in functions, of one value.
+        return ["images"]
+    return [
+        one.name
+        for one in known
+        if one.default is one.empty
+        and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
 
 
 def load(text: str, flag: str) -> Any:
