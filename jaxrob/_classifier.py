@@ -615,19 +615,13 @@ class Classifier:
 
 
 class TraceInfo(NamedTuple):
-    """Properties of a classifier found by a trace, without running it.
+    """Properties of a classifier found by a trace, without running it."""
 
-    Attributes:
-      num_classes: the number of classes, K; 0 for outputs="any".
-      num_samples: the number of posterior samples or members, S.
-      largest_array: bytes of one image in the largest array computed.
-      operations: multiplications and additions for one image in matrix products and
-        convolutions; infinity if a trace cannot determine them.
-    """
-
-    num_classes: int
-    num_samples: int
-    largest_array: int
+    num_classes: int  # The number of classes, K; 0 for outputs="any"
+    num_samples: int  # The number of posterior samples or members, S
+    largest_array: int  # Bytes of one image in the largest array computed
+    # Multiplications and additions for one image in matrix products and convolutions;
+    # infinity if a trace cannot determine them
     operations: float
 
 

@@ -96,15 +96,11 @@ class KerasStep:
     """A model on the JAX backend, as a pure function of its variables' values.
 
     Instances of the same model are equal, and share compiled programs.
-
-    Attributes:
-      model: the model itself, since each copy would be recompiled.
-      variables: its variables.
-      layers: its layers, each with its settings, which must not change.
     """
 
-    model: Any
-    variables: tuple[Any, ...] = dataclasses.field(compare=False)
+    model: Any  # The model itself, since each copy would be recompiled
+    variables: tuple[Any, ...] = dataclasses.field(compare=False)  # Its variables
+    # Its layers, each with its settings, which must not change
     layers: tuple[tuple[Any, str], ...] = dataclasses.field(compare=False)
 
     def __call__(self, values: list[Any], images: Any) -> Any:

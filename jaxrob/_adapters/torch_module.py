@@ -61,15 +61,10 @@ def torch_network(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TorchRun:
-    """A copy of a torch module in evaluation mode, as a function of arrays.
+    """A copy of a torch module in evaluation mode, as a function of arrays."""
 
-    Attributes:
-      module: the copy.
-      outputs: the kind of outputs assumed.
-    """
-
-    module: Any
-    outputs: str
+    module: Any  # The copy
+    outputs: str  # The kind of outputs assumed
 
     def __call__(self, images: np.ndarray) -> Any:
         """Computes the outputs, float32 `[B, K]`; of "any", all of them as arrays."""

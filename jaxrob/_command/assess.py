@@ -45,22 +45,14 @@ QUANTITIES = names_of(OF_ALTERATION, OF_SET)
 
 
 class _Request(NamedTuple):
-    """The request, from the flags or a plan.
+    """The request, from the flags or a plan."""
 
-    Attributes:
-      alterations: the alterations as written.
-      threshold: the lowest accepted value.
-      measure: the name of the measure.
-      requirements: the requirements.
-      plan: the plan that says all this, or None.
-      few: the limits on the number of images; None for all images.
-    """
-
-    alterations: list[grammar.Written]
-    threshold: float
-    measure: str
-    requirements: tuple[Requirement, ...]
-    plan: Plan | None
+    alterations: list[grammar.Written]  # The alterations as written
+    threshold: float  # The lowest accepted value
+    measure: str  # The name of the measure
+    requirements: tuple[Requirement, ...]  # The requirements
+    plan: Plan | None  # The plan that says all this, or None
+    # The limits on the number of images; None for all images
     few: FewImagesFlags | None
 
 

@@ -27,19 +27,13 @@ _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 
 
 class _Command(NamedTuple):
-    """One of the commands.
+    """One of the commands."""
 
-    Attributes:
-      does: its description, one line.
-      words: its positional arguments, as the help shows them.
-      number: the least and the largest number of positional arguments.
-      sections: its flags by topic.
-    """
-
-    does: str
-    words: str
+    does: str  # Its description, one line
+    words: str  # Its positional arguments, as the help shows them
+    # The least and the largest number of positional arguments
     number: tuple[int, int | None]
-    sections: dict[str, tuple[define.Define, ...]]
+    sections: dict[str, tuple[define.Define, ...]]  # Its flags by topic
 
     @property
     def flags(self) -> flags.FlagValues:

@@ -23,15 +23,10 @@ _EPOCHS = 20
 
 
 class Subject(NamedTuple):
-    """A network and the pictures that it is assessed on.
+    """A network and the pictures that it is assessed on."""
 
-    Attributes:
-      classifier: the network.
-      dataset: the pictures.
-    """
-
-    classifier: jaxrob.Classifier
-    dataset: jaxrob.Dataset
+    classifier: jaxrob.Classifier  # The network
+    dataset: jaxrob.Dataset  # The pictures
 
     @property
     def name(self) -> str:
