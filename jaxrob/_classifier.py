@@ -35,8 +35,7 @@ from jaxrob._arguments.naming import named
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob._identity.program import traced
-from jaxrob._identity.trace import Trace, has_changed, kept, trace_of
+from jaxrob._identity.program import Trace, has_changed, kept, trace_of, traced
 from jaxrob._log_probabilities import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.

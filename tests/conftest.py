@@ -33,6 +33,8 @@ QUICK_TO_COMPILE = [
 ]
 # Four times the programs of a whole run.
 MOST_BYTES_OF_PROGRAMS = 2**30
+# Of a process, above which it forgets its programs, which the folder keeps.
+MOST_BYTES_USED = 2**30
 
 STARTED = pytest.StashKey[float]()
 UNIT = pytest.StashKey[float]()
@@ -63,9 +65,13 @@ def pytest_addoption(parser):
 @pytest.fixture(autouse=True, scope="module")
 def room_for_programs():
     """Makes room, because most tests compile without an assessment that would."""
-    from jaxrob._devices.memory_maps import make_room  # JAX reads the settings below.
+    import jax  # Reads the settings below.
+
+    from jaxrob._devices.memory_maps import make_room
 
     make_room()
+    if machine.bytes_used() > MOST_BYTES_USED:
+        jax.clear_caches()
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@
 
 The faults: a number off by one, another sign or comparison, a dropped key (of a call, a
 dict or a random number), another axis. The tests that reach a fault's line run until
-one fails, three minutes at most. A fault may survive because it changes nothing.
+one fails, then those of its room (a program is traced in one test and shared by
+others), three minutes at most. A fault may survive because it changes nothing.
 """
 
 import ast
@@ -85,10 +86,10 @@ def detected(path, index, contexts, seconds=180):
         setattr(node, name, value)
     room = path.relative_to(ROOT / "jaxrob").parts[0].strip("_").removesuffix(".py")
     chosen = ROOT / ".pytest_cache" / "reaching.txt"
-    chosen.write_text(
-        "\n".join(sorted(tests, key=lambda test: (room not in test, test)))
-    )
-    command = [sys.executable, "-m", "pytest", "-n0", "-xq", f"@{chosen}"]
+    first = sorted(tests, key=lambda test: (room not in test, test))
+    last = [f"tests/{room}"] * (ROOT / "tests" / room).exists()
+    chosen.write_text("\n".join(first + last))
+    command = [sys.executable, "-m", "pytest", "-n0", "-xq", "--all", f"@{chosen}"]
     try:
         path.write_text(ast.unparse(ast.fix_missing_locations(tree)))
         done = subprocess.run(

@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxrob
 from jaxrob import adversarial, alterations, bayes, roma, training
-from jaxrob._devices.call import Call
+from jaxrob._devices.blocks import Call
 from jaxrob.networks import MLP
 
 # Not a multiple of 2, 4 or 8.
@@ -156,10 +156,9 @@ def measured_parts(mesh, data):
     """Answers on some of the images in a random order, in memory and in batches."""
     from jaxrob._devices.mesh import checked_mesh
     from jaxrob._engine.execution import progress_bar, set_up
-    from jaxrob._engine.order import random_order
-    from jaxrob._engine.parts import Part, answer_parts
+    from jaxrob._engine.parts import Part, answer_parts, random_order
     from jaxrob._engine.picked import counted
-    from jaxrob._run.fingerprints import fingerprint_inputs
+    from jaxrob._run.prepare import fingerprint_inputs
 
     classifier, (noise,) = fingerprint_inputs(
         make_classifier(), [NOISE], data.images[0]

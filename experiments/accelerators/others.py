@@ -11,7 +11,7 @@ import jaxrob
 from accelerators.networks import Network
 from accelerators.programs import Program, rows_at_once, step
 from jaxrob import roma
-from jaxrob._devices.call import Call, shapes_of, shapes_whole
+from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration

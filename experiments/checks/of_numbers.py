@@ -176,7 +176,6 @@ def _of_curves() -> list[Case]:
             values=VALUES,
             threshold=A(0.8, NUMBER),
             rule="linear",
-            bounds=bounds,
         ),
         case(
             metrics.accepted_intervals,

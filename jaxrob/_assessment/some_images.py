@@ -12,14 +12,12 @@ from jaxrob._assessment.diagnostics import diagnose_few
 from jaxrob._assessment.explore import Exploration, subject_of
 from jaxrob._assessment.per_image import per_image
 from jaxrob._assessment.sampling import Sampling
-from jaxrob._curve import ReducedCurve
+from jaxrob._curve import AnyCurve, ReducedCurve
 from jaxrob._engine.answers import INVALID
-from jaxrob._engine.collect import empty_answers
-from jaxrob._engine.order import random_order
-from jaxrob._engine.parts import Part, answer_parts
+from jaxrob._engine.parts import Part, answer_parts, random_order
 from jaxrob._engine.picked import counted
+from jaxrob._engine.scores import Scored
 from jaxrob._run.prepare import Run
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
 from jaxrob.metrics._counts import MOST_RANKS, count, stacked
@@ -152,7 +150,7 @@ class SomeImages:
         """Stores new answers of a level, and returns all scores there."""
         rows, total = self._rows[part.subject], len(self._order)
         if part.level not in rows:
-            room = empty_answers((total,), self.run.execution)
+            room = self.run.execution.kind.empty((total,))
             rows[part.level] = _Row(room, np.empty(total), 0)
         row = rows[part.level]
         where = slice(part.start, part.stop)
@@ -163,18 +161,16 @@ class SomeImages:
         scores = row.scores[: part.stop]
         return Seen(float(scores.mean()), part.stop, scores)
 
-    def _curve(
-        self, levels: np.ndarray, seen: Sequence["_Row"]
-    ) -> ReducedCurve | ScoreCurve:
+    def _curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
         """Returns the answers seen, as counts, or each image's score."""
-        rule = self.run.execution.score
-        if rule is None:
+        kind = self.run.execution.kind
+        if kind.num_classes is not None:
             counts = stacked([self._counts(one) for one in seen])
             return ReducedCurve(levels, counts, self._criterion.alpha)
         scores = np.full((len(levels), len(self._order)), np.nan)
         for row, one in zip(scores, seen):
             row[self._order[: one.number]] = one.scores[: one.number]
-        return ScoreCurve(levels, scores, rule.score.name)
+        return kind.curve(levels, Scored(scores), self._labels)
 
     def _counts(self, row: "_Row") -> Counts:
         """Returns the counts of answers by label, `[1, K]`."""

@@ -1,6 +1,7 @@
-"""A classifier's answers on one block of altered images."""
+"""A classifier's answers on one block of altered images: classes, or scores."""
 
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,13 @@ import numpy as np
 
 from jaxrob import uncertainty
 from jaxrob._classifier import Classifier
+from jaxrob._curve import Curve
+from jaxrob._engine.journal import array_entry
+from jaxrob._engine.scores import Scored, ScoreRule
 from jaxrob._log_probabilities import log_normalised, mean_over_samples
+from jaxrob._score import Score
+from jaxrob._score_curve import ScoreCurve
+from jaxrob.alterations import Alteration
 
 # The predicted class where the classifier returned no distribution.
 INVALID = -1
@@ -83,3 +90,169 @@ def _rank(scores: jax.Array, labels: jax.Array, predicted: jax.Array) -> jax.Arr
     is_before |= (classes > labels) & (scores > own)
     rank = is_before.sum(axis=0, dtype=jnp.int32)
     return jnp.where(predicted == labels, 0, jnp.maximum(rank, 1))
+
+
+# Scores outside [0, 1] by no more than this are rounding.
+_ROUNDING_OF_SCORES = 1e-6
+# Larger differences between confidences of one image are not rounding.
+_LARGEST_DIFFERENCE = 1e-3
+# Between scores of one image, which rounding may change by a pixel or a box.
+_LARGEST_SCORE_DIFFERENCE = 0.05
+# Two classes that tie have a confidence of at most a half.
+_MOST_OF_A_TIE = 0.5 + _LARGEST_DIFFERENCE
+# Outputs that differ by less, relative to the largest one, are equal in bfloat16.
+_ROUNDING = 1e-2
+
+
+class OfClasses(NamedTuple):
+    """Answers of a classifier; labels are classes."""
+
+    classifier: Classifier
+    num_classes: int
+    score: None = None
+
+    def empty(self, shape: tuple[int, ...]) -> HostAnswers:
+        """Allocates answers of a shape."""
+        is_small = self.num_classes <= np.iinfo(np.int16).max
+        classes = np.int16 if is_small else np.int32
+        return Answers(
+            np.empty(shape, classes),
+            np.empty(shape, np.float32),
+            np.empty(shape, np.float32),
+            np.empty(shape, classes),
+        )
+
+    def checked(
+        self,
+        answers: HostAnswers,
+        indices: Callable[[], np.ndarray],
+        levels: np.ndarray,
+        alteration: Alteration,
+    ) -> HostAnswers:
+        del indices
+        invalid = answers.predicted == INVALID
+        if not invalid.any():
+            return answers
+        level = levels[invalid.any(axis=1)][0]
+        what = {
+            "probabilities": "NaN, or rows that are no probabilities with a sum of 1,",
+            "sigmoid": "NaN, or activations outside [0, 1],",
+            "logits": "NaN, or infinite logits,",
+        }.get(self.classifier.outputs, "NaN")
+        hint = ""
+        if self.classifier.outputs in ("probabilities", "sigmoid"):
+            hint = '. If it returns logits, say outputs="logits"'
+        raise ValueError(
+            f"the classifier returned {what} for {invalid.any(axis=0).sum()} of "
+            f"{invalid.shape[1]} images in a block, first at level {level:g} of "
+            f"{alteration.name} (which may have made them NaN){hint}"
+        )
+
+    def differs(
+        self, one: HostAnswers, other: HostAnswers, outputs: Callable[[], np.ndarray]
+    ) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            change = np.abs(one.confidence - other.confidence)
+            differs = change > _LARGEST_DIFFERENCE
+            # Two classes cannot both exceed a half.
+            is_clear = np.minimum(one.confidence, other.confidence) > _MOST_OF_A_TIE
+        classes = one.predicted != other.predicted
+        if (classes & ~differs & ~is_clear).any():
+            scores = outputs().mean(axis=0)
+            both = np.broadcast_arrays(one.predicted, other.predicted)
+            pair = np.maximum(np.stack(both, axis=1), 0)
+            worse = np.take_along_axis(scores, pair, axis=1).min(axis=1)
+            behind = scores.max(axis=1) - worse
+            is_clear |= behind > _ROUNDING * np.abs(scores).max(axis=1)
+        return differs | (classes & is_clear)
+
+    def curve(
+        self, levels: np.ndarray, answers: HostAnswers, labels: np.ndarray
+    ) -> Curve:
+        has_probabilities = self.classifier.outputs != "scores"
+        return Curve(
+            levels=levels,
+            predicted=answers.predicted,
+            confidence=answers.confidence if has_probabilities else None,
+            uncertainty=answers.uncertainty if has_probabilities else None,
+            rank=answers.rank if has_probabilities else None,
+            labels=labels,
+            num_classes=self.num_classes,
+        )
+
+    def read(self, record: dict[str, Any], num_levels: int) -> HostAnswers:
+        has_probabilities = self.classifier.outputs != "scores"
+        predicted = array_entry(record, "predicted", "i", (num_levels, None))
+        if not predicted.size or predicted.min() < 0:
+            raise ValueError("'predicted' must hold classes, from 0, at least one")
+        answers = {"predicted": predicted}
+        for field in ("confidence", "uncertainty"):
+            answers[field] = found = array_entry(record, field, "f", predicted.shape)
+            # Rounding may carry a probability beyond 1. NaN fails both comparisons.
+            fits = (found >= 0) & (found <= 1 + 1e-5)
+            if not (fits if has_probabilities else np.isnan(found)).all():
+                wanted = "in [0, 1]" if has_probabilities else "NaN, of scores"
+                raise ValueError(f"{field!r} must be {wanted}")
+        answers["rank"] = rank = array_entry(record, "rank", "i", predicted.shape)
+        # `CachedAnswers.check` compares with the classes' number.
+        if not (rank >= 0 if has_probabilities else rank == INVALID).all():
+            wanted = "at least 0" if has_probabilities else f"{INVALID}, of scores"
+            raise ValueError(f"'rank' must be {wanted}")
+        return Answers(**answers)
+
+
+class OfScores(NamedTuple):
+    """Scores in [0, 1] of a network's outputs."""
+
+    rule: ScoreRule
+    num_classes: None = None
+
+    @property
+    def score(self) -> Score:
+        return self.rule.score
+
+    def empty(self, shape: tuple[int, ...]) -> Scored[np.ndarray]:
+        return Scored(np.empty(shape))
+
+    def checked(
+        self,
+        answers: Scored,
+        indices: Callable[[], np.ndarray],
+        levels: np.ndarray,
+        alteration: Alteration,
+    ) -> Scored[np.ndarray]:
+        found = np.asarray(answers.score, np.float64)
+        fits = (found >= -_ROUNDING_OF_SCORES) & (found <= 1 + _ROUNDING_OF_SCORES)
+        if not fits.all():
+            row, column = np.argwhere(~fits)[0]
+            raise ValueError(
+                f"score {self.score.name!r} must lie in [0, 1]; got "
+                f"{found[row, column]:g} for image {indices()[column]} at level "
+                f"{levels[row]:g} of {alteration.name}, and {(~fits).sum()} such of "
+                f"{fits.size}"
+            )
+        return Scored(np.clip(found, 0, 1))
+
+    def differs(
+        self, one: Scored, other: Scored, outputs: Callable[[], np.ndarray]
+    ) -> np.ndarray:
+        del outputs
+        # In float64, because scores may be booleans.
+        change = np.subtract(one.score, other.score, dtype=np.float64)
+        return np.abs(change) > _LARGEST_SCORE_DIFFERENCE
+
+    def curve(
+        self, levels: np.ndarray, answers: Scored, labels: np.ndarray
+    ) -> ScoreCurve:
+        del labels
+        return ScoreCurve(levels, answers.score, self.score.name)
+
+    def read(self, record: dict[str, Any], num_levels: int) -> Scored[np.ndarray]:
+        score = array_entry(record, "score", "f", (num_levels, None))
+        # NaN fails both comparisons.
+        if not (score.size and ((score >= 0) & (score <= 1)).all()):
+            raise ValueError("'score' must lie in [0, 1], at least one")
+        return Scored(score)
+
+
+Kind = OfClasses | OfScores

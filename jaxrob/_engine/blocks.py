@@ -20,11 +20,15 @@ from jaxrob._dataset import (
     note_values,
 )
 from jaxrob._devices.hosts import own_rows, put, put_rows
-from jaxrob._devices.kept import Kept
-from jaxrob._devices.memory import bucket
+from jaxrob._devices.memory import Kept, bucket
 from jaxrob._devices.mesh import ImageMesh, platform, sharded
-from jaxrob._devices.prefetch import prefetched
-from jaxrob._devices.rows import is_on, is_on_devices, padded, taken_on_devices
+from jaxrob._devices.rows import (
+    is_on,
+    is_on_devices,
+    padded,
+    prefetched,
+    taken_on_devices,
+)
 from jaxrob._engine.picked import CountedBatches, must_be_read, picked
 from jaxrob._stored_images import StoredImages
 
@@ -142,7 +146,7 @@ def picked_blocks(
         arrays = kept.find(name)
         if arrays is None:
             indices = padded(indices.astype(np.uint32), size)
-            labels = _padded_labels(block.labels, size)
+            labels = padded_labels(block.labels, size)
             arrays = put((next(images), indices, labels), sharded(mesh))
             if not is_there:
                 kept.keep(name, arrays)
@@ -173,7 +177,7 @@ def _check_labels(
     check_labels_below(block.labels, num_classes, name, dataset.class_names)
 
 
-def _padded_labels(labels: np.ndarray, size: int) -> np.ndarray:
+def padded_labels(labels: np.ndarray, size: int) -> np.ndarray:
     """Returns class indices int32 `[size]`; zeros for labels that are none."""
     if not are_classes(labels):
         return np.zeros(size, np.int32)
@@ -182,7 +186,7 @@ def _padded_labels(labels: np.ndarray, size: int) -> np.ndarray:
 
 def _numbers(dataset: Dataset, start: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the indices and the padded labels of consecutive images."""
-    labels = _padded_labels(dataset.labels[start : start + size], size)
+    labels = padded_labels(dataset.labels[start : start + size], size)
     return start + np.arange(size, dtype=np.uint32), labels
 
 
@@ -255,7 +259,7 @@ def _of_batches(
     def place(block: Block, images: np.ndarray) -> PlacedBlock:
         checked(block)
         indices = block.start + np.arange(len(images), dtype=np.uint32)
-        labels = _padded_labels(block.labels, len(images))
+        labels = padded_labels(block.labels, len(images))
         return PlacedBlock(block, *put((images, indices, labels), sharded(mesh)))
 
     are_kept, number = True, 0

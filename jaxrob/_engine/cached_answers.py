@@ -11,12 +11,17 @@ import numpy as np
 from jaxrob._classifier import Classifier
 from jaxrob._devices.mesh import ImageMesh
 from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.answers import INVALID, Answers, HostAnswers
-from jaxrob._engine.journal import Journal, JournalOfFirstProcess, opened
+from jaxrob._engine.answers import Kind
+from jaxrob._engine.journal import (
+    Journal,
+    JournalOfFirstProcess,
+    array_entry,
+    entry,
+    malformed,
+    opened,
+    read_records,
+)
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._engine.records import array_entry, entry, malformed, read_records
-from jaxrob._engine.scores import Scored
-from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 
 # A record's name for the random order of the images.
@@ -144,7 +149,7 @@ def cached_answers_in(
     alterations: Sequence[Alteration],
     source: Callable[[], dict[str, Any]],
     mesh: ImageMesh,
-    score: Score | None = None,
+    kind: Kind,
 ) -> Iterator[CachedAnswers | None]:
     """Opens a journal and yields its cached answers; None without a path."""
     for alteration in () if path is None else alterations:
@@ -153,17 +158,8 @@ def cached_answers_in(
                 "journal must tell alterations from others, and a function on the host "
                 f"cannot be looked into; {alteration.name} calls one"
             )
-    if path is not None and score is not None and score.version is None:
-        raise ValueError(
-            "journal must tell scores from others, and a function cannot be looked "
-            f'into: pass score=jaxrob.Score({score.name}, name="{score.name}", '
-            'version="1"), and change the version whenever its values may change'
-        )
-    has_probabilities = classifier.outputs != "scores"
-    read = functools.partial(answers_of, has_probabilities=has_probabilities)
-    read = read if score is None else scores_of
     with opened(path, "answers", classifier, source, mesh) as journal:
-        yield None if journal is None else CachedAnswers(journal, read)
+        yield None if journal is None else CachedAnswers(journal, kind.read)
 
 
 class _Record(NamedTuple):
@@ -197,33 +193,3 @@ def _read(
         raise ValueError("'levels' must be finite, at least one")
     answers = read_answers(record, len(levels))
     return _Record(name, levels, start, answers, in_random_order)
-
-
-def scores_of(record: dict[str, Any], num_levels: int) -> Scored[np.ndarray]:
-    score = array_entry(record, "score", "f", (num_levels, None))
-    # NaN fails both comparisons.
-    if not (score.size and ((score >= 0) & (score <= 1)).all()):
-        raise ValueError("'score' must lie in [0, 1], at least one")
-    return Scored(score)
-
-
-def answers_of(
-    record: dict[str, Any], num_levels: int, has_probabilities: bool
-) -> HostAnswers:
-    predicted = array_entry(record, "predicted", "i", (num_levels, None))
-    if not predicted.size or predicted.min() < 0:
-        raise ValueError("'predicted' must hold classes, from 0, at least one")
-    answers = {"predicted": predicted}
-    for field in ("confidence", "uncertainty"):
-        answers[field] = found = array_entry(record, field, "f", predicted.shape)
-        # Rounding may carry a probability beyond 1. NaN fails both comparisons.
-        fits = (found >= 0) & (found <= 1 + 1e-5)
-        if not (fits if has_probabilities else np.isnan(found)).all():
-            wanted = "in [0, 1]" if has_probabilities else "NaN, of scores"
-            raise ValueError(f"{field!r} must be {wanted}")
-    answers["rank"] = rank = array_entry(record, "rank", "i", predicted.shape)
-    # The classes' number is not known here.
-    if not (rank >= 0 if has_probabilities else rank == INVALID).all():
-        wanted = "at least 0" if has_probabilities else f"{INVALID}, of scores"
-        raise ValueError(f"'rank' must be {wanted}")
-    return Answers(**answers)

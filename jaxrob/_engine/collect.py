@@ -5,12 +5,9 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from jaxrob._curve import AnyCurve, Curve, ReducedCurve
-from jaxrob._engine.answers import Answers, HostAnswers
+from jaxrob._curve import AnyCurve, ReducedCurve
+from jaxrob._engine.answers import HostAnswers, Kind
 from jaxrob._engine.blocks import Block
-from jaxrob._engine.execution import Execution
-from jaxrob._engine.scores import Scored
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._counts import Counts, count, counts_of
 
 
@@ -33,12 +30,10 @@ class CurveCollector(Collector, Protocol):
 class AnswerCollector:
     """Keeps every answer, in a `Curve`, or every score, in a `ScoreCurve`."""
 
-    def __init__(
-        self, levels: np.ndarray, length: int | None, execution: Execution
-    ) -> None:
+    def __init__(self, levels: np.ndarray, length: int | None, kind: Kind) -> None:
         """Starts without answers."""
         self._levels = levels
-        self._execution = execution
+        self._kind = kind
         # Allocated at full size if the number of images is known.
         self._whole = None if length is None else self._room(length)
         # Each block's labels and its answers at all levels, by its first image.
@@ -53,7 +48,7 @@ class AnswerCollector:
             for row, values in zip(rows, part):
                 whole[row] = values
 
-    def curve(self) -> Curve | ScoreCurve:
+    def curve(self) -> AnyCurve:
         starts = sorted(self._blocks)
         if self._whole is not None:
             whole = self._whole
@@ -62,20 +57,8 @@ class AnswerCollector:
         else:
             blocks = [self._blocks[start] for start in starts]
             whole = jax.tree.map(lambda *some: np.concatenate(some, axis=1), *blocks)
-        execution = self._execution
-        if execution.score is not None:
-            name = execution.score.score.name
-            return ScoreCurve(self._levels, whole.score, name)
-        has_probabilities = execution.classifier.outputs != "scores"
-        return Curve(
-            levels=self._levels,
-            predicted=whole.predicted,
-            confidence=whole.confidence if has_probabilities else None,
-            uncertainty=whole.uncertainty if has_probabilities else None,
-            rank=whole.rank if has_probabilities else None,
-            labels=np.concatenate([self._labels[start] for start in starts]),
-            num_classes=execution.info.num_classes,
-        )
+        labels = np.concatenate([self._labels[start] for start in starts])
+        return self._kind.curve(self._levels, whole, labels)
 
     def _room_for(self, block: Block) -> Any:
         if self._whole is None:
@@ -83,7 +66,7 @@ class AnswerCollector:
         return jax.tree.map(lambda part: part[:, block.start : block.stop], self._whole)
 
     def _room(self, length: int) -> Any:
-        return empty_answers((len(self._levels), length), self._execution)
+        return self._kind.empty((len(self._levels), length))
 
 
 class CountCollector:
@@ -117,17 +100,3 @@ class CountCollector:
         else:
             counts = Counts(**sums)
         return ReducedCurve(self._levels, counts)
-
-
-def empty_answers(shape: tuple[int, ...], execution: Execution) -> Any:
-    """Allocates answers of a shape, with int16 classes where they fit; or scores."""
-    if execution.score is not None:
-        return Scored(np.empty(shape))
-    is_small = execution.info.num_classes <= np.iinfo(np.int16).max
-    classes = np.int16 if is_small else np.int32
-    return Answers(
-        np.empty(shape, classes),
-        np.empty(shape, np.float32),
-        np.empty(shape, np.float32),
-        np.empty(shape, classes),
-    )

@@ -5,22 +5,30 @@ import functools
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
-from jaxrob._adapters.network import OnHost
-from jaxrob._classifier import Classifier, TraceInfo, trace_info, unnamed
+from jaxrob._arguments.readable import error_text
+from jaxrob._classifier import (
+    Classifier,
+    Structure,
+    TraceInfo,
+    structure,
+    trace_info,
+    unnamed,
+)
 from jaxrob._devices.hosts import check_same, is_first, put_whole
-from jaxrob._devices.kept import Kept
-from jaxrob._devices.memory import bytes_to_keep
-from jaxrob._devices.mesh import ImageMesh
+from jaxrob._devices.memory import Kept, bytes_to_keep
+from jaxrob._devices.mesh import ImageMesh, on_each_device
+from jaxrob._engine.answerer import Answerer, answerer_for
+from jaxrob._engine.answers import Kind, OfClasses, OfScores
 from jaxrob._engine.bar import Bar
 from jaxrob._engine.cached_answers import CachedAnswers
-from jaxrob._engine.on_host import network_on_host
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.scores import ScoreRule
 from jaxrob._engine.sizes import rows_for
-from jaxrob._engine.split_network import check_split_network
 from jaxrob._identity.digest import digest
 from jaxrob._identity.identity import text
+from jaxrob._keys import classifier_keys
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,12 +41,12 @@ class Execution:
       mesh: the devices over which images are sharded.
       bar: the progress bar.
       info: facts about the classifier, from a trace.
-      network: the network on this host, or None.
+      answerer: answers on blocks of images.
+      kind: what the answers are.
       image_shape: the shape of one image.
       rows: the most images that fit in a step.
       batch_size: images in a block; None: as many as fit in memory.
       reduced: whether only counts by class are kept.
-      score: the score of outputs that takes the place of answers, or None.
       cached: finds journaled answers and adds new ones; None without a journal.
       checked: names of the checks for mistakes already made in this call.
       kept: images that stay on the devices for the next levels.
@@ -49,12 +57,12 @@ class Execution:
     mesh: ImageMesh
     bar: Bar
     info: TraceInfo
-    network: OnHost | None
+    answerer: Answerer
+    kind: Kind
     image_shape: tuple[int, ...]
     rows: int
     batch_size: int | None
     reduced: bool = False
-    score: ScoreRule | None = None
     cached: CachedAnswers | None = None
     checked: set[str] = dataclasses.field(default_factory=set)
     kept: Kept = dataclasses.field(default_factory=lambda: Kept(0))
@@ -67,6 +75,7 @@ def set_up(
     mesh: ImageMesh,
     bar: Bar,
     batch_size: int | None = None,
+    rule: ScoreRule | None = None,
 ) -> Execution:
     """Replicates a classifier and the key over the devices; a split network stays."""
     check_split_network(classifier, image_shape, mesh)
@@ -74,23 +83,21 @@ def set_up(
     given = classifier, key
     check_same("classifier and key", lambda: arguments_digest(*given), mesh)
     placed, key_there = put_whole((unnamed(classifier), key), mesh)
+    info = trace_info(classifier, image_shape)
+    kind = OfClasses(placed, info.num_classes) if rule is None else OfScores(rule)
     return Execution(
         placed,
         key_there,
         mesh,
         bar,
-        trace_info(classifier, image_shape),
-        network_on_host(classifier, mesh),
+        info,
+        answerer_for(placed, key_there, mesh, rule),
+        kind,
         image_shape,
         rows_for(classifier, image_shape, mesh),
         batch_size,
         kept=Kept(bytes_to_keep(mesh)),
     )
-
-
-def classes_of(execution: Execution) -> int | None:
-    """Returns the number of classes that labels may have; None with a score."""
-    return None if execution.score is not None else execution.info.num_classes
 
 
 def check_same_request(execution: Execution, *asked: Any) -> None:
@@ -109,3 +116,49 @@ def progress_bar(name: str, progress: bool, unit: str = "image", total: int = 0)
 def _no_key() -> jax.Array:
     """Returns the key that stands in where nothing is random."""
     return jax.random.key(0)
+
+
+def check_split_network(
+    classifier: Classifier, image_shape: tuple[int, ...], mesh: ImageMesh
+) -> None:
+    """Rejects a split network that cannot run where images are split too."""
+    # Such a network asks for shardings along the images' axes, or for those that JAX
+    # allows only on axes of the type Explicit. It is lowered, not compiled or run.
+    if not mesh.splits_network:
+        return
+    obstacle = _obstacle(structure(classifier), tuple(image_shape), mesh)
+    if obstacle is None:
+        return
+    others = [name for name in mesh.mesh.axis_names if name not in mesh.axes]
+    own, axes = ", ".join(map(repr, others)), ", ".join(map(repr, mesh.axes))
+    where = f"images are split along {axes}" if axes else "no axis splits images"
+    raise ValueError(
+        f"classifier must run with its variables sharded along {own}, where {where}; "
+        f"got: {obstacle.rstrip('.')}. In the network, leave shardings to XLA, or "
+        f"constrain arrays by jax.lax.with_sharding_constraint along {own} alone"
+    )
+
+
+# One entry for each structure of a network, shape of images and mesh.
+@functools.lru_cache(maxsize=256)
+def _obstacle(
+    of: Structure, image_shape: tuple[int, ...], mesh: ImageMesh
+) -> str | None:
+    """Returns JAX's message if the split network fails, or None."""
+
+    def outputs(classifier: Classifier, images: jax.Array, key: jax.Array) -> jax.Array:
+        index = jnp.arange(len(images), dtype=jnp.uint32)
+        keys = classifier_keys(key, index) if classifier.stochastic else None
+        return classifier.raw_outputs(images, keys)
+
+    split = on_each_device(outputs, mesh, (False, True, False), joined_along=1)
+    classifier = jax.tree.unflatten(of.tree, of.leaves)
+    images = jax.ShapeDtypeStruct((mesh.size, *image_shape), jnp.float32)
+    key = jax.eval_shape(jax.random.key, 0)
+    try:
+        with jax.set_mesh(mesh.mesh):
+            # Some errors come from the lowering, not from the trace.
+            jax.jit(split).lower(classifier, images, key)
+    except Exception as error:  # The user's code may raise anything.
+        return error_text(error)
+    return None

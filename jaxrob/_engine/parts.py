@@ -4,16 +4,18 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.computing import computing
 from jaxrob._dataset import Dataset
 from jaxrob._engine.blocks import Block, picked_blocks
-from jaxrob._engine.collect import empty_answers
-from jaxrob._engine.execution import Execution, check_same_request, classes_of
+from jaxrob._engine.execution import Execution, check_same_request
 from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
+from jaxrob._keys import checked_key, order_keys
 from jaxrob.alterations import Alteration
 from jaxrob.strategies._strategy import BLOCK
 
@@ -48,8 +50,8 @@ def answer_parts(
     # The caller has checked the arguments as `evaluate` does.
     source = dataset if isinstance(dataset, Dataset) else dataset.batches
     check_same_request(execution, parts, order)
-    cut, num_classes = _images_in_block(execution), classes_of(execution)
-    answers = [empty_answers((part.stop - part.start,), execution) for part in parts]
+    cut, num_classes = _images_in_block(execution), execution.kind.num_classes
+    answers = [execution.kind.empty((part.stop - part.start,)) for part in parts]
 
     def new_task(alteration: Alteration, rows: list[int]) -> EvaluationTask:
         if execution.cached is not None:
@@ -106,3 +108,14 @@ class _PartCollector:
             where = slice(block.start - start, block.stop - start)
             for whole, part in zip(self._answers[row], values):
                 whole[where] = part
+
+
+def random_order(key: jax.Array | None, length: int) -> np.ndarray:
+    """Returns the indices of a data set's images in the key's random order."""
+    # Images are sorted by 64 random bits each, drawn from the key and the image's
+    # index. The order is the same in every process and version.
+    key = jax.random.key(0) if key is None else checked_key(key)
+    index = jnp.arange(length, dtype=jnp.uint32)
+    bits = np.asarray(jax.random.key_data(order_keys(key, index)))
+    # `lexsort` sorts by its last key first. Ties keep the lower index first.
+    return np.lexsort((bits[:, 1], bits[:, 0]))

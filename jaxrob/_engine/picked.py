@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def picked(
     order: np.ndarray,
     spans: Sequence[slice],
     stopped: threading.Event,
-) -> Iterator[np.ndarray]:
+) -> Generator[np.ndarray, None, None]:
     """Yields the images of some spans of an order."""
     # For batches, the first images of the order, up to 1 GiB, are read once and kept.
     # Each further GiB takes another pass over all batches.

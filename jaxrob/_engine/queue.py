@@ -13,7 +13,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import platform
 from jaxrob._engine.blocks import PlacedBlock, placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
-from jaxrob._engine.execution import Execution, check_same_request, classes_of
+from jaxrob._engine.execution import Execution, check_same_request
 from jaxrob._engine.sizes import (
     images_in_block,
     levels_are_sequential,
@@ -72,7 +72,7 @@ def _new_collector(
     execution: Execution, levels: np.ndarray, length: int | None
 ) -> CurveCollector:
     if not execution.reduced:
-        return AnswerCollector(levels, length, execution)
+        return AnswerCollector(levels, length, execution.kind)
     has_probabilities = execution.classifier.outputs != "scores"
     return CountCollector(levels, execution.info.num_classes, has_probabilities)
 
@@ -85,7 +85,7 @@ def _new_task(
 ) -> EvaluationTask:
     alteration, levels = frontier
     if execution.cached is not None:
-        execution.cached.check(alteration, classes_of(execution), length)
+        execution.cached.check(alteration, execution.kind.num_classes, length)
     return EvaluationTask(alteration, levels, [_EVERYWHERE] * len(levels), collector)
 
 
@@ -99,7 +99,8 @@ def _placed(
     rows, mesh = _rows_of_a_block(execution, dataset, frontiers), execution.mesh
     about = rows, length, execution.batch_size, mesh
     size = images_in_block(execution.classifier, *about)
-    return placed_blocks(dataset, classes_of(execution), size, mesh, execution.kept)
+    num_classes = execution.kind.num_classes
+    return placed_blocks(dataset, num_classes, size, mesh, execution.kept)
 
 
 def _rows_of_a_block(
@@ -119,7 +120,7 @@ def _rows_of_a_block(
             kept.rows = known or _tried_rows(execution, dataset, frontiers)
             if cached is not None and kept.rows not in (known, execution.rows):
                 cached.add_rows(kept.rows)
-        elif execution.network is None and execution.score is None:
+        elif not execution.answerer.is_on_host:
             about = execution.info, execution.image_shape, levels, execution.mesh
             kept.rows = rows_of_a_level(execution.rows, *about)
         else:

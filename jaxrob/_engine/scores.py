@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,15 +21,12 @@ from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier, current_trace
 from jaxrob._dataset import are_classes
 from jaxrob._devices.rows import padded
-from jaxrob._engine.answers import Array
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.program import fingerprint_of, traced
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 from jaxrob.alterations._moved_mask import check_integers
 
-# Scores outside [0, 1] by no more than this are rounding.
-_ROUNDING = 1e-6
 # Images in a trace.
 _ROWS = 2
 # Boxes that end here lie in one pixel, or are fractions of the picture, up to rounding.
@@ -45,6 +42,8 @@ _OF_TRUST = re.compile("score|conf|prob|weight|trust|quality", re.IGNORECASE)
 _MOST_LISTED = 10
 # Includes JAX's types, such as bfloat16, which NumPy counts as void.
 _REAL = (np.floating, np.integer, np.bool_)
+
+Array = TypeVar("Array", jax.Array, np.ndarray)
 
 
 class Scored(NamedTuple, Generic[Array]):
@@ -175,26 +174,6 @@ def score_block(
     _check_returned(rule.score, values, number)
     values = np.asarray(values)
     return Scored(padded(values.astype(np.float64), size)[None])
-
-
-def checked_scores(
-    found: np.ndarray,
-    indices: np.ndarray,
-    level: float,
-    rule: ScoreRule,
-    alteration: Alteration,
-) -> np.ndarray:
-    """Returns scores `[..., n]` as float64."""
-    found = np.asarray(found, np.float64)
-    wrong = ~((found >= -_ROUNDING) & (found <= 1 + _ROUNDING))
-    if wrong.any():
-        place = tuple(np.argwhere(wrong)[0])
-        raise ValueError(
-            f"score {rule.score.name!r} must lie in [0, 1]; got {found[place]:g} for "
-            f"image {indices[place[-1]]} at level {level:g} of {alteration.name}, and "
-            f"{wrong.sum()} such of {wrong.size}"
-        )
-    return np.clip(found, 0, 1)
 
 
 def _check_returned(score: Score, found: Any, number: int) -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._classifier import Classifier
-from jaxrob._devices.call import Call
+from jaxrob._devices.blocks import Call
 from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
 from jaxrob._engine.answers import Answers, answer
 from jaxrob._engine.sizes import levels_are_sequential

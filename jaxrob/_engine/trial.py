@@ -49,8 +49,7 @@ def tried_rows(
     if (
         platform(mesh) != "cpu"
         or mesh.is_multi_process
-        or execution.network is not None
-        or execution.score is not None
+        or execution.answerer.is_on_host
         or execution.batch_size is not None
         or math.isinf(operations)
         or number == 0

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxrob._devices.pieces import in_pieces, is_split
+from jaxrob._devices.rows import in_pieces, is_split
 from jaxrob._keys import is_key
 
 

@@ -21,24 +21,24 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.warnings import collected, warn
 from jaxrob._arguments.wrapping import classifier_wanted, dataset_wanted
 from jaxrob._classifier import Classifier, check_has_classes
-from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
+from jaxrob._curve import Curve
+from jaxrob._dataset import BatchedDataset, Dataset, value_doubt, with_pseudo_labels
+from jaxrob._devices.memory import Kept
 from jaxrob._devices.memory_maps import make_room
 from jaxrob._devices.mesh import ImageMesh, checked_mesh
 from jaxrob._engine.cached_answers import cached_answers_in
-from jaxrob._engine.checks import (
-    check_together,
-    first_image,
-)
+from jaxrob._engine.checks import check_shape_is_kept, check_together, first_image
 from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.picked import must_be_read
 from jaxrob._engine.provenance import provenance, score_facts
+from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
+from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import checked_key
-from jaxrob._run.fingerprints import fingerprint_inputs
-from jaxrob._run.pseudo_labels import labelled
 from jaxrob._score import Score, checked_score
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._fingerprint import fingerprinted_alteration
 
 # Labels whose form is looked at before anything is computed.
 _LABELS_LOOKED_AT = 64
@@ -134,6 +134,12 @@ def checked_arguments(
     images_over = checked_mesh(mesh, classifier.variables)
     if score is not None and images_over.is_multi_process:
         raise ValueError("score runs in one process; mesh spans several")
+    if journal is not None and score is not None and score.version is None:
+        raise ValueError(
+            "journal must tell scores from others, and a function cannot be looked "
+            f'into: pass score=jaxrob.Score({score.name}, name="{score.name}", '
+            'version="1"), and change the version whenever its values may change'
+        )
     given = classifier, dataset, alterations, key, images_over
     return Arguments(*given, batch_size, reduced, journal, progress, score)
 
@@ -152,15 +158,15 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         rule = _rule(arguments.score, classifier, dataset, alterations, image)
         with progress_bar(_title(alterations), arguments.progress) as bar:
             about = classifier, image.shape, key, mesh
-            execution = set_up(*about, bar, batch_size)
+            execution = set_up(*about, bar, batch_size, rule)
             dataset = dataset if rule else labelled(execution, dataset)
             about = classifier, dataset, key, mesh.mesh
             facts = functools.partial(provenance, *about)
             source = functools.cache(lambda: facts() | score_facts(arguments.score))
-            given = classifier, alterations, source, mesh, arguments.score
+            given = classifier, alterations, source, mesh, execution.kind
             with cached_answers_in(arguments.journal, *given) as cached:
                 # Checks for mistakes run again after those on the labels.
-                more = {"reduced": arguments.reduced, "score": rule, "cached": cached}
+                more = {"reduced": arguments.reduced, "cached": cached}
                 execution = dataclasses.replace(execution, **more, checked=set())
                 what = classifier, dataset, alterations, image
                 try:
@@ -247,3 +253,45 @@ def _title(alterations: Sequence[Alteration]) -> str:
     """Returns the title of the progress bar."""
     number = len(alterations)
     return alterations[0].name if number == 1 else f"{number} alterations"
+
+
+def fingerprint_inputs(
+    classifier: Classifier, alterations: Sequence[Alteration], image: np.ndarray
+) -> tuple[Classifier, tuple[Alteration, ...]]:
+    """A classifier and alterations fingerprinted, with the values they capture."""
+    fingerprinted_ones = tuple(
+        fingerprinted_alteration(alteration, image.shape) for alteration in alterations
+    )
+    # Checked first, because the classifier would only say that it fails.
+    for alteration in fingerprinted_ones:
+        check_shape_is_kept(alteration, image.shape)
+    return fingerprinted_classifier(classifier, image.shape), fingerprinted_ones
+
+
+def labelled(
+    execution: Execution, dataset: Dataset | BatchedDataset
+) -> Dataset | BatchedDataset:
+    """Returns the data; without labels, with the network's own answers as labels."""
+    if not isinstance(dataset, Dataset) or dataset.labels is not None:
+        return dataset
+    zeros = np.zeros(len(dataset), np.int32)
+    with_labels = dataclasses.replace(dataset, labels=zeros)
+    return with_pseudo_labels(dataset, unaltered_answers(execution, with_labels))
+
+
+def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:
+    """Returns a classifier's answers on the unaltered images, int32 `[N]`."""
+    # The images come again with their labels.
+    execution = dataclasses.replace(execution, kept=Kept(0))
+    (curve,) = evaluate_queue(execution, dataset, [Frontier(UNALTERED, np.zeros(1))])
+    assert isinstance(curve, Curve)
+    return curve.predicted[0].astype(np.int32)
+
+
+def _as_it_is(image: jax.Array, level: jax.Array) -> jax.Array:
+    del level
+    return image
+
+
+#: An alteration that leaves every image as it is.
+UNALTERED = Alteration("unaltered", _as_it_is, 0.0, 1.0)

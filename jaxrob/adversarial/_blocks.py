@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from jaxrob._devices.call import Call
+from jaxrob._devices.blocks import Call
 from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
 
 # Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is

@@ -25,7 +25,8 @@ from jaxrob._devices.mesh import ImageMesh, checked_mesh
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_class_names, check_images
-from jaxrob._engine.mistakes import (
+from jaxrob._engine.execution import check_split_network
+from jaxrob._engine.preflight import (
     MAX_CHECKED,
     check_logits,
     check_scale,
@@ -33,7 +34,6 @@ from jaxrob._engine.mistakes import (
     is_worthwhile,
     scale_check,
 )
-from jaxrob._engine.split_network import check_split_network
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import check_key, checked_key, classifier_keys
 from jaxrob._pixels import as_floats

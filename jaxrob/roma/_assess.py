@@ -31,11 +31,16 @@ from jaxrob._dataset import (
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.journal import opened
-from jaxrob._engine.order import random_order
+from jaxrob._engine.parts import random_order
 from jaxrob._identity.identity import is_identifiable, text
 from jaxrob._keys import checked_key
-from jaxrob._run.prepare import Run, checked_arguments, prepare_run
-from jaxrob._run.pseudo_labels import UNALTERED, unaltered_answers
+from jaxrob._run.prepare import (
+    UNALTERED,
+    Run,
+    checked_arguments,
+    prepare_run,
+    unaltered_answers,
+)
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import doubts
 from jaxrob.metrics._checks import checked_confidence_level

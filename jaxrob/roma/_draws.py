@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._classifier import trace_info
-from jaxrob._devices.blocks import in_blocks
-from jaxrob._devices.call import Call
+from jaxrob._devices.blocks import Call, in_blocks
 from jaxrob._devices.memory import bucket, nearest_bucket
 from jaxrob._devices.mesh import on_each_device, platform
 from jaxrob._devices.rows import joined, taken

@@ -7,8 +7,13 @@ import numpy as np
 
 from jaxrob._arguments.computing import computing
 from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.journal import Journal, JournalOfFirstProcess
-from jaxrob._engine.records import array_entry, entry, read_records
+from jaxrob._engine.journal import (
+    Journal,
+    JournalOfFirstProcess,
+    array_entry,
+    entry,
+    read_records,
+)
 from jaxrob.roma._estimate import MOST_MODES, Answers
 from jaxrob.roma._work import Inputs, Settings
 

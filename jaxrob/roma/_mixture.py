@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from jaxrob._devices.blocks import in_blocks
-from jaxrob._devices.call import Call
+from jaxrob._devices.blocks import Call, in_blocks
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._devices.rows import joined, taken

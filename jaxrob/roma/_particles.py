@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._devices.call import Call
+from jaxrob._devices.blocks import Call
 from jaxrob._devices.mesh import on_each_device
 from jaxrob._pixels import as_floats
 from jaxrob.roma._ball import (

@@ -11,11 +11,11 @@ from jaxrob._adapters.network import on_host
 from jaxrob._arguments import checks
 from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier, trace_info, unnamed
-from jaxrob._devices.call import Call, shapes_of, shapes_whole
+from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
 from jaxrob._engine import sizes
 from jaxrob._engine.checks import check_shape_is_kept
-from jaxrob._engine.split_network import check_split_network
+from jaxrob._engine.execution import check_split_network
 from jaxrob._engine.step import answering, preparing
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration

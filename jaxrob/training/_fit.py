@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below
-from jaxrob._devices.call import Call
+from jaxrob._devices.blocks import Call
 from jaxrob._devices.hosts import is_first, local, put
 from jaxrob._devices.mesh import ImageMesh, along_images, checked_mesh, replicated
 from jaxrob._engine.provenance import dataset_fingerprint

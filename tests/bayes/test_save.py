@@ -112,7 +112,10 @@ def test_names_and_places_without_arrays_come_back(tmp_path):
         scores = images.reshape(len(images), -1) @ variables["kernel"]
         return -scores if "flip" in variables["asked"] else scores
 
-    variables = {"kernel": np.eye(3, dtype=np.float32), "asked": {"flip": {}, "x": None}}
+    variables = {
+        "kernel": np.eye(3, dtype=np.float32),
+        "asked": {"flip": {}, "x": None},
+    }
     named = dataclasses.replace(
         bayes.ensemble(flipped_if_asked, [variables]),
         name="flipped",

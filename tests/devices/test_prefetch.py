@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from jaxrob._devices.prefetch import prefetched
+from jaxrob._devices.rows import prefetched
 
 
 def thread_count():

@@ -24,8 +24,7 @@ import numpy as np
 
 import jaxrob
 from jaxrob import alterations, strategies
-from jaxrob._engine.journal import Journal
-from jaxrob._engine.records import decoded
+from jaxrob._engine.journal import Journal, decoded
 
 random = np.random.default_rng(0)
 images = random.random((400, 8, 8, 1), np.float32)

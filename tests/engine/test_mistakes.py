@@ -10,7 +10,7 @@ from common.timing import compilations
 
 import jaxrob
 from jaxrob import RobustnessWarning, adversarial, alterations, roma, strategies
-from jaxrob._engine import tasks
+from jaxrob._engine import preflight
 
 RANDOM = np.random.default_rng(0)
 # Four classes, each bright in a quarter of its own.
@@ -200,9 +200,9 @@ class TestPixelsOfBytes:
         many = jaxrob.Dataset(np.tile(IMAGES, (4, 1, 1, 1)), np.tile(LABELS, 4))
         classifier = jaxrob.Classifier.from_host(counted, 4)
         jaxrob.evaluate(classifier, many, BRIGHTNESS, [0.0])
-        assert sizes == [256, 256, 64]  # The answers, in company, as bytes.
+        assert sizes == [64, 128, 64, 256]  # Alone, in company, as bytes; the answers.
         jaxrob.evaluate(classifier, many, BRIGHTNESS, [0.0])
-        assert sizes[3:] == [256]
+        assert sizes[4:] == [256]
 
 
 def net(left_on):
@@ -301,7 +301,7 @@ class TestTrainingMode:
         by_evaluate(of(1.0))  # JAX's own small programs, of the first call alone.
         with compilations() as with_check:
             by_evaluate(of(2.0))
-        monkeypatch.setattr(tasks, "is_worthwhile", lambda *_: False)
+        monkeypatch.setattr(preflight, "is_worthwhile", lambda *_: False)
         with compilations() as without:
             by_evaluate(of(3.0))
         assert len(with_check) == len(without) > 0

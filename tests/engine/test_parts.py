@@ -14,13 +14,13 @@ import jaxrob
 from jaxrob import alterations
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine import picked
+from jaxrob._engine.answers import OfClasses
 from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.execution import progress_bar, set_up
-from jaxrob._engine.order import random_order
-from jaxrob._engine.parts import BLOCK, Part, answer_parts
+from jaxrob._engine.parts import BLOCK, Part, answer_parts, random_order
 from jaxrob._engine.picked import counted
 from jaxrob._engine.provenance import provenance
-from jaxrob._run.fingerprints import fingerprint_inputs
+from jaxrob._run.prepare import fingerprint_inputs
 
 from . import interrupted
 
@@ -195,7 +195,8 @@ class TestJournal:
         classifier, fingerprinted = fingerprint_inputs(classifier, names, IMAGES[0])
         mesh = checked_mesh(None)
         source = functools.partial(provenance, classifier, DATASET, KEY, mesh.mesh)
-        with cached_answers_in(path, classifier, fingerprinted, source, mesh) as cached:
+        given = classifier, fingerprinted, source, mesh, OfClasses(classifier, 4)
+        with cached_answers_in(path, *given) as cached:
             return answered(parts, classifier, cached=cached)[1]
 
     def test_whatever_is_known_of_a_part_is_taken(self, tmp_path):

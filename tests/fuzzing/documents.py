@@ -2,7 +2,6 @@
 
 import base64
 import dataclasses
-import functools
 import json
 import types
 import zlib
@@ -12,11 +11,11 @@ import numpy as np
 import jaxrob
 from jaxrob import adversarial, roma
 from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._engine.answers import Answers
+from jaxrob._engine.answers import Answers, OfClasses, OfScores
 from jaxrob._engine.bar import Bar
-from jaxrob._engine.cached_answers import CachedAnswers, answers_of, scores_of
+from jaxrob._engine.cached_answers import CachedAnswers
 from jaxrob._engine.journal import Journal
-from jaxrob._engine.scores import Scored
+from jaxrob._engine.scores import Scored, ScoreRule
 from jaxrob.roma._estimate import Answers as RomaAnswers
 from jaxrob.roma._journal import answers_in
 from jaxrob.roma._work import Inputs
@@ -71,8 +70,8 @@ def journal_target(folder):
             "rank": rng.integers(0, 3, (2, 10)).astype("<i4"),
         }
 
-    read = functools.partial(answers_of, has_probabilities=True)
-    return answers_target(3, answers, read, check)
+    kind = OfClasses(jaxrob.Classifier(len), 3)
+    return answers_target(3, answers, kind.read, check)
 
 
 def scores_journal_target(folder):
@@ -83,7 +82,8 @@ def scores_journal_target(folder):
         assert scored.score.shape == (20,)
         assert ((scored.score >= 0) & (scored.score <= 1)).all()
 
-    return answers_target(0, lambda: {"score": rng.random((2, 10))}, scores_of, check)
+    read = OfScores(ScoreRule(jaxrob.Score(len), (8, 8, 1), False)).read
+    return answers_target(0, lambda: {"score": rng.random((2, 10))}, read, check)
 
 
 def answers_target(num_classes, make, read_record, check_one):

@@ -11,7 +11,7 @@ from scipy import stats
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._engine.order import random_order
+from jaxrob._engine.parts import random_order
 from jaxrob.roma import RomaResult, assess, compare_categories
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._few_inputs import answers_of_few

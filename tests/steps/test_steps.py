@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 
 import jaxrob
 from jaxrob import alterations, steps
-from jaxrob._devices.call import Call
+from jaxrob._devices.blocks import Call
 
 SHAPE, CLASSES, NUMBER = (8, 8, 1), 3, 16
 BRIGHTNESS = alterations.brightness()

@@ -1,12 +1,14 @@
-"""Warns of answers that show a mistake in how a classifier is given.
+"""Warns of mistakes in how a classifier is given, by its answers on a few images.
 
 Each check runs once per public call, and only while it costs next to nothing.
 """
 
 import collections
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Hashable
+import threading
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import jax
@@ -19,28 +21,26 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import ImageMesh, replicated
-from jaxrob._devices.rows import is_on_devices, taken_on_devices
-from jaxrob._engine.answers import Answers, HostAnswers
-from jaxrob._engine.blocks import PlacedBlock
-from jaxrob._engine.scores import Scored
+from jaxrob._devices.rows import first_of, is_on_devices, taken, taken_on_devices
+from jaxrob._engine.answerer import Ask, Compiled
+from jaxrob._engine.answers import HostAnswers
+from jaxrob._engine.blocks import Block, PlacedBlock, padded_labels
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.picked import picked
+from jaxrob._engine.sizes import levels_are_sequential
+from jaxrob._engine.step import preparing
 from jaxrob._keys import classifier_keys
 from jaxrob._pixels import as_floats
 from jaxrob._score import Score
+from jaxrob._stored_images import StoredImages
+from jaxrob.alterations import Alteration
 
 # Images checked in a program of their own.
 _NUM_ALONE = 16
-# The most images checked in a block.
+# The most images checked together.
 MAX_CHECKED = 64
 # Tolerance, in bfloat16 too, of the sum 1 of a distribution.
 _SUM_TOLERANCE = 1e-2
-# Larger differences between confidences of one image are not rounding.
-_LARGEST_DIFFERENCE = 1e-3
-# Between scores of one image, which rounding may change by a pixel or a box.
-_LARGEST_SCORE_DIFFERENCE = 0.05
-# Two classes that tie have a confidence of at most a half.
-_MOST_OF_A_TIE = 0.5 + _LARGEST_DIFFERENCE
-# Outputs that differ by less, relative to the largest one, are equal in bfloat16.
-_ROUNDING = 1e-2
 # On the right scale the accuracy is at least this much higher, at this significance.
 _MIN_GAIN = 0.2
 _SIGNIFICANCE = 0.01
@@ -49,6 +49,138 @@ _MIN_IMAGES = 4
 _LOGITS = "logits"
 # A check of at most this share of all answers costs next to nothing.
 _LARGEST_SHARE = 0.01
+
+
+def preflight(
+    execution: Execution,
+    alteration: Alteration,
+    levels: np.ndarray,
+    placed: PlacedBlock,
+    dataset: Dataset | BatchedDataset,
+    number: int,
+) -> None:
+    """Warns of a network in training mode, or of pixels on another scale."""
+    # Batch statistics and dropout left on after training make an answer depend on the
+    # rest of the batch: images are classified again among copies of one of them, by the
+    # program of a step of `levels`, on a block like the one placed. To a network of
+    # bytes, images in [0, 1] are black: they are classified again times 255.
+    answerer, classifier = execution.answerer, execution.classifier
+    mesh, size = execution.mesh, len(placed.images)
+    if mesh.is_multi_process or "preflight" in execution.checked:
+        return
+    execution.checked.add("preflight")
+    few = _spread(dataset, placed)
+    number_few = len(few.labels)
+    score = execution.kind.score
+    scale = None
+    if score is None and len(execution.image_shape) == 3:
+        scale = scale_check(classifier, few.labels)
+    is_sequential = levels_are_sequential(execution.image_shape, mesh)
+    cost = size if is_sequential else size * len(levels)
+    cost = number_few if answerer.is_on_host and score is None else cost
+    what = "preflight", scale
+    if not is_worthwhile(what, classifier, 3 * cost, number, score):
+        return
+
+    def ask(rows: np.ndarray, number: int, times: float = 1.0) -> Ask:
+        """About a block of the images at `rows`, of which the first `number` count."""
+        # Copies of an image keep others' labels, which shows a score of a whole batch.
+        labels = few.labels[every]
+        arrays = few.images[rows], few.indices[rows], padded_labels(labels, size)
+        arrays = jax.device_put(arrays, placed.images.sharding)
+        block = PlacedBlock(Block(labels[:number], 0), *arrays)
+        about = {"alteration": alteration, "mesh": mesh}
+        prepared = preparing(*block[1:3], execution.key, **about).run()
+        return Ask(block, prepared, alteration, levels, 1, times)
+
+    def answers(asked: Ask) -> Any:
+        number = len(asked.placed.block.labels)
+        found = answerer.finish(answerer.dispatch(asked), number)
+        return jax.tree.map(lambda part: np.asarray(part)[0, :number], found)
+
+    def outputs(asked: Ask, rows: slice) -> np.ndarray:
+        return fetch(compiled.outputs(asked))[:, rows]
+
+    compiled = Compiled(classifier, execution.key, mesh)
+    every, differs = np.arange(size) % number_few, execution.kind.differs
+    alone = ask(every, number_few)
+    before = answers(alone)
+    # At least half of each device's images must be replaced.
+    kept = min(number_few, placed.images.sharding.shard_shape((size,))[0] // 2)
+    found, what_depends = np.zeros(1, bool), ""
+    if kept:
+        company = np.where(np.arange(size) < kept, every, 0)
+        beside = ask(company, min(size, 2 * kept))
+        after = answers(beside)
+        same, copies = slice(kept), slice(kept, None)
+        pair = first_of(after, kept), first_of(before, kept)
+        found = differs(*pair, lambda: outputs(beside, same))
+        what_depends = f"{found.sum()} of {kept} images"
+        # Copies of one image have other keys, or the labels of others.
+        is_random = alteration.stochastic or classifier.stochastic
+        if not (found.any() or is_random or score is not None):
+            pair = taken(after, copies), first_of(after, 1)
+            found = differs(*pair, lambda: outputs(beside, copies))
+            what_depends = f"{found.sum()} of {len(found)} copies of one image"
+    depends, is_state = found.any(), False
+    if depends or not kept:
+        # Even a single image may be answered differently each time.
+        again, all_of_them = answers(alone), slice(number_few)
+        found = differs(again, before, lambda: outputs(alone, all_of_them))
+        is_state = found.any()
+    seems = False
+    if scale is not None and not (depends or is_state):
+        as_bytes = answers(ask(every, number_few, 255.0))
+        seems = check_scale(classifier, before, as_bytes, few.labels)
+    if seems:
+        execution.checked.add("outputs")
+    passed = not (depends or is_state or seems)
+    _passed(what, jax.tree.structure(classifier), score).append(passed)
+    if is_state:
+        warn(
+            f"the classifier answers {found.sum()} of {number_few} images differently "
+            "when it is asked the same again. It keeps a state between calls, or draws "
+            "random numbers: switch that off (model.eval(), deterministic=True), or "
+            f"take them from the keys of stochastic=True.{_or_the_score(score)}"
+        )
+    elif depends:
+        warn(
+            f"the classifier answers {what_depends} differently, depending on the "
+            "images beside them. It seems to be left in training mode, where batch "
+            "statistics or dropout are on. Switch that off: train=False, "
+            "use_running_average=True, deterministic=True or model.eval()."
+            f"{_or_the_score(score)}"
+        )
+
+
+class _Few(NamedTuple):
+    """Some images `[n, ...]` on the host, their labels, and indices in the data."""
+
+    images: np.ndarray
+    labels: np.ndarray
+    indices: np.ndarray
+
+
+def _spread(dataset: Dataset | BatchedDataset, placed: PlacedBlock) -> _Few:
+    """Returns at most as many images as a block has, from all over the data."""
+    # A sorted folder starts with one class. Batches are not read for it.
+    is_whole = isinstance(dataset, Dataset)
+    number = len(dataset) if is_whole else len(placed.block.labels)
+    most = min(MAX_CHECKED, len(placed.images), number)
+    rows = np.linspace(0, number - 1, most).astype(np.uint32)
+    if not is_whole:
+        indices = np.asarray(placed.indices)[rows]
+        return _Few(np.asarray(placed.images)[rows], placed.block.labels[rows], indices)
+    images = dataset.images
+    if isinstance(images, StoredImages):
+        spans = [slice(0, most)]
+        with contextlib.closing(picked(dataset, rows, spans, threading.Event())) as one:
+            images = next(one)
+    elif is_on_devices(images):
+        images = np.asarray(taken_on_devices(images, rows, most))
+    else:
+        images = np.asarray(images[rows])
+    return _Few(images, dataset.labels[rows], rows)
 
 
 def is_flat(confidence: np.ndarray, num_classes: int) -> bool:
@@ -119,7 +251,7 @@ def check_logits(
 
 
 def is_worthwhile(
-    what: str,
+    what: Hashable,
     classifier: Classifier,
     cost: int,
     number: int,
@@ -130,94 +262,6 @@ def is_worthwhile(
     # from then on, only where the check costs next to nothing.
     passed = list(_passed(what, jax.tree.structure(classifier), score))
     return passed != [True] or cost <= _LARGEST_SHARE * number
-
-
-class Rerun(NamedTuple):
-    """Functions that classify other images in a block by the block's own program.
-
-    Attributes:
-      answers: returns the answers at the levels of a step; only the first row is valid.
-      outputs: returns the raw outputs `[S, B, K]` at the first level. It compiles a
-        program, so it is called only for possible ties.
-      as_bytes: returns the index of the mildest level, and the answers there on the
-        altered images times 255; only the first `MAX_CHECKED` of the first row are
-        valid.
-    """
-
-    answers: Callable[[jax.Array], Answers | Scored]
-    outputs: Callable[[jax.Array], jax.Array]
-    as_bytes: Callable[[jax.Array], tuple[int, Answers | Scored]]
-
-
-def check_batch_invariance(
-    classifier: Classifier,
-    placed: PlacedBlock,
-    answers: Answers | Scored,
-    rerun: Rerun,
-    stochastic: bool,
-    score: Score | None = None,
-) -> bool:
-    """Warns if a classifier's answer on an image depends on more than the image."""
-    # Batch statistics and dropout left on after training make it depend on the rest of
-    # the batch: the first images are classified again, among copies of one of them. If
-    # the same block is answered differently, the classifier is random or keeps a state.
-    images = np.asarray(placed.images)
-    number = len(placed.block.labels)
-    # At least half of each device's images must be replaced.
-    on_each = placed.images.sharding.shard_shape(images.shape)[0]
-    kept = min(MAX_CHECKED, number, on_each // 2)
-    before = row_of(answers, 0)
-
-    def asked(chosen: np.ndarray) -> tuple[Any, jax.Array]:
-        others = jax.device_put(images[chosen], placed.images.sharding)
-        return row_of(rerun.answers(others), 0), others
-
-    def differs(found: Any, other: Any, rows: Any) -> np.ndarray:
-        """Where the answers on rows of `others` differ from `other`."""
-        return _differs(
-            found, other, lambda: np.asarray(rerun.outputs(others))[:, rows]
-        )
-
-    chosen = np.arange(len(images))
-    chosen[kept:] = 0
-    what, found = "", np.zeros(1, bool)
-    if kept:
-        after, others = asked(chosen)
-        found = differs(
-            _rows(after, slice(kept)), _rows(before, slice(kept)), slice(kept)
-        )
-        what = f"{found.sum()} of the first {kept} images"
-        # Copies of one image have the labels of others, and so other scores.
-        is_random = stochastic or classifier.stochastic
-        if not (found.any() or is_random or isinstance(answers, Scored)):
-            copies = slice(kept, None)
-            found = differs(_rows(after, copies), _rows(after, slice(1)), copies)
-            what = f"{found.sum()} of {len(found)} copies of one image"
-    depends = found.any()
-    if depends or not kept:
-        # Even a single image may be answered differently each time.
-        repeated, others = asked(np.arange(len(images)))
-        every = slice(number)
-        found = differs(_rows(repeated, every), _rows(before, every), every)
-    passed = not (depends or found.any())
-    structure = jax.tree.structure(classifier)
-    _passed("batch invariance", structure, score).append(passed)
-    if found.any():
-        warn(
-            f"the classifier answers {found.sum()} of {number} images differently when "
-            "it is asked the same again. It keeps a state between calls, or draws "
-            "random numbers: switch that off (model.eval(), deterministic=True), or "
-            f"take them from the keys of stochastic=True.{_or_the_score(score)}"
-        )
-    elif depends:
-        warn(
-            f"the classifier answers {what} differently, depending on the images "
-            "beside them. It seems to be left in training mode, where batch statistics "
-            "or dropout are on. Switch that off: train=False, "
-            "use_running_average=True, deterministic=True or model.eval()."
-            f"{_or_the_score(score)}"
-        )
-    return passed
 
 
 def scale_check(classifier: Classifier, labels: np.ndarray) -> str | None:
@@ -300,7 +344,7 @@ def _share_of_one(answers: HostAnswers) -> float:
 
 
 def _passed(
-    what: str, structure: Any, score: Score | None = None
+    what: Hashable, structure: Any, score: Score | None = None
 ) -> collections.deque[bool]:
     """Returns a check's last result for classifiers of this structure, if any."""
     try:
@@ -325,35 +369,8 @@ def _or_the_score(score: Score | None) -> str:
     )
 
 
-def row_of(answers: Any, row: int) -> Any:
-    """Returns the answers at one of the levels, on the host."""
-    found = answers if isinstance(answers, Scored) else fetch(answers)
-    return jax.tree.map(lambda part: np.asarray(part)[row], found)
-
-
 def _rows(answers: Any, rows: slice) -> Any:
     return jax.tree.map(lambda part: part[rows], answers)
-
-
-def _differs(one: Any, other: Any, outputs: Callable[[], np.ndarray]) -> np.ndarray:
-    """Where answers differ by more than rounding."""
-    if isinstance(one, Scored):
-        # In float64, because scores may be booleans.
-        change = np.subtract(one.score, other.score, dtype=np.float64)
-        return np.abs(change) > _LARGEST_SCORE_DIFFERENCE
-    with np.errstate(invalid="ignore"):
-        change = np.abs(one.confidence - other.confidence)
-        differs = change > _LARGEST_DIFFERENCE
-        # Two classes cannot both exceed a half.
-        is_clear = np.minimum(one.confidence, other.confidence) > _MOST_OF_A_TIE
-    classes = one.predicted != other.predicted
-    if (classes & ~differs & ~is_clear).any():
-        scores = outputs().mean(axis=0)
-        pair = np.stack(np.broadcast_arrays(one.predicted, other.predicted), axis=1)
-        worse = np.take_along_axis(scores, np.maximum(pair, 0), axis=1).min(axis=1)
-        behind = scores.max(axis=1) - worse
-        is_clear |= behind > _ROUNDING * np.abs(scores).max(axis=1)
-    return differs | (classes & is_clear)
 
 
 @jax.jit
