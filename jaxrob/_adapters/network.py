@@ -93,10 +93,11 @@ class Preprocessing:
         if self.is_none:
             return images
         self._check(images.shape)
+        scale, mean, std = map(_row, (self.scale, self.mean, self.std))
         if self.scale != (1.0,):
-            images = images * _row(self.scale)
+            images = images * scale
         if self.mean != (0.0,) or self.std != (1.0,):
-            images = (images - _row(self.mean)) / _row(self.std)
+            images = (images - mean) / std
         return jnp.moveaxis(images, -1, 1) if self.channels_first else images
 
     def _check(self, shape: tuple[int, ...]) -> None:
