@@ -188,7 +188,9 @@ def _of_equinox(images: np.ndarray) -> Ramp:
 
     bias = module[-1].bias - logits(module, images).mean(0)
     module = eqx.tree_at(lambda module: module[-1].bias, module, bias)
-    classifier = jaxrob.Classifier.from_equinox(module, mean=_MEAN, std=_STD)
+    classifier = jaxrob.Classifier.from_equinox(
+        module, preprocessing=jaxrob.Preprocessing(mean=_MEAN, std=_STD)
+    )
     return Ramp(classifier, lambda images: np.asarray(logits(module, images)))
 
 

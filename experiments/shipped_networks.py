@@ -251,7 +251,9 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
     module.train()  # Its mode must not affect the classifier.
     names = models.EfficientNet_B0_Weights.DEFAULT.meta["categories"]
     classifier = jaxrob.Classifier.from_torch(
-        module, size=224, class_names=names, **_LITE
+        module,
+        preprocessing=jaxrob.Preprocessing(size=224, **_LITE),
+        class_names=names,
     )
     dataset = data.image_folder(folder, resize=256, crop=224, labels=None)
     found = np.stack([one.numpy() for one in theirs])
@@ -290,7 +292,9 @@ def _direction(folder: pathlib.Path) -> Shipped:
     paths = _photographs(folder, (192, 48))
     found = [engine([load(path)])[1][0] for path in paths]
     theirs = [[score, 1 - score][:: 1 if name == "0" else -1] for name, score in found]
-    classifier = jaxrob.Classifier.from_onnx(model, mean=0.5, std=0.5)
+    classifier = jaxrob.Classifier.from_onnx(
+        model, preprocessing=jaxrob.Preprocessing(mean=0.5, std=0.5)
+    )
     dataset = data.image_folder(folder, labels=None)
     return Shipped(classifier, _bgr(dataset), np.array(theirs))
 

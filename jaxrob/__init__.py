@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         training,
         uncertainty,
     )
+    from jaxrob._adapters.network import Preprocessing
     from jaxrob._arguments.warnings import RobustnessWarning
     from jaxrob._assessment.assess import assess
     from jaxrob._assessment.assessment import Assessment
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         compare_sequentially,
     )
     from jaxrob._assessment.diagnostics import Diagnostics
+    from jaxrob._assessment.scoring import Tolerance
     from jaxrob._classifier import Classifier
     from jaxrob._curve import Curve, ReducedCurve
     from jaxrob._dataset import Dataset
@@ -69,11 +71,13 @@ _NAMES = {
     "Curve": "_curve",
     "Dataset": "_dataset",
     "Diagnostics": "_assessment.diagnostics",
+    "Preprocessing": "_adapters.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
     "RobustnessWarning": "_arguments.warnings",
     "Score": "_score",
     "ScoreCurve": "_score_curve",
+    "Tolerance": "_assessment.scoring",
     "assess": "_assessment.assess",
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
@@ -89,11 +93,13 @@ __all__ = (
     "Curve",
     "Dataset",
     "Diagnostics",
+    "Preprocessing",
     "SequentialComparison",
     "ReducedCurve",
     "RobustnessWarning",
     "Score",
     "ScoreCurve",
+    "Tolerance",
     "adversarial",
     "alterations",
     "assess",

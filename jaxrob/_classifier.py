@@ -13,18 +13,13 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from jaxrob._adapters.keras_model import check_layers
-from jaxrob._adapters.networks import (
+from jaxrob._adapters.network import (
     Network,
-    equinox_network,
-    keras_network,
-    nnx_network,
-    onnx_network,
-    timm_network,
-    torch_network,
-    transformers_network,
+    OnHost,
+    Preprocessing,
+    Size,
+    checked_layout,
 )
-from jaxrob._adapters.on_host import OnHost
-from jaxrob._adapters.preprocessing import checked_preprocessing
 from jaxrob._arguments.checks import (
     check_choice,
     check_hashable,
@@ -37,7 +32,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.class_outputs import IF_NO_CLASSES, class_outputs
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._arguments.naming import named
-from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
+from jaxrob._devices.host_function import HostFunction
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob._identity.program import Trace, has_changed, kept, trace_of, traced
@@ -45,10 +40,6 @@ from jaxrob._log_probabilities import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores", "any")
-
-# One number, or one for each channel; a height and a width, or one number for both.
-Numbers = float | Sequence[float] | np.ndarray
-Size = int | tuple[int, int] | None
 
 # Images in a trace: more than one, so that a batch cannot pass for an image.
 _ROWS = 2
@@ -168,11 +159,7 @@ class Classifier:
         module: Any,
         outputs: str = "logits",
         *,
-        scale: Numbers | None = None,
-        mean: Numbers | None = None,
-        std: Numbers | None = None,
-        channels_first: bool = False,
-        size: Size = None,
+        preprocessing: Preprocessing | None = None,
         name: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> "Classifier":
@@ -181,22 +168,17 @@ class Classifier:
         The classifier has a copy of all variables, so further training does not change
         it. The module is not changed.
 
+        What `from_torch` says of an argument holds here too, unless it is below.
+
         Args:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
-          scale: see `from_torch`.
-          mean: see `from_torch`.
-          std: see `from_torch`.
-          channels_first: see `from_torch`.
-          size: see `from_torch`.
-          name: see `from_torch`.
-          class_names: see `from_torch`.
         """
-        given = checked_preprocessing(scale, mean, std, channels_first, size)
-        function, variables = nnx_network(module, given)
-        return Classifier(
-            function, variables, outputs, name=name, class_names=_names(class_names)
-        )
+        from jaxrob._adapters.jax_module import nnx_network
+
+        given = checked_layout(preprocessing, False)
+        found = nnx_network(module, outputs, given)
+        return _from_network(found._replace(name=name), class_names)
 
     @staticmethod
     def from_equinox(
@@ -204,11 +186,7 @@ class Classifier:
         state: Any = None,
         outputs: str = "logits",
         *,
-        scale: Numbers | None = None,
-        mean: Numbers | None = None,
-        std: Numbers | None = None,
-        channels_first: bool = True,
-        size: Size = None,
+        preprocessing: Preprocessing | None = None,
         name: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> "Classifier":
@@ -223,19 +201,14 @@ class Classifier:
             module, state = eqx.nn.make_with_state(Net)(jax.random.key(0))
             classifier = jaxrob.Classifier.from_equinox(module, state)
 
+        What `from_torch` says of an argument holds here too, unless it is below.
+
         Args:
           module: the module, called with one image, `[C, H, W]` by default, under
             `jax.vmap`: `module(image)`, or `module(image, state)` if there is a state,
             which returns the outputs `[K]` and a state.
           state: its `equinox.nn.State`, of batch statistics for instance; or None.
           outputs: see `Classifier`.
-          scale: see `from_torch`.
-          mean: see `from_torch`.
-          std: see `from_torch`.
-          channels_first: whether an image is `[C, H, W]`, otherwise `[H, W, C]`.
-          size: see `from_torch`.
-          name: see `from_torch`.
-          class_names: see `from_torch`.
 
         Raises:
           TypeError: if it is not an Equinox module, or holds something that cannot be
@@ -243,22 +216,18 @@ class Classifier:
           ValueError: if an argument is outside its range.
           ImportError: if Equinox is missing.
         """
-        given = checked_preprocessing(scale, mean, std, channels_first, size)
-        function, variables = equinox_network(module, state, given)
-        return Classifier(
-            function, variables, outputs, name=name, class_names=_names(class_names)
-        )
+        from jaxrob._adapters.jax_module import equinox_network
+
+        given = checked_layout(preprocessing, True)
+        found = equinox_network(module, state, outputs, given)
+        return _from_network(found._replace(name=name), class_names)
 
     @staticmethod
     def from_torch(
         module: Any,
         outputs: str | None = None,
         *,
-        scale: Numbers | None = None,
-        mean: Numbers | None = None,
-        std: Numbers | None = None,
-        channels_first: bool = True,
-        size: Size = None,
+        preprocessing: Preprocessing | None = None,
         batch_size: int | None = None,
         name: str | None = None,
         version: str | None = None,
@@ -272,12 +241,10 @@ class Classifier:
 
         Example::
 
-            classifier = jaxrob.Classifier.from_torch(
-                module, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), size=224
+            imagenet = jaxrob.Preprocessing(
+                mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), size=224
             )
-
-        Alterations see images `[B, H, W, C]` of pixels in [0, 1]. The module sees
-        `(scale * pixels - mean) / std`, transposed to `[B, C, H, W]`.
+            classifier = jaxrob.Classifier.from_torch(module, preprocessing=imagenet)
 
         Args:
           module: a `torch.nn.Module` from a batch of images to a tensor `[B, K]`; see
@@ -285,14 +252,8 @@ class Classifier:
           outputs: see `Classifier`. By default given by the layer registered last
             ("probabilities" for a Softmax, "sigmoid" for a Sigmoid), otherwise
             "logits".
-          scale: the factor of pixels in [0, 1], one number or one for each channel; 255
-            for a network that takes 0 to 255. By default 1.
-          mean: the number subtracted then, or one for each channel; by default 0.
-          std: the divisor applied last, or one for each channel; by default 1.
-          channels_first: whether the module takes `[B, C, H, W]`.
-          size: the height and width of the images that it takes, or one number for
-            both. Images of other sizes are rejected. Resize images on loading, see
-            `jaxrob.data.image_folder`, so that levels in pixels keep their meaning.
+          preprocessing: what is done to pixels before its first layer; by default they
+            are in [0, 1], in the layout of the framework.
           batch_size: the number of images in each call; the last image is repeated to
             fill it. By default chosen to suit the memory.
           name: its name in provenance and journals; by default that of its class.
@@ -308,9 +269,12 @@ class Classifier:
             range; in the first call, if `outputs` contradicts its last operation.
           ImportError: if torch is missing.
         """
-        given = checked_preprocessing(scale, mean, std, channels_first, size)
-        identity = _checked_identity(name, version, batch_size, outputs)
-        found = torch_network(module, outputs, given, **identity)
+        from jaxrob._adapters.torch_module import torch_network
+
+        given = checked_layout(preprocessing, True)
+        found = torch_network(
+            module, outputs, given, name=name, version=version, batch_size=batch_size
+        )
         return _from_network(found, class_names)
 
     @staticmethod
@@ -337,6 +301,8 @@ class Classifier:
             processor = AutoImageProcessor.from_pretrained(path)
             classifier = jaxrob.Classifier.from_transformers(model, processor)
 
+        What `from_torch` says of an argument holds here too, unless it is below.
+
         Args:
           model: a `transformers.PreTrainedModel` for image classification.
           processor: its image processor. By default what lies beside the model's
@@ -344,9 +310,6 @@ class Classifier:
           size: the height and width of the images, or one number for both. By default
             what the processor makes of any picture, after cropping. It must be given if
             the processor keeps the pictures' aspect ratio.
-          batch_size: see `from_torch`.
-          name: see `from_torch`.
-          version: see `from_torch`.
           class_names: see `from_torch`; by default those of the configuration, unless
             they are its placeholders ("LABEL_0").
 
@@ -357,8 +320,11 @@ class Classifier:
             normalise; or if another argument is outside its range.
           ImportError: if transformers or torch is missing.
         """
-        identity = _checked_identity(name, version, batch_size)
-        found = transformers_network(model, processor, size, **identity)
+        from jaxrob._adapters.transformers_model import transformers_network
+
+        found = transformers_network(
+            model, processor, size, name=name, version=version, batch_size=batch_size
+        )
         return _from_network(found, class_names)
 
     @staticmethod
@@ -381,15 +347,14 @@ class Classifier:
             model = timm.create_model("resnet10t", pretrained=True)
             classifier = jaxrob.Classifier.from_timm(model)
 
+        What `from_torch` says of an argument holds here too, unless it is below.
+
         Args:
           model: what `timm.create_model` returns.
           size: the height and width of the images, or one number for both; images must
             have this size. By default the `img_size` that the model was made with, or
             else what the weights were trained with, `input_size` in
             `model.pretrained_cfg`.
-          batch_size: see `from_torch`.
-          name: see `from_torch`.
-          version: see `from_torch`.
           class_names: see `from_torch`; by default those of the weights, if any.
 
         Raises:
@@ -398,8 +363,11 @@ class Classifier:
             outside its range.
           ImportError: if timm or torch is missing.
         """
-        identity = _checked_identity(name, version, batch_size)
-        found = timm_network(model, size, **identity)
+        from jaxrob._adapters.timm_model import timm_network
+
+        found = timm_network(
+            model, size, name=name, version=version, batch_size=batch_size
+        )
         return _from_network(found, class_names)
 
     @staticmethod
@@ -407,11 +375,7 @@ class Classifier:
         path: str | os.PathLike[str],
         outputs: str | None = None,
         *,
-        scale: Numbers | None = None,
-        mean: Numbers | None = None,
-        std: Numbers | None = None,
-        channels_first: bool | None = None,
-        size: Size = None,
+        preprocessing: Preprocessing | None = None,
         batch_size: int | None = None,
         name: str | None = None,
         class_names: Sequence[str] | None = None,
@@ -424,7 +388,11 @@ class Classifier:
 
         Example::
 
-            classifier = jaxrob.Classifier.from_onnx("detector.onnx", scale=255)
+            classifier = jaxrob.Classifier.from_onnx(
+                "detector.onnx", preprocessing=jaxrob.Preprocessing(scale=255)
+            )
+
+        What `from_torch` says of an argument holds here too, unless it is below.
 
         Args:
           path: the file, with one input, the images, and one output `[B, K]`. With
@@ -432,16 +400,9 @@ class Classifier:
           outputs: see `Classifier`. By default given by the last operation
             ("probabilities" for a Softmax, "sigmoid" for a Sigmoid), otherwise
             "logits".
-          scale: see `from_torch`.
-          mean: see `from_torch`.
-          std: see `from_torch`.
-          channels_first: whether the network takes `[B, C, H, W]`; by default given by
-            the shape of its input.
-          size: see `from_torch`; by default given by the shape of its input.
           batch_size: see `from_torch`; by default given by the shape of its input.
           name: its name in provenance and journals; by default the file's name. The
             file's SHA-256, and that of weights beside it, is recorded there too.
-          class_names: see `from_torch`.
 
         Raises:
           FileNotFoundError: if there is nothing at `path`.
@@ -451,12 +412,11 @@ class Classifier:
             or contradicts an argument.
           ImportError: if onnx or onnxruntime is missing.
         """
-        if channels_first is not None:
-            channels_first = checked_flag("channels_first", channels_first)
-        first = bool(channels_first)
-        given = checked_preprocessing(scale, mean, std, first, size)
-        identity = _checked_identity(name, None, batch_size, outputs)
-        found = onnx_network(path, outputs, given, channels_first, **identity)
+        from jaxrob._adapters.onnx_file import onnx_network
+
+        found = onnx_network(
+            path, outputs, preprocessing, name=name, batch_size=batch_size
+        )
         return _from_network(found, class_names)
 
     @staticmethod
@@ -464,11 +424,7 @@ class Classifier:
         model: Any,
         outputs: str | None = None,
         *,
-        scale: Numbers | None = None,
-        mean: Numbers | None = None,
-        std: Numbers | None = None,
-        channels_first: bool = False,
-        size: Size = None,
+        preprocessing: Preprocessing | None = None,
         batch_size: int | None = None,
         name: str | None = None,
         class_names: Sequence[str] | None = None,
@@ -487,6 +443,8 @@ class Classifier:
 
             classifier = jaxrob.Classifier.from_keras("digits.keras")
 
+        What `from_torch` says of an argument holds here too, unless it is below.
+
         Args:
           model: a `keras.Model` or the path of a `.keras` file, which is read in
             Keras's safe mode and cannot run code of its own. Files of other formats
@@ -494,14 +452,8 @@ class Classifier:
           outputs: see `Classifier`. By default given by the last layer's activation
             ("probabilities" for a softmax, "sigmoid" for a sigmoid), otherwise
             "logits".
-          scale: see `from_torch`.
-          mean: see `from_torch`.
-          std: see `from_torch`.
-          channels_first: see `from_torch`.
-          size: see `from_torch`.
           batch_size: see `from_torch`; only for a model on the host.
           name: its name in provenance and journals; by default the model's.
-          class_names: see `from_torch`.
 
         Raises:
           FileNotFoundError: if there is nothing at the path.
@@ -510,9 +462,10 @@ class Classifier:
             inputs or outputs, or cannot be copied.
           ImportError: if Keras is missing.
         """
-        given = checked_preprocessing(scale, mean, std, channels_first, size)
-        identity = _checked_identity(name, None, batch_size, outputs)
-        found = keras_network(model, outputs, given, **identity)
+        from jaxrob._adapters.keras_model import keras_network
+
+        given = checked_layout(preprocessing, False)
+        found = keras_network(model, outputs, given, name=name, batch_size=batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -524,16 +477,14 @@ class Classifier:
         name: str | None = None,
         version: str | None = None,
         batch_size: int | None = None,
-        scale: Numbers | None = None,
-        mean: Numbers | None = None,
-        std: Numbers | None = None,
-        channels_first: bool = False,
-        size: Size = None,
+        preprocessing: Preprocessing | None = None,
         class_names: Sequence[str] | None = None,
     ) -> "Classifier":
         """Wraps a function on the host, of any framework or service, without gradients.
 
         An exception that it raises is passed on, with a note of the batch's shape.
+
+        What `from_torch` says of an argument holds here too, unless it is below.
 
         Args:
           function: takes float32 images `[B, H, W, C]` as a NumPy array, which it may
@@ -547,13 +498,6 @@ class Classifier:
             both, because it cannot inspect the function.
           version: to be changed whenever the function's answers may change, such as the
             date or the checksum of its weights.
-          batch_size: see `from_torch`.
-          scale: see `from_torch`.
-          mean: see `from_torch`.
-          std: see `from_torch`.
-          channels_first: see `from_torch`.
-          size: see `from_torch`.
-          class_names: see `from_torch`.
 
         Raises:
           TypeError: if the name or the version is not text.
@@ -574,14 +518,13 @@ class Classifier:
             )
         if not is_any:
             num_classes = checked_integer("num_classes", num_classes, at_least=1)
-        given = checked_preprocessing(scale, mean, std, channels_first, size)
-        identity = _checked_identity(name, version, batch_size)
-        host = HostFunction(function, num_classes, **identity, is_any=is_any)
-        expected = None if num_classes is None else max(num_classes, 2)
-        names = _names(class_names, expected)
-        return Classifier(
-            OnHost(host, given), (), outputs, name=name, class_names=names
+        given = checked_layout(preprocessing, False)
+        host = HostFunction(
+            function, num_classes, name, version, batch_size, is_any=is_any
         )
+        expected = None if num_classes is None else max(num_classes, 2)
+        found = Network(OnHost(host, given), outputs, name, expected)
+        return _from_network(found, class_names)
 
     def log_probabilities(
         self, images: jax.Array, keys: jax.Array | None = None
@@ -671,19 +614,13 @@ class Classifier:
 
 
 class TraceInfo(NamedTuple):
-    """Properties of a classifier found by a trace, without running it.
+    """Properties of a classifier found by a trace, without running it."""
 
-    Attributes:
-      num_classes: the number of classes, K; 0 for outputs="any".
-      num_samples: the number of posterior samples or members, S.
-      largest_array: bytes of one image in the largest array computed.
-      operations: multiplications and additions for one image in matrix products and
-        convolutions; infinity if a trace cannot determine them.
-    """
-
-    num_classes: int
-    num_samples: int
-    largest_array: int
+    num_classes: int  # The number of classes, K; 0 for outputs="any"
+    num_samples: int  # The number of posterior samples or members, S
+    largest_array: int  # Bytes of one image in the largest array computed
+    # Multiplications and additions for one image in matrix products and convolutions;
+    # infinity if a trace cannot determine them
     operations: float
 
 
@@ -831,37 +768,19 @@ def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any)
     return module.apply(variables, images, **call)
 
 
-def _checked_identity(
-    name: Any, version: Any, batch_size: Any, outputs: Any = None
-) -> dict[str, Any]:
-    """Returns a host network's identity (name and version) and batch size, checked."""
-    # Checks its kind of outputs too, unless it is None.
-    check_type("name", name, str | None, "text or None")
-    check_type("version", version, str | None, "text or None")
-    if batch_size is not None:
-        batch_size = checked_integer(
-            "batch_size", batch_size, at_least=1, at_most=MOST_IMAGES
-        )
-    if outputs is not None:
-        check_choice("outputs", outputs, OUTPUTS)
-    return {"name": name, "version": version, "batch_size": batch_size}
-
-
 def _from_network(found: Network, class_names: Any) -> Classifier:
     names = found.class_names if class_names is None else class_names
-    names = _names(names, found.num_classes)
-    kept = found.function, found.variables, found.outputs
-    return Classifier(*kept, name=found.name, class_names=names)
-
-
-def _names(class_names: Any, num_classes: int | None = None) -> tuple[str, ...] | None:
-    """Returns the class names, checked against the number of classes if it is known."""
-    if class_names is None:
-        return None
-    names = checked_names("class_names", class_names)
-    if num_classes is not None and len(names) != num_classes:
+    made = Classifier(
+        found.function,
+        found.variables,
+        found.outputs,
+        name=found.name,
+        class_names=names,
+    )
+    names, number = made.class_names, found.num_classes
+    if names is not None and number is not None and len(names) != number:
         raise ValueError(
-            f"class_names must be {num_classes}, one for each of the network's "
+            f"class_names must be {number}, one for each of the network's "
             f"outputs; got {len(names)}: {', '.join(names[:10])}"
         )
-    return names
+    return made

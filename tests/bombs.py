@@ -214,7 +214,7 @@ def read(kind, path):
     if kind == "image_folder":
         jaxrob.data.image_folder(path)
     elif kind == "read_idx":
-        from jaxrob.data._idx import read_idx
+        from jaxrob.data._named import read_idx
 
         read_idx(path)
     elif kind == "npz":

@@ -242,8 +242,8 @@ def check_other_kinds_of_variables():
             return self.last(self.dropout(x))
 
     module = Perceptron(nnx.Rngs(0))
-    scaled = {"scale": 255, "mean": 100, "std": 50}
-    whole = jaxrob.Classifier.from_nnx(module, **scaled)
+    scaled = jaxrob.Preprocessing(255, 100, 50)
+    whole = jaxrob.Classifier.from_nnx(module, preprocessing=scaled)
     expected = evaluate(whole, data, NOISE, LEVELS, mesh=one)
     specs = {(64, WIDTH): P(None, "model"), (WIDTH, 4): P("model")}
 
@@ -252,7 +252,7 @@ def check_other_kinds_of_variables():
         return leaf if spec is None else jax.device_put(leaf, NamedSharding(mesh, spec))
 
     nnx.update(module, jax.tree.map(shard, nnx.state(module)))
-    split = jaxrob.Classifier.from_nnx(module, **scaled)
+    split = jaxrob.Classifier.from_nnx(module, preprocessing=scaled)
     kernels = [leaf for leaf in jax.tree.leaves(split.variables) if leaf.ndim == 2]
     assert len(kernels) == 2
     assert not any(leaf.sharding.is_fully_replicated for leaf in kernels)

@@ -9,7 +9,7 @@ from flax import nnx
 
 import jaxrob
 from jaxrob import adversarial, alterations, bayes, networks, retraining, roma, training
-from jaxrob.data._idx import read_idx
+from jaxrob.data._named import read_idx
 
 KEY = jax.random.key(0)
 IMAGES = np.random.default_rng(0).random((8, 6, 6, 1), np.float32)
@@ -179,7 +179,9 @@ def test_channels_first_where_the_network_fails():
     first = jaxrob.Dataset(np.zeros((4, 3, 6, 6), np.uint8), np.arange(4) % 2)
 
     def classifier(**given):
-        return jaxrob.Classifier.from_host(np.zeros_like, 2, **given)
+        return jaxrob.Classifier.from_host(
+            np.zeros_like, 2, preprocessing=jaxrob.Preprocessing(**given)
+        )
 
     for given in ({"size": 6}, {"mean": [0.1, 0.2, 0.3]}):
         with pytest.raises(
@@ -187,12 +189,13 @@ def test_channels_first_where_the_network_fails():
         ) as e:
             jaxrob.evaluate(classifier(**given), first, BLUR, [0.0])
         assert "Resize" not in str(e.value)
-    with pytest.raises(ValueError, match=r"make the classifier with size=\(6, 6\)"):
+    with pytest.raises(ValueError, match=r"make its Preprocessing with size=\(6, 6\)"):
         jaxrob.evaluate(classifier(size=5), DATASET, BLUR, [0.0])
 
 
 def test_grey_pictures_for_a_network_of_colours():
-    classifier = jaxrob.Classifier.from_host(np.zeros_like, 2, std=[0.1, 0.2, 0.3])
+    given = jaxrob.Preprocessing(std=[0.1, 0.2, 0.3])
+    classifier = jaxrob.Classifier.from_host(np.zeros_like, 2, preprocessing=given)
     with pytest.raises(ValueError, match="have 1 channel. Make grey pictures RGB"):
         jaxrob.evaluate(classifier, DATASET, BLUR, [0.0])
 

@@ -95,7 +95,8 @@ MADE = {
     "method": lambda: jaxrob.Classifier(OWN.apply, new_variables()),
     "linen": lambda: jaxrob.Classifier.from_linen(LinenNet(), new_variables()),
     "nnx": lambda: jaxrob.Classifier.from_nnx(
-        NnxNet(nnx.Rngs(int(RANDOM.integers(1000)))), mean=0.5, std=(0.2,)
+        NnxNet(nnx.Rngs(int(RANDOM.integers(1000)))),
+        preprocessing=jaxrob.Preprocessing(mean=0.5, std=(0.2,)),
     ),
     "captured": lambda: jaxrob.Classifier(capturing),
 }

@@ -117,15 +117,19 @@ def thresholds() -> Any:
 def tolerance() -> Any:
     """Rewards, penalties and distributions of the levels."""
     some: dict[str, dict[str, Any]] = {
-        "linear": {"tolerance": "linear"},
-        "step": {"tolerance": "step", "penalization": "step"},
-        "penalized": {"tolerance": "linear", "penalization": "linear"},
-        "own": {"tolerance": _squared},
-        "distribution": {"level_distribution": distributions.HalfNormal(1.0)},
+        "linear": {"tolerance": jaxrob.Tolerance("linear")},
+        "step": {"tolerance": jaxrob.Tolerance("step", "step")},
+        "penalized": {"tolerance": jaxrob.Tolerance("linear", "linear")},
+        "own": {"tolerance": jaxrob.Tolerance(_squared)},
+        "distribution": {
+            "tolerance": jaxrob.Tolerance(
+                level_distribution=distributions.HalfNormal(1.0)
+            )
+        },
         "all": {
-            "tolerance": "linear",
-            "penalization": "linear",
-            "level_distribution": distributions.Uniform(0.0, 3.0),
+            "tolerance": jaxrob.Tolerance(
+                "linear", "linear", distributions.Uniform(0.0, 3.0)
+            ),
             "measure": "effectiveness",
             "alpha": 0.6,
             "confidence_level": 0.9,

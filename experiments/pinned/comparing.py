@@ -50,7 +50,7 @@ def refused() -> Any:
         "threshold": _of(world.classifier(9), threshold=0.5),
         "alteration": _of(world.classifier(9), alteration=world.fading()),
         "counts": _of(world.classifier(9), reduced=True),
-        "scores": _of(world.classifier(9), tolerance="linear"),
+        "scores": _of(world.classifier(9), tolerance=jaxrob.Tolerance("linear")),
         "few": _of(
             world.classifier(9),
             strategy=strategies.FewImages(strategies.Uniform(5), 0.2),

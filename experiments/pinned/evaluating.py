@@ -169,11 +169,13 @@ def of_frameworks() -> Any:
     host = jaxrob.Classifier.from_host(
         lambda images: np.stack([images.sum((1, 2, 3)) - 32, 0 * images[:, 0, 0, 0],
                                  4 * images[:, 0, 0, 0]], axis=1),
-        3, scale=2, mean=[0.2], std=0.5, class_names=world.NAMES,
+        3, preprocessing=jaxrob.Preprocessing(2, [0.2], 0.5), class_names=world.NAMES,
     )  # fmt: skip
     some = {
         "linen": jaxrob.Classifier.from_linen(module, variables, train=False),
-        "nnx": jaxrob.Classifier.from_nnx(_Inner(nnx.Rngs(0)), scale=255, mean=0.5),
+        "nnx": jaxrob.Classifier.from_nnx(
+            _Inner(nnx.Rngs(0)), preprocessing=jaxrob.Preprocessing(255, 0.5)
+        ),
         "mlp": _mlp(),
         "host": host,
     }

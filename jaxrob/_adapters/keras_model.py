@@ -3,23 +3,36 @@
 import contextlib
 import copy
 import dataclasses
+import io
+import math
 import os
+import pathlib
 import re
 import sys
-from typing import Any, NamedTuple
+import zipfile
+from typing import Any
 
 import numpy as np
 
 from jaxrob._adapters.code import class_parts
-from jaxrob._adapters.keras_file import load_keras
-from jaxrob._adapters.preprocessing import Preprocessed
-from jaxrob._arguments.checks import check_type
+from jaxrob._adapters.network import (
+    Network,
+    OnHost,
+    Preprocessed,
+    Preprocessing,
+    preprocessed,
+    snapshot,
+)
+from jaxrob._arguments.checks import check_type, checked_path
 from jaxrob._arguments.class_outputs import (
     IF_NO_CLASSES,
     class_outputs,
     with_arrays,
 )
-from jaxrob._arguments.extra import required
+from jaxrob._arguments.extra import install, required
+from jaxrob._arguments.warnings import warn
+from jaxrob._devices.host_function import HostFunction
+from jaxrob._files.regular import most_unpacked, open_file
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"
@@ -33,24 +46,49 @@ _ACTIVATIONS = {
 }
 # Layers that do not change the kind of outputs.
 _PASS_THROUGH = ("Dropout", "Flatten", "Reshape", "Identity")
+# The first version whose safe mode never executes a file's code.
+_SAFE_VERSION = (3, 11, 3)
+_PARTS = ("config.json", "metadata.json", "model.weights.h5")
+_MAX_BYTES = 4 << 30
 
 
-class KerasNetwork(NamedTuple):
-    """A Keras model and its properties.
-
-    Attributes:
-      model: a copy of it; on JAX the model itself.
-      outputs: the kind of outputs by its last layer, None if unknown.
-      num_classes: K, None if unknown.
-      digest: that of its layers and weights; None on JAX, where it is traced.
-      backend: "jax", or another backend's name.
-    """
-
-    model: Any
-    outputs: str | None
-    num_classes: int | None
-    digest: str | None
-    backend: str
+def keras_network(
+    model: Any,
+    outputs: str | None,
+    preprocessing: Preprocessing,
+    *,
+    name: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_keras`."""
+    is_any = outputs == "any"
+    keras, own = _read(model, is_any)
+    backend = keras.backend.backend()
+    outputs = outputs or _activation(own) or "logits"
+    name = str(own.name) if name is None else name
+    shape = getattr(own, "output_shape", None)
+    num_classes = None
+    if isinstance(shape, tuple) and len(shape) == 2:
+        num_classes = 2 if shape[1] == 1 else shape[1]
+    if backend == "jax":
+        if batch_size is not None:
+            raise ValueError(
+                "batch_size is of networks on the host; this one runs on Keras's JAX "
+                f"backend, inside the step; got {batch_size}"
+            )
+        variables = tuple(own.variables)
+        step = KerasStep(own, variables, _layer_settings(own))
+        values = snapshot([variable.value for variable in variables])
+        function = preprocessed(step, preprocessing)
+        return Network(function, outputs, name, num_classes, values)
+    warn(
+        f"Keras runs on its {backend} backend: {name} is called on the host, and "
+        "has no gradients. Set KERAS_BACKEND=jax before Keras is imported to have it "
+        "inside the compiled step."
+    )
+    run, version = KerasRun(own, is_any), _digest(keras, own)
+    host = HostFunction(run, None, name, version, batch_size, is_any=is_any)
+    return Network(OnHost(host, preprocessing), outputs, name, num_classes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,15 +96,11 @@ class KerasStep:
     """A model on the JAX backend, as a pure function of its variables' values.
 
     Instances of the same model are equal, and share compiled programs.
-
-    Attributes:
-      model: the model itself, since each copy would be recompiled.
-      variables: its variables.
-      layers: its layers, each with its settings, which must not change.
     """
 
-    model: Any
-    variables: tuple[Any, ...] = dataclasses.field(compare=False)
+    model: Any  # The model itself, since each copy would be recompiled
+    variables: tuple[Any, ...] = dataclasses.field(compare=False)  # Its variables
+    # Its layers, each with its settings, which must not change
     layers: tuple[tuple[Any, str], ...] = dataclasses.field(compare=False)
 
     def __call__(self, values: list[Any], images: Any) -> Any:
@@ -93,39 +127,25 @@ class KerasRun:
         return _numbers(keras, class_outputs("the Keras model", returned, len(images)))
 
 
-def read_keras(model: Any, is_any: bool = False) -> KerasNetwork:
-    """Reads a Keras model or a `.keras` file."""
-    keras = _keras()
-    backend = keras.backend.backend()
+def _read(model: Any, is_any: bool) -> tuple[Any, Any]:
+    """Returns Keras, and a model of one's own or that of a `.keras` file."""
+    if "keras" not in sys.modules:
+        os.environ.setdefault("KERAS_BACKEND", "jax")
+    keras = required("keras", _PURPOSE, "keras")
     if isinstance(model, str) or hasattr(model, "__fspath__"):
-        own = load_keras(keras, model)
+        own = _load(keras, model)
     else:
         wanted = "a keras.Model or the path of a .keras file"
         check_type("model", model, keras.Model, wanted)
         _check_built(model)
         # On JAX its values are copied later, and changed layers are rejected.
-        own = model if backend == "jax" else _copied(keras, model)
+        own = model if keras.backend.backend() == "jax" else _copied(keras, model)
     for what in ("inputs",) if is_any else ("inputs", "outputs"):
         number = len(getattr(own, what, None) or [None])
         if number != 1:
             hint = f". {IF_NO_CLASSES}" * (what == "outputs")
             raise ValueError(f"model must have one of {what}; got {number}{hint}")
-    shape = getattr(own, "output_shape", None)
-    is_plain = isinstance(shape, tuple) and len(shape) == 2
-    return KerasNetwork(
-        own,
-        _activation(own),
-        shape[1] if isinstance(shape, tuple) and is_plain else None,
-        None if backend == "jax" else _digest(keras, own),
-        backend,
-    )
-
-
-def jax_step(model: Any) -> tuple[KerasStep, list[Any]]:
-    """Returns a JAX-backend model as a function of its variables, and their values."""
-    variables = tuple(model.variables)
-    step = KerasStep(model, variables, _layer_settings(model))
-    return step, [variable.value for variable in variables]
+    return keras, own
 
 
 def check_layers(apply_fn: Any) -> None:
@@ -194,13 +214,6 @@ def _check_built(model: Any) -> None:
         )
 
 
-def _keras() -> Any:
-    """Imports Keras; the backend is JAX unless already chosen."""
-    if "keras" not in sys.modules:
-        os.environ.setdefault("KERAS_BACKEND", "jax")
-    return required("keras", _PURPOSE, "keras")
-
-
 def _copied(keras: Any, model: Any) -> Any:
     layers = getattr(model, "_flatten_layers", lambda: [])()
     classes = {type(layer).__name__: type(layer) for layer in (model, *layers)}
@@ -232,3 +245,72 @@ def _activation(model: Any) -> str | None:
         name = getattr(getattr(last, "activation", None), "__name__", "")
         return _ACTIVATIONS.get(name)
     return None
+
+
+def _load(keras: Any, path: Any) -> Any:
+    """Loads the model of a `.keras` file, in Keras's safe mode."""
+    path = checked_path("model", path)
+    if path.suffix != ".keras":
+        raise ValueError(
+            f"{path}: only .keras files are read; got {path.suffix!r}. Files of .h5, "
+            "saved models and pickles may run code as they are loaded: load it "
+            "yourself, and pass the model"
+        )
+    version = tuple(map(int, re.findall(r"\d+", keras.__version__)[:3]))
+    if version < _SAFE_VERSION:
+        raise ValueError(
+            f"{path}: Keras {keras.__version__} may run code of a file in spite of its "
+            f"safe mode; 3.11.3 and later do not: {install('keras')}"
+        )
+    _check_archive(path)
+    try:
+        return keras.saving.load_model(path, compile=False, safe_mode=True)
+    except Exception as error:  # Damaged files raise errors of all kinds in Keras.
+        raise ValueError(f"{path}: Keras cannot read it safely: {error}") from error
+
+
+def _check_archive(path: pathlib.Path) -> None:
+    with open_file(path) as file:
+        size = file.seek(0, io.SEEK_END)
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                weights = archive.getinfo(_PARTS[-1])
+                total = sum(member.file_size for member in members)
+                if total > min(most_unpacked(size), _MAX_BYTES):
+                    raise ValueError(f"it claims to unpack to {total} bytes")
+                names = [member.filename for member in members]
+                if not set(_PARTS) <= set(names) or len(set(names)) < len(names):
+                    raise ValueError(f"it must hold {', '.join(_PARTS)}, each once")
+                _check_weights(archive.read(weights))
+        except (zipfile.BadZipFile, KeyError, OSError, RuntimeError) as error:
+            raise ValueError(f"{path}: not a .keras file: {error}") from error
+        except ValueError as error:
+            raise ValueError(f"{path}: not a .keras file to read: {error}") from error
+
+
+def _check_weights(weights: bytes) -> None:
+    """Rejects weights in other files, or of a claimed size far above the file's."""
+    total, most = 0, min(most_unpacked(len(weights)), _MAX_BYTES)
+    h5py = required("h5py", "reading .keras files", "keras")  # Keras needs it too.
+    with h5py.File(io.BytesIO(weights), "r") as file:
+        groups, seen = [file], set()
+        while groups:
+            group = groups.pop()
+            if (address := h5py.h5o.get_info(group.id).addr) in seen:
+                continue
+            seen.add(address)
+            for name in group:
+                if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                    raise ValueError(f"its weights hold a link, {name!r}")
+                member = group[name]
+                if isinstance(member, h5py.Group):
+                    groups.append(member)
+                elif isinstance(member, h5py.Dataset) and (
+                    member.external or member.is_virtual
+                ):
+                    raise ValueError(f"its weights {name!r} lie in another file")
+                elif isinstance(member, h5py.Dataset):
+                    total += math.prod(member.shape or ()) * member.dtype.itemsize
+                    if total > most:
+                        raise ValueError(f"its weights claim to have {total} bytes")

@@ -4,17 +4,22 @@ import dataclasses
 import hashlib
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._adapters.onnx_tensors import external_files
+from jaxrob._adapters.network import (
+    Network,
+    OnHost,
+    Preprocessing,
+    checked_layout,
+)
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.class_outputs import IF_NO_CLASSES
 from jaxrob._arguments.extra import required
-from jaxrob._devices.host_function import MOST_IMAGES
-from jaxrob._files.regular import open_file
+from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
+from jaxrob._files.regular import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31
@@ -31,24 +36,65 @@ _ACTIVATIONS = {
 }
 # Operations that do not change the kind of outputs.
 _PASS_THROUGH = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten", "Dropout")
+# Numbers of channels of images: grey, RGB, RGB with transparency.
+_CHANNELS = (1, 3, 4)
+# The value of `TensorProto.data_location` for weights in another file.
+_EXTERNAL = 1
+# Real graphs are nested a few levels deep; thousands would exhaust the stack.
+_MAX_DEPTH = 50
+
+
+def onnx_network(
+    path: Any,
+    outputs: str | None,
+    preprocessing: Preprocessing | None,
+    *,
+    name: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_onnx`."""
+    is_any = outputs == "any"
+    found = read_onnx(path, is_any)
+    # The last operation computes the outputs, so it must not be contradicted (in torch
+    # it is only the layer registered last). "scores" may come from any operation.
+    if outputs not in (None, "scores", "any", found.outputs or outputs):
+        raise ValueError(
+            f'outputs must be "{found.outputs}", as the last operation says, or None; '
+            f'got "{outputs}"'
+        )
+    outputs = outputs or found.outputs or "logits"
+    name = pathlib.Path(path).name if name is None else name
+    fixed, *lengths = found.input_shape
+    if batch_size is not None and fixed not in (None, batch_size):
+        raise ValueError(
+            f"batch_size must be {fixed}, as the input of {name} says, or None; got "
+            f"{batch_size}"
+        )
+    # Not the number of classes: it is found by a call on black images, so that images
+    # that do not fit are rejected before anything is computed.
+    host = HostFunction(
+        found.run,
+        None,
+        name,
+        found.digest,
+        batch_size or fixed,
+        writes=False,
+        is_any=is_any,
+    )
+    placed = OnHost(host, _laid_out(preprocessing, lengths, name))
+    # A single output stands for two classes.
+    num_classes = 2 if found.num_classes == 1 else found.num_classes
+    return Network(placed, outputs, name, num_classes)
 
 
 class OnnxNetwork(NamedTuple):
-    """The network of an ONNX file.
-
-    Attributes:
-      run: takes images of the shape `input_shape`, and returns `[B, K]`.
-      outputs: the kind of outputs by its last operation, None if unknown.
-      input_shape: the input's shape; None for a free length.
-      num_classes: K, None if unknown.
-      digest: the SHA-256 of the file, and of the files of weights beside it.
-    """
+    """The network of an ONNX file."""
 
     run: "OnnxRun"
-    outputs: str | None
-    input_shape: tuple[int | None, ...]
+    outputs: str | None  # None if the last operation does not say
+    input_shape: tuple[int | None, ...]  # None for a free length
     num_classes: int | None
-    digest: str
+    digest: str  # The SHA-256 of the file, and of the files of weights beside it
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,7 +129,7 @@ def read_onnx(path: Any, is_any: bool = False) -> OnnxNetwork:
         raise ValueError(f"{path}: not an ONNX file: {error}") from error
     if not model.graph.node:
         raise ValueError(f"{path}: not an ONNX file, or one without operations")
-    weights = external_files(model, path)
+    weights = _external_files(model, path)
     session = _session(runtime, path, data, bool(weights))
     source, shape = _input(session, path)
     num_classes = None if is_any else _num_classes(session, path)
@@ -202,3 +248,95 @@ def _activation(graph: Any) -> str | None:
             return _ACTIVATIONS.get(node.op_type)
         name = node.input[0]
     return None
+
+
+def _laid_out(
+    preprocessing: Preprocessing | None, lengths: list[int | None], name: str
+) -> Preprocessing:
+    """Returns the preprocessing with the layout and size given by an input's shape."""
+    given = checked_layout(preprocessing, False)
+    if len(lengths) != 3:
+        return given
+    channels_first = None if preprocessing is None else preprocessing.channels_first
+    shape = ["B", *("?" if length is None else length for length in lengths)]
+    first = lengths[0] in _CHANNELS and lengths[2] not in _CHANNELS
+    last = lengths[2] in _CHANNELS and lengths[0] not in _CHANNELS
+    if channels_first is None:
+        if not first and not last:
+            raise ValueError(
+                f"channels_first must be True or False, because the input of {name} of "
+                f"the shape {shape} may be either; got None"
+            )
+        channels_first = first
+    elif (first and not channels_first) or (last and channels_first):
+        raise ValueError(
+            f"channels_first must be {first}, because the input of {name} has the "
+            f"shape {shape}; got {channels_first}"
+        )
+    height, width = lengths[1:] if channels_first else lengths[:2]
+    size: Any = given.size
+    for there, asked in zip((height, width), size or (None, None)):
+        if None not in (there, asked) and there != asked:
+            raise ValueError(
+                f"size must be {(height, width)}, because the input of {name} has the "
+                f"shape {shape}; got {size}"
+            )
+    if size is None and height is not None and width is not None:
+        size = height, width
+    return dataclasses.replace(given, channels_first=channels_first, size=size)
+
+
+def _external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the files of weights beside an ONNX file, sorted."""
+    folder = path.parent.resolve()
+    found = set()
+    for location in sorted(set(_locations(model))):
+        file = folder / location
+        inside = file.resolve().is_relative_to(folder)
+        if not location or os.path.isabs(location) or not inside:
+            raise ValueError(
+                f"{path}: it keeps weights in {location!r}; they must lie in its own "
+                "folder"
+            )
+        try:
+            check_regular(file)
+        except FileNotFoundError:
+            raise ValueError(
+                f"{path}: it keeps weights in {location!r}, which is not there"
+            ) from None
+        found.add(file)
+    return sorted(found)
+
+
+def _locations(model: Any) -> Iterator[str]:
+    for tensor in _tensors(model.graph, 0):
+        yield from _location(tensor)
+    for function in model.functions:
+        for node in function.node:
+            for tensor in _of_node(node, 0):
+                yield from _location(tensor)
+
+
+def _location(tensor: Any) -> Iterator[str]:
+    if tensor.data_location == _EXTERNAL:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        yield entries.get("location", "")
+
+
+def _tensors(graph: Any, depth: int) -> Iterator[Any]:
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"graphs lie within graphs, more than {_MAX_DEPTH} deep")
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        yield from _of_node(node, depth)
+
+
+def _of_node(node: Any, depth: int) -> Iterator[Any]:
+    for attribute in node.attribute:
+        yield from (attribute.t, *attribute.tensors)
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+            yield from (sparse.values, sparse.indices)
+        for graph in (attribute.g, *attribute.graphs):
+            yield from _tensors(graph, depth + 1)

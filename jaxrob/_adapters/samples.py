@@ -27,18 +27,13 @@ _MOST_IN_BATCH = 1024
 
 
 class Parts(NamedTuple):
-    """Where an item or a batch of a source has its image and its label.
+    """Where an item or a batch of a source has its image and its label."""
 
-    Attributes:
-      image: the key of the image, where it is a mapping.
-      label: the key of the label.
-      channels_first: whether images are `[C, H, W]`; None if that is not known.
-      class_names: those that number labels which are texts; None if there are none.
-    """
-
-    image: str = "image"
-    label: str = "label"
+    image: str = "image"  # The key of the image, where it is a mapping
+    label: str = "label"  # The key of the label
+    # Whether images are `[C, H, W]`; None if that is not known
     channels_first: bool | None = None
+    # Those that number labels which are texts; None if there are none
     class_names: tuple[str, ...] | None = None
 
 
@@ -141,17 +136,11 @@ def read_items(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ItemBatches:
-    """The items of a source, batch by batch, read anew in each pass.
+    """The items of a source, batch by batch, read anew in each pass."""
 
-    Attributes:
-      source: a sequence or an iterable of items.
-      parts: where an item has its image and label.
-      name: the data set's name, for messages.
-    """
-
-    source: Any
-    parts: Parts
-    name: str
+    source: Any  # A sequence or an iterable of items
+    parts: Parts  # Where an item has its image and label
+    name: str  # The data set's name, for messages
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
         """Yields images and labels, about 64 MiB at a time."""

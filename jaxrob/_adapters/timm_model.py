@@ -2,15 +2,23 @@
 
 from typing import Any
 
-from jaxrob._adapters.preprocessing import Preprocessing, checked_preprocessing
+from jaxrob._adapters.network import Network, Preprocessing
+from jaxrob._adapters.torch_module import torch_network
 from jaxrob._arguments.extra import required
 from jaxrob._arguments.naming import wrong_type
 
 _PURPOSE = "Classifier.from_timm"
 
 
-def read_timm(model: Any, size: Any) -> tuple[Preprocessing, tuple[str, ...] | None]:
-    """Returns the preprocessing and the class names of a model."""
+def timm_network(
+    model: Any,
+    size: Any,
+    *,
+    name: str | None,
+    version: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_timm`."""
     timm = required("timm", _PURPOSE, "timm")
     if not isinstance(getattr(model, "pretrained_cfg", None), dict):
         raise wrong_type("model", "what timm.create_model returns", model)
@@ -23,8 +31,15 @@ def read_timm(model: Any, size: Any) -> tuple[Preprocessing, tuple[str, ...] | N
     settings = timm.data.resolve_model_data_config(model)
     if size is None:
         size = _own_size(model) or settings["input_size"][1:]
-    found = checked_preprocessing(None, settings["mean"], settings["std"], True, size)
-    return found, _class_names(model)
+    given = Preprocessing(
+        mean=settings["mean"], std=settings["std"], channels_first=True, size=size
+    )
+    found = torch_network(
+        model, "logits", given, name=name, version=version, batch_size=batch_size
+    )
+    return found._replace(
+        num_classes=max(model.num_classes, 2), class_names=_class_names(model)
+    )
 
 
 def _own_size(model: Any) -> tuple[int, int] | None:

@@ -3,15 +3,17 @@
 import copy
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jaxrob._adapters.code import Parts, class_parts, value_parts
+from jaxrob._adapters.network import Network, OnHost, Preprocessing
 from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.class_outputs import class_outputs, with_arrays
 from jaxrob._arguments.extra import required
 from jaxrob._arguments.naming import named
+from jaxrob._devices.host_function import HostFunction
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_torch"
@@ -30,31 +32,39 @@ _OPERATIONS = {
 }
 
 
-class TorchNetwork(NamedTuple):
-    """A torch module and its properties.
-
-    Attributes:
-      run: the copy of the module, to be called with images.
-      outputs: the kind of outputs by its last layer, None if unknown.
-      digest: that of weights, layers and the code of their classes.
-    """
-
-    run: "TorchRun"
-    outputs: str | None
-    digest: str
+def torch_network(
+    module: Any,
+    outputs: str | None,
+    preprocessing: Preprocessing,
+    *,
+    name: str | None,
+    version: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_torch`."""
+    own = _copied(module)
+    outputs = outputs or _activation(own) or "logits"
+    name = type(module).__qualname__ if name is None else name
+    run, is_any = TorchRun(own, outputs), outputs == "any"
+    host = HostFunction(
+        run,
+        None,
+        name,
+        version or digest(_parts(required("torch", _PURPOSE, "torch"), own)),
+        batch_size,
+        gradient=None if is_any else run.gradient,
+        check=None if is_any else run.check,
+        is_any=is_any,
+    )
+    return Network(OnHost(host, preprocessing), outputs, name)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TorchRun:
-    """A copy of a torch module in evaluation mode, as a function of arrays.
+    """A copy of a torch module in evaluation mode, as a function of arrays."""
 
-    Attributes:
-      module: the copy.
-      outputs: the kind of outputs assumed.
-    """
-
-    module: Any
-    outputs: str
+    module: Any  # The copy
+    outputs: str  # The kind of outputs assumed
 
     def __call__(self, images: np.ndarray) -> Any:
         """Computes the outputs, float32 `[B, K]`; of "any", all of them as arrays."""
@@ -103,7 +113,7 @@ class TorchRun:
         return images.to(first.device, first.dtype)
 
 
-def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
+def _copied(module: Any) -> Any:
     """Copies a torch module, in evaluation mode. The module itself is not changed."""
     if isinstance(module, str | bytes) or hasattr(module, "__fspath__"):
         raise TypeError(
@@ -130,9 +140,7 @@ def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
     for parameter in own.parameters():
         if parameter.is_leaf:  # Copies of scripted modules have non-leaf parameters.
             parameter.requires_grad_(False)
-    found = _activation(own)
-    run = TorchRun(own, outputs or found or "logits")
-    return TorchNetwork(run, found, digest(_parts(torch, own)))
+    return own
 
 
 def _array(tensor: Any) -> np.ndarray:

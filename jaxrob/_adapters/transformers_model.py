@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._adapters.preprocessing import Preprocessing, checked_preprocessing
+from jaxrob._adapters.network import Network, Preprocessing
+from jaxrob._adapters.torch_module import torch_network
 from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.extra import required
 from jaxrob._arguments.readable import error_text
@@ -17,10 +18,16 @@ _SHAPES = ((61, 83), (83, 61))
 _TOLERANCE = 1e-4
 
 
-def read_transformers(
-    model: Any, processor: Any, size: Any
-) -> tuple[Preprocessing, tuple[str, ...] | None]:
-    """Returns the preprocessing and the class names of an image classifier."""
+def transformers_network(
+    model: Any,
+    processor: Any,
+    size: Any,
+    *,
+    name: str | None,
+    version: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_transformers`."""
     # The processor is run on pictures of one colour, to see whether it does what its
     # settings say and no more.
     transformers = required("transformers", _PURPOSE, "transformers")
@@ -34,10 +41,17 @@ def read_transformers(
     made = [_made(processor, shape, channels) for shape in _SHAPES]
     if size is None:
         size = _size(made)
-    found = checked_preprocessing(*_normalisation(processor), True, size)
+    scale, mean, std = _normalisation(processor)
+    given = Preprocessing(scale, mean, std, channels_first=True, size=size)
     for values in made:
-        _check_same(processor, found, values)
-    return found, _class_names(model.config)
+        _check_same(processor, given, values)
+    found = torch_network(
+        model, "logits", given, name=name, version=version, batch_size=batch_size
+    )
+    return found._replace(
+        num_classes=max(model.config.num_labels, 2),
+        class_names=_class_names(model.config),
+    )
 
 
 def _check_model(model: Any) -> None:
@@ -87,9 +101,11 @@ def _made(processor: Any, shape: tuple[int, int], channels: int) -> np.ndarray:
     """Returns what the processor makes of a picture of one colour, `[C, H, W]`."""
     picture = np.empty((*shape, channels), np.uint8)
     picture[:] = _COLOUR[:channels]
-    layout = {"return_tensors": "np", "input_data_format": "channels_last"}
     try:
-        values = np.asarray(processor(images=picture, **layout)["pixel_values"])
+        made = processor(
+            images=picture, return_tensors="np", input_data_format="channels_last"
+        )
+        values = np.asarray(made["pixel_values"])
     except Exception as error:  # Its steps are of several packages.
         raise ValueError(
             f"processor must take pictures of {channels} channels, as the model does: "
@@ -124,7 +140,7 @@ def _normalisation(processor: Any) -> tuple[float, Any, Any]:
 
     scale = 255.0 * (setting("rescale_factor") if setting("do_rescale") else 1)
     if not setting("do_normalize"):
-        return scale, None, None
+        return scale, 0.0, 1.0
     std = setting("image_std")
     if setting("include_top"):  # EfficientNet divides by it twice.
         std = np.square(std)

@@ -18,7 +18,6 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxrob._arguments.naming import named, range_text, wrong_type
-from jaxrob._arguments.shapes import fits, lengths_text
 
 # What arrays may hold: how a message calls it, and which of booleans ("b"), integers
 # ("i") and floating numbers ("f") that is.
@@ -286,3 +285,31 @@ def _first(array: np.ndarray, where: np.ndarray) -> str:
     if not found:
         return str(array)
     return f"{array[found]} at index {found[0] if len(found) == 1 else found}"
+
+
+def fits(
+    found: tuple[int, ...], shape: str, lengths: dict[str, int], shortest: int
+) -> bool:
+    """Tests whether a shape matches its description."""
+    axes = [axis.strip() for axis in shape.split(",") if axis.strip()]
+    if axes[:1] == ["..."]:
+        axes = axes[1:]
+        found = found[max(0, len(found) - len(axes)) :] if axes else ()
+    if len(found) != len(axes):
+        return False
+    for axis, length in zip(axes, found):
+        letter, _, more = axis.partition(" + ")
+        extra = int(more or 0)
+        if letter.isdigit():
+            wanted = int(letter)
+        else:
+            wanted = lengths.setdefault(letter, length - extra)
+        if length != wanted + extra or (not letter.isdigit() and wanted < shortest):
+            return False
+    return True
+
+
+def lengths_text(shape: str, lengths: dict[str, int]) -> str:
+    """Describes the known lengths of a shape's letters, such as " with N = 5"."""
+    parts = [f"{letter} = {n}" for letter, n in lengths.items() if letter in shape]
+    return f" with {', '.join(parts)}" if parts else ""

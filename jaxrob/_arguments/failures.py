@@ -1,8 +1,11 @@
-"""Errors of functions that users pass in."""
+"""Errors of functions that users pass in, with tracebacks that begin there."""
+
+import types
+
+import jax
 
 from jaxrob._arguments.images import looks_channels_first
 from jaxrob._arguments.readable import error_text
-from jaxrob._arguments.tracebacks import begin_with_users
 
 
 def failed_on_images(
@@ -22,3 +25,30 @@ def failed_on_images(
     return ValueError(
         f"{what} failed on images of the shape [B, {shape}]{hint}: {error_text(error)}"
     )
+
+
+# Packages whose frames lie between a call of this library and the user's network, and
+# the modules of Python with which they call it.
+_CALLERS = ("jaxrob", "jax", "contextlib", "functools")
+_FRAMEWORKS = (*_CALLERS, "flax", "torch", "keras", "equinox")
+
+
+def begin_with_users(error: BaseException) -> None:
+    """Drops the frames before those of the user's network from an error's traceback."""
+    # Where the network is all of a framework's own layers it begins with these, and
+    # where no other code was called it stays whole, as with
+    # JAX_TRACEBACK_FILTERING=off.
+    if jax.config.jax_traceback_filtering == "off":  # pyright: ignore
+        return
+    for skipped in (_FRAMEWORKS, _CALLERS):
+        trace = error.__traceback__
+        while trace is not None and _package(trace.tb_frame) in skipped:
+            trace = trace.tb_next
+        if trace is not None:
+            # A class of the user's may have another method of this name.
+            BaseException.with_traceback(error, trace)
+            return
+
+
+def _package(frame: types.FrameType) -> str:
+    return frame.f_globals.get("__name__", "").partition(".")[0]

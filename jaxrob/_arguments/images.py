@@ -1,5 +1,6 @@
 """Images and labels as arrays that devices take."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from jaxrob._arguments.checks import checked_integer
 from jaxrob._arguments.naming import named, wrong_type
 
 
@@ -70,3 +72,23 @@ def plain_array(name: str, values: Any, wanted: str) -> np.ndarray:
     # Lists of unequal lengths; random keys; values that are not known yet.
     except (TypeError, ValueError) as error:
         raise wrong_type(name, wanted, values) from error
+
+
+def checked_size(size: Any, name: str = "size") -> tuple[int, int] | None:
+    """Returns height and width in pixels, or None. One number stands for both."""
+    if size is None:
+        return None
+    is_array = isinstance(size, np.ndarray) and size.ndim > 0
+    if is_array or (isinstance(size, Sequence) and not isinstance(size, str)):
+        if len(size) != 2:
+            raise ValueError(
+                f"{name} must be (height, width) in pixels, or one number for both; "
+                f"got {named(size)}"
+            )
+        height, width = size
+    else:
+        height = width = size
+    return (
+        checked_integer(name, height, at_least=1),
+        checked_integer(name, width, at_least=1),
+    )

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -14,7 +14,7 @@ from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import Exploration, check_few, explore
-from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.scoring import Tolerance
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
@@ -32,9 +32,6 @@ from jaxrob.strategies._checks import check_strategy
 # If fewer inputs are decided, the undecided rest may matter more.
 _FEWEST_DECIDED = 0.75
 
-if TYPE_CHECKING:
-    from numpyro.distributions import Distribution
-
 
 def assess(
     classifier: Classifier,
@@ -46,9 +43,7 @@ def assess(
     # How good it has to be.
     score: Score | Callable[[Any, Any], Any] | None = None,
     alpha: float | None = None,
-    tolerance: str | Callable[[float, float], float] | None = None,
-    penalization: str | Callable[[float, float], float] | None = None,
-    level_distribution: "Distribution | None" = None,
+    tolerance: Tolerance | None = None,
     confidence_level: float = 0.95,
     # Which levels.
     strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
@@ -91,15 +86,8 @@ def assess(
         mean score.
       alpha: the confidence in [0, 1] above which the classifier may answer "unknown";
         None if it always decides.
-      tolerance: the reward of accepted values: "linear" (up to the measure's value at
-        the identity), "step" or a function, see `jaxrob.metrics.tolerance_robustness`
-        (2024 paper, Definitions 6 to 9 and 11).
-      penalization: the penalty of the other values, with the same choices. With a
-        tolerance, a penalization or a distribution the robustness is an integral over
-        all levels: evenly spaced ones suit it, `strategies.Uniform(21)` as in the
-        paper.
-      level_distribution: the probability of the levels, a NumPyro distribution; by
-        default uniform.
+      tolerance: how levels are rewarded, penalized and weighted, in place of accepted
+        or not, see `jaxrob.Tolerance`.
       confidence_level: the coverage of the intervals, in (0, 1): how often
         `Assessment.confidence_interval` contains the robustness on all images of the
         kind tested; with few images also that of `dataset_interval`.
@@ -155,7 +143,9 @@ def assess(
     )
     check_strategy(strategy)
     measure = checked_measure(measure, arguments.score)
-    scoring = Scoring(tolerance, penalization, level_distribution)
+    wanted = "a jaxrob.Tolerance or None"
+    check_type("tolerance", tolerance, Tolerance | None, wanted)
+    scoring = tolerance or Tolerance()
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
     check_few(strategy, criterion, rule)
@@ -199,12 +189,12 @@ def checked_measure(measure: Any, score: Score | None) -> str:
     return mean_named(score.name)
 
 
-def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str:
+def _checked_rule(rule: str | None, strategy: Strategy, scoring: Tolerance) -> str:
     if not scoring.is_plain:
         if rule is not None:
             raise ValueError(
-                "rule does not go with tolerance, penalization or level_distribution, "
-                f"whose integral is by the trapezoidal rule; got {rule!r}"
+                "rule does not go with tolerance, whose integral is by the "
+                f"trapezoidal rule; got {rule!r}"
             )
         return "trapezoid"
     rule = strategy.rule if rule is None else rule

@@ -283,7 +283,7 @@ class Assessment:
             )
         if self.scores is not None:
             raise ValueError(
-                "robustness_per_class is not kept with tolerance, penalization or a "
+                "robustness_per_class is not kept with a tolerance or a "
                 "distribution of the levels; give values_per_class to "
                 "jaxrob.metrics.tolerance_robustness"
             )

@@ -417,8 +417,7 @@ def _check_single(name: str, one: Assessment) -> None:
         _check_score(name, one, one.curve)
     if one.scores is not None:
         raise ValueError(
-            f"{name} must be without tolerance, penalization or a distribution of the "
-            "levels; compare is of the plain robustness"
+            f"{name} must be without tolerance; compare is of the plain robustness"
         )
 
 

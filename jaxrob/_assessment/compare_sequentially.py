@@ -15,7 +15,7 @@ from jaxrob._assessment.assess import checked_measure, result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import SomeImages, check_few
-from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.scoring import Tolerance
 from jaxrob._classifier import Classifier
 from jaxrob._codec import Number, Row, document, from_json, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -157,7 +157,7 @@ def compare_sequentially(
             f"comparison ends it; got {strategy!r}"
         )
     confidence_level = checked_confidence_level(confidence_level)
-    plain = Scoring(None, None, None)
+    plain = Tolerance()
     criterion = Criterion(threshold, measure, alpha, plain, confidence_level)
     check_few(strategy, criterion, None)
     search = Compared(strategy.strategy, half_width / 2)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import checked_share
-from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.scoring import Tolerance
 from jaxrob._classifier import Classifier
 from jaxrob._curve import AnyCurve, Curve
 from jaxrob.metrics import measures
@@ -32,7 +32,9 @@ class Criterion:
     # The confidence level above which the classifier may answer "unknown"; None if it
     # always decides.
     alpha: float | None
-    scoring: Scoring  # how values are rewarded above and penalized below the threshold
+    scoring: (
+        Tolerance  # how values are rewarded above and penalized below the threshold
+    )
     confidence_level: float = 0.95  # the confidence level of the intervals, in (0, 1)
 
     def __post_init__(self) -> None:

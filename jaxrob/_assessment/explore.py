@@ -63,8 +63,8 @@ def check_few(strategy: Strategy, criterion: Criterion, rule: str | None) -> Non
         )
     if not criterion.scoring.is_plain:
         raise ValueError(
-            f"tolerance, penalization and level_distribution do not go with {what}, "
-            "because they need the measure's value at every level"
+            f"tolerance does not go with {what}, "
+            "because it needs the measure's value at every level"
         )
     if not criterion.is_of_scores:
         ratio_per_image(criterion.measure)

@@ -39,16 +39,27 @@ class Scores(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Scoring:
-    """How levels are scored and weighted (2024 paper, Definitions 3 and 6 to 8).
+class Tolerance:
+    """How levels are rewarded, penalized and weighted, in place of accepted or not.
+
+    2024 paper, Definitions 3, 6 to 9 and 11; see `jaxrob.metrics.tolerance_robustness`.
+    The robustness is then an integral over all levels: evenly spaced ones suit it,
+    `strategies.Uniform(21)` as in the paper.
+
+    Example::
+
+        tolerance = jaxrob.Tolerance("linear", penalization="linear")
+        result = jaxrob.assess(classifier, dataset, blur, tolerance=tolerance)
 
     Attributes:
-      tolerance: the reward of accepted values, see `metrics.tolerance_robustness`.
-      penalization: the penalty of the other values, see the same.
-      level_distribution: the probability of the levels, a NumPyro distribution.
+      reward: that of accepted values: "linear" (up to the measure's value at the
+        identity), "step" or a function of a value and the threshold; by default "step".
+      penalization: the penalty of the other values, with the same choices.
+      level_distribution: the probability of the levels, a NumPyro distribution; by
+        default uniform.
     """
 
-    tolerance: str | Callable[[float, float], float] | None = None
+    reward: str | Callable[[float, float], float] | None = None
     penalization: str | Callable[[float, float], float] | None = None
     level_distribution: "Distribution | None" = None
 
@@ -56,22 +67,22 @@ class Scoring:
     def is_plain(self) -> bool:
         """Whether levels are just accepted or not, with equal weights."""
         return (
-            self.tolerance is None
+            self.reward is None
             and self.penalization is None
             and self.level_distribution is None
         )
 
     @property
     def needs_nominal(self) -> bool:
-        """Whether the tolerance is relative to the value at the identity."""
-        return self.tolerance in ("linear", metrics.linear_tolerance)
+        """Whether the reward is relative to the value at the identity."""
+        return self.reward in ("linear", metrics.linear_tolerance)
 
     def check(self, threshold: float, bounds: tuple[float, float]) -> None:
         """Rejects a scoring that does not suit the levels of a range."""
         if not self.is_plain:
             check_scoring(
                 threshold,
-                self.tolerance,
+                self.reward,
                 self.penalization,
                 self.level_distribution,
                 bounds,
@@ -92,7 +103,7 @@ class Scoring:
         bands = metrics.bands(counts, measure, confidence_level)
         middle, *ends = (
             level_scores(
-                some, threshold, self.tolerance, self.penalization, nominal=nominal
+                some, threshold, self.reward, self.penalization, nominal=nominal
             )
             for some in (values, *bands)
         )
@@ -104,7 +115,7 @@ class Scoring:
 
     def _settings(self, nominal: float | None) -> str:
         settings = {
-            "tolerance": self.tolerance,
+            "tolerance": self.reward,
             "penalization": self.penalization,
             "nominal": nominal,
             "level_distribution": self.level_distribution,

@@ -13,8 +13,7 @@ from jaxrob._arguments.extra import install
 from jaxrob._command import catalogue, grammar
 from jaxrob._command.define import Values
 from jaxrob._command.images import pair
-from jaxrob._command.refused import Refused
-from jaxrob._command.writable import check_file
+from jaxrob._command.refused import Refused, check_file
 from jaxrob.alterations import presets
 
 _LEVELS = 7
@@ -82,7 +81,7 @@ def _image(path: str | None) -> np.ndarray:
     if path is None:
         return np.asarray(data.digits("test").images[3])
     from jaxrob.data._decode import Fit, decode_image
-    from jaxrob.data._files import read_file
+    from jaxrob.data._source import read_file
 
     on_white = Fit(background=(255, 255, 255))
     image, _ = decode_image(read_file(pathlib.Path(path)), path, on_white)

@@ -29,9 +29,8 @@ from jaxrob._command import (
     user_code,
 )
 from jaxrob._command.define import Values
-from jaxrob._command.refused import Refused
+from jaxrob._command.refused import Refused, check_folders
 from jaxrob._command.subject import Subject
-from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob._engine.checks import check_together
 from jaxrob.alterations import presets

@@ -11,21 +11,6 @@ from jaxrob._command.grammar import Value, Written
 from jaxrob._command.refused import Refused, did_you_mean
 from jaxrob.alterations import Alteration, presets
 
-
-def _required(function: Any) -> list[str]:
-    """Returns the parameters that a call must give, by position."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # Some built-in functions.
-        return []
-    return [
-        one.name
-        for one in parameters
-        if one.default is one.empty
-        and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]
-
-
 #: The papers' alterations, which are assessed by default.
 DEFAULT = tuple(one.name.replace(" ", "_") for one in presets.cnn_2020())
 #: The corruptions of the benchmarks, each by itself.
@@ -41,7 +26,7 @@ NAMES = (
     *(
         name
         for name, found in inspect.getmembers(alterations, inspect.isfunction)
-        if name not in DEFAULT and not _required(found)
+        if name not in DEFAULT and not user_code.parameters(found)
     ),
 )
 # The grammar has no paths: `--frost` takes the folder.
@@ -173,7 +158,9 @@ def _check_settings(written: Written, allowed: Sequence[str]) -> None:
 def _users_own(written: Written, image_shape: Sequence[int]) -> Alteration:
     """Makes a user's alteration: from an alteration, its maker, or its function."""
     found = user_code.load(written.name, "alterations")
-    make = found if inspect.isroutine(found) and not _required(found) else None
+    make = (
+        found if inspect.isroutine(found) and not user_code.parameters(found) else None
+    )
     if make is not None:
         found = make()
         if not isinstance(found, Alteration):
@@ -188,7 +175,7 @@ def _users_own(written: Written, image_shape: Sequence[int]) -> Alteration:
                 "and settings; leave out the parentheses"
             )
         return found if make is None else _in_range(make, written, image_shape)
-    number = len(_required(found)) if callable(found) else 0
+    number = len(user_code.parameters(found)) if callable(found) else 0
     if number not in (2, 3):
         raise Refused(
             f"{written.text!r}: it must be a jaxrob.Alteration, or a function of an "

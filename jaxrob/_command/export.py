@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from jaxrob import reporting
 from jaxrob._command.compare import read
 from jaxrob._command.define import Values
-from jaxrob._command.refused import Refused
-from jaxrob._command.writable import check_distinct, check_file
+from jaxrob._command.refused import Refused, check_distinct, check_file
 from jaxrob._files.writing import write_file
 
 _FORMS = {

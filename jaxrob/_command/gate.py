@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from jaxrob import reporting
 from jaxrob._command.define import Values
-from jaxrob._command.refused import Refused, did_you_mean
-from jaxrob._command.writable import check_distinct, check_file
+from jaxrob._command.refused import Refused, check_distinct, check_file, did_you_mean
 from jaxrob._devices.hosts import is_first
 from jaxrob._files.writing import not_written, write_file
 from jaxrob.metrics import ALEXNET

@@ -26,21 +26,14 @@ _LONGEST = 1000
 
 
 class Written(NamedTuple):
-    """An alteration as it is written.
+    """An alteration as it is written."""
 
-    Attributes:
-      name: the name of a library alteration, or a Python file and a name in it.
-      ends: the lower and the upper end of the range; None for the default.
-      settings: the other settings, by name.
-      text: the whole text.
-      reason: why the range is plausible; None where nobody says.
-    """
-
-    name: str
+    name: str  # The name of a library alteration, or a Python file and a name in it
+    # The lower and the upper end of the range; None for the default
     ends: tuple[float, float] | None
-    settings: dict[str, Value]
-    text: str
-    reason: str | None = None
+    settings: dict[str, Value]  # The other settings, by name
+    text: str  # The whole text
+    reason: str | None = None  # Why the range is plausible; None where nobody says
 
 
 def read(text: str) -> Written:

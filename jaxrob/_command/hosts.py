@@ -23,7 +23,9 @@ def start(values: Values) -> None:
     if any(value is not None for value in given):
         if any(value is None for value in given):
             raise Refused(f"--{', --'.join(_NAMES)} go together; got {given}")
-        jax.distributed.initialize(*given)
+        jax.distributed.initialize(
+            values.coordinator_address, values.num_processes, values.process_id
+        )
         if jax.process_index():
             sys.stdout = io.StringIO()
     if values.compilation_cache is not None:

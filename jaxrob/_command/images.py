@@ -98,8 +98,8 @@ def _pictures(values: Values, class_names: Sequence[str] | None) -> jaxrob.Datas
             labels = "cls"
     return load(
         values.images,
-        size,
-        values.channels == "grey",
+        size=size,
+        grey=values.channels == "grey",
         resize=values.resize,
         crop=crop,
         interpolation=values.interpolation,

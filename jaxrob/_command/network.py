@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxrob
-from jaxrob._adapters.on_host import OnHost, on_host
-from jaxrob._adapters.preprocessing import checked_preprocessing
+from jaxrob._adapters.network import OnHost, on_host
 from jaxrob._command import user_code
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
@@ -45,15 +44,22 @@ def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Classifier
     text = values.classifier
     if user_code.is_code(text):
         return _from_code(text, values, class_names)
-    given = _preprocessing(values) | {"name": values.name, "class_names": class_names}
-    suffix = pathlib.Path(text).suffix.lower()
-    if suffix == ".onnx":
-        return jaxrob.Classifier.from_onnx(text, values.outputs, **given)
-    if suffix == ".keras":
-        given["name"] = values.name or pathlib.Path(text).name
-        return jaxrob.Classifier.from_keras(text, values.outputs, **given)
-    hint = _OTHERS.get(suffix, "it must be .onnx, .keras or file.py:function")
-    raise Refused(f"--classifier={text}: {hint}")
+    path = pathlib.Path(text)
+    makers = {
+        ".onnx": jaxrob.Classifier.from_onnx,
+        ".keras": jaxrob.Classifier.from_keras,
+    }
+    suffix = path.suffix.lower()
+    if suffix not in makers:
+        hint = _OTHERS.get(suffix, "it must be .onnx, .keras or file.py:function")
+        raise Refused(f"--classifier={text}: {hint}")
+    return makers[suffix](
+        text,
+        values.outputs,
+        preprocessing=_preprocessing(values),
+        name=values.name or path.name,
+        class_names=class_names,
+    )
 
 
 def identified(
@@ -89,19 +95,19 @@ def _answers(network: OnHost, image_shape: tuple[int, ...]) -> str:
     return f"{largest:.{_DIGITS - 1}e} {rounded.tolist()}"
 
 
-def _preprocessing(values: Values) -> dict[str, Any]:
-    """Returns the preprocessing arguments of the flags that were given."""
-    found: dict[str, Any] = {}
-    for name in ("scale", "mean", "std"):
-        if getattr(values, name) is not None:
-            numbers = _numbers(name, getattr(values, name))
-            found[name] = numbers[0] if len(numbers) == 1 else numbers
-    if values.channels_first is not None:
-        found["channels_first"] = values.channels_first
-    return found
+def _preprocessing(values: Values) -> jaxrob.Preprocessing:
+    return jaxrob.Preprocessing(
+        _numbers(values, "scale", 1.0),
+        _numbers(values, "mean", 0.0),
+        _numbers(values, "std", 1.0),
+        values.channels_first,
+    )
 
 
-def _numbers(name: str, texts: Sequence[str]) -> list[float]:
+def _numbers(values: Values, name: str, otherwise: float) -> list[float]:
+    texts = getattr(values, name)
+    if texts is None:
+        return [otherwise]
     try:
         return [float(text) for text in texts]
     except ValueError as error:
@@ -115,11 +121,10 @@ def _from_code(
     text: str, values: Values, class_names: Sequence[str] | None
 ) -> jaxrob.Classifier:
     """Makes the classifier of a user's file: a classifier, a module, or a function."""
-    found = user_code.load(text, "classifier")
-    if inspect.isroutine(found) and not _parameters(found):
+    found: Any = user_code.load(text, "classifier")
+    if inspect.isroutine(found) and not user_code.parameters(found):
         with user_code.reading(text):
             found = found()
-    given = _preprocessing(values)
     if isinstance(found, jaxrob.Classifier):
         refused = [
             name for name in (*_PREPROCESSING, "outputs") if values[name].present
@@ -135,35 +140,31 @@ def _from_code(
     ):
         known = getattr(sys.modules.get(module), kind, None)
         if known is not None and isinstance(found, known):
-            named = {"name": values.name, "class_names": class_names}
-            return make(found, values.outputs, **given, **named)
-    if not callable(found) or inspect.isclass(found) or len(_parameters(found)) != 1:
+            return make(
+                found,
+                values.outputs,
+                preprocessing=_preprocessing(values),
+                name=values.name,
+                class_names=class_names,
+            )
+    if (
+        not callable(found)
+        or inspect.isclass(found)
+        or len(user_code.parameters(found)) != 1
+    ):
         raise Refused(
             f"--classifier={text}: it must be a function of images [B, H, W, C], a "
             "NumPy array in [0, 1], that returns [B, K]; or a jaxrob.Classifier, a "
             "module of torch or Keras, or a function without parameters that returns "
             f"one of these; got {type(found).__name__}"
         )
-    return _on_host(found, text, values, given, class_names)
-
-
-def _on_host(
-    function: Any,
-    text: str,
-    values: Values,
-    given: dict[str, Any],
-    class_names: Sequence[str] | None,
-) -> jaxrob.Classifier:
-    """Acts as `Classifier.from_host`, but infers the classes from the function."""
-    # Its version is missing, see `identified`.
-    path = user_code.path_of(text)
-    name = values.name or f"{path.name}:{text.rpartition(':')[2]}"
-    scale, mean, std = (given.get(one) for one in ("scale", "mean", "std"))
-    first = given.get("channels_first", False)
+    # As `Classifier.from_host`, but the classes are inferred from the function. Its
+    # version is missing, see `identified`.
+    function: Any = found
+    name = values.name or f"{user_code.path_of(text).name}:{text.rpartition(':')[2]}"
     return jaxrob.Classifier(
         OnHost(
-            HostFunction(function, None, name),
-            checked_preprocessing(scale, mean, std, first, None),
+            HostFunction(function, None, name), _preprocessing(values).laid_out(False)
         ),
         (),
         values.outputs or "logits",
@@ -179,17 +180,3 @@ def _named(
     return dataclasses.replace(
         classifier, name=name or classifier.name, class_names=names
     )
-
-
-def _parameters(function: Any) -> list[str]:
-    """Returns the parameters that a call must give."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # Some built-in functions.
-        return ["images"]
-    return [
-        one.name
-        for one in parameters
-        if one.default is one.empty
-        and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]

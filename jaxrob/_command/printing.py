@@ -1,10 +1,12 @@
-"""Printing that never fails, and never emits control characters of the terminal."""
+"""Printing that never fails, and signals as interruptions."""
 
 import contextlib
 import io
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -82,3 +84,29 @@ def say(text: str, command: str | None = None) -> None:
 def say_traceback(error: BaseException) -> None:
     """Prints an error's traceback."""
     print(plain("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+
+
+_NUMBERS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def signals_as_interruptions() -> Iterator[None]:
+    """Turns a termination signal into `KeyboardInterrupt`; a second one terminates."""
+    # Signals that are ignored, as under nohup, or handled already are left alone.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [one for one in _NUMBERS if signal.getsignal(one) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    del frame
+    signal.signal(number, signal.SIG_DFL)
+    raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")

@@ -8,8 +8,7 @@ import jaxrob
 from jaxrob import reporting
 from jaxrob._command.compare import read
 from jaxrob._command.define import Values
-from jaxrob._command.refused import Refused
-from jaxrob._command.writable import check_file
+from jaxrob._command.refused import Refused, check_file
 
 _FIGURES = (".png", ".svg", ".pdf")
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from jaxrob import reporting
 from jaxrob._arguments.extra import install
-from jaxrob._command.refused import Refused
-from jaxrob._command.writable import check_file
+from jaxrob._command.refused import Refused, check_file
 from jaxrob._files.writing import write_file
 from jaxrob.reporting import Results
 

@@ -9,28 +9,21 @@ from typing import NamedTuple
 import jaxrob
 from jaxrob import reporting
 from jaxrob._command.define import Values
-from jaxrob._command.refused import Refused
+from jaxrob._command.refused import Refused, check_folders
 from jaxrob._command.subject import Subject
-from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob._files.locks import lock
 from jaxrob.reporting import Requirement, Results
 
 
 class Replacing(NamedTuple):
-    """What a run replaces in the folder.
+    """What a run replaces in the folder."""
 
-    Attributes:
-      quantities: those whose requirements it replaces.
-      requirements: the new ones.
-      alterations: the names of the new assessments; None if it replaces none.
-      regressions: whether it looks for regressions.
-    """
-
-    quantities: Sequence[str]
-    requirements: Sequence[Requirement]
+    quantities: Sequence[str]  # Those whose requirements it replaces
+    requirements: Sequence[Requirement]  # The new ones
+    # The names of the new assessments; None if it replaces none
     alterations: Sequence[str] | None = None
-    regressions: bool = False
+    regressions: bool = False  # Whether it looks for regressions
 
 
 def checked_folder(values: Values) -> pathlib.Path:

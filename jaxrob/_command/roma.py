@@ -22,8 +22,8 @@ from jaxrob._command import (
     subject,
 )
 from jaxrob._command.define import Values
+from jaxrob._command.refused import check_folders
 from jaxrob._command.subject import Subject
-from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob.reporting import Requirement, Results, Run
 from jaxrob.reporting._level import percent_of
@@ -32,10 +32,6 @@ from jaxrob.roma import RomaResult
 from jaxrob.roma._assess import checked_budget, fewest_and_most
 
 QUANTITIES = names_of(OF_ROMA)
-_ARGUMENTS = (
-    *("epsilon", "delta", "num_samples", "norm", "clip", "estimator"),
-    *("half_width", "confidence_level"),
-)
 
 
 def run(values: Values, words: Sequence[str]) -> str:
@@ -81,11 +77,17 @@ def run(values: Values, words: Sequence[str]) -> str:
 
 
 def _estimated(found: Subject, values: Values, journal: str | None) -> RomaResult:
-    arguments = {name: getattr(values, name) for name in _ARGUMENTS}
     return jaxrob.roma.assess(
         found.classifier,
         found.dataset,
-        **arguments,
+        epsilon=values.epsilon,
+        delta=values.delta,
+        num_samples=values.num_samples,
+        norm=values.norm,
+        clip=values.clip,
+        estimator=values.estimator,
+        half_width=values.half_width,
+        confidence_level=values.confidence_level,
         budget=_budget(values),
         key=jax.random.key(values.seed),
         mesh=hosts.mesh(),

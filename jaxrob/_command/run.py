@@ -14,9 +14,9 @@ from absl import flags
 import jaxrob
 from jaxrob._arguments.readable import error_text
 from jaxrob._arguments.warnings import RobustnessWarning, cause_of
-from jaxrob._command import define, given, printing, record, signals, statuses
+from jaxrob._command import define, printing, record, statuses
 from jaxrob._command.printing import say
-from jaxrob._command.refused import Refused, did_you_mean
+from jaxrob._command.refused import Refused, check_given, did_you_mean
 
 _WIDTH = 88
 # Arguments in messages of the library, and their pairs of numbers or words.
@@ -27,19 +27,13 @@ _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 
 
 class _Command(NamedTuple):
-    """One of the commands.
+    """One of the commands."""
 
-    Attributes:
-      does: its description, one line.
-      words: its positional arguments, as the help shows them.
-      number: the least and the largest number of positional arguments.
-      sections: its flags by topic.
-    """
-
-    does: str
-    words: str
+    does: str  # Its description, one line
+    words: str  # Its positional arguments, as the help shows them
+    # The least and the largest number of positional arguments
     number: tuple[int, int | None]
-    sections: dict[str, tuple[define.Define, ...]]
+    sections: dict[str, tuple[define.Define, ...]]  # Its flags by topic
 
     @property
     def flags(self) -> flags.FlagValues:
@@ -171,10 +165,10 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
     record.begin([name, *rest])
     values = command.flags
     try:
-        with signals.as_interruptions():
+        with printing.signals_as_interruptions():
             values.set_gnu_getopt(True)
             _, *words = values([name, *rest])
-            given.check(values, words, command.words)
+            check_given(values, words, command.words)
             _check_words(command, words)
             # JAX is loaded from here on.
             part: Any = importlib.import_module(f"jaxrob._command.{name}")

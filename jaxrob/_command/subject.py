@@ -10,8 +10,7 @@ import numpy as np
 
 import jaxrob
 from jaxrob import data
-from jaxrob._adapters.on_host import OnHost, on_host
-from jaxrob._adapters.preprocessing import Preprocessed
+from jaxrob._adapters.network import OnHost, Preprocessed, on_host
 from jaxrob._arguments.computing import computing
 from jaxrob._arguments.counted import counted
 from jaxrob._command import images, network
@@ -24,15 +23,10 @@ _EPOCHS = 20
 
 
 class Subject(NamedTuple):
-    """A network and the pictures that it is assessed on.
+    """A network and the pictures that it is assessed on."""
 
-    Attributes:
-      classifier: the network.
-      dataset: the pictures.
-    """
-
-    classifier: jaxrob.Classifier
-    dataset: jaxrob.Dataset
+    classifier: jaxrob.Classifier  # The network
+    dataset: jaxrob.Dataset  # The pictures
 
     @property
     def name(self) -> str:
@@ -158,7 +152,8 @@ def _size(classifier: jaxrob.Classifier) -> tuple[int, int] | None:
     """Returns the image size that a network requires, or None."""
     function: Any = on_host(classifier.apply_fn) or classifier.apply_fn
     if isinstance(function, Preprocessed | OnHost):
-        return function.preprocessing.size
+        size: Any = function.preprocessing.size
+        return size
     return None
 
 

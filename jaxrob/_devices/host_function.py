@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._arguments.class_outputs import IF_NO_CLASSES, class_outputs
+from jaxrob._arguments.failures import begin_with_users
 from jaxrob._arguments.naming import named
 from jaxrob._arguments.readable import error_text
-from jaxrob._arguments.tracebacks import begin_with_users
 from jaxrob._devices.rows import filled, joined
 
 # In one call.
@@ -30,34 +31,36 @@ _blocks: list[None] = []
 
 @dataclasses.dataclass(frozen=True)
 class HostFunction:
-    """A function of NumPy arrays, with what identifies it.
+    """A function of NumPy arrays, with what identifies it."""
 
-    Attributes:
-      function: takes float32 images `[B, ...]` and returns `[B, K]`.
-      num_classes: number of classes, K; None to ask the function itself.
-      name: what it is called, or None.
-      version: which one of that name it is, or None.
-      batch_size: how many images each call has, or None for any number. The last
-        image is repeated to fill a call.
-      gradient: takes images `[B, ...]` and, as `[B, K]`, the gradient of a scalar with
-        respect to the outputs; returns that with respect to the images. None if there
-        is none.
-      writes: whether it may write to the images, and so gets arrays of its own.
-      is_any: whether it returns anything: arrays `[B, ...]`, a tuple or dict of them,
-        or a list with an entry for each image.
-      check: refuses a function whose outputs on images are none that it should have; or
-        None. It is called once before anything is computed, with black images.
-    """
-
+    # Takes float32 images `[B, ...]` and returns `[B, K]`
     function: Callable[[np.ndarray], np.ndarray]
-    num_classes: int | None
-    name: str | None = None
-    version: str | None = None
+    num_classes: int | None  # Number of classes, K; None to ask the function itself
+    name: str | None = None  # What it is called, or None
+    version: str | None = None  # Which one of that name it is, or None
+    # How many images each call has, or None for any number. The last image is repeated
+    # to fill a call.
     batch_size: int | None = None
+    # Takes images `[B, ...]` and, as `[B, K]`, the gradient of a scalar with respect to
+    # the outputs; returns that with respect to the images. None if there is none.
     gradient: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    # Refuses a function whose outputs on images are none that it should have; or None.
+    # It is called once before anything is computed, with black images.
     check: Callable[[np.ndarray], None] | None = None
+    # Whether it may write to the images, and so gets arrays of its own
     writes: bool = True
+    # Whether it returns anything: arrays `[B, ...]`, a tuple or dict of them, or a list
+    # with an entry for each image
     is_any: bool = False
+
+    def __post_init__(self) -> None:
+        check_type("name", self.name, str | None, "text or None")
+        check_type("version", self.version, str | None, "text or None")
+        if self.batch_size is not None:
+            size = checked_integer(
+                "batch_size", self.batch_size, at_least=1, at_most=MOST_IMAGES
+            )
+            object.__setattr__(self, "batch_size", size)
 
     @property
     def is_identifiable(self) -> bool:
@@ -183,17 +186,11 @@ logging.getLogger("jax._src.callback").addFilter(_is_news)
 
 @dataclasses.dataclass(frozen=True)
 class HostCall:
-    """The callback of a compiled program, on images with any leading axes.
+    """The callback of a compiled program, on images with any leading axes."""
 
-    Attributes:
-      function: the function.
-      rank: the number of axes of a batch of images.
-      is_gradient: whether the gradient is asked for, not the outputs.
-    """
-
-    function: HostFunction
-    rank: int
-    is_gradient: bool = False
+    function: HostFunction  # The function
+    rank: int  # The number of axes of a batch of images
+    is_gradient: bool = False  # Whether the gradient is asked for, not the outputs
 
     def __call__(self, images: jax.Array, *change: jax.Array) -> np.ndarray:
         axes = images.shape[: images.ndim - self.rank + 1]

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxrob._adapters.on_host import OnHost, on_host
-from jaxrob._adapters.preprocessing import Preprocessing
+from jaxrob._adapters.network import OnHost, Preprocessing, on_host
 from jaxrob._classifier import Classifier
 from jaxrob._devices.hosts import gathered
 from jaxrob._devices.mesh import ImageMesh, on_each_device

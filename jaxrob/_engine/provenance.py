@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from jaxrob._adapters.on_host import on_host
+from jaxrob._adapters.network import on_host
 from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.wrapping import classifier_wanted, dataset_wanted
 from jaxrob._classifier import Classifier

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._adapters.on_host import OnHost, on_host
+from jaxrob._adapters.network import OnHost, on_host
 from jaxrob._adapters.samples import as_array
 from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier, current_trace

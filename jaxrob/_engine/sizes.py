@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from jaxrob._adapters.on_host import on_host
+from jaxrob._adapters.network import on_host
 from jaxrob._arguments.checks import checked_integer
 from jaxrob._classifier import Classifier, TraceInfo, trace_info
 from jaxrob._devices.memory import bucket, is_best_with_few_rows, rows_that_fit

@@ -5,12 +5,8 @@ found and what was expected. Nothing is ever unpickled, and archives are read in
 nothing is extracted to disk.
 """
 
-from jaxrob.data._cifar10 import cifar10
-from jaxrob.data._digits import digits
-from jaxrob.data._idc import idc_patches
 from jaxrob.data._image_folder import image_folder
-from jaxrob.data._load import NAMES, load
-from jaxrob.data._mnist import mnist
+from jaxrob.data._named import NAMES, cifar10, digits, idc_patches, load, mnist
 from jaxrob.data._npz import npz
 from jaxrob.data._slices import slices
 from jaxrob.data._tar_shards import tar_shards

@@ -16,7 +16,7 @@ import numpy as np
 from jaxrob._arguments.checks import checked_names, checked_path
 from jaxrob._arguments.warnings import warn
 from jaxrob.data._decode import SUFFIXES
-from jaxrob.data._files import read_file
+from jaxrob.data._source import read_file
 
 _Parts = tuple[str, ...]
 # First cells of a header that need no word.

@@ -10,25 +10,35 @@ import numpy as np
 
 from jaxrob._arguments.extra import required
 from jaxrob._stored_images import Unreadable
-from jaxrob.data import _dicom, _nifti
-from jaxrob.data._npy import MAGIC, open_npy
-from jaxrob.data._oddities import Oddities
-from jaxrob.data._png16 import has_16_bits, open_png16
-from jaxrob.data._samples import in_channels, laid_on, resized, turned
-from jaxrob.data._source import MAX_PIXELS, Source, Unsuited, has_8_bits
-from jaxrob.data._tiff import (
+from jaxrob.data import _medical
+from jaxrob.data._formats import (
+    MAGIC,
     ORIENTATION,
+    check_webp,
     directory,
+    has_16_bits,
     is_for_pillow,
     is_tiff,
+    open_npy,
+    open_png16,
     open_tiff,
     read_tiff,
 )
-from jaxrob.data._webp import check_webp
+from jaxrob.data._oddities import Oddities
+from jaxrob.data._source import (
+    MAX_PIXELS,
+    Source,
+    Unsuited,
+    has_8_bits,
+    in_channels,
+    laid_on,
+    resized,
+    turned,
+)
 
 SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".npy"),
-    *(*_dicom.SUFFIXES, *_nifti.SUFFIXES),
+    *(*_medical.DICOM_SUFFIXES, *_medical.NIFTI_SUFFIXES),
 )
 # Those of Pillow, which the contents decide.
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
@@ -109,11 +119,11 @@ def _source(data: bytes, name: str, fit: Fit) -> Source | None:
     """Returns a picture that Pillow would not read whole; None if it would."""
     lower = name.lower()
     # Files of other names are said to be DICOM by their contents alone.
-    is_unnamed = not lower.endswith(SUFFIXES) and _dicom.is_dicom(data)
-    if lower.endswith(_dicom.SUFFIXES) or is_unnamed:
-        return _dicom.open_dicom(data, fit.slice_at, fit.value_range)
-    if lower.endswith(_nifti.SUFFIXES):
-        return _nifti.open_nifti(data, fit.slice_at, fit.value_range)
+    is_unnamed = not lower.endswith(SUFFIXES) and _medical.is_dicom(data)
+    if lower.endswith(_medical.DICOM_SUFFIXES) or is_unnamed:
+        return _medical.open_dicom(data, fit.slice_at, fit.value_range)
+    if lower.endswith(_medical.NIFTI_SUFFIXES):
+        return _medical.open_nifti(data, fit.slice_at, fit.value_range)
     if data.startswith(MAGIC):
         return open_npy(data, fit.value_range)
     if is_tiff(data):
@@ -213,9 +223,11 @@ def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> 
 
 def _check_kind(array: np.ndarray, name: str, expected: Expected) -> None:
     """Rejects a picture of other channels or values than the others."""
-    found = array.shape[-1], array.dtype
-    if found != (expected.channels, expected.dtype):
-        raise Unsuited(f"{name}: read as {kind_text(*found)}, {expected.why_kind}")
+    channels, dtype = array.shape[-1], array.dtype
+    if (channels, dtype) != (expected.channels, expected.dtype):
+        raise Unsuited(
+            f"{name}: read as {kind_text(channels, dtype)}, {expected.why_kind}"
+        )
 
 
 def kind_text(channels: int, dtype: np.dtype) -> str:

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
@@ -17,11 +17,10 @@ from jaxrob.data._classes import (
     read_labels,
 )
 from jaxrob.data._decode import SUFFIXES
-from jaxrob.data._dicom import HEAD_BYTES, is_dicom
-from jaxrob.data._files import read_file
+from jaxrob.data._medical import HEAD_BYTES, is_dicom
 from jaxrob.data._pictures import Pictures, as_dataset
-from jaxrob.data._preparation import MAX_BYTES, Asked, checked_preparation
-from jaxrob.data._system_files import is_of_system
+from jaxrob.data._preparation import Asked, checked_preparation
+from jaxrob.data._source import is_of_system, read_file
 from jaxrob.data._tar import Member, read_member, read_tar
 
 _Parts = tuple[str, ...]
@@ -38,21 +37,10 @@ _ON_DISK = Member(0, 0)
 
 def image_folder(
     path: str | os.PathLike[str],
-    size: tuple[int, int] | None = None,
-    grey: bool = False,
     *,
-    resize: int | None = None,
-    crop: int | tuple[int, int] | None = None,
-    interpolation: str = "bicubic",
     labels: str | os.PathLike[str] | None = FOLDERS,
     class_names: Sequence[str] | str | os.PathLike[str] | None = None,
-    orientation: str = "exif",
-    dct_scaling: bool = False,
-    unreadable: str = "error",
-    max_bytes: int = MAX_BYTES,
-    background: str | None = None,
-    value_range: tuple[float, float] | None = None,
-    slice_at: tuple[int, int] | None = None,
+    **preparation: Unpack[Asked],
 ) -> Dataset:
     """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
 
@@ -102,14 +90,6 @@ def image_folder(
       path: a folder, or a tar archive, whose images are read where they stand in it; or
         a tar.gz archive, which is read into memory. `tar_shards` reads archives in the
         layout of WebDataset.
-      size: height and width to which every image is resized (bicubic, antialiased),
-        or None if all have the same size.
-      grey: whether to reduce the images to one channel, luma.
-      resize: the shorter side, in pixels, to which every image is resized, keeping its
-        proportions (the longer side is rounded down); in place of `size`.
-      crop: height and width of the centre that is kept after resizing, or one number
-        for both; by default the whole image. Levels in pixels refer to this size.
-      interpolation: that of `size` and `resize`, "bicubic" or "bilinear", antialiased.
       labels: "folders"; the path of a CSV file whose rows hold the path of an image
         inside the folder, and its class as a name or an index (a first row that names
         neither is a header; images without a row are not read); or None for images
@@ -118,6 +98,14 @@ def image_folder(
         order of the sorted names: a sequence, or the path of a text file with a name on
         each line or of a JSON file with a list, or an object of names and indices.
         Names without images are allowed.
+      size: height and width to which every image is resized (bicubic, antialiased),
+        or one number for both; None if all have the same size.
+      grey: whether to reduce the images to one channel, luma.
+      resize: the shorter side, in pixels, to which every image is resized, keeping its
+        proportions (the longer side is rounded down); in place of `size`.
+      crop: height and width of the centre that is kept after resizing, or one number
+        for both; by default the whole image. Levels in pixels refer to this size.
+      interpolation: that of `size` and `resize`, "bicubic" or "bilinear", antialiased.
       orientation: "exif" puts every image upright by its EXIF before its size is
         checked; "stored" reads it as it is stored, as torchvision's loader does.
       dct_scaling: whether JPEG files are decoded at 1/2, 1/4 or 1/8 of their size, the
@@ -167,12 +155,7 @@ def image_folder(
         names the file.
       ImportError: if the package that reads a picture is missing.
     """
-    preparation = checked_preparation(
-        Asked(
-            *(size, grey, resize, crop, interpolation, orientation, dct_scaling),
-            *(unreadable, max_bytes, background, value_range, slice_at),
-        )
-    )
+    prepared = checked_preparation(**preparation)
     if labels is not None and not (isinstance(labels, str) and labels == FOLDERS):
         labels = checked_path("labels", labels)
     names = checked_class_names(class_names)
@@ -180,7 +163,7 @@ def image_folder(
     if path.is_dir():
         entries = _walk(path)
     elif path.is_file():
-        entries = _in_archive(path, preparation.max_bytes)
+        entries = _in_archive(path, prepared.max_bytes)
     else:
         raise FileNotFoundError(f"{path}: expected a folder or a tar archive there")
     found = _collected(entries, path, labels == FOLDERS)
@@ -202,7 +185,7 @@ def image_folder(
         lambda index: _name(path, order[index]),
         found.skipped,
     )
-    return as_dataset(pictures, numbers, names, preparation)
+    return as_dataset(pictures, numbers, names, prepared)
 
 
 class _Found(NamedTuple):

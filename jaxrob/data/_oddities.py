@@ -19,22 +19,18 @@ _NEARLY_ALIKE = 0.02
 
 
 class Oddities(NamedTuple):
-    """Unusual properties of an image.
+    """Unusual properties of an image."""
 
-    Attributes:
-      orientation: the EXIF orientation, 1 to 8; None if it is damaged; 1, upright, also
-        if the orientation is ignored.
-      brightest: the largest value of an image of 16 bits a channel, if nothing says how
-        many of them it uses; otherwise None.
-      is_cmyk: whether its colours are those of a printer.
-      is_animated: whether it has further frames or pages, which are not read.
-      shown: how values of DICOM or NIfTI became [0, 1], odd only beside others.
-    """
-
+    # The EXIF orientation, 1 to 8; None if it is damaged; 1, upright, also if the
+    # orientation is ignored
     orientation: int | None = 1
+    # The largest value of an image of 16 bits a channel, if nothing says how many of
+    # them it uses; otherwise None
     brightest: int | None = None
-    is_cmyk: bool = False
+    is_cmyk: bool = False  # Whether its colours are those of a printer
+    # Whether it has further frames or pages, which are not read
     is_animated: bool = False
+    # How values of DICOM or NIfTI became [0, 1], odd only beside others
     shown: Shown | None = None
 
 

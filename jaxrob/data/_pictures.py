@@ -12,8 +12,7 @@ from jaxrob._dataset import Dataset
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
 from jaxrob.data._decode import Expected, decode_image, kind_text
 from jaxrob.data._oddities import Oddities, first_names, warn_of
-from jaxrob.data._preparation import Preparation
-from jaxrob.data._reading import as_found, as_prepared
+from jaxrob.data._preparation import Preparation, as_found, as_prepared
 
 # The provenance names at most so many pictures left out, and files skipped.
 _MOST_NAMED = 100

@@ -1,6 +1,7 @@
-"""How pictures are prepared when they are read: the arguments that readers share."""
+"""How pictures are prepared when they are read, and what provenance says of it."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -12,29 +13,31 @@ from jaxrob._arguments.checks import (
     checked_number,
 )
 from jaxrob._arguments.extra import required
+from jaxrob._arguments.images import checked_size
 from jaxrob._arguments.naming import named, wrong_type
 from jaxrob.data._decode import Fit
+from jaxrob.data._source import Shown
 
 # Decoded pictures up to this size are kept in memory: 7,000 of 224 x 224.
 MAX_BYTES = 1 << 30
 _LARGEST_SIDE = 2**14
 
 
-class Asked(NamedTuple):
-    """The arguments of `image_folder` and `tar_shards` of these names, unchecked."""
+class Asked(TypedDict, total=False):
+    """How pictures are read: arguments that readers share; see `image_folder`."""
 
-    size: Any = None
-    grey: Any = False
-    resize: Any = None
-    crop: Any = None
-    interpolation: Any = "bicubic"
-    orientation: Any = "exif"
-    dct_scaling: Any = False
-    unreadable: Any = "error"
-    max_bytes: Any = MAX_BYTES
-    background: Any = None
-    value_range: Any = None
-    slice_at: Any = None
+    size: int | tuple[int, int] | None
+    grey: bool
+    resize: int | None
+    crop: int | tuple[int, int] | None
+    interpolation: str
+    orientation: str
+    dct_scaling: bool
+    unreadable: str
+    max_bytes: int
+    background: str | None
+    value_range: tuple[float, float] | None
+    slice_at: tuple[int, int] | None
 
 
 class Preparation(NamedTuple):
@@ -46,15 +49,26 @@ class Preparation(NamedTuple):
     max_bytes: int  # Decoded pictures up to this size are kept in memory
 
 
-def checked_preparation(asked: Asked) -> Preparation:
+def checked_preparation(
+    *,
+    size: Any = None,
+    grey: Any = False,
+    resize: Any = None,
+    crop: Any = None,
+    interpolation: Any = "bicubic",
+    orientation: Any = "exif",
+    dct_scaling: Any = False,
+    unreadable: Any = "error",
+    max_bytes: Any = MAX_BYTES,
+    background: Any = None,
+    value_range: Any = None,
+    slice_at: Any = None,
+) -> Preparation:
     """Checks the arguments of readers."""
-    size, crop, resize = _checked_size(asked.size, "size"), asked.crop, asked.resize
-    check_choice("orientation", asked.orientation, ("exif", "stored"))
-    check_choice("interpolation", asked.interpolation, ("bicubic", "bilinear"))
-    check_choice("unreadable", asked.unreadable, ("error", "leave_out"))
-    if isinstance(crop, int | np.integer) and not isinstance(crop, bool):
-        crop = (crop, crop)
-    crop = _checked_size(crop, "crop")
+    size, crop = checked_size(size), checked_size(crop, "crop")
+    check_choice("orientation", orientation, ("exif", "stored"))
+    check_choice("interpolation", interpolation, ("bicubic", "bilinear"))
+    check_choice("unreadable", unreadable, ("error", "leave_out"))
     if resize is not None:
         resize = checked_integer("resize", resize, at_least=1, at_most=_LARGEST_SIDE)
         if size is not None:
@@ -66,22 +80,25 @@ def checked_preparation(asked: Asked) -> Preparation:
                 "crop must be given with resize, which leaves the longer sides as they "
                 "come; got None"
             )
-    checked_flag("grey", asked.grey)
-    checked_flag("dct_scaling", asked.dct_scaling)
-    if asked.dct_scaling and (resize or size) is None:
+    checked_flag("grey", grey)
+    checked_flag("dct_scaling", dct_scaling)
+    if dct_scaling and (resize or size) is None:
         raise ValueError(
             "dct_scaling must be False without resize=... or size=..., which say how "
             "small a picture may be decoded; got True"
         )
-    max_bytes = checked_integer("max_bytes", asked.max_bytes, at_least=1, at_most=2**62)
     fit = Fit(
-        *(resize or size, crop, asked.interpolation),
-        *(asked.orientation, asked.dct_scaling),
-        _checked_colour(asked.background),
-        _checked_range(asked.value_range),
-        _checked_slice(asked.slice_at),
+        resize=resize or size,
+        crop=crop,
+        interpolation=interpolation,
+        orientation=orientation,
+        dct_scaling=dct_scaling,
+        background=_checked_colour(background),
+        value_range=_checked_range(value_range),
+        slice_at=_checked_slice(slice_at),
     )
-    return Preparation(fit, asked.grey, asked.unreadable == "leave_out", max_bytes)
+    max_bytes = checked_integer("max_bytes", max_bytes, at_least=1, at_most=2**62)
+    return Preparation(fit, grey, unreadable == "leave_out", max_bytes)
 
 
 def _checked_colour(background: Any) -> tuple[int, int, int] | None:
@@ -130,14 +147,44 @@ def _checked_slice(slice_at: Any) -> tuple[int, int] | None:
     return axis, checked_integer("slice_at: index", slice_at[1], at_least=0)
 
 
-def _checked_size(size: Any, argument: str) -> tuple[int, int] | None:
-    if size is None:
-        return None
-    if isinstance(size, np.ndarray) and size.ndim == 1:
-        size = tuple(size.tolist())
-    wanted = "None or (height, width) in pixels, each an integer of at least 1"
-    is_pair = isinstance(size, tuple | list) and len(size) == 2
-    if not is_pair or not all(isinstance(side, int | np.integer) for side in size):
-        raise ValueError(f"{argument} must be {wanted}; got {named(size)}")
-    height, width = (checked_integer(argument, side, at_least=1) for side in size)
-    return height, width
+_DIFFER = "not the same in all files"
+_FIRST = "; of the first file, as the others are read when needed"
+
+
+def as_prepared(preparation: Preparation) -> dict[str, Any]:
+    """Returns the arguments of a reader that change pixels, by name."""
+    fit = preparation.fit
+    is_shorter = isinstance(fit.resize, int)
+    asked = {
+        "size": None if is_shorter else fit.resize,
+        "resize": fit.resize if is_shorter else None,
+        "crop": fit.crop,
+        "interpolation": fit.interpolation if fit.resize else None,
+        "orientation": None if fit.orientation == "exif" else fit.orientation,
+        "grey": preparation.grey or None,
+        "background": fit.background,
+        "value_range": fit.value_range,
+        "slice_at": fit.slice_at,
+    }
+    found = {
+        name: [*value] if isinstance(value, tuple) else value
+        for name, value in asked.items()
+        if value is not None
+    }
+    return {"preparation": found} if found else {}
+
+
+def as_found(
+    preparation: Preparation, shown: Sequence[Shown | None], is_all: bool
+) -> dict[str, Any]:
+    """Returns how files of DICOM or NIfTI say that their values are shown."""
+    known = [one for one in shown if one is not None]
+    if not known:
+        return {}
+    said = {"rescale": {one.rescale or "none" for one in known}}
+    if preparation.fit.value_range is None:
+        said["window"] = {one.window for one in known}
+    return {
+        name: _DIFFER if len(texts) > 1 else texts.pop() + _FIRST * (not is_all)
+        for name, texts in said.items()
+    }

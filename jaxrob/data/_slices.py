@@ -8,12 +8,16 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_path
 from jaxrob._dataset import Dataset
-from jaxrob.data import _dicom, _nifti
+from jaxrob.data import _medical
 from jaxrob.data._decode import decode_image, readable
-from jaxrob.data._files import read_file
 from jaxrob.data._oddities import warn_of
-from jaxrob.data._preparation import MAX_BYTES, Asked, checked_preparation
-from jaxrob.data._reading import as_found, as_prepared
+from jaxrob.data._preparation import (
+    MAX_BYTES,
+    as_found,
+    as_prepared,
+    checked_preparation,
+)
+from jaxrob.data._source import read_file
 
 
 def slices(
@@ -58,9 +62,9 @@ def slices(
     """
     path = checked_path("path", path)
     name, lower = str(path), path.name.lower()
-    is_nifti = lower.endswith(_nifti.SUFFIXES)
-    is_dicom = lower.endswith(_dicom.SUFFIXES) or (
-        not is_nifti and path.exists() and _dicom.is_dicom(read_file(path))
+    is_nifti = lower.endswith(_medical.NIFTI_SUFFIXES)
+    is_dicom = lower.endswith(_medical.DICOM_SUFFIXES) or (
+        not is_nifti and path.exists() and _medical.is_dicom(read_file(path))
     )
     if not is_dicom and not is_nifti:
         raise ValueError(
@@ -68,18 +72,19 @@ def slices(
             f"got {name!r}"
         )
     if axis is None:
-        axis = 0 if is_dicom else _nifti.AXIS
+        axis = 0 if is_dicom else _medical.NIFTI_AXIS
     axis = checked_integer("axis", axis, at_least=0, at_most=0 if is_dicom else 2)
-    asked = Asked(size=size, grey=grey, value_range=value_range)
-    preparation = checked_preparation(asked)
+    preparation = checked_preparation(size=size, grey=grey, value_range=value_range)
     fit = preparation.fit
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a file there")
     data = read_file(path)
     with readable(name):
         # Unpacked once, not for every slice.
-        data = data if is_dicom else _nifti.unpacked(data)
-        number = _dicom.num_frames(data) if is_dicom else _nifti.num_slices(data, axis)
+        data = data if is_dicom else _medical.unpacked(data)
+        number = (
+            _medical.num_frames(data) if is_dicom else _medical.num_slices(data, axis)
+        )
     if indices is None:
         indices = range(number)
     chosen = checked_array(

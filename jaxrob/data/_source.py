@@ -1,9 +1,16 @@
-"""A picture whose header is read and whose pixels are not: what all formats give."""
+"""A picture before its pixels are read, and what is done with them."""
 
+import errno
+import os
+import pathlib
 from collections.abc import Callable
+from io import BufferedIOBase
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from jaxrob._arguments.extra import required
+from jaxrob._files.regular import open_file
 
 # The largest number of values of one picture, and of all decoded at the same time:
 # about 13,000 x 13,000 pixels. It is also Pillow's limit, which programs often switch
@@ -146,3 +153,116 @@ def _range_of(values: np.ndarray) -> tuple[float, float]:
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ValueError("it holds NaN or infinity")
     return low, high
+
+
+# Luma of ITU-R 601-2, as by Pillow.
+_LUMA = np.array([0.299, 0.587, 0.114], np.float32)
+
+
+def laid_on(
+    samples: Samples, background: tuple[int, int, int] | None
+) -> np.ndarray | None:
+    """Returns the values `[H, W, C]`, transparent ones laid on a colour of 0-255."""
+    values, alpha = samples.values, samples.alpha
+    if alpha is None or alpha.min() == 1:
+        return values
+    if background is None:
+        return None
+    is_bytes = values.dtype == np.uint8
+    if is_bytes:
+        values = scaled(values, 0, 255)
+    if values.shape[-1] == 1:
+        values = values.repeat(3, axis=-1)
+    alpha = alpha[..., np.newaxis]
+    below = np.array(background, np.float32) / 255
+    found = (values if samples.is_multiplied else values * alpha) + below * (1 - alpha)
+    found = np.clip(found, 0, 1)
+    return np.round(255 * found).astype(np.uint8) if is_bytes else found
+
+
+def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
+    """Returns luma if it is asked for, otherwise the channels as they are."""
+    count = values.shape[-1]
+    if not grey or count == 1:
+        return values
+    if count != 3:
+        raise Unsuited(
+            f"it has {count} channels, and grey=True needs 1, or red, green and blue"
+        )
+    luma = values @ _LUMA
+    if values.dtype == np.uint8:
+        luma = np.round(luma).astype(np.uint8)
+    return luma.clip(0, 1 if luma.dtype == np.float32 else 255)[..., np.newaxis]
+
+
+def turned(values: np.ndarray, orientation: int | None) -> np.ndarray:
+    """Puts a picture of an orientation, as in EXIF, upright."""
+    if orientation is None or orientation == 1:
+        return values
+    if orientation in (5, 6, 7, 8):
+        values = values.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        values = values[::-1]
+    return values[:, ::-1] if orientation in (2, 3, 6, 7) else values
+
+
+def resized(
+    values: np.ndarray, size: tuple[int, int], interpolation: str
+) -> np.ndarray:
+    """Resizes each channel by Pillow, antialiased, floating numbers as such."""
+    if size == values.shape[1::-1]:
+        return values
+    pil = required("PIL.Image", "reading images", "experiments")
+    method = getattr(pil.Resampling, interpolation.upper())
+    planes = [
+        np.asarray(
+            pil.fromarray(np.ascontiguousarray(values[..., channel])).resize(
+                size, method
+            )
+        )
+        for channel in range(values.shape[-1])
+    ]
+    found = np.stack(planes, axis=-1)
+    # A bicubic filter overshoots at edges.
+    return found if found.dtype == np.uint8 else found.clip(0, 1)
+
+
+# Far above any image or batch; a larger claim is a bomb or a mistake.
+MAX_FILE_BYTES = 256 << 20
+
+
+def read_file(path: pathlib.Path) -> bytes:
+    """Reads a regular file."""
+    try:
+        file = open_file(path)
+    except FileNotFoundError as error:
+        raise ValueError(f"{path}: not a regular file, nothing is there") from error
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise ValueError(
+            f"{path}: not a regular file but a link that leads to itself"
+        ) from error
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_FILE_BYTES:
+            raise ValueError(f"{path}: {size} bytes; at most {MAX_FILE_BYTES} are read")
+        return file.read()
+
+
+def is_gzip(file: BufferedIOBase) -> bool:
+    """Returns whether a file begins like a gzip stream, and rewinds it."""
+    found = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    return found
+
+
+_FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "dicomdir")
+_FOLDERS = ("__MACOSX",)
+
+
+def is_of_system(parts: tuple[str, ...]) -> bool:
+    """Whether a system keeps a file for itself: hidden, or by its name."""
+    if any(part.startswith(".") or part in _FOLDERS for part in parts):
+        return True
+    return bool(parts) and parts[-1].lower() in _FILES

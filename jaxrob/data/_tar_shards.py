@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.naming import named, wrong_type
@@ -13,10 +13,9 @@ from jaxrob._dataset import Dataset
 from jaxrob._files.regular import open_file
 from jaxrob.data._classes import checked_class_names, numbered
 from jaxrob.data._decode import SUFFIXES
-from jaxrob.data._files import is_gzip
 from jaxrob.data._pictures import Pictures, as_dataset
-from jaxrob.data._preparation import MAX_BYTES, Asked, checked_preparation
-from jaxrob.data._system_files import is_of_system
+from jaxrob.data._preparation import Asked, checked_preparation
+from jaxrob.data._source import is_gzip, is_of_system
 from jaxrob.data._tar import Member, read_member, read_tar
 
 # Arrays are other fields of a sample.
@@ -28,21 +27,10 @@ _FIELD = "label"
 
 def tar_shards(
     shards: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    size: tuple[int, int] | None = None,
-    grey: bool = False,
     *,
-    resize: int | None = None,
-    crop: int | tuple[int, int] | None = None,
-    interpolation: str = "bicubic",
     labels: str | None = "cls",
     class_names: Sequence[str] | str | os.PathLike[str] | None = None,
-    orientation: str = "exif",
-    dct_scaling: bool = False,
-    unreadable: str = "error",
-    max_bytes: int = MAX_BYTES,
-    background: str | None = None,
-    value_range: tuple[float, float] | None = None,
-    slice_at: tuple[int, int] | None = None,
+    **preparation: Unpack[Asked],
 ) -> Dataset:
     """Loads images from tar archives in the layout of WebDataset.
 
@@ -62,23 +50,12 @@ def tar_shards(
       shards: the path of an archive; a pattern of paths such as
         `"shard-{000000..000012}.tar"`; a folder, whose .tar files are read in the order
         of their names; or a sequence of paths.
-      size: as for `image_folder`.
-      grey: as for `image_folder`.
-      resize: as for `image_folder`.
-      crop: as for `image_folder`.
-      interpolation: as for `image_folder`.
       labels: "cls", if a sample's file `.cls` holds the class's index, or its name if
         `class_names` has it; "json" or "json:FIELD", if an object in its file `.json`
         has the index or name in the field "label" or FIELD; or None for images without
         labels.
       class_names: as for `image_folder`; by default the sorted names, if there are any.
-      orientation: as for `image_folder`.
-      dct_scaling: as for `image_folder`.
-      unreadable: as for `image_folder`.
-      max_bytes: as for `image_folder`.
-      background: as for `image_folder`.
-      value_range: as for `image_folder`.
-      slice_at: as for `image_folder`.
+      **preparation: the arguments of `image_folder` from `size` to `slice_at`.
 
     Returns:
       Images as `image_folder` returns them.
@@ -91,12 +68,7 @@ def tar_shards(
         invalid one; or as `image_folder`. The message names the file.
       ImportError: if the package that reads a picture is missing.
     """
-    preparation = checked_preparation(
-        Asked(
-            *(size, grey, resize, crop, interpolation, orientation, dct_scaling),
-            *(unreadable, max_bytes, background, value_range, slice_at),
-        )
-    )
+    prepared = checked_preparation(**preparation)
     extension, read_label = _checked_labels(labels)
     names = checked_class_names(class_names)
     paths = _paths(shards)
@@ -128,7 +100,7 @@ def tar_shards(
         where,
         skipped,
     )
-    return as_dataset(pictures, numbers, names, preparation)
+    return as_dataset(pictures, numbers, names, prepared)
 
 
 class _Sample(NamedTuple):

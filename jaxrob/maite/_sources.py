@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxrob._adapters.network import Preprocessing
 from jaxrob._arguments.checks import check_choice, check_type, checked_names
 from jaxrob._arguments.naming import named, wrong_type
 from jaxrob._classifier import Classifier
@@ -109,7 +110,7 @@ def classifier(
         name=metadata["id"],
         version=version,
         batch_size=batch_size,
-        channels_first=True,
+        preprocessing=Preprocessing(channels_first=True),
         class_names=class_names,
     )
 

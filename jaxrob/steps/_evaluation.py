@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._adapters.on_host import on_host
+from jaxrob._adapters.network import on_host
 from jaxrob._arguments import checks
 from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier, trace_info, unnamed

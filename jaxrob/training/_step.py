@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxrob._adapters.snapshot import snapshot
+from jaxrob._adapters.network import snapshot
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob import alterations, reporting, strategies
+from jaxrob import Tolerance, alterations, reporting, strategies
 from jaxrob.metrics import RULES
 
 from .test_few import DIM
 
 NUM_IMAGES = 200
+LINEAR = Tolerance("linear")
 # Image n is right at levels up to its limit.
 LIMITS = (np.arange(NUM_IMAGES) + 1) / NUM_IMAGES
 
@@ -172,8 +173,7 @@ def test_linear_tolerance_is_the_mean_of_the_scaled_accuracy():
     # The accuracy is 1 - level: with a threshold of 0.5 and x_max 1 the tolerance is
     # 1 - 2 level up to 0.5; its mean is a quarter, and nothing is penalized.
     result = assess(
-        tolerance="linear",
-        penalization=lambda value, threshold: 0.0,
+        tolerance=Tolerance("linear", lambda value, threshold: 0.0),
         threshold=0.5,
         strategy=strategies.Uniform(101),
     )
@@ -182,7 +182,7 @@ def test_linear_tolerance_is_the_mean_of_the_scaled_accuracy():
     low, high = result.confidence_interval
     assert low < result.robustness < high < low + 0.2
     settings = {"threshold": 0.5, "strategy": strategies.Uniform(101)}
-    linear = assess(tolerance="linear", penalization="linear", **settings)
+    linear = assess(tolerance=Tolerance("linear", "linear"), **settings)
     assert linear.robustness == pytest.approx(0.5, abs=6e-3)
 
 
@@ -191,7 +191,7 @@ def test_levels_count_by_their_probability():
 
     settings = {"threshold": 0.7, "strategy": strategies.Uniform(201)}
     distribution = numpyro.distributions.Uniform(np.float32(0.0), 0.5)
-    result = assess(level_distribution=distribution, **settings)
+    result = assess(tolerance=Tolerance(None, None, distribution), **settings)
     # The last accepted level stands for those up to 0.3075.
     assert result.robustness == pytest.approx(0.3075 / 0.5, abs=0.001)
     assert "level_distribution=Uniform(" in result.scores.settings
@@ -202,7 +202,7 @@ def test_levels_count_by_their_probability():
         result.robustness_per_class  # noqa: B018
     elsewhere = numpyro.distributions.Uniform(5.0, 6.0)
     with pytest.raises(ValueError, match="distribution"):
-        assess(level_distribution=elsewhere)
+        assess(tolerance=Tolerance(None, None, elsewhere))
 
 
 def test_the_nominal_value_is_that_of_the_identity_though_no_strategy_looks_there():
@@ -210,7 +210,7 @@ def test_the_nominal_value_is_that_of_the_identity_though_no_strategy_looks_ther
     # Below 0 all are right but the value must be that at 0.
     settings = {"strategy": strategies.Uniform(2), "threshold": 0.0}
     with pytest.warns(jaxrob.RobustnessWarning, match=r"leaves \[0, 1\]"):
-        result = assess(alteration=below, tolerance="linear", **settings)
+        result = assess(alteration=below, tolerance=LINEAR, **settings)
     assert result.diagnostics.points == 3 and len(result.levels) == 2
     assert "nominal=1.0" in result.scores.settings
 
@@ -320,8 +320,8 @@ WRONG = [
     ({"strategy": ASAP, "rule": "count"}, ValueError, "rule"),
     ({"alpha": 0.5}, ValueError, "alpha needs uncertainties"),
     ({"alpha": 0.5, "reduced": True}, ValueError, "reduced"),
-    ({"tolerance": "linear", "rule": "right"}, ValueError, "rule does not go"),
-    ({"tolerance": "quadratic"}, ValueError, "tolerance"),
+    ({"tolerance": LINEAR, "rule": "right"}, ValueError, "rule does not go"),
+    ({"tolerance": Tolerance("quadratic")}, ValueError, "tolerance"),
     ({"confidence_level": 1}, ValueError, "confidence_level"),
     ({"confidence_level": 0}, ValueError, "confidence_level"),
     ({"alteration": []}, ValueError, "empty"),
@@ -420,7 +420,7 @@ def test_robustness_is_not_known_where_nothing_is_decided():
     assert np.isnan(found.difference) and found.confidence_interval == (-1, 1)
     # Scores of levels are no better known.
     with pytest.warns(jaxrob.RobustnessWarning):
-        scored = assess_unsure(1.0, tolerance="linear", strategy=strategies.Uniform(5))
+        scored = assess_unsure(1.0, tolerance=LINEAR, strategy=strategies.Uniform(5))
     assert np.isnan(scored.robustness)
 
 

@@ -240,7 +240,7 @@ def test_journal_is_resumed(tmp_path):
         ({"required": 1.5}, "required"),
         ({"curtail": "yes"}, "curtail"),
         ({"half_width": 0.1, "rule": "linear"}, "rule"),
-        ({"half_width": 0.1, "tolerance": "linear"}, "tolerance"),
+        ({"half_width": 0.1, "tolerance": jaxrob.Tolerance("step")}, "tolerance"),
         ({"half_width": 0.1, "measure": "f1"}, "measure"),
         ({"budget": 9, "strategy": strategies.Random()}, "strategy"),
     ],

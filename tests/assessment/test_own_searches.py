@@ -186,7 +186,7 @@ class Inside(Ends):
     [
         (Inside(), {}, "both ends of the range"),
         (Halving(), {"rule": "linear"}, "rule does not go"),
-        (Halving(), {"tolerance": "step"}, "tolerance"),
+        (Halving(), {"tolerance": jaxrob.Tolerance("step")}, "tolerance"),
     ],
 )
 def test_what_does_not_go_with_few_images(strategy, settings, message):

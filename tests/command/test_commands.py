@@ -11,8 +11,7 @@ from PIL import Image
 
 import jaxrob
 from jaxrob import alterations, data, networks, training
-from jaxrob._adapters.on_host import on_host
-from jaxrob._adapters.preprocessing import checked_preprocessing
+from jaxrob._adapters.network import on_host
 from jaxrob._command import alterations as listing
 from jaxrob._command import catalogue, network, run, user_code
 from jaxrob.reporting import Requirement
@@ -52,7 +51,7 @@ def test_preprocessing_is_that_of_the_flags(place, monkeypatch):
     given = "--scale=255", "--mean=1,2,3", "--std=4", "--channels_first"
     values(["assess", "--classifier=net.py:net", *given])
     found = on_host(network.load(values, None).apply_fn).preprocessing
-    assert found == checked_preprocessing(255, (1, 2, 3), 4, True, None)
+    assert found == jaxrob.Preprocessing(255, (1, 2, 3), 4, True)
 
 
 def test_pictures_without_labels_are_stability(assess, tmp_path):

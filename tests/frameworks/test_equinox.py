@@ -78,9 +78,8 @@ def test_a_module_without_state_and_preprocessing():
     net = eqx.nn.Sequential(
         [eqx.nn.Lambda(jnp.ravel), eqx.nn.MLP(192, 5, 8, 1, key=KEY)]
     )
-    classifier = from_equinox(
-        net, mean=(0.1, 0.2, 0.3), std=0.5, channels_first=False, size=8
-    )
+    given = jaxrob.Preprocessing(1, (0.1, 0.2, 0.3), 0.5, channels_first=False, size=8)
+    classifier = from_equinox(net, preprocessing=given)
     x = jnp.float32(IMAGES) / 255
     truth = jax.vmap(net)((x - jnp.array([0.1, 0.2, 0.3])) / 0.5)
     np.testing.assert_allclose(classifier.raw_outputs(x)[0], truth, atol=1e-5)

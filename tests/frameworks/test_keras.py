@@ -167,9 +167,10 @@ def test_a_model_of_bytes_is_seen_wherever_it_divides(first):
     last.set_weights([weights, np.float32([middle, -middle])])
     images, labels = bright()
     data = jaxrob.Dataset(images, labels)
-    right = jaxrob.Classifier.from_keras(net, scale=255)
+    given = jaxrob.Preprocessing(scale=255)
+    right = jaxrob.Classifier.from_keras(net, preprocessing=given)
     assert evaluated(right, data).accuracy[0] > 0.9
-    with pytest.warns(jaxrob.RobustnessWarning, match="Pass scale=255"):
+    with pytest.warns(jaxrob.RobustnessWarning, match="scale=255"):
         evaluated(net, data)
 
 

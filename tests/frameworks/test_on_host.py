@@ -29,6 +29,10 @@ def on_host(function=predict, **settings):
     return jaxrob.Classifier.from_host(function, 4, **settings)
 
 
+def seeing(function=predict, **settings):
+    return on_host(function, preprocessing=jaxrob.Preprocessing(**settings))
+
+
 @pytest.fixture
 def counted():
     """A network that keeps the sizes of its batches in `counted.seen`."""
@@ -168,7 +172,7 @@ def test_preprocessing_comes_in_the_order_said():
         return predict(images)
 
     mean, std = (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)
-    classifier = on_host(
+    classifier = seeing(
         keep, scale=255, mean=mean, std=std, channels_first=True, size=(6, 5)
     )
     jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
@@ -185,31 +189,30 @@ def test_preprocessing_comes_in_the_order_said():
 )
 def test_images_that_do_not_fit_the_preprocessing(settings, message):
     with pytest.raises(ValueError, match=message):
-        jaxrob.evaluate(on_host(**settings), DATA, BRIGHTNESS, [0.0])
+        jaxrob.evaluate(seeing(**settings), DATA, BRIGHTNESS, [0.0])
 
 
 @pytest.mark.parametrize(
-    "settings, error, message",
+    "make, settings, error, message",
     [
-        ({"scale": 0}, ValueError, "scale must not be 0"),
-        ({"mean": 1e300}, ValueError, "mean must be numbers that float32 holds"),
-        ({"mean": "grey"}, TypeError, "mean must be an array"),
-        ({"mean": np.zeros((3, 1))}, ValueError, "mean must be a number, or one for"),
-        ({"std": (1.0, 0.0, 1.0)}, ValueError, "std must be positive"),
-        ({"size": np.array(7.5)}, TypeError, "size must be an integer"),
-        ({"size": (1, 2, 3)}, ValueError, "size must be .height, width."),
-        ({"size": 0}, ValueError, "size must be at least 1"),
-        ({"channels_first": 1}, TypeError, "channels_first must"),
-        ({"batch_size": 0}, ValueError, "batch_size must"),
-        ({"batch_size": 2**20 + 1}, ValueError, "batch_size must"),
-        ({"class_names": ["a", "b"]}, ValueError, "class_names must be 4"),
-        ({"class_names": "abcd"}, TypeError, "class_names must be a sequence"),
-        ({"name": 1}, TypeError, "name must"),
+        (seeing, {"scale": 0}, ValueError, "scale must not be 0"),
+        (seeing, {"mean": 1e300}, ValueError, "mean must be numbers that float32"),
+        (seeing, {"mean": "grey"}, TypeError, "mean must be an array"),
+        (seeing, {"mean": np.zeros((3, 1))}, ValueError, "mean must be a number, or"),
+        (seeing, {"std": (1.0, 0.0, 1.0)}, ValueError, "std must be positive"),
+        (seeing, {"size": np.array(7.5)}, TypeError, "size must be an integer"),
+        (seeing, {"channels_first": 1}, TypeError, "channels_first must"),
+        (on_host, {"batch_size": 0}, ValueError, "batch_size must"),
+        (on_host, {"batch_size": 2**20 + 1}, ValueError, "batch_size must"),
+        (on_host, {"class_names": ["a", "b"]}, ValueError, "class_names must be 4"),
+        (on_host, {"class_names": "abcd"}, TypeError, "class_names must be a seq"),
+        (on_host, {"name": 1}, TypeError, "name must"),
+        (on_host, {"preprocessing": {"scale": 255}}, TypeError, "preprocessing must"),
     ],
 )
-def test_settings_that_cannot_be(settings, error, message):
+def test_settings_that_cannot_be(make, settings, error, message):
     with pytest.raises(error, match=message):
-        on_host(**settings)
+        make(**settings)
 
 
 def test_class_names_are_held_against_those_of_the_data():

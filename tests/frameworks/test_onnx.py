@@ -114,6 +114,10 @@ def test_other_floating_types(tmp_path):
     assert (curve.predicted[0] == truth.argmax(1)).mean() >= 0.9
 
 
+def seeing(**given):
+    return {"preprocessing": jaxrob.Preprocessing(**given)}
+
+
 @pytest.mark.parametrize(
     "made, settings, message",
     [
@@ -121,8 +125,8 @@ def test_other_floating_types(tmp_path):
         ({"outputs": 2}, {}, "one output .* got 2: y0, flat"),
         ({"outputs": 0}, {}, "one output .* got 0"),
         ({"kind": onnx.TensorProto.UINT8}, {}, "must be of floating numbers"),
-        ({}, {"channels_first": False}, "channels_first must be True, because"),
-        ({}, {"size": (7, 6)}, r"size must be \(6, 6\), because the input of"),
+        ({}, seeing(channels_first=False), "channels_first must be True, because"),
+        ({}, seeing(size=(7, 6)), r"size must be \(6, 6\), because the input of"),
         ({"shape": ("N", 3, 12, 3)}, {}, "channels_first must be True or False, bec"),
         ({"shape": (0, 3, 6, 6)}, {}, "must be of 1 to 1048576 images at once"),
         ({"shape": (1 << 40, 3, 6, 6)}, {}, "must be of 1 to 1048576 images at once"),
@@ -158,7 +162,7 @@ def test_lengths_that_the_file_leaves_open(tmp_path):
     path = save(tmp_path / "net.onnx", shape=("N", "C", "H", "W"))
     with pytest.raises(ValueError, match=r"of the shape \['B', '\?', '\?', '\?'\] may"):
         jaxrob.Classifier.from_onnx(path)
-    assert_answers(jaxrob.Classifier.from_onnx(path, channels_first=True))
+    assert_answers(jaxrob.Classifier.from_onnx(path, **seeing(channels_first=True)))
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04K\x01.", bytes(1000)])

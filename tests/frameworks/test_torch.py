@@ -187,14 +187,14 @@ class Two(Hidden):
 
 
 @pytest.mark.parametrize(
-    "net, settings, message",
+    "net, given, message",
     [
-        (Two(), {}, r"\['first'\] of the shape \(2, 4\), \['second'\] of the shape"),
-        (module(), {"channels_first": False}, r"failed on images.*3 channels"),
+        (Two(), None, r"\['first'\] of the shape \(2, 4\), \['second'\] of the shape"),
+        (module(), jaxrob.Preprocessing(channels_first=False), "on images.*3 channels"),
     ],
 )
-def test_modules_that_do_not_fit(net, settings, message):
-    classifier = jaxrob.Classifier.from_torch(net, **settings)
+def test_modules_that_do_not_fit(net, given, message):
+    classifier = jaxrob.Classifier.from_torch(net, preprocessing=given)
     with pytest.raises(ValueError, match=message):
         jaxrob.assess(classifier, DATA, BLUR)
 

@@ -1,13 +1,16 @@
-"""TIFF files: bytes, which Pillow reads whole, and samples, which tifffile reads."""
+"""Pictures that Pillow does not read whole: TIFF, PNG of 16 bits, arrays; WebP."""
 
 import io
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxrob._arguments.extra import required
+from jaxrob._files.npz import npy_array
 from jaxrob.data._source import (
+    MAX_PIXELS,
     Samples,
     Source,
     check_num_values,
@@ -218,3 +221,122 @@ def _numbers(tags: Any, tag: int, default: tuple[int, ...] | None = None) -> lis
     if found is None:
         raise ValueError(f"it has no tag {tag}")
     return [*found] if isinstance(found, tuple | bytes) else [found]
+
+
+_PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+# The byte of a PNG that holds the bits per channel.
+_BIT_DEPTH_OFFSET = 24
+# By Pillow's raw mode.
+_CHANNELS = {"I;16B": 1, "LA;16B": 2, "RGB;16B": 3, "RGBA;16B": 4}
+
+
+def has_16_bits(data: bytes) -> bool:
+    """Whether a PNG has 16 bits a channel."""
+    return data.startswith(_PNG_MAGIC) and data[_BIT_DEPTH_OFFSET:][:1] == b"\x10"
+
+
+def open_png16(
+    data: bytes,
+    image: Any,
+    reopen: Callable[[], Any],
+    orientation: int | None,
+    value_range: tuple[float, float] | None,
+) -> Source:
+    """Returns a PNG of 16 bits a channel as a source."""
+    # The chunk sBIT says how many bits a camera had. By the PNG specification the
+    # values are stretched to all 16 nevertheless, so that it changes nothing.
+    width, height = image.size
+
+    channels = _CHANNELS[image.tile[0].args]
+    check_num_values(2 * width * height * channels, (height, width, channels), data)
+
+    def samples() -> Samples:
+        stored = _stored(image, reopen)
+        alpha = None
+        if (clear := image.info.get("transparency")) is not None:
+            alpha = (stored != np.asarray(clear)).any(axis=-1).astype(np.float32)
+        if stored.shape[-1] in (2, 4):
+            alpha = scaled(stored[..., -1:], 0, 65535)[..., 0]
+            stored = stored[..., :-1]
+        values, brightest = in_unit_range(stored, value_range)
+        return Samples(values, alpha, brightest=brightest)
+
+    return Source(height, width, width * height * channels, samples, orientation)
+
+
+def _stored(image: Any, reopen: Callable[[], Any]) -> np.ndarray:
+    """Returns the values, uint16 `[H, W, C]`."""
+    # Pillow's raw modes pick bytes: "16B" the upper, "16L" the lower of a value of
+    # which the upper comes first. One pixel of grey and alpha has as many bytes as one
+    # of RGBA.
+    if image.mode.startswith("I"):
+        return np.asarray(image).astype(np.uint16)[..., np.newaxis]
+    if image.tile[0].args == "LA;16B":
+        array = np.asarray(_as(image, "RGBA"))
+        return np.ascontiguousarray(array).view(">u2").astype(np.uint16)
+    mode = image.mode
+    with reopen() as twin:
+        low = np.asarray(_as(twin, f"{mode};16L")).astype(np.uint16)
+    high = np.asarray(_as(image, f"{mode};16B")).astype(np.uint16)
+    return (high << 8) | low
+
+
+def _as(image: Any, raw: str) -> Any:
+    image.tile = [one._replace(args=raw) for one in image.tile]
+    return image
+
+
+MAGIC = b"\x93NUMPY"
+
+
+def open_npy(data: bytes, value_range: tuple[float, float] | None) -> Source:
+    """Returns an array `[H, W]` or `[H, W, C]` of numbers as a source."""
+    array = npy_array(data, "it")
+    if array.dtype.kind not in "uif" or array.ndim not in (2, 3) or not array.size:
+        raise ValueError(
+            f"an array of {array.dtype} of the shape {array.shape}; expected numbers "
+            "[H, W] or [H, W, C]"
+        )
+    array = array[..., None] if array.ndim == 2 else array
+    check_num_values(array.nbytes, array.shape, data)
+    native = array.dtype.newbyteorder("=")
+
+    def samples() -> Samples:
+        values, brightest = in_unit_range(array.astype(native), value_range)
+        return Samples(values, brightest=brightest)
+
+    height, width, _ = array.shape
+    return Source(height, width, array.size, samples)
+
+
+# A picture of one colour has as many bytes in any size, so that only its size limits
+# it: Pillow takes eight bytes for each pixel when it opens the file.
+_MOST_PIXELS = MAX_PIXELS // 4
+
+
+def check_webp(data: bytes) -> None:
+    """Rejects a WebP of too many pixels; other files pass."""
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
+        return
+    width, height = _size(data[12:16], data[20:34])
+    if width * height > _MOST_PIXELS:
+        raise ValueError(
+            f"the header says {height}x{width} pixels; of a WebP at most "
+            f"{_MOST_PIXELS} are read"
+        )
+
+
+def _size(kind: bytes, body: bytes) -> tuple[int, int]:
+    """Returns width and height by the first chunk, of a kind."""
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(body[at : at + size], "little")
+
+    if kind == b"VP8X":
+        return number(4, 3) + 1, number(7, 3) + 1
+    if kind == b"VP8L":
+        bits = number(1, 4)
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8 ":
+        return number(6, 2) & 0x3FFF, number(8, 2) & 0x3FFF
+    raise ValueError("a WebP without a picture at its start")
