@@ -1,8 +1,8 @@
 """Reports: tables and plots of results, and whether results are good enough."""
 
+from jaxrob.reporting._columns import to_csv, to_frame, to_latex
 from jaxrob.reporting._differences import Difference, differences
 from jaxrob.reporting._earlier import earlier_assessments
-from jaxrob.reporting._export import to_csv, to_frame, to_latex
 from jaxrob.reporting._failing import write_failing
 from jaxrob.reporting._folder import read_results, write_results
 from jaxrob.reporting._found import outcomes_of

@@ -16,12 +16,11 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._files.writing import not_written, write_new
 from jaxrob.alterations import Alteration
+from jaxrob.reporting._columns import csv_text, plain
 from jaxrob.reporting._escaped import escaped
-from jaxrob.reporting._export import csv_text
 from jaxrob.reporting._pictures import failing_pictures
 from jaxrob.reporting._png import png
 from jaxrob.reporting._results import Picture
-from jaxrob.reporting._rows import known
 
 _DATA = "data"
 _UNKNOWN = "unknown"
@@ -174,7 +173,7 @@ def _confidence(one: Assessment, picture: Picture) -> float | None:
     at = np.flatnonzero(one.levels == picture.level)
     if confidence is None or not len(at):
         return None
-    return known(confidence[at[0], picture.index])
+    return plain(confidence[at[0], picture.index])
 
 
 def _named(number: int | None, names: Sequence[str]) -> str | None:
