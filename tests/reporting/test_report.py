@@ -97,7 +97,7 @@ def test_what_an_assessor_needs_is_there():
 
 
 def assert_headings_skip_no_level(page):
-    levels = [int(tag) for tag in re.findall(r"<h(\d)>", page)]
+    levels = [int(tag) for tag in re.findall(r"<h(\d)[ >]", page)]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in zip(levels, levels[1:]))
 
@@ -297,7 +297,7 @@ def test_hostile_names_are_text_and_nothing_else(name):
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
     # Headings are those of the report.
     headings = {one.tag for one in tokens if one.type == "heading_open"}
-    assert headings <= {"h1", "h2", "h3"}
+    assert headings <= {"h1", "h2", "h3", "h4"}
 
 
 @pytest.mark.slow
@@ -323,7 +323,7 @@ def test_a_thousand_classes_stay_readable():
     assert page.count("<tr>") < 300
 
 
-def test_wrong_arguments_are_refused(hide):
+def test_wrong_arguments_are_refused():
     for error, arguments, says in (
         (TypeError, (made.results(),), r"results .*\[results\]"),
         (ValueError, ([],), "results"),
@@ -332,14 +332,3 @@ def test_wrong_arguments_are_refused(hide):
     ):
         with pytest.raises(error, match=says):
             to_markdown(*arguments)
-    # A part of a template that is not there is an error.
-    import jinja2
-
-    environment = jaxrob.reporting._report._environment
-    with pytest.raises(jinja2.UndefinedError):
-        wrong = environment("report.html.jinja").from_string("{{ it.nothing }}")
-        wrong.render(it=made.results())
-    environment.cache_clear()
-    hide("jinja2")
-    with pytest.raises(ImportError, match=r"\[command\]"):
-        to_html([made.results()])

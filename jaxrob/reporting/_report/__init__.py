@@ -1,13 +1,19 @@
 """Reports for assessors, made from results alone."""
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 from jaxrob._arguments.checks import check_type, checked_sequence
-from jaxrob._arguments.extra import install
 from jaxrob._arguments.naming import named
+from jaxrob.reporting._report.ci_summary import summary
 from jaxrob.reporting._report.data import element, read_report
+from jaxrob.reporting._report.first_page import about
+from jaxrob.reporting._report.html import html
+from jaxrob.reporting._report.markdown import markdown
+from jaxrob.reporting._report.parts import Document
+from jaxrob.reporting._report.report import report_of
+from jaxrob.reporting._report.sections import SECTIONS
+from jaxrob.reporting._report.text import short
 from jaxrob.reporting._results import Results
 
 __all__ = ("read_report", "to_html", "to_markdown", "to_summary")
@@ -33,13 +39,11 @@ def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
       earlier: earlier results to compare with: none, one for all, or one for each.
 
     Raises:
-      ImportError: if Jinja2 is missing, or Pillow where there are pictures.
+      ImportError: if Pillow is missing and there are pictures.
       TypeError: if an argument has a wrong type.
       ValueError: if there are no results, or `earlier` has another length.
     """
-    page = _written("report.html.jinja", results, earlier)
-    found = element(_checked("results", results, 1), _checked("earlier", earlier, 0))
-    return page.replace("</body>\n</html>", f"{found}\n</body>\n</html>")
+    return html(_document(results, earlier), element(results, earlier))
 
 
 def to_markdown(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
@@ -52,11 +56,10 @@ def to_markdown(results: Sequence[Results], earlier: Sequence[Results] = ()) -> 
       earlier: as for `to_html`.
 
     Raises:
-      ImportError: if Jinja2 is missing.
       TypeError: as `to_html`.
       ValueError: as `to_html`.
     """
-    return _written("report.md.jinja", results, earlier)
+    return markdown(_document(results, earlier))
 
 
 def to_summary(results: Results, report: str | None = None) -> str:
@@ -70,20 +73,14 @@ def to_summary(results: Results, report: str | None = None) -> str:
       report: where the report lies, a text; None if there is none.
 
     Raises:
-      ImportError: if Jinja2 is missing.
       TypeError: if an argument has a wrong type.
     """
     check_type("results", results, Results, "a jaxrob.reporting.Results")
     check_type("report", report, str | None, "a text or None")
-    environment = _environment("summary.md.jinja")
-    from jaxrob.reporting._report.ci_summary import summary
-
-    return _rendered(environment, "summary.md.jinja", summary(results, report))
+    return summary(results, report)
 
 
-def _written(
-    template: str, results: Sequence[Results], earlier: Sequence[Results]
-) -> str:
+def _document(results: Sequence[Results], earlier: Sequence[Results]) -> Document:
     results = _checked("results", results, 1)
     earlier = _checked("earlier", earlier, 0)
     if len(earlier) not in (0, 1, len(results)):
@@ -91,16 +88,13 @@ def _written(
             f"earlier must hold no results, one, or one for each of {len(results)} "
             f"networks; got {len(earlier)}"
         )
-    environment = _environment(template)
-    # After Jinja2 was found, because this import takes seconds.
-    from jaxrob.reporting._report.document import document
-
-    return _rendered(environment, template, document(results, earlier))
-
-
-def _rendered(environment: Any, template: str, it: Any) -> str:
-    text = environment.get_template(template).render(it=it)
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    report = report_of(results, earlier)
+    *others, last = [short(name) for name in report.names]
+    names = f"{', '.join(others)} and {last}" if others else last
+    if len(others) > 2:
+        names = f"{len(report.names)} networks"
+    sections = [one for section in SECTIONS for one in section(report)]
+    return Document(f"Robustness of {names}", about(report), sections)
 
 
 def _checked(name: str, value: Any, min_length: int) -> tuple[Results, ...]:
@@ -110,28 +104,3 @@ def _checked(name: str, value: Any, min_length: int) -> tuple[Results, ...]:
         )
     wanted = "jaxrob.reporting.Results"
     return checked_sequence(name, value, Results, wanted, min_length=min_length)
-
-
-@functools.cache
-def _environment(template: str) -> Any:
-    """Returns an environment that escapes values and rejects undefined names."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ImportError(f"reports need Jinja2: {install('command')}") from error
-    from jaxrob.reporting import _style
-    from jaxrob.reporting._report import text
-    from jaxrob.reporting._rounded import ROUNDED
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("jaxrob.reporting._report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=text.html if ".html" in template else text.markdown,
-    )
-    environment.globals["style"] = _style
-    environment.globals["rounded"] = ROUNDED
-    environment.filters["css"] = text.css
-    return environment

@@ -1,58 +1,49 @@
 """A short summary in Markdown, for the page of a continuous integration's run."""
 
-from typing import NamedTuple
-
 from jaxrob._arguments.readable import readable
+from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
 from jaxrob.reporting._joint import joint_interval
+from jaxrob.reporting._report.first_page import checks_table
+from jaxrob.reporting._report.markdown import section
+from jaxrob.reporting._report.parts import Bullets, Section, Text, strong, table
 from jaxrob.reporting._report.tested import class_names
 from jaxrob.reporting._report.text import interval, percent, short
-from jaxrob.reporting._report.verdict import Verdict, verdict_of
+from jaxrob.reporting._report.verdict import verdict_of
 from jaxrob.reporting._results import Results
 
 _MOST_LETTERS = 160
+_STATES = {MET: "✅ met", NOT_MET: "❌ not met", NOT_SHOWN: "❔ not shown"}
 
 
-class Row(NamedTuple):
-    """One alteration of the table, as text."""
-
-    alteration: str
-    robustness: str
-    interval: str
-
-
-class Summary(NamedTuple):
-    """What the template shows.
-
-    Attributes:
-      name: the network's name.
-      verdict: the verdict.
-      rows: a row for each alteration.
-      report: where the report lies, or None.
-    """
-
-    name: str
-    verdict: Verdict
-    rows: tuple[Row, ...]
-    report: str | None
-
-
-def summary(results: Results, report: str | None) -> Summary:
-    """Collects what a summary shows; long names are cut, but stay distinct."""
+def summary(results: Results, report: str | None) -> str:
+    """Returns the summary; long names are cut, but stay distinct."""
     number = len(results.assessments)
-    name = short(results.network or "network", _MOST_LETTERS)
     joints = [joint_interval(one, number) for one in results.assessments]
-    verdict = verdict_of(results, name, joints, number, class_names(results))
+    verdict = verdict_of(results, joints, number, class_names(results))
     subjects = [readable(one.alteration) for one in results.assessments]
     cut = {one: short(one, _MOST_LETTERS) for one in subjects}
     if len(set(cut.values())) < len(cut):
         cut = {one: one for one in subjects}
     checks = tuple(one._replace(of=cut.get(one.of, one.of)) for one in verdict.checks)
-    return Summary(
-        name,
-        verdict._replace(checks=checks),
-        tuple(
-            Row(cut[of], percent(one.robustness), interval(*one.confidence_interval))
-            for of, one in zip(subjects, results.assessments)
-        ),
-        report,
+    verdict = verdict._replace(checks=checks)
+    sign = {None: "", True: "✅ ", False: "❔ " if verdict.is_open else "❌ "}
+    worse = [f"❌ worse: {text}" for text in verdict.regressions]
+    alterations = table(
+        zip(subjects, results.assessments),
+        ("alteration", "row", lambda pair: cut[pair[0]]),
+        ("robustness", "n", lambda pair: percent(pair[1].robustness)),
+        ("interval", "n", lambda pair: interval(*pair[1].confidence_interval)),
     )
+    words = (
+        "That all are met needs no adjustment. That one of several falls short on all "
+        "images of the kind is stated only if it is sure for all at once. What is not "
+        "shown does not pass either."
+    )
+    parts = [Text((sign[verdict.passed], strong(verdict.words)))]
+    parts += [Bullets(worse)] * bool(worse)
+    if checks:
+        parts += [checks_table(verdict, "how sure", "", "", _STATES), Text(words)]
+    parts += [alterations] * bool(subjects)
+    parts += [Text(f"The report: {report}")] * bool(report)
+    name = short(results.network or "network", _MOST_LETTERS)
+    return section(Section(f"jaxrob: {name}", parts)).rstrip() + "\n"

@@ -1,11 +1,9 @@
-"""The content of a report about one assessment."""
+"""The sections about single alterations: details, and the numbers of the curves."""
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from markupsafe import Markup
 
 from jaxrob import metrics
 from jaxrob._arguments.counted import counted
@@ -14,6 +12,7 @@ from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._identity.digest import digest
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._quality import in_words
+from jaxrob.reporting._columns import worst
 from jaxrob.reporting._few import (
     confidence_text,
     ending_text,
@@ -24,8 +23,24 @@ from jaxrob.reporting._few import (
 )
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._report import svg
-from jaxrob.reporting._report.images import Shown, shown
-from jaxrob.reporting._report.low_scores import low_scores, score_of
+from jaxrob.reporting._report.images import shown
+from jaxrob.reporting._report.local import attacked, local
+from jaxrob.reporting._report.parts import (
+    Article,
+    Facts,
+    Figure,
+    Group,
+    Heading,
+    Mark,
+    Part,
+    Pictures,
+    Section,
+    Text,
+    code,
+    strong,
+    table,
+)
+from jaxrob.reporting._report.report import Report, Tested
 from jaxrob.reporting._report.text import (
     distinct_percent,
     interval,
@@ -37,7 +52,7 @@ from jaxrob.reporting._report.text import (
     unaltered_text,
     with_unit,
 )
-from jaxrob.reporting._results import Picture
+from jaxrob.reporting._results import Picture, Results
 from jaxrob.reporting._style import axis_label, value_label
 from jaxrob.reporting._unaltered import is_at_once, nearest_level
 
@@ -45,225 +60,243 @@ from jaxrob.reporting._unaltered import is_at_once, nearest_level
 _MOST_CLASSES = 40
 _WORST_CLASSES = 10
 _MOST_CONFUSIONS = 6
-_MOST_FAILURES = 10
-_MOST_NAMES = 5  # Names of classes in a sentence.
+_MOST_FAILURES = 10  # And of lowest scores.
 # Levels in the table of the curve's numbers; of more, some are shown.
 _MOST_ROWS = 24
 _MOST_WORDS = 400  # Letters that describe a level or a setting.
 
 
-class OfClass(NamedTuple):
-    """A class: its images, the measure unaltered and at its worst, and robustness."""
-
-    name: str
-    images: int
-    unaltered: str
-    lowest: str
-    robustness: str
-
-
-class Level(NamedTuple):
-    """A level of the curve, as text; `images` is how many were looked at."""
-
-    level: str
-    value: str
-    band: str
-    decided: str
-    accepted: str
-    images: str
-
-
-class Failure(NamedTuple):
-    """An image that fails early: its number, class, and where that is first seen."""
-
-    image: int
-    name: str
-    level: str
-    not_yet: str
-
-
-class Confusion(NamedTuple):
-    """How many images of one class were taken for another."""
-
-    label: str
-    answer: str
-    images: str
+def details(report: Report) -> Iterator[Section]:
+    """What was found of each alteration, of random perturbations and of attacks."""
+    for at, network in enumerate(report.networks):
+        parts: list[Part] = []
+        if lacking := _no_pictures(network.results):
+            parts.append(Text(lacking, "soft"))
+        elif not at:
+            parts.append(Text(_about_pictures(report), "soft"))
+        if network.each and not at:
+            words = "Images have numbers, from 0 in the order of the data."
+            classes = " Names in quotes are classes." * report.has_classes
+            parts.append(Text(words + classes, "soft"))
+        parts += [
+            Article(each.anchor, each.one.alteration, _article(report, each))
+            for each in network.each
+        ]
+        found = network.results
+        for kind, title, own in (
+            ("roma", "Random perturbations (RoMA)", local(found.roma, network.classes)),
+            ("attacks", "Adversarial attacks", attacked(found.attack, network.classes)),
+        ):
+            if own:
+                parts.append(Article(f"{network.anchor}-{kind}", title, own))
+        title = report.of(network, "", "")
+        yield Section(
+            f"Details: {title}" if title else "Details", parts, network.anchor
+        )
 
 
-class Alteration(NamedTuple):
-    """The content about one alteration: texts and figures.
-
-    Attributes:
-      anchor: the id of its section in the page.
-      name: the alteration's name.
-      label: the same, cut where it is long.
-      unit: the unit of its levels ("none" without one), and the meaning of a level.
-      range: the levels that are plausible, with the unit.
-      span: the same without it.
-      identity: the level that alters nothing.
-      reason: why the range is plausible; empty where nobody said.
-      settings: the alteration's settings other than its range.
-      digest: identifies the alteration.
-      condition: when a level is accepted.
-      measure: the measure's name.
-      what: "robustness" or "stability".
-      score: the score's name; empty of classes.
-      robustness: the share of the range that is accepted, or why it is not known.
-      level_error: how far it may be off because few levels were looked at.
-      level_bound: the same in a cell of a table.
-      few: pairs of a name and what is to be said of few images; empty of all.
-      image_error: its interval because few images were.
-      joint_error: that interval, adjusted so that all of the report hold at once.
-      unaltered: the measure where nothing is altered.
-      lowest: the measure where it is lowest.
-      lowest_at: the level of the lowest value.
-      accepted: the intervals of levels that are accepted.
-      counted_as: why these may add up to another share; empty where they do not.
-      undecided: sentences about answers "unknown".
-      figure: the curve.
-      pictures: the images shown.
-      images: how many were tested at each level.
-      sampling: how they were chosen: the strategy, levels and rounds, the rule, the
-        widest gap, the width of an excursion that has an even chance to be seen, the
-        part of the range near the threshold, and the jitter.
-      classes: the classes shown, worst first.
-      num_classes: the number of classes.
-      spread: a figure of all classes' robustness, where not all are in the table.
-      worst_class: the worst classes in a sentence or two.
-      bad_unaltered: the classes that are not good enough unaltered; empty without any.
-      confusions: the most frequent confusions at the lowest level.
-      failures: in a sentence, how many images fail.
-      at_once: how near to unaltered images were looked at: "unaltered", or a level.
-      value_at_once: the measure there.
-      first_failures: the images that fail first, though right at once.
-      num_failures: how many fail though they are right unaltered.
-      rows: levels of the curve.
-      num_levels: the number of levels.
-      may_be_unknown: whether answers may be "unknown".
-      warnings: the assessment's warnings, and those of its diagnostics.
-    """
-
-    anchor: str
-    name: str
-    label: str
-    unit: str
-    range: str
-    span: str
-    identity: str
-    reason: str
-    settings: str
-    digest: str
-    condition: str
-    measure: str
-    what: str
-    score: str
-    robustness: str
-    level_error: str
-    level_bound: str
-    few: tuple[tuple[str, str], ...]
-    image_error: str
-    joint_error: str
-    unaltered: str
-    lowest: str
-    lowest_at: str
-    accepted: str
-    counted_as: str
-    undecided: str
-    figure: Markup
-    pictures: tuple[Shown, ...]
-    images: str
-    sampling: tuple[str, ...]
-    classes: tuple[OfClass, ...]
-    num_classes: int
-    spread: Markup
-    worst_class: str
-    bad_unaltered: str
-    confusions: tuple[Confusion, ...]
-    failures: str
-    at_once: str
-    value_at_once: str
-    first_failures: tuple[Failure, ...]
-    num_failures: int
-    rows: tuple[Level, ...]
-    num_levels: int
-    may_be_unknown: bool
-    warnings: tuple[str, ...]
-
-
-def alteration(
-    one: Assessment,
-    names: Sequence[str],
-    *,
-    anchor: str,
-    reason: str | None,
-    pictures: Sequence[Picture],
-    side: int | None,
-    joint: tuple[float, float],
-) -> Alteration:
-    """Returns the content about an assessment."""
-    inputs = one.curve.counts.at(0).inputs
-    score = one.curve.score if isinstance(one.curve, ScoreCurve) else ""
-    if score:
-        inputs = np.zeros(0, int)  # There are no classes.
-    if one.sampling is not None:
-        inputs[:] = 0  # Of single classes nothing is known.
-    worst = int(np.nanargmin(np.where(np.isnan(one.values), np.inf, one.values)))
-    per_class = _per_class(one, inputs)
-    classes = _classes(one, names, inputs, per_class)
-    failures, first, num_failures = _failures(one, names)
-    provenance = one.provenance.get("alteration")
-    return Alteration(
-        anchor=anchor,
-        name=one.alteration,
-        label=short(one.alteration, 80),
-        unit=_unit(one),
-        range=range_with_unit(one.lower, one.upper, one.unit),
-        span=f"{number(one.lower)} to {number(one.upper)}",
-        identity=with_unit(one.identity, one.unit),
-        reason=reason or "",
-        settings=_settings(one),
-        digest=digest([ascii(provenance)]) if isinstance(provenance, str) else "",
-        condition=_condition(one),
-        measure=in_words(one.measure),
-        what="stability" if one.is_stability else "robustness",
-        score=score,
-        robustness=_robustness(one),
-        level_error=_level_error(one),
-        level_bound=_level_bound(one),
-        few=_few(one),
-        image_error=interval(*one.confidence_interval),
-        joint_error=interval(*joint),
-        unaltered=_unaltered(one),
-        lowest=_value(one, worst),
-        lowest_at=with_unit(one.levels[worst], one.unit),
-        accepted=_accepted(one),
-        counted_as=_counted_as(one),
-        undecided=_undecided(one),
-        figure=_figure(one),
-        pictures=tuple(
-            shown(each, names, one.unit, side, score_of(one, each)) for each in pictures
-        ),
-        images=images_at_levels(one),
-        sampling=_sampling(one),
-        classes=classes,
-        num_classes=len(inputs),
-        spread=_spread(one, per_class, len(classes) < (inputs > 0).sum()),
-        worst_class=_worst_class(one, names, inputs, per_class),
-        bad_unaltered=_bad_unaltered(one, names, inputs),
-        confusions=_confusions(one, worst, names),
-        failures=failures,
-        at_once=unaltered_text(one),
-        value_at_once=_value(one, one.levels.tolist().index(nearest_level(one))),
-        first_failures=first,
-        num_failures=num_failures,
-        rows=_rows(one),
-        num_levels=len(one.levels),
-        may_be_unknown=one.curve.alpha is not None,
-        warnings=(*one.warnings, *one.diagnostics.warnings),
+def _about_pictures(report: Report) -> str:
+    classes = report.has_classes
+    words = (
+        "About half of the pictures show "
+        f"{'images of different classes' if classes else 'the first images'}, "
+        "unaltered and at the ends of the range, so that people can judge whether that "
+        "is plausible. The others show "
+        + (
+            "the images that fail first though right unaltered, at the seen level "
+            "nearest to the unaltered one at which they fail"
+            if classes
+            else "the images with the lowest scores, at that level"
+        )
+        + ", beside the same image unaltered. A red double line above a picture means "
+        "that its answer is wrong."
+    )
+    if report.side is None:
+        return words
+    return (
+        f"{words} Pictures are reduced to at most {report.side} pixels a side here; "
+        "the network saw the full ones."
     )
 
 
-def _settings(one: Assessment) -> str:
+def _no_pictures(results: Results) -> str:
+    pictures = [each for row in results.pictures for each in row]
+    lacking = sum(each.image is None for each in pictures)
+    if not pictures:
+        return "The results hold no pictures, so none are shown."
+    if not lacking:
+        return ""
+    are = "is" if lacking == 1 else "are"
+    return (
+        f"Of the {len(pictures)} pictures that the results name, {lacking} {are} "
+        "missing: pictures.npz was taken away, or is not the one written with these "
+        "results."
+    )
+
+
+def _article(report: Report, each: Tested) -> list[Part]:
+    one = each.one
+    found = (
+        f"Good enough is {condition(one)}. That holds over ",
+        strong(robustness(one)),
+        f" of the range of {range_with_unit(one.lower, one.upper, one.unit)} "
+        f"({'stability' if one.is_stability else 'robustness'}), where the level is "
+        f"{_accepted(one)}. {_counted_as(one)}".rstrip(),
+    )
+    both = Group((Figure(_figure(one)), Facts(_errors(report, each))), "beside")
+    parts: list[Part] = [Text(found), both]
+    if number_of := len(one.warnings) + len(one.diagnostics.warnings):
+        are = "A warning is" if number_of == 1 else f"{number_of} warnings are"
+        see = (f"{are} about this alteration: see ", _WARNINGS, ".")
+        parts.append(Text(see, "warning"))
+    if undecided := _undecided(one):
+        parts += [Heading("What was left undecided", 4), Text(undecided)]
+    if each.pictures:
+        parts += [Heading("Pictures", 4), Pictures(_pictures(report, each))]
+    scored = isinstance(one.curve, ScoreCurve)
+    which = "Which images have low scores" if scored else "Which images fail"
+    parts += [Heading(which, 4), *map(Text, _failures(one, each.classes))]
+    if one.sampling is not None and not scored:
+        parts.append(
+            Text(
+                "The robustness of single classes is not known from few images. An "
+                "assessment without half_width, budget and curtail tells it."
+            )
+        )
+    classes = _inputs(one)
+    said = _worst_class(one, each.classes, classes), _confusions(one, each.classes)
+    return parts + [Text(words) for words in said if words]
+
+
+_WARNINGS = Mark("Warnings", "link", "warnings")
+
+
+def _pictures(report: Report, each: Tested) -> list:
+    return [
+        shown(one, each.classes, each.one.unit, report.side, _score_of(each.one, one))
+        for one in each.pictures
+    ]
+
+
+def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
+    """Returns the robustness's errors, and the measure at two levels."""
+    one, measure, number_of = each.one, in_words(each.one.measure), len(report.ones)
+    found = list(_few(one))
+    if not found:
+        of_images = interval(*one.confidence_interval)
+        found = [
+            ("error of the levels", f"{_level_error(one)}, on these images"),
+            (
+                "error of the images",
+                f"{of_images} for all images of this kind ({report.level} interval)",
+            ),
+        ]
+        if number_of > 1:
+            adjusted = f"the same, adjusted for all {number_of} intervals"
+            found.append((adjusted, interval(*each.joint)))
+    at_once = _value(one, one.levels.tolist().index(nearest_level(one)))
+    found.append((f"{measure} {unaltered_text(one)}", at_once))
+    return [*found, (f"lowest {measure}", " at ".join(lowest(one)))]
+
+
+def numbers(report: Report) -> Iterator[Section]:
+    """Classes, and the levels of the curves."""
+    words = (
+        "All levels are in the report's HTML file as data, in the element ",
+        code("jaxrob-results"),
+        ".",
+    )
+    parts: list[Part] = [Text(words, "soft")]
+    for network in report.networks:
+        for each in network.each:
+            title = report.of(network, f": {each.label}", each.label)
+            article = _numbers(report, each)
+            parts.append(Article(f"{each.anchor}-numbers", title, article))
+    title = "Appendix: classes and numbers of the curves"
+    yield Section(title, parts, "numbers", "appendix")
+
+
+def _numbers(report: Report, each: Tested) -> list[Part]:
+    one = each.one
+    rows = _shown_levels(one)
+    low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
+    some = f": {len(rows)} of {len(one.levels)} levels" * (len(rows) < len(one.levels))
+    inputs = one.curve.counts.inputs.sum(-1)
+    levels = table(
+        rows,
+        ("level", "n", lambda at: number(one.levels[at])),
+        (
+            in_words(one.measure),
+            "n",
+            lambda at: distinct_percent(one.values[at], one.threshold),
+        ),
+        (f"{report.level} band", "n", lambda at: interval(low[at], high[at])),
+        ("images", "n", lambda at: f"{int(inputs[at]):,}") if one.sampling else None,
+        None
+        if one.curve.alpha is None
+        else ("decided", "n", lambda at: percent(one.decided_ratio[at])),
+        ("accepted", "", lambda at: _is_accepted(one, at)),
+        caption=f"Curve{some}",
+    )
+    parts: list[Part] = [Group((*_by_class(one, each.classes), levels), "beside")]
+    provenance = one.provenance.get("alteration")
+    if isinstance(provenance, str):
+        words = (
+            "The alteration's digest, of its name, version, range, settings and code, "
+            "tells it from any other: "
+        )
+        parts.append(Text((words, code(digest([ascii(provenance)]))), "soft"))
+    return parts
+
+
+def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
+    """Returns the classes' table, the worst first, with their spread if it is cut."""
+    inputs = _inputs(one)
+    per_class, lowest_of = _per_class(one, inputs), _lowest_of_classes(one)
+    order = _order(per_class, lowest_of, inputs)
+    if not order:
+        return []
+    shown_of = order[:_WORST_CLASSES] if len(order) > _MOST_CLASSES else order
+    spread = _spread(one, per_class) if len(shown_of) < (inputs > 0).sum() else ""
+    at = np.flatnonzero(one.levels == one.identity)
+    caption = "By class"
+    if len(shown_of) < len(inputs):
+        have = f"{len(shown_of)} of {len(inputs)} classes have images"
+        worst = f"The {len(shown_of)} worst of {len(inputs)} classes"
+        caption = f"By class: {worst if spread else have}"
+    what = "stability" if one.is_stability else "robustness"
+
+    def of_class(k: int) -> str:
+        return "not kept with scores" if one.scores else percent(per_class[k])
+
+    each = table(
+        shown_of,
+        ("class", "row", lambda k: short(names[k], 120)),
+        ("images", "n", lambda k: str(inputs[k])),
+        (
+            "unaltered",
+            "n",
+            lambda k: (
+                percent(one.values_per_class[at[0], k]) if len(at) else "not measured"
+            ),
+        ),
+        ("lowest", "n", lambda k: percent(lowest_of[k])),
+        (what, "n", of_class),
+        caption=caption,
+    )
+    return [*[Figure(spread)] * bool(spread), each]
+
+
+def _inputs(one: Assessment) -> np.ndarray:
+    """Returns the images of each class, none where single classes are not known."""
+    if isinstance(one.curve, ScoreCurve):
+        return np.zeros(0, int)
+    inputs = one.curve.counts.at(0).inputs
+    return inputs if one.sampling is None else 0 * inputs
+
+
+def settings(one: Assessment) -> str:
+    """Returns the alteration's settings other than its range."""
     found = one.provenance.get("settings")
     if not isinstance(found, dict):
         return ""
@@ -272,7 +305,7 @@ def _settings(one: Assessment) -> str:
     )
 
 
-def _unit(one: Assessment) -> str:
+def unit(one: Assessment) -> str:
     """Returns the unit, and the meaning of a level."""
     return (short(one.unit, 40) or "none") + _words(one, "level")
 
@@ -283,14 +316,16 @@ def _words(one: Assessment, name: str) -> str:
     return f" ({short(found, _MOST_WORDS)})" if found else ""
 
 
-def _condition(one: Assessment) -> str:
+def condition(one: Assessment) -> str:
+    """Says when a level is accepted."""
     if one.scores is not None:
         return f"each level counts as much as its {in_words(one.measure)} scores"
     least = percent(one.threshold, 4).replace(".0000", "")
     return f"{in_words(one.measure)} of at least {least}"
 
 
-def _robustness(one: Assessment) -> str:
+def robustness(one: Assessment) -> str:
+    """Returns the share of the range that is accepted, or why it is not known."""
     if not math.isnan(one.robustness):
         return percent(one.robustness)
     return 'not known: at an accepted level every answer is "unknown"'
@@ -303,7 +338,8 @@ def _level_error(one: Assessment) -> str:
     return f"up to {off} percentage points either way"
 
 
-def _level_bound(one: Assessment) -> str:
+def level_bound(one: Assessment) -> str:
+    """Returns what the levels leave open, in a cell of a table."""
     if one.sampling is not None:
         return interval(*one.dataset_interval)
     if one.error_bound is None:
@@ -338,9 +374,16 @@ def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _unaltered(one: Assessment) -> str:
+def unaltered(one: Assessment) -> str:
+    """Returns the measure where nothing is altered."""
     at = np.flatnonzero(one.levels == one.identity)
     return _value(one, int(at[0])) if len(at) else "not measured"
+
+
+def lowest(one: Assessment) -> tuple[str, str]:
+    """Returns the measure where it is lowest, and that level."""
+    at = worst(one)
+    return _value(one, at), with_unit(one.levels[at], one.unit)
 
 
 def _value(one: Assessment, index: int) -> str:
@@ -445,7 +488,7 @@ def _first_unknown(one: Assessment) -> str:
     return f" The image is unknown first at {with_unit(level, one.unit)}{before}."
 
 
-def _figure(one: Assessment) -> Markup:
+def _figure(one: Assessment) -> str:
     low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     known = ~np.isnan(one.values)
     lines = [
@@ -465,7 +508,7 @@ def _figure(one: Assessment) -> Markup:
         lines,
         (one.lower, one.upper),
         alt=f"{in_words(one.measure)} over the level of {short(one.alteration)}: "
-        f"{_robustness(one)} of the range is accepted",
+        f"{robustness(one)} of the range is accepted",
         x_label=axis_label(f"level of {short(one.alteration)}", one.unit)
         + f"; {images_at_levels(one)} images each",
         y_label=value_label(one),
@@ -476,14 +519,18 @@ def _figure(one: Assessment) -> Markup:
     )
 
 
-def _sampling(one: Assessment) -> tuple[str, ...]:
+def chosen_by(one: Assessment) -> str:
+    """Returns the strategy, and the integration rule of all images."""
+    return one.strategy if one.sampling else f"{one.strategy}, rule “{one.rule}”"
+
+
+def sampling(one: Assessment) -> tuple[str, ...]:
+    """Returns the levels, the widest gap, what is seen by half, plateau and jitter."""
     found = one.diagnostics
     return (
-        one.strategy,
         f"{found.points} in {counted(found.rounds, 'round')}"
         + f", {len(one.levels)} with those that do the same"
         * (len(one.levels) > found.points),
-        one.rule,
         percent(found.widest_interval),
         percent(found.half_met),
         percent(found.plateau),
@@ -513,31 +560,11 @@ def _order(per_class: np.ndarray, lowest: np.ndarray, inputs: np.ndarray) -> lis
     return [int(index) for index in order if inputs[index]]
 
 
-def _classes(
-    one: Assessment, names: Sequence[str], inputs: np.ndarray, per_class: np.ndarray
-) -> tuple[OfClass, ...]:
-    lowest = _lowest_of_classes(one)
-    order = _order(per_class, lowest, inputs)
-    if len(order) > _MOST_CLASSES:
-        order = order[:_WORST_CLASSES]
-    at = np.flatnonzero(one.levels == one.identity)
-    return tuple(
-        OfClass(
-            short(names[index], 120),
-            int(inputs[index]),
-            percent(one.values_per_class[at[0], index]) if len(at) else "not measured",
-            percent(lowest[index]),
-            percent(per_class[index]) if one.scores is None else "not kept with scores",
-        )
-        for index in order
-    )
-
-
-def _spread(one: Assessment, per_class: np.ndarray, is_cut: bool) -> Markup:
+def _spread(one: Assessment, per_class: np.ndarray) -> str:
     """Draws the spread of the classes' robustness, where the table is cut."""
     known = per_class[~np.isnan(per_class)]
-    if not is_cut or one.scores is not None or not len(known):
-        return Markup("")
+    if one.scores is not None or not len(known):
+        return ""
     counts = np.histogram(known, bins=20, range=(0, 1))[0]
     return svg.bars(
         [int(count) for count in counts],
@@ -547,69 +574,53 @@ def _spread(one: Assessment, per_class: np.ndarray, is_cut: bool) -> Markup:
     )
 
 
-def _worst_class(
-    one: Assessment, names: Sequence[str], inputs: np.ndarray, per_class: np.ndarray
-) -> str:
+def _worst_class(one: Assessment, names: Sequence[str], inputs: np.ndarray) -> str:
+    """Names the worst class in a sentence or two."""
+    per_class = _per_class(one, inputs)
     order = _order(per_class, _lowest_of_classes(one), inputs)
     known = [index for index in order if not math.isnan(per_class[index])]
     if not known or one.scores is not None:
         return ""
-    worst = known[0]
-    value = per_class[worst]
+    first = known[0]
+    value = per_class[first]
     equal = int((per_class[known] == value).sum())
     if equal == len(known) > 1:
         return f"All classes have the same: {percent(value)} of the range."
     text = (
-        f"Worst class: “{short(names[worst])}”, good enough over {percent(value)} of "
-        f"the range, from {counted(int(inputs[worst]), 'image')}"
+        f"Worst class: “{short(names[first])}”, good enough over {percent(value)} of "
+        f"the range, from {counted(int(inputs[first]), 'image')}"
     )
     if equal > 1:
         text += f" ({counted(equal - 1, 'other class', 'other classes')} as low)"
-    return f"{text}. {_lowest_class(one, names, worst)}".strip()
+    return f"{text}. {_lowest_class(one, names, first)}".strip()
 
 
-def _lowest_class(one: Assessment, names: Sequence[str], worst: int) -> str:
+def _lowest_class(one: Assessment, names: Sequence[str], first: int) -> str:
     """Names the class of the lowest value, if it is another than the worst class."""
-    lowest = _lowest_of_classes(one)
-    at = int(np.nanargmin(lowest))
-    if lowest[at] == lowest[worst]:
+    values = _lowest_of_classes(one)
+    at = int(np.nanargmin(values))
+    if values[at] == values[first]:
         return ""
-    value = percent(lowest[at])
+    value = percent(values[at])
     measure = in_words(one.measure)
     return f"The lowest {measure} of a class is {value}, of “{short(names[at])}”."
 
 
-def _bad_unaltered(one: Assessment, names: Sequence[str], inputs: np.ndarray) -> str:
-    """Names the classes that are not good enough even unaltered."""
-    at = np.flatnonzero(one.levels == one.identity)
-    if one.scores is not None or not len(at):
-        return ""
-    values = one.values_per_class[at[0]]
-    bad = np.flatnonzero((values < one.threshold) & (inputs > 0)).tolist()
-    if not bad:
-        return ""
-    said = [f"“{short(names[k], 40)}” ({percent(values[k])})" for k in bad]
-    more = len(said) - _MOST_NAMES
-    said[_MOST_NAMES:] = [f"{more} more"] * (more > 0)
-    return ", ".join(said)
-
-
-def _confusions(
-    one: Assessment, index: int, names: Sequence[str]
-) -> tuple[Confusion, ...]:
-    """Returns the most frequent wrong answers at a level; none where not known."""
+def _confusions(one: Assessment, names: Sequence[str]) -> str:
+    """Names the most frequent wrong answers at the lowest value, where known."""
+    at = worst(one)
     if isinstance(one.curve, ScoreCurve):
-        return ()
-    labels, answers, images = _wrong_answers(one.curve, index)
-    totals = one.curve.counts.at(index).inputs
-    return tuple(
-        Confusion(
-            short(names[int(labels[place])], 40),
-            short(names[int(answers[place])], 40),
-            f"{images[place]:,} of {totals[labels[place]]:,}",
-        )
+        return ""
+    labels, answers, images = _wrong_answers(one.curve, at)
+    totals = one.curve.counts.at(at).inputs
+    found = "; ".join(
+        f"“{short(names[int(labels[place])], 40)}” taken for "
+        f"“{short(names[int(answers[place])], 40)}” "
+        f"({images[place]:,} of {totals[labels[place]]:,})"
         for place in np.argsort(-images, kind="stable")[:_MOST_CONFUSIONS].tolist()
     )
+    where = with_unit(one.levels[at], one.unit)
+    return found and f"Most frequent wrong answers at {where}: {found}."
 
 
 def _wrong_answers(
@@ -631,38 +642,40 @@ def _wrong_answers(
     return *np.divmod(pairs, curve.num_classes), images
 
 
-def _failures(
-    one: Assessment, names: Sequence[str]
-) -> tuple[str, tuple[Failure, ...], int]:
+def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
     """Counts the images that fail, and lists the first that do not fail at once."""
     curve = one.curve
     if isinstance(curve, ScoreCurve):
-        return low_scores(one, curve), (), 0
+        return [f"{_below(one, curve)} {_lowest(one, curve)}"]
     if one.sampling is not None:
-        return (
-            "Not every image was looked at at every level, so which images fail is not "
-            "known.",
-            (),
-            0,
-        )
+        unknown = "Not every image was looked at at every level, so which images fail"
+        return [f"{unknown} is not known."]
     if not isinstance(curve, Curve):
-        return "Only counts were kept, so which images fail is not known.", (), 0
+        return ["Only counts were kept, so which images fail is not known."]
     first = one.first_failing_level
     fails = ~np.isnan(first)
     at_once = is_at_once(one, first)
     later = np.flatnonzero(fails & ~at_once)
-    text = (
-        f"Of {counted(len(first), 'image')}, {at_once.sum():,} are wrong "
-        f"{unaltered_text(one)}, {len(later):,} others fail at some level, and "
-        f"{(~fails).sum():,} at none that was looked at."
-    )
+    unchanged = unaltered_text(one)
+    found = [
+        f"Of {counted(len(first), 'image')}, {at_once.sum():,} are wrong {unchanged}, "
+        f"{len(later):,} others fail at some level, and {(~fails).sum():,} at none "
+        "that was looked at."
+    ]
     order = np.argsort(np.abs(first[later] - one.identity), kind="stable")
-    found = []
-    for place in later[order][:_MOST_FAILURES].tolist():
-        level = with_unit(float(first[place]), one.unit)
-        name = short(names[int(curve.labels[place])], 40)
-        found.append(Failure(place, name, level, _not_yet(one, float(first[place]))))
-    return text, tuple(found), len(later)
+    listed = later[order][:_MOST_FAILURES].tolist()
+    said = []
+    for place in listed:
+        level, name = float(first[place]), short(names[int(curve.labels[place])], 40)
+        not_yet = _not_yet(one, level)
+        before = f" (not yet at {not_yet})" if not_yet else ""
+        seen_at = with_unit(level, one.unit)
+        said.append(f"image {place} of “{name}”, seen at {seen_at}{before}")
+    which = f"First to fail, though right {unchanged}"
+    if len(listed) < len(later):
+        which = f"The first {len(listed)} of the {len(later)} to fail though right"
+        which += f" {unchanged}"
+    return found + [f"{which}: {'; '.join(said)}."] * bool(said)
 
 
 def _not_yet(one: Assessment, failing: float) -> str:
@@ -675,28 +688,15 @@ def _not_yet(one: Assessment, failing: float) -> str:
     return "" if is_at_once(one, np.asarray(last)) else number(float(last))
 
 
-def _rows(one: Assessment) -> tuple[Level, ...]:
-    """Returns rows for all levels, or for a selection if there are too many."""
+def _shown_levels(one: Assessment) -> list[int]:
+    """Returns the places of all levels, or of a selection if there are too many."""
     # The selection is evenly spaced, and has both ends, the identity, the lowest value,
     # and both sides of crossings.
-    low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     last = len(one.levels) - 1
     picked = set(np.linspace(0, last, min(_MOST_ROWS, last + 1)).round().astype(int))
-    picked |= set(np.flatnonzero(one.levels == one.identity))
-    picked.add(np.where(np.isnan(one.values), np.inf, one.values).argmin())
+    picked |= {worst(one), *np.flatnonzero(one.levels == one.identity)}
     crossings = np.flatnonzero(np.diff(one.values >= one.threshold))[:_MOST_ROWS]
-    picked |= {*crossings, *(crossings + 1)}
-    return tuple(
-        Level(
-            number(one.levels[index]),
-            distinct_percent(one.values[index], one.threshold),
-            interval(low[index], high[index]),
-            percent(one.decided_ratio[index]),
-            _is_accepted(one, index),
-            f"{int(one.curve.counts.at(index).inputs.sum()):,}",
-        )
-        for index in sorted(int(index) for index in picked)
-    )
+    return sorted(map(int, picked | {*crossings, *(crossings + 1)}))
 
 
 def _is_accepted(one: Assessment, index: int) -> str:
@@ -704,3 +704,48 @@ def _is_accepted(one: Assessment, index: int) -> str:
     if one.sampling is None:
         return "yes" if one.values[index] >= one.threshold else "no"
     return {1: "yes", -1: "no"}.get(int(one.sampling.sides[index]), "open")
+
+
+# Single images' scores.
+
+
+def _score_of(one: Assessment, picture: Picture) -> str | None:
+    """Returns the score's name and value at a picture; None if it is of classes."""
+    curve = one.curve
+    if not isinstance(curve, ScoreCurve):
+        return None
+    at = np.flatnonzero(curve.levels == picture.level)
+    # The strategy may have skipped this level, or this image there.
+    value = curve.scores[at[0], picture.index] if len(at) else np.nan
+    return f"{short(curve.score, 40)} {percent(float(value))}"
+
+
+def _below(one: Assessment, curve: ScoreCurve) -> str:
+    """Counts the images below the threshold unaltered, and at some level."""
+    least = percent(one.threshold, 4).replace(".0000", "")
+    if one.sampling is not None:
+        return (
+            "Not every image was looked at at every level, so how many are ever below "
+            f"{least} is not known."
+        )
+    first = curve.first_level_below(one.threshold, one.identity)
+    below, at_once = ~np.isnan(first), is_at_once(one, first)
+    return (
+        f"The threshold, of the mean, is {least}. Of {counted(len(first), 'image')}, "
+        f"{at_once.sum():,} are below it {unaltered_text(one)}, "
+        f"{(below & ~at_once).sum():,} others at some level, and "
+        f"{(~below).sum():,} at none that was looked at."
+    )
+
+
+def _lowest(one: Assessment, curve: ScoreCurve) -> str:
+    """Lists the images with the lowest scores, at the level nearest to the identity."""
+    scores, levels = curve.lowest(one.identity)
+    order = np.argsort(scores, kind="stable")  # NaN comes last.
+    said = [
+        f"image {place}, {percent(float(scores[place]))} at "
+        f"{with_unit(float(levels[place]), one.unit)}"
+        for place in order[:_MOST_FAILURES].tolist()
+        if not np.isnan(scores[place])
+    ]
+    return f"The lowest {short(curve.score, 40)}: {'; '.join(said)}."

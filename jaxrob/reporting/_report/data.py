@@ -21,7 +21,7 @@ FORM = "jaxrob report 1"
 _OPEN = '<script type="application/json" id="jaxrob-results">'
 _DATA = re.compile(re.escape(_OPEN) + r"(.*?)</script>", re.DOTALL)
 _MOST_BYTES = 64 << 20
-_PACKAGES = ("jaxrob", "jinja2", "markupsafe", "numpy", "pillow")
+_PACKAGES = ("jaxrob", "numpy", "pillow")
 
 
 def element(results: Sequence[Results], earlier: Sequence[Results]) -> str:

@@ -1,14 +1,11 @@
 """Pictures embedded in the page."""
 
-import base64
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
-from jaxrob._arguments.readable import readable
 from jaxrob.reporting._png import png
+from jaxrob.reporting._report.parts import Shown
 from jaxrob.reporting._report.text import short, with_unit
 from jaxrob.reporting._results import Picture
 
@@ -18,25 +15,6 @@ _MOST_BYTES = 2_500_000
 # Sides in pixels, tried in turn, to which larger pictures are reduced until all fit.
 _SIDES = (128, 96, 64, 48, 32, 24, 16)
 _SHOWN = 72  # A picture's longer side on the page, in pixels.
-_UNREDUCED = 10**9
-
-
-class Shown(NamedTuple):
-    """A picture with its words.
-
-    Attributes:
-      drawn: an `img` element; empty if the picture was not kept.
-      level: the level with its unit.
-      shown_as: why it is shown.
-      words: the image's number and file, its class and the network's answer.
-      wrong: whether the answer is wrong.
-    """
-
-    drawn: Markup
-    level: str
-    shown_as: str
-    words: str
-    wrong: bool
 
 
 def side_of(pictures: Sequence[Picture]) -> int | None:
@@ -73,30 +51,19 @@ def shown(
     if score is not None:
         words = f"{image}, {score}"
     level = with_unit(picture.level, unit)
-    drawn = Markup("")
-    if picture.image is not None:
-        drawn = _drawn(picture.image, side or _UNREDUCED, f"{words}, at {level}")
+    drawn = None if picture.image is None else _drawn(picture.image, side)
     wrong = wrong and picture.label is not None and picture.predicted is not None
     seen = picture.shown_as.replace("first failure", "first failure seen")
     return Shown(drawn, level, seen, words, wrong)
 
 
-def _drawn(image: np.ndarray, side: int, words: str) -> Markup:
-    data = base64.b64encode(png(image, side)).decode()
+def _drawn(image: np.ndarray, side: int | None) -> tuple[bytes, int, int, str]:
     height, width = image.shape[:2]
     scale = _SHOWN / max(height, width)
     # Small pictures show their pixels, because smoothing would look like blur.
-    kind = "pixels" if max(height, width) < _SHOWN else "smooth"
-    return Markup(
-        '<img class="{}" width="{}" height="{}" alt="{}" '
-        'src="data:image/png;base64,{}">'
-    ).format(
-        kind,
-        max(1, round(width * scale)),
-        max(1, round(height * scale)),
-        readable(words),
-        data,
-    )
+    kind = "pixels" if scale > 1 else "smooth"
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return png(image, side), *size, kind
 
 
 def _class_of(number: int | None, names: Sequence[str]) -> str:

@@ -1,15 +1,22 @@
 """A report's statements on random perturbations and attacks."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
 from jaxrob._arguments.counted import counted
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._report import svg
+from jaxrob.reporting._report.parts import (
+    Facts,
+    Figure,
+    Heading,
+    Part,
+    Text,
+    strong,
+    table,
+)
 from jaxrob.reporting._report.text import interval, number, percent, short
 from jaxrob.roma import RomaResult
 
@@ -18,37 +25,10 @@ _MOST_CATEGORIES = 40
 _MOST_INPUTS = 10
 
 
-class Local(NamedTuple):
-    """Probabilistic local robustness as text.
-
-    Attributes:
-      facts: pairs of a name and a text.
-      categories: each category's name, inputs, inputs with an answer, plr, interval.
-      categories_words: sentences about the categories.
-      figure: a plot of the categories.
-      lowest: the least robust inputs: index, class, plr, interval, status.
-      warnings: the warnings and caveats.
-      level: the intervals' confidence level.
-    """
-
-    facts: tuple[tuple[str, str], ...]
-    categories: tuple[tuple[str, ...], ...]
-    categories_words: str
-    figure: Markup
-    lowest: tuple[tuple[str, ...], ...]
-    warnings: tuple[str, ...]
-    level: str
-
-
-class Attacked(NamedTuple):
-    """An attack's results as text: pairs of a name and a text, and a row per class."""
-
-    facts: tuple[tuple[str, str], ...]
-    classes: tuple[tuple[str, ...], ...]
-
-
-def local(roma: RomaResult, names: Sequence[str]) -> Local:
+def local(roma: RomaResult | None, names: Sequence[str]) -> list[Part]:
     """Describes a result of RoMA."""
+    if roma is None:
+        return []
     total, answered = len(roma.plr), int(roma.answered.sum())
     statuses, counts = np.unique(roma.status, return_counts=True)
     facts = [
@@ -66,20 +46,22 @@ def local(roma: RomaResult, names: Sequence[str]) -> Local:
             ", ".join(f"{one} {count:,}" for one, count in zip(statuses, counts)),
         ),
     ]
-    categories, words, figure = _categories(roma, names)
-    return Local(
-        tuple(facts),
-        categories,
-        words,
-        figure,
-        _lowest(roma, names),
-        (*roma.warnings, *roma.caveats),
-        percent_of(roma.confidence_level),
+    about = (
+        "How probable is it that an image stays correctly recognised when every pixel "
+        "is perturbed a little at random? ",
+        strong("plr"),
+        ", the probabilistic local robustness, is one less the probability that the "
+        "perturbed image is distinctly taken for another class.",
     )
+    warnings = [Text(one, "warning") for one in (*roma.warnings, *roma.caveats)]
+    parts = [Text(about), Facts(facts), *_categories(roma, names)]
+    return [*parts, *_lowest(roma, names), *warnings]
 
 
-def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
+def attacked(attack: Attack | None, names: Sequence[str]) -> list[Part]:
     """Describes an attack."""
+    if attack is None:
+        return []
     correct, success = np.asarray(attack.correct), np.asarray(attack.success)
     tried = int(correct.sum())
     rate = success.sum() / tried if tried else np.nan
@@ -108,13 +90,17 @@ def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
         share = float(success[mine].sum() / mine.sum()) if mine.any() else np.nan
         rows.append((-share, _name(names, int(index)), int(mine.sum()), share))
     rows.sort(key=lambda row: (np.isnan(row[0]), row[0]))
-    return Attacked(
-        facts,
-        tuple(
-            (name, f"{tried:,}", percent(share))
-            for _, name, tried, share in rows[:_MOST_CATEGORIES]
-        ),
+    about = (
+        "Perturbations that were sought on purpose. An attack that fails proves "
+        "nothing: another one may succeed."
     )
+    classes = table(
+        rows[:_MOST_CATEGORIES],
+        ("class", "row", lambda row: row[1]),
+        ("attacked", "n", lambda row: f"{row[2]:,}"),
+        ("with an adversarial example", "n", lambda row: percent(row[3])),
+    )
+    return [Text(about), Facts(facts), classes]
 
 
 def _budget(roma: RomaResult) -> list[tuple[str, str]]:
@@ -141,26 +127,13 @@ def _precision(roma: RomaResult) -> list[tuple[str, str]]:
     ]
 
 
-def _categories(
-    roma: RomaResult, names: Sequence[str]
-) -> tuple[tuple[tuple[str, ...], ...], str, Markup]:
+def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
     numbers = roma.excluded if roma.labels is None else roma.labels
     by = "predicted class" if roma.labels is None else "right class"
     present = len(np.unique(numbers))
     if present > _MOST_CATEGORIES:
-        words = f"{present} categories are too many to compare in pairs."
-        return (), words, Markup("")
+        return [Text(f"{present} categories are too many to compare in pairs.")]
     found = roma.categorial(tuple(_name(names, k) for k in range(max(numbers) + 1)))
-    rows = tuple(
-        (
-            name,
-            f"{found.inputs[index]:,}",
-            f"{found.answered[index]:,}",
-            percent(found.plr[index], 3),
-            interval(*found.interval[index]),
-        )
-        for index, name in enumerate(found.names)
-    )
     pairs = np.triu_indices(present, 1)
     level = percent_of(roma.confidence_level)
     kind = "of images to come, by a bound"
@@ -183,24 +156,32 @@ def _categories(
         level=level,
         x_label=f"mean plr, with its {level} interval over the images",
     )
-    return rows, words, figure
+    categories = table(
+        range(len(found.names)),
+        ("category", "row", lambda k: found.names[k]),
+        ("images", "n", lambda k: f"{found.inputs[k]:,}"),
+        ("with an answer", "n", lambda k: f"{found.answered[k]:,}"),
+        ("mean plr", "n", lambda k: percent(found.plr[k], 3)),
+        (f"{level} interval", "n", lambda k: interval(*found.interval[k])),
+    )
+    return [Figure(figure), Text(words), categories]
 
 
-def _lowest(roma: RomaResult, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+def _lowest(roma: RomaResult, names: Sequence[str]) -> list[Part]:
     """Returns the inputs of the lowest plr: the highest adversarial probability."""
     numbers = roma.excluded if roma.labels is None else roma.labels
     order = np.argsort(-roma.log_adversarial_probability, kind="stable")
     order = order[roma.answered[order]][:_MOST_INPUTS]
-    return tuple(
-        (
-            str(index),
-            _name(names, int(numbers[index])),
-            percent(float(roma.plr[index]), 3),
-            interval(*roma.confidence_interval[index]),
-            str(roma.status[index]),
-        )
-        for index in order
+    level = percent_of(roma.confidence_level)
+    lowest = table(
+        order.tolist(),
+        ("image", "n", str),
+        ("class", "name", lambda at: _name(names, int(numbers[at]))),
+        ("plr", "n", lambda at: percent(float(roma.plr[at]), 3)),
+        (f"{level} interval", "n", lambda at: interval(*roma.confidence_interval[at])),
+        ("found by", "", lambda at: str(roma.status[at])),
     )
+    return [Heading("The least robust images", 4), lowest] * bool(len(order))
 
 
 def _name(names: Sequence[str], index: int) -> str:

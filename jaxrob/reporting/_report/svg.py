@@ -7,10 +7,10 @@ widths and marks distinguish lines on paper without colours, and where they coin
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
 from jaxrob._arguments.readable import readable
 from jaxrob.reporting._report.text import number, short
@@ -67,7 +67,7 @@ def curves(
     identity: float | None = None,
     accepted: Sequence[tuple[float, float]] = (),
     level: str = "",
-) -> Markup:
+) -> str:
     """Draws shares over the level."""
     lower, upper = bounds
     span = (_WIDTH - _LEFT - _RIGHT) * (1 - 2 * MARGIN)
@@ -76,10 +76,9 @@ def curves(
     def x(level: float) -> float:
         return start + span * (level - lower) / (upper - lower)
 
+    tall = _HEIGHT - _TOP - _BOTTOM
     parts = [
-        Markup('<rect class="ok" x="{}" y="{}" width="{}" height="{}"/>').format(
-            _at(x(left)), _TOP, _at(x(right) - x(left)), _HEIGHT - _TOP - _BOTTOM
-        )
+        _shape("rect", "ok", x=x(left), y=_TOP, width=x(right) - x(left), height=tall)
         for left, right in accepted
     ]
     parts += _share_axis() + [
@@ -108,12 +107,12 @@ def curves(
             ),
             (
                 threshold is not None,
-                str(_segment("threshold", 0, 6, 26, 6)),
+                _segment("threshold", 0, 6, 26, 6),
                 "threshold",
             ),
             (
                 identity is not None,
-                str(_segment("identity", 13, 0, 13, 12)),
+                _segment("identity", 13, 0, 13, 12),
                 "unaltered",
             ),
             (bool(accepted), '<rect class="ok" width="26" height="12"/>', "accepted"),
@@ -130,7 +129,7 @@ def estimates(
     level: str,
     required: Sequence[float] = (),
     opened_by: str = "levels",
-) -> Markup:
+) -> str:
     """Draws shares and intervals: rows of estimates, with a mark for each network."""
     left, pitch = 190, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
@@ -156,22 +155,22 @@ def estimates(
     opened = [one for row in rows for one in row.open]
     # RoMA's categories have no legend: the axis says it all.
     kind = "any" if len(names) > 1 else "k0"
-    sample = str(_segment(f"line {kind}", 0, 6, 26, 6))
+    sample = _segment(f"line {kind}", 0, 6, 26, 6)
     samples = [(True, sample, f"{level} interval (images)")]
     samples.append(
         (
             any(one is not None for one in opened),
-            str(_segment("levels", 0, 6, 26, 6)),
+            _segment("levels", 0, 6, 26, 6),
             f"what {opened_by} leave open on the data set",
         )
     )
-    sample = str(_segment("threshold", 13, 0, 13, 12))
+    sample = _segment("threshold", 13, 0, 13, 12)
     samples.append((bool(required), sample, "required"))
     many = list(names) if len(names) > 1 else []
     return _figure(parts, height, alt) + _legend(many, samples if opened else ())
 
 
-def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> Markup:
+def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> str:
     """Draws a histogram of shares: counts in equal parts of [0, 1]."""
     most = max(max(counts), 1)
     width = (_WIDTH - _LEFT - _RIGHT) / len(counts)
@@ -180,14 +179,8 @@ def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> Mark
     parts = []
     for index, count in enumerate(counts):
         tall = (floor - 26) * count / most
-        parts.append(
-            Markup('<rect class="bar" x="{}" y="{}" width="{}" height="{}"/>').format(
-                _at(_LEFT + index * width + 1),
-                _at(floor - tall),
-                _at(width - 2),
-                _at(tall),
-            )
-        )
+        left, top = _LEFT + index * width + 1, floor - tall
+        parts.append(_shape("rect", "bar", x=left, y=top, width=width - 2, height=tall))
         if count:
             middle = _LEFT + (index + 0.5) * width
             parts.append(_text(middle, floor - tall - 4, f"{count:,}", "middle"))
@@ -201,9 +194,9 @@ def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> Mark
     return _figure(parts, height, alt)
 
 
-def _estimate(row: Estimate, which: int, y: float, x) -> Markup:
+def _estimate(row: Estimate, which: int, y: float, x) -> str:
     value, low, high = row.values[which], row.low[which], row.high[which]
-    parts = Markup("")
+    parts = ""
     if value is None:
         return _text(x(0) + 4, y + 4, "not assessed", "start")
     if not (math.isnan(low) or math.isnan(high)):
@@ -216,13 +209,13 @@ def _estimate(row: Estimate, which: int, y: float, x) -> Markup:
     return parts + _mark(which, x(value), y)
 
 
-def _drawn(line: Line, x, index: int, number: int) -> Markup:
+def _drawn(line: Line, x, index: int, number: int) -> str:
     """Draws a line and its marks. Lines below are wider: those above hide none."""
     known = ~np.isnan(line.values)
     points = [(x(a), _y(b)) for a, b in zip(line.levels[known], line.values[known])]
     width = 1.8 + min(2.4, 9 / max(number - 1, 1)) * (number - 1 - index)
     path = " ".join(f"{_at(a)},{_at(b)}" for a, b in points)
-    drawn = Markup("")
+    drawn = ""
     if index:
         # White between a line and a wider one beneath it.
         drawn += _polyline("under", width + 0.6, path)
@@ -232,25 +225,23 @@ def _drawn(line: Line, x, index: int, number: int) -> Markup:
     # Of coinciding lines the marks below look out beneath those above.
     size = 1 + 0.55 * (number - 1 - index)
     marks = [_mark(index, a, b, size) for a, b in points]
-    return drawn + Markup("").join(marks)
+    return drawn + "".join(marks)
 
 
-def _polyline(kind: str, width: float, path: str) -> Markup:
-    return Markup('<polyline class="{}" style="stroke-width:{}" points="{}"/>').format(
-        kind, _at(width), path
-    )
+def _polyline(kind: str, width: float, path: str) -> str:
+    return _shape("polyline", kind, style=f"stroke-width:{_at(width)}", points=path)
 
 
-def _band(line: Line, index: int, x) -> Markup:
+def _band(line: Line, index: int, x) -> str:
     if line.low is None or line.high is None:
-        return Markup("")
+        return ""
     there = [(x(a), _y(b)) for a, b in zip(line.levels, line.high)]
     back = [(x(a), _y(b)) for a, b in zip(line.levels, line.low)][::-1]
     path = " ".join(f"{_at(a)},{_at(b)}" for a, b in there + back)
-    return Markup('<polygon class="band {}" points="{}"/>').format(_kind(index), path)
+    return _shape("polygon", f"band {_kind(index)}", points=path)
 
 
-def _mark(index: int, x: float, y: float, size: float = 1) -> Markup:
+def _mark(index: int, x: float, y: float, size: float = 1) -> str:
     """Draws a disc, a square, a triangle or a diamond, in turn."""
     corners = (
         None,
@@ -259,11 +250,9 @@ def _mark(index: int, x: float, y: float, size: float = 1) -> Markup:
         ((0, -4), (4, 0), (0, 4), (-4, 0)),
     )[index % 4]
     if corners is None:
-        return Markup('<circle class="mark {}" cx="{}" cy="{}" r="{}"/>').format(
-            _kind(index), _at(x), _at(y), _at(2.8 * size)
-        )
+        return _shape("circle", f"mark {_kind(index)}", cx=x, cy=y, r=2.8 * size)
     path = " ".join(f"{_at(x + size * a)},{_at(y + size * b)}" for a, b in corners)
-    return Markup('<polygon class="mark {}" points="{}"/>').format(_kind(index), path)
+    return _shape("polygon", f"mark {_kind(index)}", points=path)
 
 
 def _kind(index: int) -> str:
@@ -271,33 +260,28 @@ def _kind(index: int) -> str:
     return f"k{index % len(LINES)}"
 
 
-def _legend(names: list[str], others: Sequence[tuple[bool, str, str]]) -> Markup:
+def _legend(names: list[str], others: Sequence[tuple[bool, str, str]]) -> str:
     """Returns the legend below the figure: samples with words."""
     samples = [
-        Markup(
-            '<span class="key"><svg aria-hidden="true" width="34" height="12">{}{}'
-            "</svg> {}</span>"
-        ).format(
-            _segment(f"line {_kind(index)}", 1, 6, 33, 6),
-            _mark(index, 17, 6),
-            readable(name),
+        _key(
+            34,
+            _segment(f"line {_kind(index)}", 1, 6, 33, 6) + _mark(index, 17, 6),
+            name,
         )
         for index, name in enumerate(names)
     ]
-    samples += [
-        Markup(
-            '<span class="key"><svg aria-hidden="true" width="26" height="12">'
-            f"{drawn}</svg> {words}</span>"
-        )
-        for is_there, drawn, words in others
-        if is_there
-    ]
-    if not samples:
-        return Markup("")
-    return Markup('<p class="legend">{}</p>').format(Markup(" ").join(samples))
+    samples += [_key(26, drawn, words) for is_there, drawn, words in others if is_there]
+    return f'<p class="legend">{" ".join(samples)}</p>' if samples else ""
 
 
-def _share_axis() -> list[Markup]:
+def _key(width: int, drawn: str, words: str) -> str:
+    return (
+        f'<span class="key"><svg aria-hidden="true" width="{width}" height="12">{drawn}'
+        f"</svg> {escape(readable(words))}</span>"
+    )
+
+
+def _share_axis() -> list[str]:
     return [
         _segment("grid", _LEFT, _y(share), _WIDTH - _RIGHT, _y(share))
         + _text(_LEFT - 6, _y(share) + 4, f"{share:.0%}".replace("%", " %"), "end")
@@ -322,22 +306,31 @@ def _ticks(lower: float, upper: float) -> list[float]:
     return [step * index for index in range(first, last + 1)]
 
 
-def _segment(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
-    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
-        kind, *map(_at, (x1, y1, x2, y2))
+def _segment(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    return _shape("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
+
+
+def _shape(tag: str, kind: str, **attributes: float | str) -> str:
+    """Returns an element; none of its texts is foreign."""
+    said = "".join(
+        f' {name}="{one if isinstance(one, str) else _at(one)}"'
+        for name, one in attributes.items()
+    )
+    return f'<{tag} class="{kind}"{said}/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return (
+        f'<text x="{_at(x)}" y="{_at(y)}" text-anchor="{anchor}">'
+        f"{escape(readable(text))}</text>"
     )
 
 
-def _text(x: float, y: float, text: str, anchor: str) -> Markup:
-    return Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(
-        _at(x), _at(y), anchor, readable(text)
+def _figure(parts: Sequence[str], height: float, alt: str) -> str:
+    return (
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_at(height)}" role="img" '
+        f'aria-label="{escape(readable(alt))}">{"".join(parts)}</svg>'
     )
-
-
-def _figure(parts: Sequence[Markup], height: float, alt: str) -> Markup:
-    return Markup(
-        '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
-    ).format(_WIDTH, _at(height), readable(alt), Markup("").join(parts))
 
 
 def _at(place: float) -> str:

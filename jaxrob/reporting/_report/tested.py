@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,84 +19,36 @@ _MOST_CLASSES = 60
 _UNKNOWN = "not known"
 
 
-class Data(NamedTuple):
-    """The images of a network's tests.
-
-    Attributes:
-      facts: pairs of a name and a text.
-      classes: pairs of a class's name and its number of images.
-      words: a sentence about the number of images.
-    """
-
-    facts: tuple[tuple[str, str], ...]
-    classes: tuple[tuple[str, str], ...]
-    words: str
+Pairs = tuple[tuple[str, str], ...]
 
 
-class Tested(NamedTuple):
-    """What was tested, and with what.
-
-    Attributes:
-      facts: pairs of a name and a text about the network.
-      data: the images.
-      versions: pairs of a package and its version; then the devices and the key.
-      runs: for each run of the command pairs of a name and a text.
-    """
-
-    facts: tuple[tuple[str, str], ...]
-    data: Data
-    versions: tuple[tuple[str, str], ...]
-    runs: tuple[tuple[tuple[str, str], ...], ...]
-
-
-class PlanFacts(NamedTuple):
-    """The plan, and the results' differences from it.
-
-    Attributes:
-      facts: pairs of a name and a text.
-      rows: for each planned alteration its name, range, settings and reason; empty
-        where the operating domain says the same.
-      differences: the differences, a sentence each.
-    """
-
-    facts: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, str, str, str], ...]
-    differences: tuple[str, ...]
-
-
-def tested(results: Results, names: Sequence[str]) -> Tested:
-    """Describes what was tested of one network."""
+def about_network(results: Results, names: Sequence[str]) -> Pairs:
+    """Pairs of a name and a text about the network."""
     sources = [one.provenance for one in results.assessments]
+    versions = [_entry_text(one, "network", "version") for one in sources]
+    classes = ("classes", f"{len(names):,}" if names else _UNKNOWN)
+    return (
+        ("network", results.network or "without a name"),
+        ("network's digest", _same(_entry_text(one, "classifier") for one in sources)),
+        *[("network's file or weights", _same(versions))] * any(versions),
+        *[classes] * has_classes(results),
+        *_scores(sources),
+    )
+
+
+def data_of(results: Results, names: Sequence[str]) -> tuple[Pairs, str, Pairs]:
+    """The images: facts, a sentence about their number, and how many of each class."""
     counts = [
         one.curve.counts.at(0).inputs
         for one in results.assessments
         if one.sampling is None
     ]
-    facts = [
-        ("network", results.network or "without a name"),
-        ("network's digest", _same(_entry_text(one, "classifier") for one in sources)),
-        *(
-            [("classes", f"{len(names):,}" if names else _UNKNOWN)]
-            * has_classes(results)
-        ),
-        *_scores(sources),
-    ]
-    versions = [_entry_text(one, "network", "version") for one in sources]
-    if any(versions):
-        facts.insert(2, ("network's file or weights", _same(versions)))
     classes, words = _images(counts, names) if counts else ((), "")
-    words = _few_images(results.assessments, words)
-    return Tested(
-        tuple(facts),
-        Data(_data(results, sources), classes, words),
-        _versions(sources),
-        tuple(map(_run, results.runs)),
-    )
+    return _data(results), _few_images(results.assessments, words), classes
 
 
-def _data(
-    results: Results, sources: Sequence[dict[str, Any]]
-) -> tuple[tuple[str, str], ...]:
+def _data(results: Results) -> Pairs:
+    sources = [one.provenance for one in results.assessments]
     digests = (_entry_text(one, "dataset", "fingerprint") for one in sources)
     size = _size(results)
     return (
@@ -108,7 +60,7 @@ def _data(
     )
 
 
-def _run(one: Run) -> tuple[tuple[str, str], ...]:
+def run_of(one: Run) -> Pairs:
     """Describes a run of the command."""
     return (
         ("command line", one.command or "not recorded"),
@@ -126,8 +78,13 @@ def _run(one: Run) -> tuple[tuple[str, str], ...]:
     )
 
 
-def plan_facts(results: Results) -> PlanFacts | None:
-    """Describes the plan, and the results' differences from it; None without a plan."""
+def plan_of(
+    results: Results,
+) -> tuple[Pairs, tuple[tuple[str, ...], ...], tuple[str, ...]] | None:
+    """The plan: facts, its alterations, and the results' differences from it.
+
+    The alterations are left out where the operating domain says the same.
+    """
     plan = results.plan
     if plan is None:
         return None
@@ -135,7 +92,7 @@ def plan_facts(results: Results) -> PlanFacts | None:
     required = planned_text(results)
     few = [("number of images", _planned_few(plan))] if plan.wants_few else []
     differences = tuple(_differences(results, plan))
-    return PlanFacts(
+    return (
         (
             ("plan's digest (SHA-256)", plan.digest),
             ("plan's name", plan.name),
@@ -206,9 +163,7 @@ def _classes_elsewhere(results: Results) -> int:
     return max([*most, len(results.class_names or ())], default=0)
 
 
-def _images(
-    counts: Sequence[np.ndarray], names: Sequence[str]
-) -> tuple[tuple[tuple[str, str], ...], str]:
+def _images(counts: Sequence[np.ndarray], names: Sequence[str]) -> tuple[Pairs, str]:
     # Of scores only the number of images is known.
     by_class = [one for one in counts if len(one) > 1] or counts[:1]
     first = by_class[0]
@@ -293,7 +248,9 @@ def _scores(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [("score", "; ".join(dict.fromkeys(texts)))] if texts else []
 
 
-def _versions(sources: Sequence[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
+def versions_of(results: Results) -> Pairs:
+    """The versions of packages; then the devices and the key."""
+    sources = [one.provenance for one in results.assessments]
     found: list[tuple[str, str]] = []
     versions = [_entry(one, "versions") for one in sources]
     names = sorted({key for one in versions if isinstance(one, dict) for key in one})

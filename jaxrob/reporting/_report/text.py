@@ -1,43 +1,14 @@
 """Formats texts and numbers for a report."""
 
 import math
-import re
-
-from markupsafe import Markup, escape
+from importlib import metadata
 
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._unaltered import nearest_level
 
 _UNKNOWN = "not known"
-# Characters with a meaning in Markdown. "<", ">" and "&" become entities instead.
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]|~$#!]|(?<=[a-zA-Z]):(?=//)|(?<=[wW]{3})\.)")
-
-
-def html(value: object) -> object:
-    """Makes a template's value readable, for HTML, which Jinja2 then escapes."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return readable(value)
-    return value
-
-
-def markdown(value: object) -> object:
-    """Escapes a template's value, so that a name is never Markdown or HTML."""
-    if not isinstance(value, str) or isinstance(value, Markup):
-        return value
-    text = _MARKDOWN.sub(r"\\\1", readable(value))
-    # "@" in a name must not notify anyone.
-    return Markup(str(escape(text)).replace("@", "&#64;").replace("&#39;", "'"))
-
-
-def css(text: str) -> Markup:
-    """Writes a text inside the quotation marks of a style sheet's string."""
-    return Markup(
-        "".join(
-            one if one.isascii() and one.isalnum() or one == " " else f"\\{ord(one):x} "
-            for one in readable(text)
-        )
-    )
+VERSION = metadata.version("jaxrob")
 
 
 def short(text: str, most: int = 60) -> str:

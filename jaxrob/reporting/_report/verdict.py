@@ -9,10 +9,11 @@ import numpy as np
 from jaxrob._arguments.counted import counted
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.sampling import Sampling
+from jaxrob.reporting._few import confidence_text, is_open_by_levels
 from jaxrob.reporting._found import placed_of
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN, Outcome, is_doubted
 from jaxrob.reporting._plan import planned_requirements
-from jaxrob.reporting._report.certainty import certainty
 from jaxrob.reporting._report.text import (
     distinct_percent,
     interval,
@@ -20,7 +21,7 @@ from jaxrob.reporting._report.text import (
     points,
     short,
 )
-from jaxrob.reporting._requirement import AT_LEAST, QUANTITIES
+from jaxrob.reporting._requirement import AT_LEAST, QUANTITIES, Requirement
 from jaxrob.reporting._results import Results
 
 _MOST_NAMES = 5  # Names of alterations in a sentence.
@@ -48,7 +49,6 @@ class Verdict(NamedTuple):
     """The verdict on one network.
 
     Attributes:
-      network: the network's name.
       passed: whether all is good enough; None if nothing was required.
       words: the verdict in a sentence.
       meanings: pairs of a required quantity and its meaning.
@@ -56,7 +56,6 @@ class Verdict(NamedTuple):
       regressions: the regressions, a sentence each.
     """
 
-    network: str
     passed: bool | None
     words: str
     meanings: tuple[tuple[str, str], ...]
@@ -72,7 +71,6 @@ class Verdict(NamedTuple):
 
 def verdict_of(
     results: Results,
-    network: str,
     joints: Sequence[tuple[float, float]],
     number: int,
     class_names: Sequence[str],
@@ -95,7 +93,7 @@ def verdict_of(
     other = _other_than_planned(results)
     if not every and not regressions:
         words = f"No requirement was given, so nothing was passed or failed.{other}"
-        return Verdict(network, None, words, meanings, checks, regressions)
+        return Verdict(None, words, meanings, checks, regressions)
     failed = [one for one in every if one.state != MET]
     begins = "Good enough: "
     if regressions or any(one.state == NOT_MET for one in failed):
@@ -108,7 +106,7 @@ def verdict_of(
         said.append(f"worse than an earlier result in {number_worse}")
     words = f"{begins}{'; '.join(said)}.{other}"
     passed = not failed and not regressions
-    return Verdict(network, passed, words, meanings, checks, regressions)
+    return Verdict(passed, words, meanings, checks, regressions)
 
 
 def _meaning(quantity: str) -> str:
@@ -193,7 +191,7 @@ def _check(
         of_robustness = asked.quantity in ("robustness", "robustness.low")
         is_sure = asked.sign == AT_LEAST and not is_doubted(one, asked.quantity)
         if of_robustness and is_sure:
-            how_sure = certainty(one, asked, joint, number) or how_sure
+            how_sure = _certainty(one, asked, joint, number) or how_sure
         if asked.quantity == "worst_class":
             how_sure += _of_worst(one, class_names)
         how_sure += _of_decided(one)
@@ -228,7 +226,74 @@ def _of_decided(one: Assessment) -> str:
     return f". Of the decided images alone: where levels are accepted, {least} or more"
 
 
-def overall(verdicts: Sequence[Verdict]) -> bool | None:
-    """Whether all networks are good enough; None if nothing was required."""
-    passed = [one.passed for one in verdicts if one.passed is not None]
-    return all(passed) if passed else None
+def _certainty(
+    one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
+) -> str:
+    """Describes how sure a verdict on an alteration's robustness is, by both errors."""
+    if one.sampling is not None and requirement.quantity == "robustness":
+        on_data = _on_data(one, one.sampling, requirement.bound)
+        return f"{on_data}. For all images: {_of_all(one, requirement, joint, number)}"
+    return _of_all(one, requirement, joint, number)
+
+
+def _on_data(one: Assessment, sampling: Sampling, least: float) -> str:
+    """Describes how sure a verdict from few images is for the whole data set."""
+    low, high = one.dataset_interval
+    if low >= least:
+        return f"on this data set it is reached, {confidence_text(sampling)}"
+    if high < least:
+        return f"on this data set it is missed, {confidence_text(sampling)}"
+    if is_open_by_levels(sampling):
+        return f"on this data set {interval(low, high)}, which the levels leave open"
+    return "not sure on this data set; more images would tell"
+
+
+def _of_all(
+    one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
+) -> str:
+    """Describes how sure a verdict is for the population of images."""
+    low, high = one.confidence_interval
+    if math.isnan(one.robustness) or math.isnan(low) or math.isnan(high):
+        return ""
+    found, least = interval(low, high), requirement.bound
+    if low >= least:
+        margins = joint[0] - least, low - least
+        adjustments = _adjustments(one, margins, number, is_met=True)
+        return f"{found} suffices{adjustments}"
+    if high < least:
+        margins = least - joint[1], least - high
+        adjustments = _adjustments(one, margins, number, is_met=False)
+        return f"{found} falls short{adjustments}"
+    words = f"not shown either way: {found} contains {percent(least)}"
+    if requirement.quantity == "robustness" and one.sampling is None:
+        words = f"true of the tested images; for all images {words}"
+    return words
+
+
+def _adjustments(
+    one: Assessment, margins: tuple[float, float], number: int, *, is_met: bool
+) -> str:
+    """Says whether a verdict survives adjusted intervals, and the levels' error."""
+    holds, fails, unknown = [], [], []
+    if number > 1:
+        words = f"for all {number} at once"
+        if math.isnan(margins[0]):
+            unknown.append(words)
+        else:
+            # An end equal to the requirement meets it.
+            kept = margins[0] >= 0 if is_met else margins[0] > 0
+            (holds if kept else fails).append(words)
+    if one.sampling is not None:
+        pass  # The interval covers the errors of levels and images.
+    elif one.error_bound is None:
+        unknown.append("with the error of the levels")
+    elif one.error_bound > 0:
+        words = f"with the levels' {points(one.error_bound)}"
+        left = margins[1] - one.error_bound
+        kept = left >= 0 if is_met else left > 0
+        (holds if kept else fails).append(words)
+    return (
+        (f", also {' and '.join(holds)}" if holds else "")
+        + (f", but not {' or '.join(fails)}" if fails else "")
+        + (f"; not known {' or '.join(unknown)}" if unknown else "")
+    )

@@ -2,8 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,13 +10,31 @@ from jaxrob._arguments.counted import counted
 from jaxrob._arguments.warnings import RobustnessWarning
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._quality import in_words
+from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
 from jaxrob.reporting._rank_table import rank_text
 from jaxrob.reporting._ranks import ranks
 from jaxrob.reporting._report.comparison import Comparison
-from jaxrob.reporting._report.curve import Alteration
-from jaxrob.reporting._report.text import percent, short
+from jaxrob.reporting._report.curve import condition
+from jaxrob.reporting._report.parts import (
+    Facts,
+    Group,
+    Mark,
+    Part,
+    Section,
+    Table,
+    Text,
+    Words,
+    code,
+    strong,
+    table,
+)
+from jaxrob.reporting._report.report import Report
+from jaxrob.reporting._report.text import VERSION, percent, short
+from jaxrob.reporting._report.verdict import Verdict
 from jaxrob.reporting._results import Results
 
+_MOST_NAMES = 5  # Names of classes in a sentence.
+_MOST_WARNED = 5  # Alterations with warnings that are named.
 # The alterations of the papers, which an assessor may look for.
 _USUAL = (
     "gaussian noise",
@@ -31,48 +48,115 @@ _USUAL = (
 )
 
 
-class Summary(NamedTuple):
-    """The sentences of the first page.
+def first_page(report: Report) -> Iterator[Section]:
+    """The verdict on each network, what was not tested, and what is left to judge."""
+    parts: list[Part] = [
+        _box(report.of(one, "", ""), one.verdict) for one in report.networks
+    ]
+    parts.append(Facts(_facts(report)))
+    for network in report.networks:
+        if network.verdict.checks:
+            of = report.of(network, "", "")
+            label = f"Requirements of {of}" if of else "Requirements"
+            how_sure = f"how sure ({report.level} interval)"
+            parts.append(checks_table(network.verdict, how_sure, of, label, _STATES))
+    asked = [each for one in report.networks for each in one.verdict.meanings]
+    meanings = [
+        part
+        for quantity, meaning in dict.fromkeys(asked)
+        for part in (code(quantity), f" {meaning}. ")
+    ]
+    parts += [Text(meanings, "soft")] * bool(meanings)
+    if report.many:
+        parts.append(Text((strong("Which network is best."), f" {_best(report)}")))
+    for title, said in (
+        ("Not tested:", _not_tested(report.results)),
+        ("To be judged by people:", _to_judge(report)),
+    ):
+        parts.append(Text((strong(title), f" {'; '.join(said)}.")))
+    parts.append(Text(_scope(report)))
+    rows = [("tested by", "", "", ""), ("checked by", "", "", "")]
+    heads = ("Signatures", "name", "date", "signature")
+    looks = ("row", "", "", "")
+    parts.append(Table(heads, rows, looks, "", "signatures", "Signatures"))
+    yield Section("Verdict", parts, "verdict")
 
-    Attributes:
-      facts: pairs of a name and a text: who tested, when, what.
-      best: which network is best; empty of one network.
-      not_tested: what was not tested.
-      to_judge: what the tester must still judge.
-    """
 
-    facts: tuple[tuple[str, str], ...]
-    best: str
-    not_tested: tuple[str, ...]
-    to_judge: tuple[str, ...]
+def _box(name: str, one: Verdict) -> Group:
+    look = {None: "", True: " good", False: " open" if one.is_open else " bad"}
+    worse = [Text((Mark("worse", "unmet"), f" {text}")) for text in one.regressions]
+    named = [Text(strong(name))] * bool(name)
+    said = Text(one.words, "said")
+    return Group((*named, said, *worse), f"verdict{look[one.passed]}")
 
 
-def summary(
-    results: Sequence[Results],
-    names: Sequence[str],
-    alterations: Sequence[Sequence[Alteration]],
-    between: Sequence[Comparison],
-    num_warnings: int,
-) -> Summary:
-    """Returns the sentences of the first page."""
-    return Summary(
-        _facts(results, names, alterations),
-        _best(results, names, between) if len(results) > 1 else "",
-        tuple(_not_tested(results)),
-        tuple(_to_judge(results, names, alterations, num_warnings)),
+def checks_table(
+    one: Verdict,
+    how_sure: str,
+    caption: str,
+    label: str,
+    states: Mapping[str, Words],
+) -> Table:
+    """Returns the table of requirements."""
+    return table(
+        one.checks,
+        ("alteration", "row", lambda check: check.of),
+        ("verdict", "", lambda check: states[check.verdict]),
+        ("required", "", lambda check: Mark(check.requirement, "whole")),
+        ("value", "n", lambda check: check.found),
+        (how_sure, "", lambda check: check.certainty),
+        caption=caption,
+        look="checks",
+        label=label,
     )
 
 
-def _facts(
-    results: Sequence[Results],
-    names: Sequence[str],
-    alterations: Sequence[Sequence[Alteration]],
-) -> tuple[tuple[str, str], ...]:
-    runs = [run for one in results for run in one.runs]
-    ones = [each for one in results for each in one.assessments]
-    enough = dict.fromkeys(each.condition for row in alterations for each in row)
+# Three looks, by word and shape: what is not known is not shown either.
+_STATES = {
+    MET: Mark("✓ met", "state met"),
+    NOT_MET: Mark("✗ not met", "state unmet"),
+    NOT_SHOWN: Mark("? not shown", "state unshown"),
+}
+
+
+def about(report: Report) -> Words:
+    """A sentence or two about the report, below its title."""
+    are = "image classifiers" if report.many else "an image classifier"
+    words = (
+        f"A report of tests of {are}: how much may the images be altered before a "
+        "network is no longer accurate enough?"
+        if report.has_classes
+        else "A report of tests of a network that looks at images: how much may these "
+        "be altered before it is no longer good enough?"
+    )
+    words += f" Made by jaxrob {VERSION}. It is a record of measurements and no"
+    explained = " that may not be known are explained near the end."
+    has_words = report.ones or any(one.roma for one in report.results)
+    known = (Mark("Words", "link", "words"), explained) * bool(has_words)
+    return (f"{words} conformity assessment. ", *known)
+
+
+def _scope(report: Report) -> Words:
+    number = len(report.warned)
+    words = (
+        "A verdict is about the alterations and ranges of this report, about images "
+        "like the tested ones, and about nothing else. "
+    )
+    if not number:
+        return f"{words}There are no warnings."
+    said = "; ".join(short(one, 160) for one in report.warned[:_MOST_WARNED])
+    more = "; ..." * (number > _MOST_WARNED)
+    warnings = strong(counted(number, "warning"))
+    see = Mark("Warnings", "link", "warnings")
+    return (words, warnings, f" may put it in doubt ({said}{more}): see ", see, ".")
+
+
+def _facts(report: Report) -> tuple[tuple[str, str], ...]:
+    runs = [run for one in report.results for run in one.runs]
+    ones = report.ones
+    enough = dict.fromkeys(map(condition, ones))
     return (
-        ("network", "; ".join(map(_network, results, names))),
+        ("network", "; ".join(map(_network, report.results, report.names))),
         ("images", "; ".join(dict.fromkeys(map(_images, ones))) or "not recorded"),
         ("good enough", "; ".join(enough) or "not recorded"),
         ("tested by", _said(run.tester for run in runs)),
@@ -106,12 +190,11 @@ def _said(texts: Iterable[str | None]) -> str:
     return "; ".join(found) or "not recorded"
 
 
-def _best(
-    results: Sequence[Results], names: Sequence[str], between: Sequence[Comparison]
-) -> str:
+def _best(report: Report) -> str:
     """Says which networks could be the best, and which are more robust to what."""
-    said = _first(results, names), _highest(results, names), _surely(between)
-    return " ".join(said)
+    first = _first(report.results, report.names)
+    highest = _highest(report.results, report.names)
+    return f"{first} {highest} {_surely(report.between)}"
 
 
 def _first(results: Sequence[Results], names: Sequence[str]) -> str:
@@ -209,24 +292,17 @@ def _not_tested(results: Sequence[Results]) -> list[str]:
     return found
 
 
-def _to_judge(
-    results: Sequence[Results],
-    names: Sequence[str],
-    alterations: Sequence[Sequence[Alteration]],
-    num_warnings: int,
-) -> list[str]:
-    ones = [each for one in results for each in one.assessments]
+def _to_judge(report: Report) -> list[str]:
+    ones, number = report.ones, len(report.warned)
     reasons = {
-        _key(each): reason
-        for one in results
-        for each, reason in zip(one.assessments, one.reasons)
+        _key(each.one): each.reason for one in report.networks for each in one.each
     }
     lacking = sum(not each for each in reasons.values())
     found = []
-    for name, row in zip(names, alterations):
-        bad = dict.fromkeys(each.bad_unaltered for each in row if each.bad_unaltered)
-        for classes in bad:
-            of = f" of {short(name)}" if len(names) > 1 else ""
+    for network in report.networks:
+        bad = (_bad_unaltered(each.one, each.classes) for each in network.each)
+        for classes in dict.fromkeys(filter(None, bad)):
+            of = f" of {short(network.name)}" if report.many else ""
             found.append(
                 f"whether classes{of} that are not good enough even unaltered may be: "
                 f"{classes}"
@@ -240,13 +316,30 @@ def _to_judge(
         least = sorted({each.threshold for each in ones})
         said = " or ".join(percent(each) for each in least)
         found.append(f"whether {said}, the threshold, is good enough for the use")
-    if not any(one.requirements for one in results):
+    if not any(one.requirements for one in report.results):
         found.append("what is required: no requirement was given")
     found.append(
         "whether the images are a fair sample of those in use, with right labels, and "
         "were not used in training"
     )
-    if num_warnings:
-        change = "warning changes" if num_warnings == 1 else "warnings change"
+    if number:
+        change = "warning changes" if number == 1 else "warnings change"
         found.append(f"whether the {change} what the numbers mean")
     return found
+
+
+def _bad_unaltered(one: Assessment, names: Sequence[str]) -> str:
+    """Names the classes that are not good enough even unaltered."""
+    at = np.flatnonzero(one.levels == one.identity)
+    known = one.scores is None and one.sampling is None and one.curve.num_classes
+    if not known or not len(at):
+        return ""
+    inputs = one.curve.counts.at(0).inputs
+    values = one.values_per_class[at[0]]
+    bad = np.flatnonzero((values < one.threshold) & (inputs > 0)).tolist()
+    if not bad:
+        return ""
+    said = [f"“{short(names[k], 40)}” ({percent(values[k])})" for k in bad]
+    more = len(said) - _MOST_NAMES
+    said[_MOST_NAMES:] = [f"{more} more"] * (more > 0)
+    return ", ".join(said)

@@ -1,0 +1,209 @@
+"""What the sections of a report are made of: its networks, and what all share."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxrob._arguments.warnings import cause_of
+from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._joint import joint_interval
+from jaxrob.reporting._level import level_of
+from jaxrob.reporting._report.comparison import Comparison, Pair, compared, comparisons
+from jaxrob.reporting._report.images import side_of
+from jaxrob.reporting._report.tested import class_names, has_classes
+from jaxrob.reporting._report.text import short
+from jaxrob.reporting._report.verdict import Verdict, verdict_of
+from jaxrob.reporting._results import Picture, Results
+from jaxrob.reporting._warned import Warned, by_cause
+
+
+class Tested(NamedTuple):
+    """An assessment in a report.
+
+    Attributes:
+      one: the assessment.
+      anchor: the id of its article in the page.
+      classes: the names of its network's classes.
+      reason: why its range is plausible; empty where nobody said.
+      pictures: the pictures to show.
+      joint: its interval, adjusted so that all of the report hold at once.
+    """
+
+    one: Assessment
+    anchor: str
+    classes: tuple[str, ...]
+    reason: str
+    pictures: Sequence[Picture]
+    joint: tuple[float, float]
+
+    @property
+    def label(self) -> str:
+        """The alteration's name, cut where it is long."""
+        return short(self.one.alteration, 80)
+
+
+class Network(NamedTuple):
+    """A network in a report: its name there, its verdict, its warnings by cause."""
+
+    results: Results
+    name: str
+    anchor: str
+    classes: tuple[str, ...]
+    each: tuple[Tested, ...]
+    verdict: Verdict
+    warned: tuple[Warned, ...]
+
+
+class Report(NamedTuple):
+    """A report.
+
+    Attributes:
+      results: the results of each network.
+      networks: what the report says of each.
+      earlier: comparisons with earlier results.
+      between: comparisons of the networks with the first one.
+      side: to which pictures are reduced, in pixels; None if they are not.
+    """
+
+    results: tuple[Results, ...]
+    networks: tuple[Network, ...]
+    earlier: tuple[Comparison, ...]
+    between: tuple[Comparison, ...]
+    side: int | None
+
+    @property
+    def many(self) -> bool:
+        """Whether there are several networks."""
+        return len(self.networks) > 1
+
+    @property
+    def names(self) -> list[str]:
+        """The networks' names, all distinct."""
+        return [one.name for one in self.networks]
+
+    @property
+    def ones(self) -> list[Assessment]:
+        """The assessments of all networks."""
+        return [each for one in self.results for each in one.assessments]
+
+    @property
+    def level(self) -> str:
+        """The confidence level of intervals of robustness."""
+        return level_of(self.ones or [one.roma for one in self.results if one.roma])
+
+    @property
+    def compared(self) -> int:
+        """The number of comparisons with an interval."""
+        return compared((*self.earlier, *self.between))
+
+    @property
+    def warned(self) -> list[str]:
+        """What each warning is about; of several networks, these too."""
+        return [
+            f"{one.name}: {each.of}" if self.many else each.of
+            for one in self.networks
+            for each in one.warned
+        ]
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether some results are of classes, not of scores."""
+        return any(map(has_classes, self.results))
+
+    @property
+    def has_few(self) -> bool:
+        """Whether only a part of the images was looked at somewhere."""
+        return any(one.sampling is not None for one in self.ones)
+
+    @property
+    def has_all(self) -> bool:
+        """Whether all images were looked at somewhere."""
+        return any(one.sampling is None for one in self.ones)
+
+    def of(self, network: Network, before: str, otherwise: str) -> str:
+        """A text after the network's name; another one if there is only one."""
+        return f"{network.name}{before}" if self.many else otherwise
+
+    def grouped(
+        self, contents: Sequence[Any], keys: Sequence[Any] | None = None
+    ) -> list[tuple[str, Any]]:
+        """Joins the networks whose contents are equal, by their keys if there are any.
+
+        The names are empty if there is only one network.
+        """
+        found: dict[Any, tuple[list[str], Any]] = {}
+        for name, content, key in zip(self.names, contents, keys or contents):
+            found.setdefault(key, ([], content))[0].append(name)
+        number = len(self.networks)
+        return [
+            (
+                "" if number == 1
+                else "all networks" if len(of) == number else ", ".join(of),
+                content,
+            )
+            for of, content in found.values()
+        ]  # fmt: skip
+
+
+def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:
+    """Returns what a report of these results is made of."""
+    # Long names are whole in the facts about each network.
+    names = _distinct([short(one.network or "network") for one in results])
+    olds = list(earlier) * len(results) if len(earlier) == 1 else list(earlier)
+    pairs = [
+        Pair(new, old, name, _earlier_name(old, name))
+        for new, old, name in zip(results, olds, names)
+    ]
+    others = [
+        Pair(other, results[0], name, names[0])
+        for other, name in zip(results[1:], names[1:])
+    ]
+    beside = comparisons(pairs + others)
+    intervals = sum(len(one.assessments) for one in results)
+    return Report(
+        tuple(results),
+        tuple(
+            _network(one, f"n{index + 1}", name, intervals)
+            for index, (one, name) in enumerate(zip(results, names))
+        ),
+        beside[: len(pairs)],
+        beside[len(pairs) :],
+        side_of([each for one in results for row in one.pictures for each in row]),
+    )
+
+
+def _network(results: Results, anchor: str, name: str, intervals: int) -> Network:
+    classes = class_names(results)
+    joints = [joint_interval(one, intervals) for one in results.assessments]
+    rows = zip(results.assessments, results.reasons, results.pictures, joints)
+    each = tuple(
+        Tested(one, f"{anchor}-a{place}", classes, reason or "", pictures, joint)
+        for place, (one, reason, pictures, joint) in enumerate(rows, 1)
+    )
+    verdict = verdict_of(results, joints, intervals, classes)
+    return Network(results, name, anchor, classes, each, verdict, _warned(results))
+
+
+def _warned(results: Results) -> tuple[Warned, ...]:
+    """Returns the results' warnings, and others that the runs printed."""
+    found = by_cause(results.assessments, results.roma)
+    ends = [cause_of(one.text)[-60:] for one in found]
+    others = [
+        Warned("the run", text)
+        for text in dict.fromkeys(text for run in results.runs for text in run.warnings)
+        if not any(cause_of(text).endswith(end) for end in ends)
+    ]
+    return (*others, *found)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Appends a number to names that several networks share."""
+    return [
+        name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
+        for index, name in enumerate(names)
+    ]
+
+
+def _earlier_name(old: Results, name: str) -> str:
+    if old.network in (None, name):
+        return "the earlier result"
+    return f"the earlier result of {old.network}"

@@ -1,0 +1,665 @@
+"""The sections of a report, each a function of the report. `SECTIONS` has their order.
+
+All say the same in HTML and in Markdown: what is written here is written once.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from jaxrob._assessment.assessment import Assessment
+from jaxrob.metrics._quality import in_words
+from jaxrob.reporting._corruptions import corruptions, means, severity, share
+from jaxrob.reporting._excursions import excursions
+from jaxrob.reporting._few import images_at_levels
+from jaxrob.reporting._level import level_of
+from jaxrob.reporting._report import svg
+from jaxrob.reporting._report.appendix import glossary, methods, multiplicity
+from jaxrob.reporting._report.comparison import Comparison, Difference
+from jaxrob.reporting._report.curve import (
+    chosen_by,
+    condition,
+    details,
+    level_bound,
+    lowest,
+    numbers,
+    robustness,
+    sampling,
+    settings,
+    unaltered,
+    unit,
+)
+from jaxrob.reporting._report.first_page import first_page
+from jaxrob.reporting._report.parts import (
+    Bullets,
+    Facts,
+    Figure,
+    Group,
+    Heading,
+    Mark,
+    Part,
+    Section,
+    Text,
+    Words,
+    code,
+    strong,
+    table,
+)
+from jaxrob.reporting._report.report import Network, Report, Tested
+from jaxrob.reporting._report.tested import (
+    about_network,
+    data_of,
+    plan_of,
+    run_of,
+    versions_of,
+)
+from jaxrob.reporting._report.text import (
+    VERSION,
+    interval,
+    number,
+    range_with_unit,
+    short,
+    with_unit,
+)
+from jaxrob.reporting._rounded import ROUNDED
+from jaxrob.reporting._style import axis_label, common_threshold
+
+NOT_HELD = (
+    "The results hold no word of where the images come from and what was done to them "
+    "before they were read, and of versions of packages other than those listed. Keep "
+    "that beside this report. Pictures of people in it need the care that the images "
+    "themselves need."
+)
+
+
+def results(report: Report) -> Iterator[Section]:
+    """The robustness to each alteration, with both errors."""
+    some = "some alterations" if report.has_all else "each alteration"
+    parts: list[Part] = [
+        Text(
+            (
+                strong("Robustness"),
+                " is the share of an alteration's range over which the network is good "
+                "enough (its threshold is on the first page). ",
+                Mark("100 %", "nobreak"),
+                " means: at every level. It is uncertain for two reasons, which are "
+                "told apart:",
+            )
+        ),
+        Bullets(
+            (
+                (
+                    strong("levels"),
+                    ": only some levels were looked at. How far is the number off what "
+                    "all levels would give on ",
+                    Mark("these", "em"),
+                    f" images? {excursions(report.ones)}".rstrip(),
+                ),
+                (
+                    strong("images"),
+                    ": only some images were. Where does the number lie for ",
+                    Mark("all", "em"),
+                    " images of this kind, with a confidence of ",
+                    Mark(report.level, "nobreak"),
+                    "?",
+                ),
+            )
+        ),
+    ]
+    if report.has_few:
+        classes = ", and the robustness of single classes is not known"
+        parts.append(
+            Text(
+                (
+                    f"Of {some} only a part of the data set's images was looked at, in "
+                    "random order, at each level as many as it took. The column “on "
+                    "this data set” then says where the number of ",
+                    Mark("all", "em"),
+                    " its images lies: what the levels and the images not looked at "
+                    "leave open together. The values are those of the images looked at"
+                    f"{classes * report.has_classes}.",
+                )
+            )
+        )
+    if report.has_classes:
+        see = ": see “By class” in the appendix" * report.has_all
+        words = "All classes count together. One class alone may be far less robust"
+        parts.append(Text(f"{words}{see}."))
+    if any(one.is_stability for one in report.ones):
+        words = (
+            "Where the right answers are the network's own on the unaltered images, "
+            "the number is a ",
+            strong("stability"),
+            ": it says how steady the answers are, and nothing about whether they are "
+            "right.",
+        )
+        parts.append(Text(words, "warning"))
+    parts.append(Figure(_overview(report)))
+    for network in report.networks:
+        parts += _at_a_glance(report, network)
+    bounds = any(one.error_bound is not None for one in report.ones)
+    if not bounds and report.has_all and report.ones:
+        words = "No choice of levels in this report has a bound on the error of the"
+        parts.append(Text(f"{words} levels.", "soft"))
+    yield Section("Results at a glance", parts, "results")
+
+
+def _at_a_glance(report: Report, network: Network) -> list[Part]:
+    if not network.each:
+        return []
+    same = len({condition(each.one) for each in network.each}) == 1
+    few = report.has_few
+    each = table(
+        network.each,
+        ("alteration", "row", lambda each: Mark(each.label, "link", each.anchor)),
+        ("range", "", lambda each: _range(each.one)),
+        None if same else ("good enough is", "", lambda each: condition(each.one)),
+        ("robustness", "n", lambda each: strong(robustness(each.one))),
+        (
+            "on this data set" if few else "levels leave open",
+            "n",
+            lambda each: level_bound(each.one),
+        ),
+        (
+            "on all images of this kind" if few else "images leave open",
+            "n",
+            lambda each: interval(*each.one.confidence_interval),
+        ),
+        ("unaltered", "n", lambda each: unaltered(each.one)),
+        ("lowest", "n wraps", lambda each: " at ".join(lowest(each.one))),
+        caption=report.of(network, "", ""),
+    )
+    if not same:
+        return [each]
+    good = report.of(network, ": good", "Good")
+    return [Text(f"{good} enough is: {condition(network.each[0].one)}."), each]
+
+
+def _range(one: Assessment) -> str:
+    return range_with_unit(one.lower, one.upper, one.unit)
+
+
+def _overview(report: Report) -> str:
+    """Draws a row for each alteration, in the order in which they first occur."""
+    found: dict[str, dict[int, Assessment]] = {}
+    for which, one in enumerate(report.results):
+        for each in one.assessments:
+            found.setdefault(each.alteration, {}).setdefault(which, each)
+    if not found:
+        return ""
+    rows = []
+    for name, by_network in found.items():
+        ends = [
+            (each.robustness, *each.confidence_interval, _open(each))
+            if (each := by_network.get(which)) is not None
+            else (None, np.nan, np.nan, None)
+            for which in range(len(report.results))
+        ]
+        rows.append(svg.Estimate(name, *map(tuple, zip(*ends))))
+    required = {
+        each.bound
+        for one in report.results
+        for each in one.requirements
+        if each.quantity in ("robustness", "robustness.low") and each.alteration is None
+    }
+    return svg.estimates(
+        rows,
+        report.names,
+        alt="the robustness to each alteration, with its interval",
+        x_label="robustness, the share of the range that is good enough",
+        level=level_of(report.ones),
+        opened_by="levels and images not looked at" if report.has_few else "levels",
+        required=sorted(required),
+    )
+
+
+def _open(one: Assessment) -> tuple[float, float] | None:
+    """Returns the interval that levels and unseen images leave open on the data set."""
+    if one.sampling is None and one.error_bound is None:
+        return None
+    return one.dataset_interval
+
+
+def common_corruptions(report: Report) -> Iterator[Section]:
+    """The means and errors that benchmarks of common corruptions publish."""
+    parts: list[Part] = [
+        Text(
+            "Means over severities 1 to 5, as benchmarks of common corruptions publish "
+            "them, and the severity from which on the network is no longer good "
+            "enough, each with its interval. Between the severities that were looked "
+            "at the curve is joined by straight lines. These intervals are not among "
+            "those counted under “Many intervals at once”."
+        )
+    ]
+    for network in report.networks:
+        some = network.results.assessments
+        found = corruptions(some)
+        if found is None:
+            continue
+        relative = any(one.relative_to_alexnet for one in found.rows)
+        level = level_of([one for one in some if one.unit == "severity"])
+        parts += [Heading(network.name)] * report.many
+        parts.append(Text(f"Intervals are of {level}."))
+        averages = [
+            (name, f"{share(one)}: {one.reason}" if one.reason else share(one))
+            for name, one in means(found)
+        ]
+        parts += [Facts(averages)] * bool(averages)
+        each = table(
+            found.rows,
+            ("corruption", "row", lambda row: row.name),
+            ("mean error", "n", lambda row: share(row.error)),
+            (
+                "relative to AlexNet",
+                "n",
+                lambda row: (
+                    share(row.relative_to_alexnet) if row.relative_to_alexnet else ""
+                ),
+            )
+            if relative
+            else None,
+            ("fails at severity", "n", lambda row: severity(row.fails_at)),
+        )
+        parts.append(each)
+        if relative:
+            words = (
+                "AlexNet's errors were published for ImageNet-C, whose pictures are "
+                "truncated to bytes and saved as JPEG files; pictures that are not are "
+                "a little easier or harder."
+            )
+            parts.append(Text(words, "soft"))
+    if len(parts) > 1:
+        yield Section("Common corruptions", parts, "corruptions")
+
+
+def tested(report: Report) -> Iterator[Section]:
+    """The networks, the images, the runs of the command and the versions."""
+    parts: list[Part] = [
+        Facts(about_network(one.results, one.classes)) for one in report.networks
+    ]
+    level = 4 if report.many else 3
+    images = [data_of(one.results, one.classes) for one in report.networks]
+    for of, content in report.grouped(images):
+        facts, words, classes = content
+        parts += [Heading(f"Images of {of}")] * bool(of)
+        parts += [Facts(facts), Text(words)]
+        if classes:
+            listed = [f"{name}: {count}" for name, count in classes]
+            parts += [Heading("Images by class", level), Bullets(listed, "columns")]
+    words = (
+        "Is this report what was stored? ",
+        code("jaxrob report FOLDER"),
+        ", with the results folder of each network in this report's order, makes the "
+        "page again: with the same versions, the two files are equal. Each file of a "
+        "folder holds a digest of what it says, by which one that was edited or "
+        "damaged is refused; nothing tells a forger, who computes it anew.",
+    )
+    parts += [Text(NOT_HELD), Text(words), Heading("How to repeat it")]
+    for network in report.networks:
+        parts += [Heading(network.name, 4)] * report.many
+        parts += [Facts(run_of(run)) for run in network.results.runs]
+        if not network.results.runs:
+            words = "No run of the command was recorded: the results were made by a"
+            parts.append(Text(f"{words} program of the tester's own."))
+    for of, facts in report.grouped([versions_of(one) for one in report.results]):
+        parts += [Heading(f"Versions of {of}", 4)] * bool(of)
+        parts.append(Facts(facts))
+    words = (
+        "The same network, images, key and versions, on the same kind of device, give "
+        "the same numbers. This report was made from the folder of results alone, by "
+        f"jaxrob {VERSION}."
+    )
+    parts.append(Text(words, "soft"))
+    yield Section("What was tested, and how to repeat it", parts, "tested")
+
+
+def domain(report: Report) -> Iterator[Section]:
+    """The alterations' ranges, and the reasons for them."""
+    parts: list[Part] = [
+        Text(
+            "Each alteration was tested alone, over this range and nowhere else. "
+            "Whether the range is the one that occurs in use is for the people who "
+            "know the use; their reasons are given in their own words."
+        )
+    ]
+    keys = [tuple(map(_domain, one.each)) for one in report.networks]
+    for of, rows in report.grouped([one.each for one in report.networks], keys):
+        if rows:
+            heads = ("unit of the level", "range", "unaltered at", "settings")
+            columns = [
+                (head, "name" if index in (0, 3) else "", _part_of_domain(index + 1))
+                for index, head in enumerate(heads)
+            ]
+            each = table(
+                rows,
+                ("alteration", "row", lambda each: each.label),
+                *columns,
+                ("why this range", "name", _reason),
+                caption=of,
+            )
+            parts.append(each)
+    title = "Operating domain: what may happen to the images"
+    yield Section(title, parts, "domain")
+
+
+def _domain(each: Tested) -> tuple[str, ...]:
+    """Returns what the report says of an alteration before it was tested."""
+    one = each.one
+    span = f"{number(one.lower)} to {number(one.upper)}"
+    identity = with_unit(one.identity, one.unit)
+    return each.label, unit(one), span, identity, settings(one), each.reason
+
+
+def _part_of_domain(index: int) -> Callable[[Tested], Words]:
+    return lambda each: _domain(each)[index]
+
+
+def _reason(each: Tested) -> Words:
+    return f"“{each.reason}”" if each.reason else Mark("no reason was given", "soft")
+
+
+def plan(report: Report) -> Iterator[Section]:
+    """The plan, and where the results differ from it."""
+    if all(one.plan is None for one in report.results):
+        words = (
+            "There was no plan. Alterations, ranges, threshold and requirements may "
+            "have been chosen after results were seen."
+        )
+        yield Section("Plan", [Text(words)], "plan")
+        return
+    parts: list[Part] = []
+    level = 4 if report.many else 3
+    for of, content in report.grouped([plan_of(one) for one in report.results]):
+        parts += [Heading(of)] * bool(of)
+        if content is None:
+            parts.append(Text("There was no plan."))
+            continue
+        facts, rows, differences = content
+        words = (
+            "The digest, of the file's bytes, tells which plan this was. Neither the "
+            "file nor its date can prove that the plan was there before the results: "
+            "for that, compare the digest with one that was published or deposited "
+            "earlier."
+        )
+        parts += [Facts(facts), Text(words, "soft")]
+        if rows:
+            heads = (("planned", "row"), ("range", ""), ("settings", "name"))
+            columns = [
+                (head, look, lambda row, at=at: row[at])
+                for at, (head, look) in enumerate((*heads, ("reason", "name")))
+            ]
+            parts.append(table(rows, *columns))
+        if differences:
+            parts.append(Heading("Where the results differ from the plan", level))
+            parts += [Text(one, "warning") for one in differences]
+        else:
+            own = "" if rows else ", and its settings and reasons"
+            words = (
+                "The results have the plan's alterations, ranges, threshold and "
+                f"requirements{own}. A plan fixes nothing else: not the network, the "
+                "images, their number, or how levels are chosen."
+            )
+            parts.append(Text(words))
+    yield Section("Plan", parts, "plan")
+
+
+def earlier(report: Report) -> Iterator[Section]:
+    """The results beside earlier ones."""
+    words = (
+        "Both were tested on the same images, so the comparison is paired: what makes "
+        "an image hard for both cancels out. “Beyond what chance explains” means that "
+        f"the {report.level} interval of the difference does not hold 0, and that the "
+        "p-value, adjusted for all comparisons of this report by Holm’s method, says "
+        "the same: of networks that are alike, chance alone makes any look different "
+        "in so few reports as intervals miss."
+    )
+    if report.earlier:
+        parts = [Text(words), *_differences(report, report.earlier)]
+        yield Section("Beside an earlier result", parts, "earlier")
+
+
+def side_by_side(report: Report) -> Iterator[Section]:
+    """The networks' curves in one figure, and their differences."""
+    if report.many:
+        sides = Group(_sides(report), "sides")
+        parts = [sides, *_differences(report, report.between)]
+        yield Section("Networks side by side", parts, "side-by-side")
+
+
+def _differences(report: Report, found: Iterable[Comparison]) -> Iterator[Part]:
+    between = f"{report.level} interval"
+    for one in found:
+        yield Heading(f"{one.first} beside {one.second}")
+        yield table(
+            one.rows,
+            ("alteration", "row", lambda row: row.alteration),
+            (one.first, "n", lambda row: row.now),
+            (one.second, "n", lambda row: row.before),
+            ("difference", "n", lambda row: row.difference),
+            (between, "n", lambda row: row.interval),
+            ("p-value", "n wraps", lambda row: row.p_value),
+            ("mean difference", "n", lambda row: row.mean),
+            (between, "n", lambda row: row.mean_interval),
+            ("p-value", "n wraps", lambda row: row.mean_p_value),
+            ("what it means", "", _meaning),
+            look="differences",
+        )
+
+
+def _meaning(row: Difference) -> Words:
+    return Mark(row.words, "unmet") if row.is_worse else row.words
+
+
+def _sides(report: Report) -> list[Part]:
+    """Draws a figure for each alteration that several networks share."""
+    found: dict[tuple, list[tuple[str, Assessment]]] = {}
+    for network in report.networks:
+        for each in network.results.assessments:
+            key = each.alteration, each.unit, each.lower, each.upper, each.measure
+            found.setdefault(key, []).append((network.name, each))
+    figures: list[Part] = []
+    for (title, of, lower, upper, measure), group in found.items():
+        if len(group) < 2:
+            continue
+        said = in_words(measure)
+        figure = svg.curves(
+            [svg.Line(short(name, 40), one.levels, one.values) for name, one in group],
+            (lower, upper),
+            alt=f"{said} of {len(group)} networks over the level of {short(title)}",
+            x_label=axis_label(f"level of {short(title)}", of),
+            y_label=said,
+            threshold=common_threshold([one for _, one in group]),
+            identity=group[0][1].identity,
+        )
+        figures.append(Group((Heading(title), Figure(figure))))
+    return figures
+
+
+def warnings(report: Report) -> Iterator[Section]:
+    """The warnings by cause."""
+    parts = [
+        Text(
+            (strong(report.of(one, f", {each.of}", each.of)), f": {each.text}"),
+            "warning",
+        )
+        for one in report.networks
+        for each in one.warned
+    ]
+    yield Section("Warnings", parts or [Text("None.")], "warnings")
+
+
+def limits(report: Report) -> Iterator[Section]:
+    """What the report does not say."""
+    classes, ones = report.has_classes, report.ones
+    items: list[Words] = [
+        (
+            "It is ",
+            strong("no conformity assessment"),
+            " and no certificate. It may be one piece of evidence among those that a "
+            "standard or a law asks for.",
+        ),
+        "Only the alterations listed were tested, each alone, within its range. Fog is "
+        "not blur: what is not in the table was not tested. Alterations together may "
+        "do more than each of them.",
+        (
+            "The intervals speak of all images ",
+            Mark("of the kind tested", "em"),
+            ". They hold if the tested images are a random sample of those met in use. "
+            "Whether they are, no test of this kind can see.",
+        ),
+        "Whether the labels are right was not examined. A wrong label counts "
+        f"{'as an error of' if classes else 'against'} the network.",
+        "Images used in training make a network look better than it is. Whether these "
+        "were among them is not known here.",
+        "Robustness counts all levels of a range alike"
+        + ", unless tolerance, penalization or a distribution of the levels was asked "
+        "for"
+        * any(one.scores is not None for one in ones)
+        + ". It says nothing about how likely an alteration is in use.",
+        f"Where the network is not {'accurate' if classes else 'good'} enough, nothing "
+        f"is said about what a {'wrong' if classes else 'bad'} answer would lead to.",
+        "Statistical tests do not prove that no failing image exists. For that, "
+        "methods of formal verification are needed.",
+    ]
+    if any(one.error_bound is not None for one in ones):
+        items.append(
+            "A bound on the error of the levels holds only if the curve bends no more "
+            "between two levels than it does elsewhere. The warnings say where there "
+            "are signs that it may."
+        )
+    if report.has_few:
+        items.append(
+            "Where few images were looked at, which levels were is a matter of the "
+            "same images. That a level is accepted is tested so that looking often "
+            "does no harm; that a crossing lies between two levels, and how steep the "
+            "curve is there, is told by the levels around. A curve that bends more "
+            "sharply than these show may cross elsewhere."
+        )
+    if any(one.curve.alpha is not None for one in ones):
+        items.append(
+            "An answer “unknown” is no error here. What follows from it in use must be "
+            "judged elsewhere."
+        )
+    yield Section("What this report does not say", [Bullets(items)], "limits")
+
+
+def reading(report: Report) -> Iterator[Section]:
+    """How to read the numbers."""
+    parts: list[Part] = []
+    if any(one.requirements for one in report.results):
+        few = " Of few images it says first what is sure on this data set."
+        words = (
+            f"Checks that are not met come first. “How sure” has the {report.level} "
+            "interval of the robustness on all images of the kind tested: if all of it "
+            "is good enough it suffices, and if none of it is it falls short. It also "
+            f"says whether that stays so if all {len(report.ones)} intervals of the "
+            "report are to hold at once, and if the levels' error is added to the "
+            "images'. That all requirements are met needs no adjustment; that a "
+            "certain one is not met does, so a lower end is not met only if it falls "
+            "short for all at once. What is not shown does not pass either."
+        )
+        parts.append(Text(words + few * report.has_few))
+    digests = (
+        "Digests tell one network, or one set of images, from any other: if a "
+        "character differs, something else was tested. They are BLAKE2b of 128 bits, "
+        "of what the network computes and with which weights, and of all pixels and "
+        "labels in their order; jaxrob computes them at every test. They are not "
+        "digests of files, except where the network's file or weights are named: of an "
+        "ONNX file with weights beside it, those of each. Of a function in a Python "
+        "file that the command was given, that is a digest of this file, of the files "
+        "that it opened as it was loaded, and of its answers to two fixed pictures; "
+        "the network's digest follows from it."
+    )
+    parts += [Text(ROUNDED), Text(digests)]
+    found = methods(report.results, report.compared)
+    parts += [Facts(found)] * bool(found)
+    yield _appendix("how to read the numbers", parts, "reading")
+
+
+def many_intervals(report: Report) -> Iterator[Section]:
+    """What holds for many intervals at once."""
+    parts = [Text(one) for one in multiplicity(report.results, report.compared)]
+    yield _appendix("many intervals at once", parts, "multiplicity")
+
+
+def how_sampled(report: Report) -> Iterator[Section]:
+    """Which levels were looked at, on how many images."""
+    some = "every image or a random part of them".replace(" or", ", or")
+    which = "every image" if not report.has_few else "a random part of the images"
+    if report.has_few and report.has_all:
+        which = f"{some},"
+    parts: list[Part] = [
+        Text(
+            f"The network was asked about {which} at each of the levels; between "
+            "levels nothing is known but what the neighbours show. A gap is a part of "
+            "the range without a level: what happens only within is not seen. So a dip "
+            "or peak is seen for sure if the part of it that lies beyond the threshold "
+            "is as wide as the widest gap, and in half of the places where it may be, "
+            "if that part has the width below “seen by half”. One that lies between "
+            "levels leaves no sign, and is in neither the error bound nor the "
+            "interval. The part near the threshold is the share of the range where the "
+            "measure is within a few images of it, so that chance decides what is "
+            "accepted."
+        )
+    ]
+    for network in report.networks:
+        if not network.each:
+            continue
+        chosen = {chosen_by(each.one) for each in network.each}
+        same = len(chosen) == 1
+        if same:
+            words = (
+                report.of(network, ": levels", "Levels") + " were chosen by ",
+                code(*chosen),
+                " for the integral over them" * report.has_all + ".",
+            )
+            parts.append(Text(words))
+        heads = ("levels", "widest gap", "seen by half", "near the threshold", "jitter")
+        columns = [
+            (head, "n" * (at > 0), lambda each, at=at: sampling(each.one)[at])
+            for at, head in enumerate(heads)
+        ]
+        each = table(
+            network.each,
+            ("alteration", "row", lambda each: each.label),
+            None if same else ("levels chosen by", "name", lambda it: it.one.strategy),
+            None if same else ("rule", "", lambda each: each.one.rule),
+            *columns,
+            ("images at each level", "n", lambda each: images_at_levels(each.one)),
+            caption=report.of(network, "", ""),
+        )
+        parts.append(each)
+    yield _appendix("how it was sampled", parts, "sampling")
+
+
+def words(report: Report) -> Iterator[Section]:
+    """Words that not every reader knows."""
+    found = glossary(report.results)
+    if found:
+        items = [(strong(word), f": {meaning}.") for word, meaning in found]
+        yield _appendix("words", [Bullets(items)], "words")
+
+
+def _appendix(title: str, parts: Sequence[Part], anchor: str) -> Section:
+    return Section(f"Appendix: {title}", parts, anchor, "appendix")
+
+
+#: All sections, in their order; the first is set before the contents.
+SECTIONS: tuple[Callable[[Report], Iterator[Section]], ...] = (
+    first_page,
+    results,
+    common_corruptions,
+    tested,
+    domain,
+    plan,
+    earlier,
+    side_by_side,
+    details,
+    warnings,
+    limits,
+    reading,
+    many_intervals,
+    how_sampled,
+    numbers,
+    words,
+)
