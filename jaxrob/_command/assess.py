@@ -37,8 +37,7 @@ from jaxrob._devices.hosts import is_first
 from jaxrob._engine.checks import check_together
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
-from jaxrob.reporting._plan import planned_requirements
-from jaxrob.reporting._requirement import OF_ALTERATION, OF_SET, names_of
+from jaxrob.reporting._plan import OF_ALTERATION, OF_SET, names_of, planned_requirements
 from jaxrob.strategies import Strategy
 
 _ANY_SHAPE = (224, 224, 3)

@@ -9,7 +9,7 @@ from jaxrob._assessment.scoring import Scoring
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob.reporting import Plan, Requirement
-from jaxrob.reporting._requirement import AT_LEAST
+from jaxrob.reporting._plan import AT_LEAST
 from jaxrob.strategies._few.stopping import checked_stopping
 
 FLAGS = ("half_width", "budget", "curtail")

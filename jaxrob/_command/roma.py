@@ -25,8 +25,8 @@ from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._devices.hosts import is_first
 from jaxrob.reporting import Requirement, Results, Run
-from jaxrob.reporting._level import percent_of
-from jaxrob.reporting._requirement import OF_ROMA, names_of
+from jaxrob.reporting._plan import OF_ROMA, names_of
+from jaxrob.reporting._words import percent_of
 from jaxrob.roma import RomaResult
 from jaxrob.roma._assess import checked_budget
 from jaxrob.roma._cost import fewest_and_most

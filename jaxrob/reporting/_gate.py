@@ -1,8 +1,11 @@
 """Decides whether results are good enough, for instance in continuous integration."""
 
+import collections
+import datetime
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -13,18 +16,16 @@ from jaxrob._arguments.checks import (
     checked_sequence,
 )
 from jaxrob._arguments.naming import named
+from jaxrob._arguments.readable import readable
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import Counts
 from jaxrob.metrics._quality import accuracy, measures
-from jaxrob.reporting._adjusted import adjusted, difference_text
 from jaxrob.reporting._corruptions import corruptions
-from jaxrob.reporting._differences import Difference
-from jaxrob.reporting._few import is_open_by_levels
-from jaxrob.reporting._joint import joint_interval
-from jaxrob.reporting._requirement import (
+from jaxrob.reporting._earlier import Difference, adjusted, difference_text
+from jaxrob.reporting._plan import (
     AT_LEAST,
     OF_ROMA,
     OF_SET,
@@ -33,6 +34,8 @@ from jaxrob.reporting._requirement import (
     about_quantity,
     check_requirement,
 )
+from jaxrob.reporting._results import Results
+from jaxrob.reporting._words import is_open_by_levels, joint_interval
 from jaxrob.roma import RomaResult
 
 Quantities = Mapping[str, float | ConfidenceInterval]
@@ -562,3 +565,118 @@ def _check_value(name: str, values: Quantities, quantity: str) -> None:
             most = None if math.isinf(about.high) else about.high
             place = f"{name}[{quantity!r}]"
             checked_number(place, value, at_least=about.low, at_most=most)
+
+
+def outcomes_of(results: Results, number: int | None = None) -> list[Outcome]:
+    """Returns whether a network's results meet their requirements.
+
+    Args:
+      results: the results.
+      number: the number of assessments of which something is stated at once; by
+        default those of the results.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+    """
+    check_type("results", results, Results, "a jaxrob.reporting.Results")
+    return [one for _, one in placed_of(results, number)]
+
+
+def placed_of(
+    results: Results, number: int | None = None
+) -> list[tuple[int | None, Outcome]]:
+    """Returns the outcomes with the places of the assessments; see `outcomes_of`."""
+    # Two may share a name: one alteration with two measures, or one called RoMA.
+    found: list[tuple[str, Assessment | RomaResult]] = [
+        (one.alteration, one) for one in results.assessments
+    ]
+    if results.roma is not None:
+        found.append(("RoMA", results.roma))
+    return placed(results.requirements, found, results.differences, number)
+
+
+_SUITE = "jaxrob"
+
+
+def to_junit(results: Results) -> str:
+    """Returns the outcomes as JUnit XML, which GitLab, Jenkins and others read.
+
+    Each requirement of each result is a test case. One that is not met is a failure of
+    the type "not met" or "not shown"; each regression is one of the type "regression".
+    Characters that XML forbids, or that are invisible, are spelt out: "(U+0007)".
+
+    Example::
+
+        results = reporting.read_results("results/today")
+        pathlib.Path("gate.xml").write_text(reporting.to_junit(results), "utf-8")
+
+    Args:
+      results: the results of one network, with their requirements.
+
+    Raises:
+      TypeError: if `results` has a wrong type.
+    """
+    check_type("results", results, Results, "a jaxrob.reporting.Results")
+    network = readable(results.network or "") or "network"
+    every = outcomes_of(results)
+    failed = [one for one in every if one.state != MET]
+    number_failed = str(len(failed) + len(results.regressions))
+    root = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        id="0",
+        package=_SUITE,
+        name=network,
+        # The format has no time zone. The machine's name is nobody's business.
+        timestamp=datetime.datetime.now().isoformat(timespec="seconds"),
+        hostname="localhost",
+        tests=str(len(every) + len(results.regressions)),
+        failures=number_failed,
+        errors="0",
+        time=f"{sum(one.seconds for one in results.assessments):.3f}",
+    )
+    # Of two common schemas one requires properties, the other that they are not empty.
+    properties = ElementTree.SubElement(suite, "properties")
+    ElementTree.SubElement(properties, "property", name="network", value=network)
+    taken: collections.Counter[str] = collections.Counter()
+    for one in every:
+        said = f"{one.words} ({one.how_sure})"
+        case = _case(suite, network, _title(one), taken)
+        if one.state != MET:
+            _fail(case, one.state, f"{one.subject}: {said}")
+    for text in results.regressions:
+        case = _case(suite, network, f"no regression: {text}", taken)
+        _fail(case, "regression", text)
+    for name in ("system-out", "system-err"):
+        ElementTree.SubElement(suite, name)
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _title(one: Outcome) -> str:
+    return f"{one.subject}: {one.requirement.condition}"
+
+
+def _case(
+    suite: ElementTree.Element,
+    network: str,
+    title: str,
+    taken: collections.Counter[str],
+) -> ElementTree.Element:
+    """Adds a test case, whose name no other one has."""
+    # Readers collapse spaces.
+    name = " ".join(readable(title).split())
+    taken[name] += 1
+    if taken[name] > 1:
+        name = f"{name} ({taken[name]})"
+    return ElementTree.SubElement(
+        suite, "testcase", name=name, classname=network, time="0"
+    )
+
+
+def _fail(case: ElementTree.Element, kind: str, text: str) -> None:
+    text = readable(text)
+    failure = ElementTree.SubElement(case, "failure", message=text, type=kind)
+    failure.text = text

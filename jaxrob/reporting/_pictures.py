@@ -1,6 +1,7 @@
 """Pictures of an alteration, for reports."""
 
 import functools
+import io
 from collections.abc import Sequence
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
+from jaxrob._arguments.extra import install
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -25,7 +27,22 @@ from jaxrob.reporting._results import (
     picture_digest,
     sizes,
 )
-from jaxrob.reporting._unaltered import is_at_once
+from jaxrob.reporting._words import is_at_once
+
+
+def png(image: np.ndarray, side: int | None = None) -> bytes:
+    """Encodes an image as PNG, reduced to `side` pixels a side if it is larger."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError(f"pictures need Pillow: {install('command')}") from error
+    picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
+    if side is not None and max(picture.size) > side:
+        picture.thumbnail((side, side), Image.Resampling.BOX)
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return file.getvalue()
+
 
 # An image's index, and what it is shown as, which gives the level.
 _Shown = tuple[int, str]

@@ -8,7 +8,7 @@ import numpy as np
 from jaxrob._arguments.checks import check_type, checked_sequence
 from jaxrob._arguments.readable import readable
 from jaxrob.metrics._quality import in_words
-from jaxrob.reporting._axes import checked_axes, literal, pyplot
+from jaxrob.reporting._plot import checked_axes, literal, pyplot
 from jaxrob.reporting._ranks import Ranks
 from jaxrob.reporting._style import ACCEPTED, LINES
 

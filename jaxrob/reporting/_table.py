@@ -14,17 +14,17 @@ from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._columns import Row, rows_of
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._corruptions import lines as corruption_lines
-from jaxrob.reporting._excursions import excursions
-from jaxrob.reporting._few import (
+from jaxrob.reporting._words import (
+    ROUNDED,
+    by_cause,
     confidence_text,
     ending_text,
+    excursions,
     full_evaluations,
+    level_of,
     request_text,
     sampling_of,
 )
-from jaxrob.reporting._level import level_of
-from jaxrob.reporting._rounded import ROUNDED
-from jaxrob.reporting._warned import by_cause
 
 
 def table(assessments: Sequence[Assessment]) -> str:

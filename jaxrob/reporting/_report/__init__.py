@@ -13,8 +13,8 @@ from jaxrob.reporting._report.markdown import markdown
 from jaxrob.reporting._report.parts import Document
 from jaxrob.reporting._report.report import report_of
 from jaxrob.reporting._report.sections import SECTIONS
-from jaxrob.reporting._report.text import short
 from jaxrob.reporting._results import Results
+from jaxrob.reporting._words import short
 
 __all__ = ("read_report", "to_html", "to_markdown", "to_summary")
 

@@ -11,8 +11,8 @@ from jaxrob.metrics._bootstrap import num_resamples
 from jaxrob.metrics._mean_score import MeanScore
 from jaxrob.metrics._quality import any_measure, in_words, top_k
 from jaxrob.metrics._ranks import num_rank_resamples
-from jaxrob.reporting._level import level_of, percent_of
 from jaxrob.reporting._results import Results
+from jaxrob.reporting._words import level_of, percent_of
 
 _RULES = {
     "right": "each step between two levels counts as the level at its upper end is",

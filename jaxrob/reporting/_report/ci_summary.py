@@ -2,14 +2,13 @@
 
 from jaxrob._arguments.readable import readable
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
-from jaxrob.reporting._joint import joint_interval
 from jaxrob.reporting._report.first_page import checks_table
 from jaxrob.reporting._report.markdown import section
 from jaxrob.reporting._report.parts import Bullets, Section, Text, strong, table
 from jaxrob.reporting._report.tested import class_names
-from jaxrob.reporting._report.text import interval, percent, short
 from jaxrob.reporting._report.verdict import verdict_of
 from jaxrob.reporting._results import Results
+from jaxrob.reporting._words import interval, joint_interval, percent, short
 
 _MOST_LETTERS = 160
 _STATES = {MET: "✅ met", NOT_MET: "❌ not met", NOT_SHOWN: "❔ not shown"}

@@ -13,17 +13,8 @@ from jaxrob._identity.digest import digest
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._columns import worst
-from jaxrob.reporting._few import (
-    confidence_text,
-    ending_text,
-    full_evaluations,
-    images_at_levels,
-    request_text,
-    seen,
-)
-from jaxrob.reporting._level import percent_of
-from jaxrob.reporting._report import svg
-from jaxrob.reporting._report.images import shown
+from jaxrob.reporting._report import figures
+from jaxrob.reporting._report.figures import shown
 from jaxrob.reporting._report.local import attacked, local
 from jaxrob.reporting._report.parts import (
     Article,
@@ -41,20 +32,28 @@ from jaxrob.reporting._report.parts import (
     table,
 )
 from jaxrob.reporting._report.report import Report, Tested
-from jaxrob.reporting._report.text import (
+from jaxrob.reporting._results import Picture, Results
+from jaxrob.reporting._style import axis_label, value_label
+from jaxrob.reporting._words import (
+    confidence_text,
     distinct_percent,
+    ending_text,
+    full_evaluations,
+    images_at_levels,
     interval,
+    is_at_once,
+    nearest_level,
     number,
     percent,
+    percent_of,
     points,
     range_with_unit,
+    request_text,
+    seen,
     short,
     unaltered_text,
     with_unit,
 )
-from jaxrob.reporting._results import Picture, Results
-from jaxrob.reporting._style import axis_label, value_label
-from jaxrob.reporting._unaltered import is_at_once, nearest_level
 
 # Classes that fill a page's width; of more, the worst are shown.
 _MOST_CLASSES = 40
@@ -492,7 +491,7 @@ def _figure(one: Assessment) -> str:
     low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     known = ~np.isnan(one.values)
     lines = [
-        svg.Line(
+        figures.Line(
             in_words(one.measure),
             one.levels[known],
             one.values[known],
@@ -501,10 +500,12 @@ def _figure(one: Assessment) -> str:
         )
     ]
     if one.curve.alpha is not None and not isinstance(one.curve, ScoreCurve):
-        lines.append(svg.Line("decided", one.levels, one.decided_ratio))
+        lines.append(figures.Line("decided", one.levels, one.decided_ratio))
         if one.measure != "effectiveness":
-            lines.append(svg.Line("effectiveness", one.levels, one.curve.effectiveness))
-    return svg.curves(
+            lines.append(
+                figures.Line("effectiveness", one.levels, one.curve.effectiveness)
+            )
+    return figures.curves(
         lines,
         (one.lower, one.upper),
         alt=f"{in_words(one.measure)} over the level of {short(one.alteration)}: "
@@ -566,7 +567,7 @@ def _spread(one: Assessment, per_class: np.ndarray) -> str:
     if one.scores is not None or not len(known):
         return ""
     counts = np.histogram(known, bins=20, range=(0, 1))[0]
-    return svg.bars(
+    return figures.bars(
         [int(count) for count in counts],
         alt=f"how many of {len(known)} classes have which robustness",
         x_label="robustness of the class",

@@ -13,9 +13,8 @@ from jaxrob._arguments.checks import checked_path
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import parsed
-from jaxrob.reporting._results import Results, with_plan
-from jaxrob.reporting._run import Run
-from jaxrob.reporting._warned import by_cause
+from jaxrob.reporting._results import Results, Run, with_plan
+from jaxrob.reporting._words import by_cause
 
 FORM = "jaxrob report 1"
 _OPEN = '<script type="application/json" id="jaxrob-results">'

@@ -13,7 +13,6 @@ from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
 from jaxrob.reporting._rank_table import rank_text
 from jaxrob.reporting._ranks import ranks
-from jaxrob.reporting._report.comparison import Comparison
 from jaxrob.reporting._report.curve import condition
 from jaxrob.reporting._report.parts import (
     Facts,
@@ -28,10 +27,10 @@ from jaxrob.reporting._report.parts import (
     strong,
     table,
 )
-from jaxrob.reporting._report.report import Report
-from jaxrob.reporting._report.text import VERSION, percent, short
+from jaxrob.reporting._report.report import Comparison, Report
 from jaxrob.reporting._report.verdict import Verdict
 from jaxrob.reporting._results import Results
+from jaxrob.reporting._words import VERSION, percent, short
 
 _MOST_NAMES = 5  # Names of classes in a sentence.
 _MOST_WARNED = 5  # Alterations with warnings that are named.

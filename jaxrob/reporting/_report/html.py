@@ -25,7 +25,7 @@ from jaxrob.reporting._report.parts import (
     Text,
     Words,
 )
-from jaxrob.reporting._report.text import VERSION
+from jaxrob.reporting._words import VERSION
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _MARKS = {"strong": "<b>{}</b>", "em": "<em>{}</em>", "code": "<code>{}</code>"}

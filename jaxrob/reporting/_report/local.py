@@ -6,8 +6,7 @@ import numpy as np
 
 from jaxrob._arguments.counted import counted
 from jaxrob.adversarial import Attack
-from jaxrob.reporting._level import percent_of
-from jaxrob.reporting._report import svg
+from jaxrob.reporting._report import figures
 from jaxrob.reporting._report.parts import (
     Facts,
     Figure,
@@ -17,7 +16,7 @@ from jaxrob.reporting._report.parts import (
     strong,
     table,
 )
-from jaxrob.reporting._report.text import interval, number, percent, short
+from jaxrob.reporting._words import interval, number, percent, percent_of, short
 from jaxrob.roma import RomaResult
 
 # More categories are not compared in pairs; a thousand would take minutes.
@@ -146,10 +145,10 @@ def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
         "adjusted for all pairs by Holm's method."
     )
     estimates = [
-        svg.Estimate(name, (float(plr),), (float(low),), (float(high),))
+        figures.Estimate(name, (float(plr),), (float(low),), (float(high),))
         for name, plr, (low, high) in zip(found.names, found.plr, found.interval)
     ]
-    figure = svg.estimates(
+    figure = figures.estimates(
         estimates,
         ("plr",),
         alt="mean probabilistic local robustness of each category",

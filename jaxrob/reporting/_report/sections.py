@@ -10,12 +10,8 @@ import numpy as np
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._corruptions import corruptions, means, severity, share
-from jaxrob.reporting._excursions import excursions
-from jaxrob.reporting._few import images_at_levels
-from jaxrob.reporting._level import level_of
-from jaxrob.reporting._report import svg
+from jaxrob.reporting._report import figures
 from jaxrob.reporting._report.appendix import glossary, methods, multiplicity
-from jaxrob.reporting._report.comparison import Comparison, Difference
 from jaxrob.reporting._report.curve import (
     chosen_by,
     condition,
@@ -45,7 +41,13 @@ from jaxrob.reporting._report.parts import (
     strong,
     table,
 )
-from jaxrob.reporting._report.report import Network, Report, Tested
+from jaxrob.reporting._report.report import (
+    Comparison,
+    Difference,
+    Network,
+    Report,
+    Tested,
+)
 from jaxrob.reporting._report.tested import (
     about_network,
     data_of,
@@ -53,16 +55,19 @@ from jaxrob.reporting._report.tested import (
     run_of,
     versions_of,
 )
-from jaxrob.reporting._report.text import (
+from jaxrob.reporting._style import axis_label, common_threshold
+from jaxrob.reporting._words import (
+    ROUNDED,
     VERSION,
+    excursions,
+    images_at_levels,
     interval,
+    level_of,
     number,
     range_with_unit,
     short,
     with_unit,
 )
-from jaxrob.reporting._rounded import ROUNDED
-from jaxrob.reporting._style import axis_label, common_threshold
 
 NOT_HELD = (
     "The results hold no word of where the images come from and what was done to them "
@@ -195,14 +200,14 @@ def _overview(report: Report) -> str:
             else (None, np.nan, np.nan, None)
             for which in range(len(report.results))
         ]
-        rows.append(svg.Estimate(name, *map(tuple, zip(*ends))))
+        rows.append(figures.Estimate(name, *map(tuple, zip(*ends))))
     required = {
         each.bound
         for one in report.results
         for each in one.requirements
         if each.quantity in ("robustness", "robustness.low") and each.alteration is None
     }
-    return svg.estimates(
+    return figures.estimates(
         rows,
         report.names,
         alt="the robustness to each alteration, with its interval",
@@ -457,13 +462,16 @@ def _sides(report: Report) -> list[Part]:
         for each in network.results.assessments:
             key = each.alteration, each.unit, each.lower, each.upper, each.measure
             found.setdefault(key, []).append((network.name, each))
-    figures: list[Part] = []
+    drawn: list[Part] = []
     for (title, of, lower, upper, measure), group in found.items():
         if len(group) < 2:
             continue
         said = in_words(measure)
-        figure = svg.curves(
-            [svg.Line(short(name, 40), one.levels, one.values) for name, one in group],
+        figure = figures.curves(
+            [
+                figures.Line(short(name, 40), one.levels, one.values)
+                for name, one in group
+            ],
             (lower, upper),
             alt=f"{said} of {len(group)} networks over the level of {short(title)}",
             x_label=axis_label(f"level of {short(title)}", of),
@@ -471,8 +479,8 @@ def _sides(report: Report) -> list[Part]:
             threshold=common_threshold([one for _, one in group]),
             identity=group[0][1].identity,
         )
-        figures.append(Group((Heading(title), Figure(figure))))
-    return figures
+        drawn.append(Group((Heading(title), Figure(figure))))
+    return drawn
 
 
 def warnings(report: Report) -> Iterator[Section]:

@@ -10,10 +10,9 @@ from jaxrob._arguments.counted import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._plan import Plan, PlannedAlteration
-from jaxrob.reporting._report.text import number, percent, short
 from jaxrob.reporting._report.verdict import is_as_planned, planned_text
-from jaxrob.reporting._results import Results
-from jaxrob.reporting._run import Run
+from jaxrob.reporting._results import Results, Run
+from jaxrob.reporting._words import number, percent, short
 
 _MOST_CLASSES = 60
 _UNKNOWN = "not known"

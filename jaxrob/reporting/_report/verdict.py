@@ -10,19 +10,30 @@ from jaxrob._arguments.counted import counted
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
-from jaxrob.reporting._few import confidence_text, is_open_by_levels
-from jaxrob.reporting._found import placed_of
-from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN, Outcome, is_doubted
-from jaxrob.reporting._plan import planned_requirements
-from jaxrob.reporting._report.text import (
+from jaxrob.reporting._gate import (
+    MET,
+    NOT_MET,
+    NOT_SHOWN,
+    Outcome,
+    is_doubted,
+    placed_of,
+)
+from jaxrob.reporting._plan import (
+    AT_LEAST,
+    QUANTITIES,
+    Requirement,
+    planned_requirements,
+)
+from jaxrob.reporting._results import Results
+from jaxrob.reporting._words import (
+    confidence_text,
     distinct_percent,
     interval,
+    is_open_by_levels,
     percent,
     points,
     short,
 )
-from jaxrob.reporting._requirement import AT_LEAST, QUANTITIES, Requirement
-from jaxrob.reporting._results import Results
 
 _MOST_NAMES = 5  # Names of alterations in a sentence.
 
