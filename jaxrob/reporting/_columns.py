@@ -75,7 +75,6 @@ class _Levels(NamedTuple):
 
 
 def worst(one: Assessment) -> int:
-    """Returns the place of the lowest known value."""
     return int(np.where(np.isnan(one.values), np.inf, one.values).argmin())
 
 
@@ -393,7 +392,6 @@ def _rows(network: str | None, some: Sequence[Any], rows: str) -> Iterator[Row]:
 
 
 def _groups(results: Any) -> Iterator[tuple[str | None, list[Any]]]:
-    """Returns results by network: its name, and those that stand beside each other."""
     if isinstance(results, Assessment | RomaResult | Comparison | Results):
         results = [results]
     if isinstance(results, str | bytes) or not isinstance(results, Sequence):

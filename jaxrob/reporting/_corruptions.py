@@ -91,7 +91,6 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
 
 
 def lines(found: Corruptions) -> list[str]:
-    """Returns a line of text for each mean."""
     return [
         f"{name}: {share(one)}" + (f" ({one.reason})" if one.reason else "")
         for name, one in means(found)
@@ -99,7 +98,6 @@ def lines(found: Corruptions) -> list[str]:
 
 
 def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
-    """Returns pairs of a name and a mean."""
     pairs = (
         ("mean error over 15 corruptions, severities 1 to 5", found.mean),
         ("mCE, relative to AlexNet's errors on ImageNet-C", found.mce),
@@ -108,7 +106,6 @@ def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
 
 
 def share(one: CorruptionError) -> str:
-    """Returns an error with its interval as text."""
     if math.isnan(one.value):
         return "not known"
     low, high = one.confidence_interval
@@ -117,7 +114,6 @@ def share(one: CorruptionError) -> str:
 
 
 def severity(one: FailingLevel | None) -> str:
-    """Returns the severity at which a network fails, with its interval, as text."""
     if one is None:
         return "not known"
     if math.isinf(one.confidence_interval.low):
@@ -159,14 +155,12 @@ def _complete(one: Assessment) -> Assessment:
 
 
 def _is_like_alexnet(one: Assessment) -> bool:
-    """Whether the number of classes and, if known, the image size are AlexNet's."""
     alexnet = next(iter(ALEXNET.values()))
     size = one.provenance.get("settings", {}).get("size", alexnet.size)
     return one.curve.num_classes == alexnet.num_classes and size == alexnet.size
 
 
 def _or_unknown(measured: Callable[[], CorruptionError]) -> CorruptionError:
-    """Returns the measured error, or NaN and the reason why it is not known."""
     try:
         return measured()
     except ValueError as error:

@@ -35,14 +35,12 @@ class Adjusted(NamedTuple):
 
     @property
     def mean_side(self) -> int:
-        """The same for the mean over the range."""
         return _side(
             self.found.mean_interval, self.mean_p_value, self.found.confidence_level
         )
 
     @property
     def is_worse(self) -> bool:
-        """Whether the first is significantly worse, in robustness or in the mean."""
         return min(self.side, self.mean_side) < 0
 
 
@@ -59,7 +57,6 @@ def adjusted(comparisons: Sequence[Comparison]) -> list[Adjusted]:
 
 
 def difference_text(one: Adjusted) -> str:
-    """Returns the differences with their intervals and p-values as text."""
     found = one.found
     low, high = found.confidence_interval
     mean_low, mean_high = found.mean_interval
@@ -73,7 +70,6 @@ def difference_text(one: Adjusted) -> str:
 
 
 def p_value_text(p_value: float, adjusted: float) -> str:
-    """Returns a p-value and, in brackets, the adjusted one as text."""
     if math.isnan(p_value):
         return "-"
     return f"{p_value:.2g} (adjusted {adjusted:.2g})"

@@ -167,7 +167,6 @@ def _row(
 
 
 def _confidence(one: Assessment, picture: Picture) -> float | None:
-    """Returns the confidence of the answer; None if it, or the level, is not known."""
     confidence = one._answers("write_failing").confidence
     at = np.flatnonzero(one.levels == picture.level)
     if confidence is None or not len(at):
@@ -184,7 +183,6 @@ def _class_names(
     dataset: Dataset | BatchedDataset,
     given: Sequence[str] | None,
 ) -> tuple[str, ...]:
-    """Returns a name for each of the K classes and for "unknown", all distinct."""
     number = one.curve.num_classes
     names = dataset.class_names
     if given is not None:
@@ -203,7 +201,6 @@ def _class_names(
 
 
 def _fiftyone(rows: Sequence[FailingRow]) -> dict[str, Any]:
-    """Returns `labels.json` of FiftyOne's FiftyOneImageClassificationDataset."""
     labels = {}
     for row in rows:
         for file, answer, confidence, level in (
@@ -226,8 +223,6 @@ def _fiftyone(rows: Sequence[FailingRow]) -> dict[str, Any]:
 
 
 def _label_studio(rows: Sequence[FailingRow], folder: str) -> list[dict[str, Any]]:
-    """Returns tasks of Label Studio with the answers as predictions."""
-
     def url(file: str) -> str:
         where = urllib.parse.quote(f"{folder}/{file}", errors="surrogateescape")
         return f"/data/local-files/?d={where}"
@@ -265,7 +260,6 @@ def _label_studio(rows: Sequence[FailingRow], folder: str) -> list[dict[str, Any
 
 
 def _escaped(row: FailingRow) -> FailingRow:
-    """Returns the row with invisible characters spelt out, as in the CSV."""
     return FailingRow._make(
         escaped(one) if isinstance(one, str) else one for one in row
     )

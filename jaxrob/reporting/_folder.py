@@ -291,7 +291,6 @@ def _assessment_or_none(content: bytes) -> Assessment | None:
 
 
 def _read(path: pathlib.Path, made: Callable[[bytes], T], by_name: bool = True) -> T:
-    """Applies a function to a file's bytes, and names the file in its errors."""
     content = _content(path, _MOST_BYTES)
     found = _made(path, content, made)
     # The digest of a document is within it.
@@ -330,7 +329,6 @@ def _check_inside(path: pathlib.Path) -> None:
 
 
 def _packed(results: Results) -> bytes:
-    """Returns the images as an npz file; empty if there are no images."""
     images: dict[str, Any] = {
         one.digest: one.image
         for some in results.pictures

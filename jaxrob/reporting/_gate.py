@@ -127,14 +127,12 @@ def quantities(
 
 
 def _mean_plr(result: RomaResult) -> float | ConfidenceInterval:
-    """Returns the mean plr, or its interval if a budget left inputs undecided."""
     if (result.status == "undecided").any():
         return result.mean_plr_interval
     return result.mean_plr
 
 
 def _robustness(result: Assessment) -> float | ConfidenceInterval:
-    """Returns the robustness, or its interval if unseen images may change it."""
     if math.isnan(result.robustness):
         return math.nan
     if result.sampling is None or is_open_by_levels(result.sampling):
@@ -143,7 +141,6 @@ def _robustness(result: Assessment) -> float | ConfidenceInterval:
 
 
 def _lowest_accuracy(result: Assessment) -> float:
-    """Returns the lowest accuracy at a level, whatever the measure is."""
     if result.sampling is not None or not result.curve.num_classes:
         return math.nan
     counts = result.curve.counts_for("accuracy")
@@ -155,7 +152,6 @@ def _lowest_accuracy(result: Assessment) -> float:
 
 
 def _worst_class(result: Assessment) -> float:
-    """Returns the lowest robustness of a class with inputs."""
     is_known = result.sampling is None and result.scores is None
     if not is_known or not result.curve.num_classes:
         return math.nan
@@ -257,7 +253,6 @@ def placed(
 
 
 def is_doubted(one: Assessment | RomaResult | Quantities, quantity: str) -> bool:
-    """Whether a warning says that the levels may mislead about a quantity."""
     if not isinstance(one, Assessment) or quantity not in _OVER_LEVELS:
         return False
     return not one.diagnostics.signs.keys().isdisjoint(("jitter", "margin"))
@@ -309,7 +304,6 @@ def _value(
 
 
 def _of_set(assessments: Sequence[Assessment]) -> _Value:
-    """Returns the mCE."""
     found = corruptions(assessments)
     if found is None or found.mce is None:
         return _Value(
@@ -461,7 +455,6 @@ def regressions(
 def _by_subject(
     name: str, given: Assessment | Sequence[Assessment], min_length: int
 ) -> dict[tuple[Any, ...], Assessment]:
-    """Returns assessments by alteration, range, measure and alpha."""
     if isinstance(given, Assessment):
         given = (given,)
     checked_sequence(
@@ -482,7 +475,6 @@ def _by_subject(
 def _regressions(
     pairs: Sequence[tuple[Assessment, Assessment, Comparison]],
 ) -> list[str]:
-    """Returns a sentence for each pair whose first is worse than the second."""
     return [
         f"{new.alteration}: robustness is {new.robustness:.6g}, it was "
         f"{old.robustness:.6g} ({difference_text(one)})"
@@ -556,7 +548,6 @@ def _checked(
 
 
 def _check_value(name: str, values: Quantities, quantity: str) -> None:
-    """Rejects values without a quantity, or where it is outside its range."""
     if quantity not in values:
         raise ValueError(f"{name} must have {quantity!r}; got {tuple(values)}")
     for value in ends(values[quantity]):
@@ -585,7 +576,6 @@ def outcomes_of(results: Results, number: int | None = None) -> list[Outcome]:
 def placed_of(
     results: Results, number: int | None = None
 ) -> list[tuple[int | None, Outcome]]:
-    """Returns the outcomes with the places of the assessments; see `outcomes_of`."""
     # Two may share a name: one alteration with two measures, or one called RoMA.
     found: list[tuple[str, Assessment | RomaResult]] = [
         (one.alteration, one) for one in results.assessments

@@ -117,7 +117,6 @@ def _drawn(
     key: jax.Array | None,
     shown: Sequence[_Shown],
 ) -> tuple[Picture, ...]:
-    """Returns a picture of each image at its level; the key is checked."""
     levels = [_level(assessment, *one) for one in shown]
     numbers = [number for number, _ in shown]
     images = _images(assessment, dataset, numbers)
@@ -157,7 +156,6 @@ def _altered(
 
 
 def _shown(assessment: Assessment, most: int) -> list[_Shown]:
-    """Chooses the images to show, and as what."""
     views = ["unaltered"]
     for name, level in (
         ("lower end", assessment.lower),
@@ -181,7 +179,6 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
 
 
 def _failing(assessment: Assessment) -> list[int]:
-    """Returns the images that fail, none where single answers are not kept."""
     return first_to_fail(assessment) if isinstance(assessment.curve, Curve) else []
 
 
@@ -194,7 +191,6 @@ def first_to_fail(assessment: Assessment) -> list[int]:
 
 
 def _lowest(assessment: Assessment) -> list[int]:
-    """Returns the images with a lower score than unaltered, the lowest first."""
     assert isinstance(assessment.curve, ScoreCurve)
     scores, levels = assessment.curve.lowest(assessment.identity)
     numbers = np.flatnonzero(~np.isnan(scores) & ~is_at_once(assessment, levels))
@@ -202,7 +198,6 @@ def _lowest(assessment: Assessment) -> list[int]:
 
 
 def _typical(assessment: Assessment, count: int) -> list[int]:
-    """Returns the first image of each class, then the first others."""
     number = sizes(assessment)[1]
     first = np.array([], int)
     if isinstance(assessment.curve, Curve):
@@ -243,7 +238,6 @@ def _picture(
 def _from_dataset(
     picture: Picture, assessment: Assessment, dataset: Dataset | BatchedDataset
 ) -> Picture:
-    """Returns the picture with its file, and its label if the curve has none."""
     # Labels of a score need not be classes.
     names = getattr(dataset, "_file_names", None)
     if names is not None:
@@ -259,7 +253,6 @@ def _from_dataset(
 def _images(
     assessment: Assessment, dataset: Dataset | BatchedDataset, numbers: Sequence[int]
 ) -> np.ndarray:
-    """Returns the images at these indices, after checking the data set's length."""
     batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
     found: dict[int, np.ndarray] = {}
     start = 0
@@ -286,7 +279,6 @@ def _images(
 def _checked_key(
     assessment: Assessment, alteration: Alteration, key: jax.Array | None
 ) -> jax.Array | None:
-    """Returns the key, which must be the assessment's if the alteration needs it."""
     if not alteration.stochastic:
         return None
     if key is None:
@@ -307,7 +299,6 @@ def _checked_key(
 def _checked_alteration(
     assessment: Assessment, alteration: Alteration, shape: tuple[int, ...]
 ) -> Alteration:
-    """Returns the alteration, fingerprinted, which must be the assessment's."""
     alteration = fingerprinted_alteration(alteration, shape)
     known = assessment.provenance.get("alteration")
     found = alteration_fingerprint(alteration)

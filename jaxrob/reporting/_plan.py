@@ -167,7 +167,6 @@ def requirement(text: str, quantities: Sequence[str]) -> Requirement:
 
 
 def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requirement:
-    """Parses a requirement like `requirement`, with the text's name for messages."""
     checked_text(name, text, may_be_empty=True)
     quantities = checked_names("quantities", quantities)
     found = _FORM.fullmatch(text)
@@ -194,7 +193,6 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
 
 
 def check_requirement(one: Requirement) -> None:
-    """Rejects requirements that cannot be."""
     checked_text("a requirement's quantity", one.quantity)
     check_choice("a requirement's sign", one.sign, (AT_LEAST, AT_MOST))
     about = about_quantity(one.quantity)
@@ -215,7 +213,6 @@ def check_requirement(one: Requirement) -> None:
 
 
 def about_quantity(name: str) -> Quantity:
-    """Returns what is known of a quantity; one of a script is a share."""
     return QUANTITIES.get(name, _OTHER)
 
 
@@ -226,7 +223,6 @@ def requirement_text(one: Requirement) -> str:
 
 
 def names_of(*kinds: str) -> tuple[str, ...]:
-    """Returns the names of the quantities that are values of one of these kinds."""
     return tuple(name for name, one in QUANTITIES.items() if one.of in kinds)
 
 
@@ -336,7 +332,6 @@ class Plan:
 
 
 def planned_requirements(plan: Plan, names: Sequence[str]) -> tuple[Requirement, ...]:
-    """Returns all requirements of a plan, with the names of the alterations made."""
     own = [
         requirement._replace(alteration=name.strip())
         for one, name in zip(plan.alterations, names)
@@ -390,7 +385,6 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
 
 
 def _plan_of(document: dict[str, Any], digest: str) -> Plan:
-    """Makes a plan from its file's parsed contents."""
     date = document.get("date")
     if date is not None and type(date) is not datetime.date:
         raise TypeError(

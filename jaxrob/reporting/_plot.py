@@ -41,7 +41,6 @@ from jaxrob.reporting._words import images_at_levels
 
 
 def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
-    """Returns the axes, or those of a new figure of this size in inches."""
     if axes is None:
         return pyplot().figure(figsize=size, layout="constrained").add_subplot()
     if not hasattr(axes, "axvspan"):
@@ -50,7 +49,6 @@ def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
 
 
 def pyplot() -> Any:
-    """Imports matplotlib's `pyplot`."""
     try:
         from matplotlib import pyplot as module
     except ImportError as error:
@@ -61,12 +59,10 @@ def pyplot() -> Any:
 def draw_band(
     axes: Any, levels: np.ndarray, low: np.ndarray, high: np.ndarray, colour: str
 ) -> None:
-    """Draws a confidence band; all arrays are `[L]`."""
     axes.fill_between(levels, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
 def frame(axes: Any, assessment: Assessment, images: str) -> None:
-    """Sets the axes' limits and the label of the levels, with `images` at its end."""
     margin = MARGIN * (assessment.upper - assessment.lower)
     axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
     axes.set_ylim(0, 1.02)
@@ -326,7 +322,6 @@ def plot_networks(
 def _lines(
     one: Assessment,
 ) -> dict[str, tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]:
-    """Returns values and bands by name."""
     curve, level = one.curve, one.confidence_level
     if isinstance(curve, ScoreCurve):
         return {

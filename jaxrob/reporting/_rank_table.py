@@ -108,11 +108,9 @@ def _title(found: Ranks) -> str:
 
 
 def rank_text(low: int, high: int) -> str:
-    """Formats a rank, a range where it is not certain."""
     return f"{low}" if low == high else f"{low}-{high}"
 
 
 def _short(name: str) -> str:
-    """Returns a name on one line, harmless to a terminal, cut if it is long."""
     text = readable(name)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -119,8 +119,6 @@ def ranks(
 
 
 class _Task(NamedTuple):
-    """What is compared under an alteration: P networks' answers at shared levels."""
-
     alteration: str
     measure: str
     images: object

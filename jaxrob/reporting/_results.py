@@ -67,8 +67,6 @@ class Run(NamedTuple):
 
 @document("jaxrob runs 1")
 class Runs(NamedTuple):
-    """The runs that a folder of results came from, in the order in which they ended."""
-
     runs: tuple[Run, ...]
 
 
@@ -202,7 +200,6 @@ def picture_digest(image: np.ndarray) -> str:
 
 
 def check_digest(name: str, digest: Any) -> None:
-    """Rejects values that are no `picture_digest`."""
     check_type(name, digest, str, "a text")
     if not re.fullmatch("[0-9a-f]{32}", digest):
         raise ValueError(f"{name} must be 32 hexadecimal digits; got {short(digest)}")
@@ -221,7 +218,6 @@ def with_plan(results: Results) -> tuple[Assessment, ...]:
 
 
 def check_picture(name: str, image: Any) -> None:
-    """Rejects values that are no uint8 picture `[H, W, C]`."""
     fits = isinstance(image, np.ndarray) and image.dtype == np.uint8
     if not fits or image.ndim != 3 or image.shape[2] not in CHANNELS or not image.size:
         raise ValueError(

@@ -109,20 +109,17 @@ def table(assessments: Sequence[Assessment]) -> str:
 
 
 def _looks_certain(assessment: Assessment) -> bool:
-    """Whether an error is shown as 0, or an interval as a single number."""
     low, high = (f"{end:.1%}" for end in assessment.confidence_interval)
     bound = assessment.error_bound
     return low == high != "nan%" or (bound is not None and f"{bound:.1%}" == "0.0%")
 
 
 def robustness_text(assessment: Assessment, form: str) -> str:
-    """Formats the robustness, or says why it is not known."""
     robustness = assessment.robustness
     return "undecided" if math.isnan(robustness) else format(robustness, form)
 
 
 def _value(row: Row, one: Assessment, name: str, level: float) -> str:
-    """Formats the measure at a level, with the share of images that it covers."""
     if row[name] is None:
         return "-" if level not in one.levels else "nan"
     value = f"{row[name]:.4f}"
@@ -177,7 +174,6 @@ _OF_FEW: dict[str, Callable[[Row, Assessment], str]] = {
 
 
 def _words_of_few(few: Sequence[Assessment]) -> list[str]:
-    """Explains the columns of few images, and the cost of all images."""
     if not few:
         return []
     samplings = [sampling_of(one) for one in few]
@@ -216,7 +212,6 @@ def _words_of_saved(assessments: Sequence[Assessment]) -> list[str]:
 
 
 def _even_grid(assessment: Assessment) -> int:
-    """Counts the levels of an even grid with the same error bound."""
     # Each crossing leaves one step of a grid open.
     above = assessment.values >= assessment.threshold
     crossings = int((above[1:] != above[:-1]).sum())
@@ -238,7 +233,6 @@ def _condition(assessment: Assessment) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Formats a row: two text columns, then numbers aligned to the right."""
     left = [cell.ljust(width) for cell, width in zip(cells[:2], widths)]
     right = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:])]
     return "  ".join(left + right).rstrip()

@@ -27,19 +27,16 @@ _ENDED = {
 
 
 def sampling_of(one: Assessment) -> Sampling:
-    """Returns an assessment's sampling."""
     if one.sampling is None:
         raise ValueError(f"{one.alteration} was assessed on all images")
     return one.sampling
 
 
 def full_evaluations(one: Assessment) -> int:
-    """Returns the number of altered images that all images would take."""
     return one.diagnostics.points * sampling_of(one).num_images
 
 
 def request_text(sampling: Sampling) -> str:
-    """Describes the half width or the budget that was asked for."""
     said = []
     if sampling.half_width:
         said.append(f"within {sampling.half_width:g}")
@@ -53,7 +50,6 @@ def request_text(sampling: Sampling) -> str:
 
 
 def confidence_text(sampling: Sampling) -> str:
-    """Describes the confidence in statements about the data set."""
     if sampling.error is None:
         return "as its strategy says"
     if not sampling.error:
@@ -62,7 +58,6 @@ def confidence_text(sampling: Sampling) -> str:
 
 
 def ending_text(sampling: Sampling) -> str:
-    """Describes why sampling ended."""
     if sampling.error is None and sampling.status == "precise":
         return "its strategy found it precise enough"
     return _ENDED[sampling.status]
@@ -77,31 +72,26 @@ def is_open_by_levels(sampling: Sampling) -> bool:
 
 
 def seen(sampling: Sampling) -> str:
-    """Returns the number of images, at the levels with the fewest and the most."""
     fewest, most = int(sampling.seen.min()), int(sampling.seen.max())
     return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
 
 
 def images_at_levels(one: Assessment) -> str:
-    """Returns the number of images at each level, or its range over the levels."""
     if one.sampling is None:
         return f"{int(one.curve.counts.at(0).inputs.sum()):,}"
     return f"{seen(one.sampling)} of {one.sampling.num_images:,}"
 
 
 def percent_of(confidence_level: float) -> str:
-    """Returns a level in as many digits as it has: 95 %, 99.9 %."""
     return f"{100 * confidence_level:.8g} %"
 
 
 def level_of(results: Sequence[Assessment | RomaResult]) -> str:
-    """Returns the confidence levels of results' intervals: "95 % or 99 %"."""
     levels = sorted({one.confidence_level for one in results} or {0.95})
     return " or ".join(map(percent_of, levels))
 
 
 def nearest_level(one: Assessment) -> float:
-    """Returns the level looked at that is nearest to the identity; or the identity."""
     return float(one.levels[np.abs(one.levels - one.identity).argmin()])
 
 
@@ -113,7 +103,6 @@ def is_at_once(one: Assessment, first: np.ndarray) -> np.ndarray:
 
 
 def excursions(assessments: Sequence[Assessment]) -> str:
-    """Says how wide an excursion every assessment detects, surely or half the time."""
     found = [one.diagnostics for one in assessments if one.scores is None]
     if not found:
         return ""
@@ -177,7 +166,6 @@ class Warned(NamedTuple):
 def by_cause(
     assessments: Sequence[Assessment], roma: RomaResult | None = None
 ) -> tuple[Warned, ...]:
-    """Returns a warning for each cause."""
     # Likely mistakes come first, because they may make the numbers meaningless. Signs
     # that few levels, or few images, mislead come after them. Warnings that differ only
     # in numbers have one cause.
@@ -235,7 +223,6 @@ def short(text: str, most: int = 60) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Formats a share in per cent; NaN is "not known"."""
     # A share inside (0, 1) gets enough digits not to look like 0 or 100 %.
     if math.isnan(share):
         return _UNKNOWN
@@ -255,25 +242,21 @@ def distinct_percent(value: float, bound: float) -> str:
 
 
 def number(value: float) -> str:
-    """Formats a number in four digits; NaN is "not known"."""
     # Adding 0.0 removes the sign of -0.0.
     return _UNKNOWN if math.isnan(value) else f"{value + 0.0:.4g}"
 
 
 def interval(low: float, high: float, digits: int = 1) -> str:
-    """Formats the ends of an interval of shares."""
     if math.isnan(low) or math.isnan(high):
         return _UNKNOWN
     return f"{100 * low:.{digits}f} to {100 * high:.{digits}f} %"
 
 
 def with_unit(value: float, unit: str) -> str:
-    """Formats a level with its unit, in brackets if it is more than a word."""
     return _joined(number(value), unit)
 
 
 def range_with_unit(low: float, high: float, unit: str) -> str:
-    """Formats two levels with their unit."""
     return _joined(f"{number(low)} to {number(high)}", unit)
 
 
@@ -286,7 +269,6 @@ def _joined(numbers: str, unit: str) -> str:
 
 
 def unaltered_text(one: Assessment) -> str:
-    """Says "unaltered", or which level stands for it."""
     level = nearest_level(one)
     if level == one.identity:
         return "unaltered"
@@ -295,5 +277,4 @@ def unaltered_text(one: Assessment) -> str:
 
 
 def points(share: float) -> str:
-    """Formats a difference of shares in percentage points."""
     return percent(share).replace(" %", " points")

@@ -23,7 +23,6 @@ _RULES = {
 
 
 def glossary(results: Sequence[Results]) -> tuple[tuple[str, str], ...]:
-    """The terms in a report of these results: pairs of a term and its meaning."""
     ones = [each for one in results for each in one.assessments]
     words: list[tuple[str, str]] = []
     if ones:
@@ -128,7 +127,6 @@ def _of_curves(ones: Sequence[Assessment], networks: int) -> list[tuple[str, str
 def methods(
     results: Sequence[Results], comparisons: int
 ) -> tuple[tuple[str, str], ...]:
-    """The methods in a report of these results: pairs of a number and a text."""
     ones = [each for one in results for each in one.assessments]
     every = [one for one in ones if one.sampling is None]
     found = [
@@ -196,7 +194,6 @@ def _band(one: Assessment) -> str:
 
 
 def multiplicity(results: Sequence[Results], comparisons: int) -> list[str]:
-    """Describes the simultaneous coverage of the report's intervals."""
     ones = [each for one in results for each in one.assessments]
     romas = [one.roma for one in results if one.roma is not None]
     number, level = len(ones), level_of(ones or romas)
@@ -254,5 +251,4 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> list[str]:
 
 
 def _complement(error: float) -> str:
-    """Formats 100 % less an error, in as many digits as that takes."""
     return f"{100 - float(f'{100 * error:.3g}'):.10g}"

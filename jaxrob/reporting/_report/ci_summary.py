@@ -15,7 +15,6 @@ _STATES = {MET: "✅ met", NOT_MET: "❌ not met", NOT_SHOWN: "❔ not shown"}
 
 
 def summary(results: Results, report: str | None) -> str:
-    """Returns the summary; long names are cut, but stay distinct."""
     number = len(results.assessments)
     joints = [joint_interval(one, number) for one in results.assessments]
     verdict = verdict_of(results, joints, number, class_names(results))

@@ -178,7 +178,6 @@ def _pictures(report: Report, each: Tested) -> list:
 
 
 def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
-    """Returns the robustness's errors, and the measure at two levels."""
     one, measure, number_of = each.one, in_words(each.one.measure), len(report.ones)
     found = list(_few(one))
     if not found:
@@ -249,7 +248,6 @@ def _numbers(report: Report, each: Tested) -> list[Part]:
 
 
 def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
-    """Returns the classes' table, the worst first, with their spread if it is cut."""
     inputs = _inputs(one)
     per_class, lowest_of = _per_class(one, inputs), _lowest_of_classes(one)
     order = _order(per_class, lowest_of, inputs)
@@ -295,7 +293,6 @@ def _inputs(one: Assessment) -> np.ndarray:
 
 
 def settings(one: Assessment) -> str:
-    """Returns the alteration's settings other than its range."""
     found = one.provenance.get("settings")
     if not isinstance(found, dict):
         return ""
@@ -305,18 +302,15 @@ def settings(one: Assessment) -> str:
 
 
 def unit(one: Assessment) -> str:
-    """Returns the unit, and the meaning of a level."""
     return (short(one.unit, 40) or "none") + _words(one, "level")
 
 
 def _words(one: Assessment, name: str) -> str:
-    """Returns the alteration's words about a level or a setting, in parentheses."""
     found = one.provenance.get("words", {}).get(name)
     return f" ({short(found, _MOST_WORDS)})" if found else ""
 
 
 def condition(one: Assessment) -> str:
-    """Says when a level is accepted."""
     if one.scores is not None:
         return f"each level counts as much as its {in_words(one.measure)} scores"
     least = percent(one.threshold, 4).replace(".0000", "")
@@ -324,7 +318,6 @@ def condition(one: Assessment) -> str:
 
 
 def robustness(one: Assessment) -> str:
-    """Returns the share of the range that is accepted, or why it is not known."""
     if not math.isnan(one.robustness):
         return percent(one.robustness)
     return 'not known: at an accepted level every answer is "unknown"'
@@ -338,7 +331,6 @@ def _level_error(one: Assessment) -> str:
 
 
 def level_bound(one: Assessment) -> str:
-    """Returns what the levels leave open, in a cell of a table."""
     if one.sampling is not None:
         return interval(*one.dataset_interval)
     if one.error_bound is None:
@@ -347,7 +339,6 @@ def level_bound(one: Assessment) -> str:
 
 
 def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
-    """Returns both intervals and their cost, where few images were looked at."""
     if one.sampling is None:
         return ()
     sampling, whole = one.sampling, full_evaluations(one)
@@ -374,19 +365,16 @@ def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
 
 
 def unaltered(one: Assessment) -> str:
-    """Returns the measure where nothing is altered."""
     at = np.flatnonzero(one.levels == one.identity)
     return _value(one, int(at[0])) if len(at) else "not measured"
 
 
 def lowest(one: Assessment) -> tuple[str, str]:
-    """Returns the measure where it is lowest, and that level."""
     at = worst(one)
     return _value(one, at), with_unit(one.levels[at], one.unit)
 
 
 def _value(one: Assessment, index: int) -> str:
-    """Returns the measure at a level, and the share of images that it counts."""
     value = percent(one.values[index])
     if one.is_of_decided:
         value += f" of the {percent(one.decided_ratio[index])} decided"
@@ -440,7 +428,6 @@ def _counted_as(one: Assessment) -> str:
 
 
 def _is_below(one: Assessment, level: float) -> bool:
-    """Whether one of the levels looked at is not accepted."""
     return not (one.values[one.levels == level] >= one.threshold).all()
 
 
@@ -521,7 +508,6 @@ def _figure(one: Assessment) -> str:
 
 
 def chosen_by(one: Assessment) -> str:
-    """Returns the strategy, and the integration rule of all images."""
     return one.strategy if one.sampling else f"{one.strategy}, rule “{one.rule}”"
 
 
@@ -562,7 +548,6 @@ def _order(per_class: np.ndarray, lowest: np.ndarray, inputs: np.ndarray) -> lis
 
 
 def _spread(one: Assessment, per_class: np.ndarray) -> str:
-    """Draws the spread of the classes' robustness, where the table is cut."""
     known = per_class[~np.isnan(per_class)]
     if one.scores is not None or not len(known):
         return ""
@@ -576,7 +561,6 @@ def _spread(one: Assessment, per_class: np.ndarray) -> str:
 
 
 def _worst_class(one: Assessment, names: Sequence[str], inputs: np.ndarray) -> str:
-    """Names the worst class in a sentence or two."""
     per_class = _per_class(one, inputs)
     order = _order(per_class, _lowest_of_classes(one), inputs)
     known = [index for index in order if not math.isnan(per_class[index])]
@@ -597,7 +581,6 @@ def _worst_class(one: Assessment, names: Sequence[str], inputs: np.ndarray) -> s
 
 
 def _lowest_class(one: Assessment, names: Sequence[str], first: int) -> str:
-    """Names the class of the lowest value, if it is another than the worst class."""
     values = _lowest_of_classes(one)
     at = int(np.nanargmin(values))
     if values[at] == values[first]:
@@ -701,7 +684,6 @@ def _shown_levels(one: Assessment) -> list[int]:
 
 
 def _is_accepted(one: Assessment, index: int) -> str:
-    """Says whether a level is accepted, or open, as it may be from few images."""
     if one.sampling is None:
         return "yes" if one.values[index] >= one.threshold else "no"
     return {1: "yes", -1: "no"}.get(int(one.sampling.sides[index]), "open")
@@ -711,7 +693,6 @@ def _is_accepted(one: Assessment, index: int) -> str:
 
 
 def _score_of(one: Assessment, picture: Picture) -> str | None:
-    """Returns the score's name and value at a picture; None if it is of classes."""
     curve = one.curve
     if not isinstance(curve, ScoreCurve):
         return None
@@ -722,7 +703,6 @@ def _score_of(one: Assessment, picture: Picture) -> str | None:
 
 
 def _below(one: Assessment, curve: ScoreCurve) -> str:
-    """Counts the images below the threshold unaltered, and at some level."""
     least = percent(one.threshold, 4).replace(".0000", "")
     if one.sampling is not None:
         return (
@@ -740,7 +720,6 @@ def _below(one: Assessment, curve: ScoreCurve) -> str:
 
 
 def _lowest(one: Assessment, curve: ScoreCurve) -> str:
-    """Lists the images with the lowest scores, at the level nearest to the identity."""
     scores, levels = curve.lowest(one.identity)
     order = np.argsort(scores, kind="stable")  # NaN comes last.
     said = [

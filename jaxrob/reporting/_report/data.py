@@ -24,7 +24,6 @@ _PACKAGES = ("jaxrob", "numpy", "pillow")
 
 
 def element(results: Sequence[Results], earlier: Sequence[Results]) -> str:
-    """Returns the page's element of data: JSON that no browser runs."""
     data = {
         "format": FORM,
         "versions": _versions(),
@@ -147,7 +146,6 @@ def _assessment(one: Assessment) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Returns a value that JSON can hold: NaN becomes None."""
     if isinstance(value, dict):
         return {str(key): _finite(each) for key, each in value.items()}
     if isinstance(value, np.ndarray | list | tuple):

@@ -66,7 +66,6 @@ def curves(
     accepted: Sequence[tuple[float, float]] = (),
     level: str = "",
 ) -> str:
-    """Draws shares over the level."""
     lower, upper = bounds
     span = (_WIDTH - _LEFT - _RIGHT) * (1 - 2 * MARGIN)
     start = _LEFT + (_WIDTH - _LEFT - _RIGHT) * MARGIN
@@ -169,7 +168,6 @@ def estimates(
 
 
 def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> str:
-    """Draws a histogram of shares: counts in equal parts of [0, 1]."""
     most = max(max(counts), 1)
     width = (_WIDTH - _LEFT - _RIGHT) / len(counts)
     height = 150
@@ -240,7 +238,6 @@ def _band(line: Line, index: int, x) -> str:
 
 
 def _mark(index: int, x: float, y: float, size: float = 1) -> str:
-    """Draws a disc, a square, a triangle or a diamond, in turn."""
     corners = (
         None,
         ((-3, -3), (3, -3), (3, 3), (-3, 3)),
@@ -254,12 +251,10 @@ def _mark(index: int, x: float, y: float, size: float = 1) -> str:
 
 
 def _kind(index: int) -> str:
-    """The class of a line in the style sheet."""
     return f"k{index % len(LINES)}"
 
 
 def _legend(names: list[str], others: Sequence[tuple[bool, str, str]]) -> str:
-    """Returns the legend below the figure: samples with words."""
     samples = [
         _key(
             34,
@@ -363,7 +358,6 @@ def shown(
     side: int | None,
     score: str | None = None,
 ) -> Shown:
-    """Prepares a picture for a report."""
     label = _class_of(picture.label, names)
     answer = _class_of(picture.predicted, names)
     undecided = picture.predicted == len(names)

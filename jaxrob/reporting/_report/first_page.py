@@ -96,7 +96,6 @@ def checks_table(
     label: str,
     states: Mapping[str, Words],
 ) -> Table:
-    """Returns the table of requirements."""
     return table(
         one.checks,
         ("alteration", "row", lambda check: check.of),
@@ -119,7 +118,6 @@ _STATES = {
 
 
 def about(report: Report) -> Words:
-    """A sentence or two about the report, below its title."""
     are = "image classifiers" if report.many else "an image classifier"
     words = (
         f"A report of tests of {are}: how much may the images be altered before a "
@@ -190,14 +188,12 @@ def _said(texts: Iterable[str | None]) -> str:
 
 
 def _best(report: Report) -> str:
-    """Says which networks could be the best, and which are more robust to what."""
     first = _first(report.results, report.names)
     highest = _highest(report.results, report.names)
     return f"{first} {highest} {_surely(report.between)}"
 
 
 def _first(results: Sequence[Results], names: Sequence[str]) -> str:
-    """Says which networks could be first by their ranks, or why there are no ranks."""
     networks = dict(zip(names, (one.assessments for one in results)))
     levels = [each.confidence_level for one in results for each in one.assessments]
     try:
@@ -228,7 +224,6 @@ def _texts(raised: Sequence[warnings.WarningMessage]) -> list[str]:
 
 
 def _highest(results: Sequence[Results], names: Sequence[str]) -> str:
-    """Says how often each has the highest robustness, of alterations that all share."""
     rows = [{_key(each): each for each in one.assessments} for one in results]
     shared = [
         robustness
@@ -249,7 +244,6 @@ def _highest(results: Sequence[Results], names: Sequence[str]) -> str:
 
 
 def _surely(between: Sequence[Comparison]) -> str:
-    """Says who is more robust to what than the first, beyond what chance explains."""
     mean = "on average over the range, though the robustness does not show it,"
     ways = (
         ("more robust", "side", 1),
@@ -328,7 +322,6 @@ def _to_judge(report: Report) -> list[str]:
 
 
 def _bad_unaltered(one: Assessment, names: Sequence[str]) -> str:
-    """Names the classes that are not good enough even unaltered."""
     at = np.flatnonzero(one.levels == one.identity)
     known = one.scores is None and one.sampling is None and one.curve.num_classes
     if not known or not len(at):

@@ -33,7 +33,6 @@ _MARKS["whole"] = '<code class="whole">{}</code>'
 
 
 def html(document: Document, data: str) -> str:
-    """Returns the page, with an element of data."""
     title = _escaped(document.title)
     first, *others = document.sections
     contents = "\n".join(
@@ -72,7 +71,6 @@ def html(document: Document, data: str) -> str:
 
 
 def _style_sheet(title: str) -> str:
-    """Returns the style sheet, with colours of lines and the text of margins."""
     texts = {"TITLE": _css(title), "VERSION": _css(VERSION)}
     texts |= {"REQUIRED": style.THRESHOLD, "ACCEPTED": style.ACCEPTED}
     sheet = pathlib.Path(__file__).with_name("report.css").read_text("utf-8")
@@ -95,7 +93,6 @@ def _style_sheet(title: str) -> str:
 
 
 def _css(text: str) -> str:
-    """Writes a text inside the quotation marks of a style sheet's string."""
     return "".join(
         one if one.isascii() and one.isalnum() or one == " " else f"\\{ord(one):x} "
         for one in readable(text)

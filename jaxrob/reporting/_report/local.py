@@ -25,7 +25,6 @@ _MOST_INPUTS = 10
 
 
 def local(roma: RomaResult | None, names: Sequence[str]) -> list[Part]:
-    """Describes a result of RoMA."""
     if roma is None:
         return []
     total, answered = len(roma.plr), int(roma.answered.sum())
@@ -58,7 +57,6 @@ def local(roma: RomaResult | None, names: Sequence[str]) -> list[Part]:
 
 
 def attacked(attack: Attack | None, names: Sequence[str]) -> list[Part]:
-    """Describes an attack."""
     if attack is None:
         return []
     correct, success = np.asarray(attack.correct), np.asarray(attack.success)
@@ -109,7 +107,6 @@ def _budget(roma: RomaResult) -> list[tuple[str, str]]:
 
 
 def _precision(roma: RomaResult) -> list[tuple[str, str]]:
-    """Describes the images seen with a half width, and the mean plr of all."""
     if roma.half_width is None:
         return []
     return [
@@ -167,7 +164,6 @@ def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
 
 
 def _lowest(roma: RomaResult, names: Sequence[str]) -> list[Part]:
-    """Returns the inputs of the lowest plr: the highest adversarial probability."""
     numbers = roma.excluded if roma.labels is None else roma.labels
     order = np.argsort(-roma.log_adversarial_probability, kind="stable")
     order = order[roma.answered[order]][:_MOST_INPUTS]

@@ -30,14 +30,12 @@ _NOT_HERE = " Figures and pictures are in the report's HTML form."
 
 
 def markdown(document: Document) -> str:
-    """Returns the report."""
     about = f"{words(document.about)}{_NOT_HERE}"
     sections = "".join(map(section, document.sections))
     return f"# {_escaped(document.title)}\n\n{about}\n\n{sections}".rstrip() + "\n"
 
 
 def section(one: Section) -> str:
-    """Returns a section."""
     return f"## {_escaped(one.title)}\n\n{_parts(one.parts)}"
 
 

@@ -51,16 +51,12 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two networks' names, and a row for each alteration."""
-
     first: str
     second: str
     rows: tuple[Difference, ...]
 
 
 class Pair(NamedTuple):
-    """Results to compare, and their names in the report."""
-
     new: Results
     old: Results
     first: str
@@ -78,7 +74,6 @@ class _Row(NamedTuple):
 
 
 def comparisons(pairs: Sequence[Pair]) -> tuple[Comparison, ...]:
-    """Compares all pairs of results of one report, alteration by alteration."""
     rows = [_rows(pair) for pair in pairs]
     known = [row.found for some in rows for row in some if row.found is not None]
     together = iter(adjusted(known))
@@ -98,7 +93,6 @@ def comparisons(pairs: Sequence[Pair]) -> tuple[Comparison, ...]:
 
 
 def compared(comparisons: Sequence[Comparison]) -> int:
-    """Counts the differences with an interval."""
     return sum(bool(row.interval) for one in comparisons for row in one.rows)
 
 
@@ -149,7 +143,6 @@ def _difference(row: _Row, one: Adjusted, name: str) -> Difference:
 
 
 def _words(one: Adjusted, name: str) -> str:
-    """States a comparison's conclusion, given all others of the report."""
     if one.side:
         how = "more" if one.side > 0 else "less"
         return f"{name} is {how} robust, beyond what chance explains"
@@ -198,7 +191,6 @@ class Tested(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The alteration's name, cut where it is long."""
         return short(self.one.alteration, 80)
 
 
@@ -233,27 +225,22 @@ class Report(NamedTuple):
 
     @property
     def many(self) -> bool:
-        """Whether there are several networks."""
         return len(self.networks) > 1
 
     @property
     def names(self) -> list[str]:
-        """The networks' names, all distinct."""
         return [one.name for one in self.networks]
 
     @property
     def ones(self) -> list[Assessment]:
-        """The assessments of all networks."""
         return [each for one in self.results for each in one.assessments]
 
     @property
     def level(self) -> str:
-        """The confidence level of intervals of robustness."""
         return level_of(self.ones or [one.roma for one in self.results if one.roma])
 
     @property
     def compared(self) -> int:
-        """The number of comparisons with an interval."""
         return compared((*self.earlier, *self.between))
 
     @property
@@ -267,7 +254,6 @@ class Report(NamedTuple):
 
     @property
     def has_classes(self) -> bool:
-        """Whether some results are of classes, not of scores."""
         return any(map(has_classes, self.results))
 
     @property
@@ -281,7 +267,6 @@ class Report(NamedTuple):
         return any(one.sampling is None for one in self.ones)
 
     def of(self, network: Network, before: str, otherwise: str) -> str:
-        """A text after the network's name; another one if there is only one."""
         return f"{network.name}{before}" if self.many else otherwise
 
     def grouped(
@@ -306,7 +291,6 @@ class Report(NamedTuple):
 
 
 def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:
-    """Returns what a report of these results is made of."""
     # Long names are whole in the facts about each network.
     names = _distinct([short(one.network or "network") for one in results])
     olds = list(earlier) * len(results) if len(earlier) == 1 else list(earlier)
@@ -345,7 +329,6 @@ def _network(results: Results, anchor: str, name: str, intervals: int) -> Networ
 
 
 def _warned(results: Results) -> tuple[Warned, ...]:
-    """Returns the results' warnings, and others that the runs printed."""
     found = by_cause(results.assessments, results.roma)
     ends = [cause_of(one.text)[-60:] for one in found]
     others = [
@@ -357,7 +340,6 @@ def _warned(results: Results) -> tuple[Warned, ...]:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Appends a number to names that several networks share."""
     return [
         name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
         for index, name in enumerate(names)

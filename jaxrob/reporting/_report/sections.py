@@ -185,7 +185,6 @@ def _range(one: Assessment) -> str:
 
 
 def _overview(report: Report) -> str:
-    """Draws a row for each alteration, in the order in which they first occur."""
     found: dict[str, dict[int, Assessment]] = {}
     for which, one in enumerate(report.results):
         for each in one.assessments:
@@ -219,7 +218,6 @@ def _overview(report: Report) -> str:
 
 
 def _open(one: Assessment) -> tuple[float, float] | None:
-    """Returns the interval that levels and unseen images leave open on the data set."""
     if one.sampling is None and one.error_bound is None:
         return None
     return one.dataset_interval
@@ -348,7 +346,6 @@ def domain(report: Report) -> Iterator[Section]:
 
 
 def _domain(each: Tested) -> tuple[str, ...]:
-    """Returns what the report says of an alteration before it was tested."""
     one = each.one
     span = f"{number(one.lower)} to {number(one.upper)}"
     identity = with_unit(one.identity, one.unit)
@@ -456,7 +453,6 @@ def _meaning(row: Difference) -> Words:
 
 
 def _sides(report: Report) -> list[Part]:
-    """Draws a figure for each alteration that several networks share."""
     found: dict[tuple, list[tuple[str, Assessment]]] = {}
     for network in report.networks:
         for each in network.results.assessments:

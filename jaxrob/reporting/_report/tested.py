@@ -22,7 +22,6 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def about_network(results: Results, names: Sequence[str]) -> Pairs:
-    """Pairs of a name and a text about the network."""
     sources = [one.provenance for one in results.assessments]
     versions = [_entry_text(one, "network", "version") for one in sources]
     classes = ("classes", f"{len(names):,}" if names else _UNKNOWN)
@@ -60,7 +59,6 @@ def _data(results: Results) -> Pairs:
 
 
 def run_of(one: Run) -> Pairs:
-    """Describes a run of the command."""
     return (
         ("command line", one.command or "not recorded"),
         ("begun (UTC)", one.started or "not recorded"),
@@ -115,7 +113,6 @@ def plan_of(
 
 
 def _is_domain(results: Results, plan: Plan) -> bool:
-    """Whether the alterations have the plan's settings and reasons."""
     done = {
         _normalised(one.alteration): (_entry(one.provenance, "settings"), reason)
         for one, reason in zip(results.assessments, results.reasons)
@@ -131,14 +128,12 @@ def _is_domain(results: Results, plan: Plan) -> bool:
 
 
 def has_classes(results: Results) -> bool:
-    """Whether some of the results are of classes, not of scores."""
     of_curves = any(one.curve.num_classes for one in results.assessments)
     others = results.roma is not None or results.attack is not None
     return of_curves or others or not results.assessments
 
 
 def class_names(results: Results) -> tuple[str, ...]:
-    """Returns the classes' names, or "class 0" and so on if none were given."""
     number = max((one.curve.num_classes for one in results.assessments), default=0)
     number = number or _classes_elsewhere(results)
     given = results.class_names or ()
@@ -194,7 +189,6 @@ def _images(counts: Sequence[np.ndarray], names: Sequence[str]) -> tuple[Pairs, 
 
 
 def _few_images(assessments: Sequence[Assessment], words: str) -> str:
-    """Adds to the words about the images how many of them were evaluated."""
     few = [one for one in assessments if one.sampling is not None]
     if not few:
         return words or "No alteration was assessed."
@@ -213,7 +207,6 @@ def _few_images(assessments: Sequence[Assessment], words: str) -> str:
 
 
 def _size(results: Results) -> str:
-    """Describes the images' size, if all pictures have the same; else empty."""
     shapes = {
         each.image.shape
         for row in results.pictures
@@ -237,7 +230,6 @@ def _labels(assessments: Sequence[Assessment]) -> str:
 
 
 def _scores(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Describes the score, if there is one."""
     texts = [
         f"{_entry_text(one, 'score', 'name')}, "
         f"version {_entry_text(one, 'score', 'version') or 'not given'}"
@@ -303,7 +295,6 @@ def _differences(results: Results, plan: Plan) -> list[str]:
 
 
 def _planned_few(plan: Plan) -> str:
-    """Describes the number of images that a plan asks for."""
     said = [] if plan.half_width is None else [f"half width {plan.half_width:g}"]
     said += [] if plan.budget is None else [f"budget {plan.budget:,}"]
     return ", ".join(said + ["curtailed"] * plan.curtail)
@@ -331,7 +322,6 @@ def _range_difference(planned: PlannedAlteration, one: Assessment) -> list[str]:
 
 
 def _reading(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Describes how files of pictures were read, where that is not as usual."""
     found = []
     for name, describe in (
         ("pictures left out", _left_out),
@@ -349,7 +339,6 @@ def _reading(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _arguments(given: Any) -> str:
-    """Describes a reader's arguments as they are written, numbers without zeros."""
     pairs = given.items() if isinstance(given, dict) else ()
     return ", ".join(f"{name}={short(_argument(value))}" for name, value in pairs)
 
@@ -383,7 +372,6 @@ def _normalised(name: str) -> str:
 
 
 def _entry_text(source: dict[str, Any], *path: str) -> str:
-    """Returns an entry of a provenance as text; empty if it is missing or null."""
     found = _entry(source, *path)
     return "" if found is None else str(found)
 
@@ -396,7 +384,6 @@ def _entry(source: Any, *path: str) -> Any:
 
 
 def _same(texts: Any) -> str:
-    """Returns the text that all share; lists the texts if they differ."""
     found = list(dict.fromkeys(texts))
     if len(found) <= 1:
         return found[0] if found and found[0] else _UNKNOWN if found else ""

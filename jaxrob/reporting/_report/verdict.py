@@ -75,7 +75,6 @@ class Verdict(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not passed, but nothing is shown to be missed either."""
         states = {one.verdict for one in self.checks}
         return NOT_SHOWN in states and NOT_MET not in states and not self.regressions
 
@@ -86,7 +85,6 @@ def verdict_of(
     number: int,
     class_names: Sequence[str],
 ) -> Verdict:
-    """Decides whether one network is good enough."""
     order = (NOT_MET, NOT_SHOWN, MET)
     ordered = sorted(  # Stable.
         placed_of(results, max(number, 1)), key=lambda pair: order.index(pair[1].state)
@@ -121,7 +119,6 @@ def verdict_of(
 
 
 def _meaning(quantity: str) -> str:
-    """Returns a quantity's meaning, and its range if it is not that of a share."""
     about = QUANTITIES[quantity]
     if (about.low, about.high) == (0, 1):
         return f"is {about.meaning}"
@@ -131,7 +128,6 @@ def _meaning(quantity: str) -> str:
 
 
 def _said(every: Sequence[Outcome], failed: Sequence[Outcome]) -> list[str]:
-    """Returns what is said of the outcomes: how many failed, and which."""
     if not every:
         return []
     if not failed:
@@ -146,7 +142,6 @@ def _said(every: Sequence[Outcome], failed: Sequence[Outcome]) -> list[str]:
 
 
 def _names(failed: Sequence[Outcome], every: Sequence[Outcome]) -> str:
-    """Names alterations, with the quantity if not the same one is required of all."""
     several = len({one.requirement.quantity for one in every}) > 1
     names = list(
         dict.fromkeys(
@@ -159,7 +154,6 @@ def _names(failed: Sequence[Outcome], every: Sequence[Outcome]) -> str:
 
 
 def is_as_planned(results: Results) -> bool:
-    """Whether the requirements are the plan's, if there is a plan."""
     # Those of alterations that are not assessed yet cannot be told.
     if results.plan is None:
         return True
@@ -175,7 +169,6 @@ def is_as_planned(results: Results) -> bool:
 
 
 def planned_text(results: Results) -> str:
-    """Returns what the plan requires as text; "nothing" if it requires nothing."""
     assert results.plan is not None
     names = [one.alteration for one in results.assessments]
     planned = planned_requirements(results.plan, names)
@@ -183,7 +176,6 @@ def planned_text(results: Results) -> str:
 
 
 def _other_than_planned(results: Results) -> str:
-    """Returns a sentence if the requirements are not the plan's, else ""."""
     if is_as_planned(results):
         return ""
     return f" But the plan requires something else: {planned_text(results)}."
@@ -230,7 +222,6 @@ def _of_worst(one: Assessment, class_names: Sequence[str]) -> str:
 
 
 def _of_decided(one: Assessment) -> str:
-    """States the share of decided images, if "unknown" answers do not count."""
     if not one.is_of_decided or math.isnan(one.lowest_decided_ratio):
         return ""
     least = percent(one.lowest_decided_ratio)
@@ -240,7 +231,6 @@ def _of_decided(one: Assessment) -> str:
 def _certainty(
     one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
 ) -> str:
-    """Describes how sure a verdict on an alteration's robustness is, by both errors."""
     if one.sampling is not None and requirement.quantity == "robustness":
         on_data = _on_data(one, one.sampling, requirement.bound)
         return f"{on_data}. For all images: {_of_all(one, requirement, joint, number)}"
@@ -248,7 +238,6 @@ def _certainty(
 
 
 def _on_data(one: Assessment, sampling: Sampling, least: float) -> str:
-    """Describes how sure a verdict from few images is for the whole data set."""
     low, high = one.dataset_interval
     if low >= least:
         return f"on this data set it is reached, {confidence_text(sampling)}"
@@ -262,7 +251,6 @@ def _on_data(one: Assessment, sampling: Sampling, least: float) -> str:
 def _of_all(
     one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
 ) -> str:
-    """Describes how sure a verdict is for the population of images."""
     low, high = one.confidence_interval
     if math.isnan(one.robustness) or math.isnan(low) or math.isnan(high):
         return ""
@@ -284,7 +272,6 @@ def _of_all(
 def _adjustments(
     one: Assessment, margins: tuple[float, float], number: int, *, is_met: bool
 ) -> str:
-    """Says whether a verdict survives adjusted intervals, and the levels' error."""
     holds, fails, unknown = [], [], []
     if number > 1:
         words = f"for all {number} at once"
