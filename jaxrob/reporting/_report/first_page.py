@@ -245,19 +245,23 @@ def _highest(results: Sequence[Results], names: Sequence[str]) -> str:
 
 def _surely(between: Sequence[Comparison]) -> str:
     mean = "on average over the range, though the robustness does not show it,"
-    ways = (
-        ("more robust", "side", 1),
-        ("less robust", "side", -1),
-        (f"better {mean}", "mean_side", 1),
-        (f"worse {mean}", "mean_side", -1),
-    )
     said = []
     for pair in between:
-        for how, of, side in ways:
-            which = [one.alteration for one in pair.rows if getattr(one, of) == side]
-            if which:
-                to = ", ".join(map(short, which))
-                said.append(f"{pair.first} is {how} than {pair.second} to {to}")
+        found = [(row.alteration, row.adjusted) for row in pair.rows if row.adjusted]
+        for how, side, mean_side in (
+            ("more robust", 1, None),
+            ("less robust", -1, None),
+            (f"better {mean}", 0, 1),
+            (f"worse {mean}", 0, -1),
+        ):
+            to = [
+                short(name)
+                for name, one in found
+                if one.side == side and mean_side in (None, one.mean_side)
+            ]
+            if to:
+                words = f"{pair.first} is {how} than {pair.second} to {', '.join(to)}"
+                said.append(words)
     if not said:
         return "No difference is beyond what chance explains."
     return f"Beyond what chance explains, {'; '.join(said)}."

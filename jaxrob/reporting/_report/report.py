@@ -6,168 +6,142 @@ from typing import Any, NamedTuple
 from jaxrob._arguments.readable import readable
 from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.compare import Comparison as Found
+from jaxrob._assessment.compare import Comparison as Compared
 from jaxrob._assessment.compare import compare
 from jaxrob.reporting._earlier import Adjusted, adjusted, p_value_text
 from jaxrob.reporting._report.figures import side_of
+from jaxrob.reporting._report.parts import Mark, Table, Words
 from jaxrob.reporting._report.tested import class_names, has_classes
 from jaxrob.reporting._report.verdict import Verdict, verdict_of
 from jaxrob.reporting._results import Picture, Results
 from jaxrob.reporting._words import Warned, by_cause, joint_interval, level_of, short
 
 
-class Difference(NamedTuple):
-    """The difference in robustness to one alteration, as text.
-
-    Attributes:
-      alteration: the alteration's name.
-      now: the robustness; empty if nothing can be compared.
-      before: the other robustness.
-      difference: `now` minus `before`.
-      interval: its interval.
-      p_value: its p-value, plain and adjusted for all comparisons of the report.
-      mean: the difference of the measure's mean over the range.
-      mean_interval: its interval.
-      mean_p_value: its p-values.
-      words: the conclusion, or why nothing can be compared.
-      side: 1 if it is significantly more robust, -1 if less, 0 if neither.
-      mean_side: the same of the mean over the range, if `side` is 0.
-      is_worse: whether it is significantly worse.
-    """
-
-    alteration: str
-    now: str
-    before: str
-    difference: str
-    interval: str
-    p_value: str
-    mean: str
-    mean_interval: str
-    mean_p_value: str
-    words: str
-    side: int
-    mean_side: int
-    is_worse: bool
-
-
-class Comparison(NamedTuple):
-    first: str
-    second: str
-    rows: tuple[Difference, ...]
-
-
 class Pair(NamedTuple):
+    """Results to compare, and their names in the report."""
+
     new: Results
     old: Results
     first: str
     second: str
 
 
-class _Row(NamedTuple):
-    """Two assessments of one alteration, or why nothing can be compared."""
+class Difference(NamedTuple):
+    """Two assessments of one alteration compared, or why nothing can be."""
 
-    name: str
+    alteration: str
     new: Assessment | None = None
     old: Assessment | None = None
-    found: Found | None = None
+    found: Compared | None = None
     why: str = ""
+    adjusted: Adjusted | None = None
 
 
-def comparisons(pairs: Sequence[Pair]) -> tuple[Comparison, ...]:
+class Comparison(NamedTuple):
+    """Two networks' names, and a row for each alteration."""
+
+    first: str
+    second: str
+    rows: tuple[Difference, ...]
+
+
+def _comparisons(pairs: Sequence[Pair]) -> list[Comparison]:
     rows = [_rows(pair) for pair in pairs]
+    # All of a report are adjusted for one another.
     known = [row.found for some in rows for row in some if row.found is not None]
     together = iter(adjusted(known))
-    return tuple(
+    return [
         Comparison(
             pair.first,
             pair.second,
             tuple(
-                _not_compared(row)
-                if row.found is None
-                else _difference(row, next(together), pair.first)
+                row if row.found is None else row._replace(adjusted=next(together))
                 for row in some
             ),
         )
         for pair, some in zip(pairs, rows)
-    )
+    ]
 
 
-def compared(comparisons: Sequence[Comparison]) -> int:
-    return sum(bool(row.interval) for one in comparisons for row in one.rows)
-
-
-def _rows(pair: Pair) -> list[_Row]:
+def _rows(pair: Pair) -> list[Difference]:
     before = {one.alteration: one for one in pair.old.assessments}
     rows = [
         _row(one, before.pop(one.alteration))
         if one.alteration in before
-        else _Row(one.alteration, why=f"not among those of {pair.second}")
+        else Difference(one.alteration, why=f"not among those of {pair.second}")
         for one in pair.new.assessments
     ]
-    return rows + [
-        _Row(name, why=f"not among those of {pair.first}") for name in before
-    ]
+    why = f"not among those of {pair.first}"
+    return rows + [Difference(name, why=why) for name in before]
 
 
-def _row(new: Assessment, old: Assessment) -> _Row:
+def _row(new: Assessment, old: Assessment) -> Difference:
     # `compare` reads these entries; an assessment made by hand may lack them.
-    is_known = all("alteration" in one.provenance for one in (new, old))
-    is_known &= all("dataset" in one.provenance for one in (new, old))
-    if not is_known:
+    if not all(
+        {"alteration", "dataset"} <= one.provenance.keys() for one in (new, old)
+    ):
         why = "no comparison: where they come from is not known"
-        return _Row(new.alteration, why=why)
+        return Difference(new.alteration, why=why)
     try:
-        return _Row(new.alteration, new, old, compare(new, old, new.confidence_level))
+        found = compare(new, old, new.confidence_level)
     except ValueError as error:
-        return _Row(new.alteration, why=f"no comparison: {error}")
+        return Difference(new.alteration, why=f"no comparison: {error}")
+    return Difference(new.alteration, new, old, found)
 
 
-def _difference(row: _Row, one: Adjusted, name: str) -> Difference:
-    assert row.new is not None and row.old is not None
-    found = one.found
-    return Difference(
-        row.name,
-        f"{100 * row.new.robustness:.1f} %",
-        f"{100 * row.old.robustness:.1f} %",
-        f"{100 * found.difference:+.1f} points",
-        _points(found.confidence_interval),
-        p_value_text(found.p_value, one.p_value),
-        f"{100 * found.mean_difference:+.1f} points",
-        _points(found.mean_interval),
-        p_value_text(found.mean_p_value, one.mean_p_value),
-        _words(one, name),
-        one.side,
-        0 if one.side else one.mean_side,
-        one.is_worse,
-    )
+def differences_table(one: Comparison, level: str) -> Table:
+    """The table of a comparison, with what each difference means."""
+    between = f"{level} interval"
+    heads = ["alteration", one.first, one.second, "difference", between, "p-value"]
+    heads += ["mean difference", between, "p-value", "what it means"]
+    looks = ["row", "n", "n", "n", "n", "n wraps", "n", "n", "n wraps", ""]
+    rows = [
+        (row.alteration, *_numbers(row), _meaning(row, one.first)) for row in one.rows
+    ]
+    return Table(heads, rows, looks, look="differences")
 
 
-def _words(one: Adjusted, name: str) -> str:
+def _numbers(row: Difference) -> Sequence[str]:
+    if row.new is None or row.old is None or row.adjusted is None:
+        return [""] * 8
+    both = [f"{100 * one.robustness:.1f} %" for one in (row.new, row.old)]
+    one, found = row.adjusted, row.adjusted.found
+    for value, (low, high), p_value, adjusted_to in (
+        (found.difference, found.confidence_interval, found.p_value, one.p_value),
+        (
+            found.mean_difference,
+            found.mean_interval,
+            found.mean_p_value,
+            one.mean_p_value,
+        ),
+    ):
+        both += [f"{100 * value:+.1f} points", f"{100 * low:+.1f} to {100 * high:+.1f}"]
+        both.append(p_value_text(p_value, adjusted_to))
+    return both
+
+
+def _meaning(row: Difference, name: str) -> Words:
+    one = row.adjusted
+    if one is None:
+        return readable(row.why)
+    words = "no difference that these images can show"
     if one.side:
         how = "more" if one.side > 0 else "less"
-        return f"{name} is {how} robust, beyond what chance explains"
-    if one.mean_side:
+        words = f"{name} is {how} robust, beyond what chance explains"
+    elif one.mean_side:
         how = "better" if one.mean_side > 0 else "worse"
-        return (
+        words = (
             f"{name} is {how} on average over the range, beyond what chance explains, "
             "though the robustness does not show it"
         )
-    if min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence_level:
-        return (
+    elif (
+        min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence_level
+    ):
+        words = (
             "no difference beyond what chance explains among so many comparisons; "
             "alone it might be one"
         )
-    return "no difference that these images can show"
-
-
-def _points(interval: tuple[float, float]) -> str:
-    return f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f}"
-
-
-def _not_compared(row: _Row) -> Difference:
-    return Difference(
-        row.name, "", "", "", "", "", "", "", "", readable(row.why), 0, 0, False
-    )
+    return Mark(words, "unmet") if one.is_worse else words
 
 
 class Tested(NamedTuple):
@@ -241,7 +215,8 @@ class Report(NamedTuple):
 
     @property
     def compared(self) -> int:
-        return compared((*self.earlier, *self.between))
+        beside = (*self.earlier, *self.between)
+        return sum(row.found is not None for one in beside for row in one.rows)
 
     @property
     def warned(self) -> list[str]:
@@ -302,7 +277,7 @@ def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:
         Pair(other, results[0], name, names[0])
         for other, name in zip(results[1:], names[1:])
     ]
-    beside = comparisons(pairs + others)
+    beside = _comparisons(pairs + others)
     intervals = sum(len(one.assessments) for one in results)
     return Report(
         tuple(results),
@@ -310,8 +285,8 @@ def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:
             _network(one, f"n{index + 1}", name, intervals)
             for index, (one, name) in enumerate(zip(results, names))
         ),
-        beside[: len(pairs)],
-        beside[len(pairs) :],
+        tuple(beside[: len(pairs)]),
+        tuple(beside[len(pairs) :]),
         side_of([each for one in results for row in one.pictures for each in row]),
     )
 

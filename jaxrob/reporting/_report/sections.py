@@ -43,10 +43,9 @@ from jaxrob.reporting._report.parts import (
 )
 from jaxrob.reporting._report.report import (
     Comparison,
-    Difference,
-    Network,
     Report,
     Tested,
+    differences_table,
 )
 from jaxrob.reporting._report.tested import (
     about_network,
@@ -429,27 +428,9 @@ def side_by_side(report: Report) -> Iterator[Section]:
 
 
 def _differences(report: Report, found: Iterable[Comparison]) -> Iterator[Part]:
-    between = f"{report.level} interval"
     for one in found:
         yield Heading(f"{one.first} beside {one.second}")
-        yield table(
-            one.rows,
-            ("alteration", "row", lambda row: row.alteration),
-            (one.first, "n", lambda row: row.now),
-            (one.second, "n", lambda row: row.before),
-            ("difference", "n", lambda row: row.difference),
-            (between, "n", lambda row: row.interval),
-            ("p-value", "n wraps", lambda row: row.p_value),
-            ("mean difference", "n", lambda row: row.mean),
-            (between, "n", lambda row: row.mean_interval),
-            ("p-value", "n wraps", lambda row: row.mean_p_value),
-            ("what it means", "", _meaning),
-            look="differences",
-        )
-
-
-def _meaning(row: Difference) -> Words:
-    return Mark(row.words, "unmet") if row.is_worse else row.words
+        yield differences_table(one, report.level)
 
 
 def _sides(report: Report) -> list[Part]:
