@@ -43,6 +43,7 @@ from jaxrob.reporting._report.parts import (
 )
 from jaxrob.reporting._report.report import (
     Comparison,
+    Network,
     Report,
     Tested,
     differences_table,
