@@ -8,7 +8,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.counted import counted
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._identity.digest import digest
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._quality import in_words
@@ -88,10 +88,8 @@ def details(report: Report) -> Iterator[Section]:
         ):
             if own:
                 parts.append(Article(f"{network.anchor}-{kind}", title, own))
-        title = report.of(network, "", "")
-        yield Section(
-            f"Details: {title}" if title else "Details", parts, network.anchor
-        )
+        title = f"Details: {network.name}" if report.many else "Details"
+        yield Section(title, parts, network.anchor)
 
 
 def _about_pictures(report: Report) -> str:
@@ -162,8 +160,7 @@ def _article(report: Report, each: Tested) -> list[Part]:
                 "assessment without half_width, budget and curtail tells it."
             )
         )
-    classes = _inputs(one)
-    said = _worst_class(one, each.classes, classes), _confusions(one, each.classes)
+    said = _worst_class(one, each.classes), _confusions(one, each.classes)
     return parts + [Text(words) for words in said if words]
 
 
@@ -248,35 +245,31 @@ def _numbers(report: Report, each: Tested) -> list[Part]:
 
 
 def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
-    inputs = _inputs(one)
-    per_class, lowest_of = _per_class(one, inputs), _lowest_of_classes(one)
-    order = _order(per_class, lowest_of, inputs)
+    per_class, lowest_of, inputs, order = _classes(one)
     if not order:
         return []
-    shown_of = order[:_WORST_CLASSES] if len(order) > _MOST_CLASSES else order
-    spread = _spread(one, per_class) if len(shown_of) < (inputs > 0).sum() else ""
-    at = np.flatnonzero(one.levels == one.identity)
-    caption = "By class"
-    if len(shown_of) < len(inputs):
-        have = f"{len(shown_of)} of {len(inputs)} classes have images"
-        worst = f"The {len(shown_of)} worst of {len(inputs)} classes"
-        caption = f"By class: {worst if spread else have}"
+    listed = order[:_WORST_CLASSES] if len(order) > _MOST_CLASSES else order
+    spread = "" if len(listed) == len(order) else _spread(one, per_class)
+    caption, number_of = "By class", f"{len(listed)} of {len(inputs)} classes"
+    if len(listed) < len(inputs):
+        caption += f": {number_of} have images"
+    if spread:
+        caption = f"By class: The {number_of.replace(' of', ' worst of')}"
     what = "stability" if one.is_stability else "robustness"
+    at = np.flatnonzero(one.levels == one.identity)
+    values = one.values_per_class
+
+    def at_identity(k: int) -> str:
+        return percent(values[at[0], k]) if len(at) else "not measured"
 
     def of_class(k: int) -> str:
         return "not kept with scores" if one.scores else percent(per_class[k])
 
     each = table(
-        shown_of,
+        listed,
         ("class", "row", lambda k: short(names[k], 120)),
         ("images", "n", lambda k: str(inputs[k])),
-        (
-            "unaltered",
-            "n",
-            lambda k: (
-                percent(one.values_per_class[at[0], k]) if len(at) else "not measured"
-            ),
-        ),
+        ("unaltered", "n", at_identity),
         ("lowest", "n", lambda k: percent(lowest_of[k])),
         (what, "n", of_class),
         caption=caption,
@@ -284,12 +277,25 @@ def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
     return [*[Figure(spread)] * bool(spread), each]
 
 
-def _inputs(one: Assessment) -> np.ndarray:
-    """Returns the images of each class, none where single classes are not known."""
-    if isinstance(one.curve, ScoreCurve):
-        return np.zeros(0, int)
+def _classes(
+    one: Assessment,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+    """Returns robustness (of scored levels: the lowest value), lowest value and images.
+
+    Each is `[K]`. Then come the classes with images, worst first and unknown ones last;
+    none where single classes are not known.
+    """
+    none = np.zeros(0)
+    if isinstance(one.curve, ScoreCurve) or one.sampling is not None:
+        return none, none, none, []
     inputs = one.curve.counts.at(0).inputs
-    return inputs if one.sampling is None else 0 * inputs
+    lowest = np.where(np.isnan(one.values_per_class), np.inf, one.values_per_class).min(
+        0
+    )
+    lowest = np.where(np.isinf(lowest), np.nan, lowest)
+    per_class = lowest if one.scores else one.robustness_per_class
+    order = np.lexsort((np.arange(len(inputs)), lowest, per_class))
+    return per_class, lowest, inputs, [int(k) for k in order if inputs[k]]
 
 
 def settings(one: Assessment) -> str:
@@ -457,21 +463,35 @@ def _first_unknown(one: Assessment) -> str:
     if one.sampling is not None or not isinstance(one.curve, Curve):
         return ""
     first = one.first_unknown_level
-    becomes = ~np.isnan(first)
     if len(first) > 1:
-        at_once = int(is_at_once(one, first).sum())
-        return (
-            f" Of {counted(len(first), 'image')}, {at_once:,} are unknown "
-            f"{unaltered_text(one)}, {int(becomes.sum()) - at_once:,} others at some "
-            f"level, and {int((~becomes).sum()):,} at none that was looked at."
-        )
-    if not becomes[0]:
+        return f" {_tally(one, first, 'unknown', 'others')}"
+    level = float(first[0])
+    if math.isnan(level):
         return " The image is unknown at no level that was looked at."
-    level, not_yet = float(first[0]), _not_yet(one, float(first[0]))
     if level == one.identity:
         return " The image is unknown unaltered."
-    before = f" (not yet at {not_yet})" if not_yet else ""
-    return f" The image is unknown first at {with_unit(level, one.unit)}{before}."
+    return f" The image is unknown first at {_first_at(one, level)}."
+
+
+def _tally(one: Assessment, first: np.ndarray, what: str, others: str) -> str:
+    """Counts the images by the level nearest to unaltered at which they are so."""
+    ever, at_once = ~np.isnan(first), is_at_once(one, first)
+    return (
+        f"Of {counted(len(first), 'image')}, {at_once.sum():,} are {what} "
+        f"{unaltered_text(one)}, {(ever & ~at_once).sum():,} {others} at some level, "
+        f"and {(~ever).sum():,} at none that was looked at."
+    )
+
+
+def _first_at(one: Assessment, level: float) -> str:
+    """Names a level, and the one before it; not if that is the nearest of all."""
+    nearer = np.abs(one.levels - one.identity) < abs(level - one.identity)
+    same = (one.levels - one.identity) * (level - one.identity) >= 0
+    before = one.levels[nearer & same]
+    last = before[np.abs(before - level).argmin()] if len(before) else one.identity
+    # That it is not so at once is said of all.
+    known = not is_at_once(one, np.asarray(last))
+    return with_unit(level, one.unit) + f" (not yet at {number(float(last))})" * known
 
 
 def _figure(one: Assessment) -> str:
@@ -525,28 +545,6 @@ def sampling(one: Assessment) -> tuple[str, ...]:
     )
 
 
-def _per_class(one: Assessment, inputs: np.ndarray) -> np.ndarray:
-    """Returns what classes are ordered by, `[K]`: robustness, or the lowest value."""
-    if one.sampling is not None:
-        return np.full(len(inputs), np.nan)
-    if one.scores is None:
-        return one.robustness_per_class
-    lowest = np.where(np.isnan(one.values_per_class), np.inf, one.values_per_class)
-    return np.where(inputs > 0, lowest.min(0), np.nan)
-
-
-def _lowest_of_classes(one: Assessment) -> np.ndarray:
-    values = np.where(np.isnan(one.values_per_class), np.inf, one.values_per_class)
-    lowest = values.min(0)
-    return np.where(np.isinf(lowest), np.nan, lowest)
-
-
-def _order(per_class: np.ndarray, lowest: np.ndarray, inputs: np.ndarray) -> list[int]:
-    """Returns the classes with images, worst first and unknown ones last."""
-    order = np.lexsort((np.arange(len(inputs)), lowest, per_class))
-    return [int(index) for index in order if inputs[index]]
-
-
 def _spread(one: Assessment, per_class: np.ndarray) -> str:
     known = per_class[~np.isnan(per_class)]
     if one.scores is not None or not len(known):
@@ -560,10 +558,9 @@ def _spread(one: Assessment, per_class: np.ndarray) -> str:
     )
 
 
-def _worst_class(one: Assessment, names: Sequence[str], inputs: np.ndarray) -> str:
-    per_class = _per_class(one, inputs)
-    order = _order(per_class, _lowest_of_classes(one), inputs)
-    known = [index for index in order if not math.isnan(per_class[index])]
+def _worst_class(one: Assessment, names: Sequence[str]) -> str:
+    per_class, lowest_of, inputs, order = _classes(one)
+    known = [k for k in order if not math.isnan(per_class[k])]
     if not known or one.scores is not None:
         return ""
     first = known[0]
@@ -577,53 +574,33 @@ def _worst_class(one: Assessment, names: Sequence[str], inputs: np.ndarray) -> s
     )
     if equal > 1:
         text += f" ({counted(equal - 1, 'other class', 'other classes')} as low)"
-    return f"{text}. {_lowest_class(one, names, first)}".strip()
-
-
-def _lowest_class(one: Assessment, names: Sequence[str], first: int) -> str:
-    values = _lowest_of_classes(one)
-    at = int(np.nanargmin(values))
-    if values[at] == values[first]:
-        return ""
-    value = percent(values[at])
-    measure = in_words(one.measure)
-    return f"The lowest {measure} of a class is {value}, of “{short(names[at])}”."
+    at = int(np.nanargmin(lowest_of))
+    if lowest_of[at] == lowest_of[first]:
+        return f"{text}."
+    lowest_one = f"{percent(lowest_of[at])}, of “{short(names[at])}”"
+    return f"{text}. The lowest {in_words(one.measure)} of a class is {lowest_one}."
 
 
 def _confusions(one: Assessment, names: Sequence[str]) -> str:
     """Names the most frequent wrong answers at the lowest value, where known."""
-    at = worst(one)
-    if isinstance(one.curve, ScoreCurve):
+    at, curve = worst(one), one.curve
+    if isinstance(curve, ScoreCurve):
         return ""
-    labels, answers, images = _wrong_answers(one.curve, at)
-    totals = one.curve.counts.at(at).inputs
+    if isinstance(curve, ReducedCurve) and curve.counts.confusion is None:
+        return ""
+    (wrong,) = select(curve, np.array([at]), one.levels[[at]]).confusion[..., :-1]
+    totals = curve.counts.at(at).inputs
+    np.fill_diagonal(wrong := wrong.copy(), 0)
+    labels, answers = np.nonzero(wrong)
+    images = wrong[labels, answers]
     found = "; ".join(
-        f"“{short(names[int(labels[place])], 40)}” taken for "
-        f"“{short(names[int(answers[place])], 40)}” "
+        f"“{short(names[labels[place]], 40)}” taken for "
+        f"“{short(names[answers[place]], 40)}” "
         f"({images[place]:,} of {totals[labels[place]]:,})"
         for place in np.argsort(-images, kind="stable")[:_MOST_CONFUSIONS].tolist()
     )
     where = with_unit(one.levels[at], one.unit)
     return found and f"Most frequent wrong answers at {where}: {found}."
-
-
-def _wrong_answers(
-    curve: Curve | ReducedCurve, index: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the labels, answers and numbers of wrong answers at a level, `[C]`."""
-    if curve.counts.confusion is not None:
-        wrong = curve.counts.confusion[index, :, :-1].copy()
-        np.fill_diagonal(wrong, 0)
-        labels, answers = np.nonzero(wrong)
-        return labels, answers, wrong[labels, answers]
-    if isinstance(curve, ReducedCurve):
-        none = np.zeros(0, int)
-        return none, none, none
-    answers = curve.predicted[index]
-    wrong = (answers != curve.labels) & ~curve.unknown[index]
-    pairs = curve.labels[wrong].astype(np.int64) * curve.num_classes + answers[wrong]
-    pairs, images = np.unique(pairs, return_counts=True)
-    return *np.divmod(pairs, curve.num_classes), images
 
 
 def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
@@ -637,39 +614,18 @@ def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
     if not isinstance(curve, Curve):
         return ["Only counts were kept, so which images fail is not known."]
     first = one.first_failing_level
-    fails = ~np.isnan(first)
-    at_once = is_at_once(one, first)
-    later = np.flatnonzero(fails & ~at_once)
-    unchanged = unaltered_text(one)
-    found = [
-        f"Of {counted(len(first), 'image')}, {at_once.sum():,} are wrong {unchanged}, "
-        f"{len(later):,} others fail at some level, and {(~fails).sum():,} at none "
-        "that was looked at."
-    ]
+    later = np.flatnonzero(~np.isnan(first) & ~is_at_once(one, first))
     order = np.argsort(np.abs(first[later] - one.identity), kind="stable")
-    listed = later[order][:_MOST_FAILURES].tolist()
-    said = []
-    for place in listed:
-        level, name = float(first[place]), short(names[int(curve.labels[place])], 40)
-        not_yet = _not_yet(one, level)
-        before = f" (not yet at {not_yet})" if not_yet else ""
-        seen_at = with_unit(level, one.unit)
-        said.append(f"image {place} of “{name}”, seen at {seen_at}{before}")
-    which = f"First to fail, though right {unchanged}"
-    if len(listed) < len(later):
-        which = f"The first {len(listed)} of the {len(later)} to fail though right"
-        which += f" {unchanged}"
-    return found + [f"{which}: {'; '.join(said)}."] * bool(said)
-
-
-def _not_yet(one: Assessment, failing: float) -> str:
-    """Returns the level before the first failing one; empty if it is the nearest."""
-    nearer = np.abs(one.levels - one.identity) < abs(failing - one.identity)
-    same = (one.levels - one.identity) * (failing - one.identity) >= 0
-    before = one.levels[nearer & same]
-    last = before[np.abs(before - failing).argmin()] if len(before) else one.identity
-    # That it is not so at once is said of all.
-    return "" if is_at_once(one, np.asarray(last)) else number(float(last))
+    said = [
+        f"image {place} of “{short(names[int(curve.labels[place])], 40)}”, seen at "
+        + _first_at(one, float(first[place]))
+        for place in later[order][:_MOST_FAILURES].tolist()
+    ]
+    which = "First to fail,"
+    if len(said) < len(later):
+        which = f"The first {len(said)} of the {len(later)} to fail"
+    listed = f"{which} though right {unaltered_text(one)}: {'; '.join(said)}."
+    return [_tally(one, first, "wrong", "others fail"), *[listed] * bool(said)]
 
 
 def _shown_levels(one: Assessment) -> list[int]:
@@ -710,13 +666,8 @@ def _below(one: Assessment, curve: ScoreCurve) -> str:
             f"{least} is not known."
         )
     first = curve.first_level_below(one.threshold, one.identity)
-    below, at_once = ~np.isnan(first), is_at_once(one, first)
-    return (
-        f"The threshold, of the mean, is {least}. Of {counted(len(first), 'image')}, "
-        f"{at_once.sum():,} are below it {unaltered_text(one)}, "
-        f"{(below & ~at_once).sum():,} others at some level, and "
-        f"{(~below).sum():,} at none that was looked at."
-    )
+    below = _tally(one, first, "below it", "others")
+    return f"The threshold, of the mean, is {least}. {below}"
 
 
 def _lowest(one: Assessment, curve: ScoreCurve) -> str:
