@@ -140,10 +140,7 @@ def check_empty(path: pathlib.Path) -> None:
 
 
 def _row(
-    one: Assessment,
-    names: Sequence[str],
-    before: Picture,
-    after: Picture,
+    one: Assessment, names: Sequence[str], before: Picture, after: Picture
 ) -> FailingRow:
     stem = f"{_DATA}/{after.index:07}"
     source = one.provenance.get("dataset") or {}
@@ -179,9 +176,7 @@ def _named(number: int | None, names: Sequence[str]) -> str | None:
 
 
 def _class_names(
-    one: Assessment,
-    dataset: Dataset | BatchedDataset,
-    given: Sequence[str] | None,
+    one: Assessment, dataset: Dataset | BatchedDataset, given: Sequence[str] | None
 ) -> tuple[str, ...]:
     number = one.curve.num_classes
     names = dataset.class_names

@@ -387,9 +387,7 @@ def unmet(
 
 
 def _failed(
-    requirements: Sequence[Requirement],
-    found: Found,
-    differences: Sequence[Difference],
+    requirements: Sequence[Requirement], found: Found, differences: Sequence[Difference]
 ) -> list[Outcome]:
     """Returns the outcomes that fail a gate, and warns of one that may pass wrongly."""
     every = outcomes(requirements, found, differences)

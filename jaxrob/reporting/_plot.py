@@ -261,9 +261,7 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
 
 
 def plot_networks(
-    assessments: Sequence[Assessment],
-    names: Sequence[str],
-    axes: Any = None,
+    assessments: Sequence[Assessment], names: Sequence[str], axes: Any = None
 ) -> Any:
     """Plots the measure over the level of several networks, for the same alteration.
 

@@ -289,11 +289,7 @@ def _check_picture(
             checked_integer(f"{where}: {name}", value, at_least=0, at_most=most)
     check_choice(f"{where}: shown_as", picture.shown_as, SHOWN_AS)
     check_type(f"{where}: file", picture.file, str | None, "a text or None")
-    of_view = {
-        "unaltered": assessment.identity,
-        "lower end": lower,
-        "upper end": upper,
-    }
+    of_view = {"unaltered": assessment.identity, "lower end": lower, "upper end": upper}
     wanted = of_view.get(picture.shown_as, picture.level)
     if picture.level != wanted:
         raise ValueError(

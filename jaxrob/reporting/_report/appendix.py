@@ -118,9 +118,7 @@ def _of_curves(ones: Sequence[Assessment], networks: int) -> list[tuple[str, str
         )
     )
     if any(one.curve.alpha is not None for one in ones):
-        words.append(
-            ("decided", 'the share of images whose answer is not "unknown"'),
-        )
+        words.append(("decided", 'the share of images whose answer is not "unknown"'))
     return words
 
 

@@ -277,9 +277,7 @@ def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
     return [*[Figure(spread)] * bool(spread), each]
 
 
-def _classes(
-    one: Assessment,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+def _classes(one: Assessment) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
     """Returns robustness (of scored levels: the lowest value), lowest value and images.
 
     Each is `[K]`. Then come the classes with images, worst first and unknown ones last;

@@ -1,7 +1,7 @@
 """Draws a report's figures as SVG within the page, and embeds its pictures."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -15,19 +15,21 @@ from jaxrob.reporting._style import LINES, MARGIN, MOST_MARKS
 from jaxrob.reporting._words import number, short, with_unit
 
 _WIDTH, _HEIGHT = 640, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 20, 14, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 620, 14, 210  # Of the frame.
+_QUARTERS = (0, 0.25, 0.5, 0.75, 1)
+# The most base64 bytes of all pictures: every browser reads a page of 5 MB, and the
+# rest takes less than 2 MB.
+_MOST_BYTES = 2_500_000
+# Sides in pixels, tried in turn, to which larger pictures are reduced until all fit.
+_SIDES = (128, 96, 64, 48, 32, 24, 16)
+_SHOWN = 72  # A picture's longer side on the page, in pixels.
+
+
+_Place = Callable[[float], float]
 
 
 class Line(NamedTuple):
-    """A curve over the level.
-
-    Attributes:
-      name: its name in the legend.
-      levels: `[L]`, ascending.
-      values: `[L]` in [0, 1]; NaN where not known.
-      low: `[L]`, its band's lower end; None without a band.
-      high: `[L]`, the upper end.
-    """
+    """A curve: arrays `[L]`, NaN where not known, and its band, or None."""
 
     name: str
     levels: np.ndarray
@@ -37,21 +39,16 @@ class Line(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A row of `estimates`.
+    """A row of `estimates`: shares and intervals by network; None if not assessed.
 
-    Attributes:
-      name: the text before the row.
-      values: a share for each network; NaN where not known, None where not assessed.
-      low: the lower ends of their intervals.
-      high: the upper ends.
-      open: the ends that another error leaves open; None where they are not known.
+    `open` are the ends that another error leaves open; None where they are not known.
     """
 
     name: str
-    values: tuple[float | None, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    open: tuple[tuple[float, float] | None, ...] = ()
+    values: Sequence[float | None]
+    low: Sequence[float]
+    high: Sequence[float]
+    open: Sequence[tuple[float, float] | None] = ()
 
 
 def curves(
@@ -67,54 +64,39 @@ def curves(
     level: str = "",
 ) -> str:
     lower, upper = bounds
-    span = (_WIDTH - _LEFT - _RIGHT) * (1 - 2 * MARGIN)
-    start = _LEFT + (_WIDTH - _LEFT - _RIGHT) * MARGIN
+    margin = (_RIGHT - _LEFT) * MARGIN
 
     def x(level: float) -> float:
-        return start + span * (level - lower) / (upper - lower)
+        share = (level - lower) / (upper - lower)
+        return _LEFT + margin + (_RIGHT - _LEFT - 2 * margin) * share
 
-    tall = _HEIGHT - _TOP - _BOTTOM
-    parts = [
-        _shape("rect", "ok", x=x(left), y=_TOP, width=x(right) - x(left), height=tall)
-        for left, right in accepted
-    ]
-    parts += _share_axis() + [
-        _text(x(tick), _HEIGHT - _BOTTOM + 15, number(tick), "middle")
-        + _segment("tick", x(tick), _HEIGHT - _BOTTOM, x(tick), _HEIGHT - _BOTTOM + 4)
-        for tick in _ticks(lower, upper)
-    ]
-    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, x_label, "middle"))
-    parts.append(_text(_LEFT - 40, 9, y_label, "start"))
-    if identity is not None:
-        at = x(identity)
-        parts.append(_segment("identity", at, _TOP, at, _HEIGHT - _BOTTOM))
-    if threshold is not None:
+    others: dict[str, str] = {}
+    parts = []
+    for left, right in accepted:
+        width = x(right) - x(left)
         parts.append(
-            _segment("threshold", _LEFT, _y(threshold), _WIDTH - _RIGHT, _y(threshold))
+            _shape("rect", "ok", x=x(left), y=_TOP, width=width, height=_BOTTOM - _TOP)
         )
+    for share in (0, 0.2, 0.4, 0.6, 0.8, 1):
+        parts.append(_segment("grid", _LEFT, _y(share), _RIGHT, _y(share)))
+        parts.append(_text(_LEFT - 6, _y(share) + 4, _percent(share), "end"))
+    for tick in _ticks(lower, upper):
+        parts.append(_text(x(tick), _BOTTOM + 15, number(tick)))
+        parts.append(_segment("tick", x(tick), _BOTTOM, x(tick), _BOTTOM + 4))
+    parts += _labels(x_label, y_label, _HEIGHT)
+    if any(line.low is not None for line in lines):
+        others[f"{level} band, level by level"] = _box("band k0")
+    if threshold is not None:
+        parts.append(_segment("threshold", _LEFT, _y(threshold), _RIGHT, _y(threshold)))
+        others["threshold"] = _segment("threshold", 0, 6, 26, 6)
+    if identity is not None:
+        parts.append(_segment("identity", x(identity), _TOP, x(identity), _BOTTOM))
+        others["unaltered"] = _segment("identity", 13, 0, 13, 12)
+    if accepted:
+        others["accepted"] = _box("ok")
     parts += [_band(line, index, x) for index, line in enumerate(lines)]
     parts += [_drawn(line, x, index, len(lines)) for index, line in enumerate(lines)]
-    return _figure(parts, _HEIGHT, alt) + _legend(
-        [line.name for line in lines] if len(lines) > 1 else [],
-        (
-            (
-                any(line.low is not None for line in lines),
-                '<rect class="band k0" width="26" height="12"/>',
-                f"{level} band, level by level",
-            ),
-            (
-                threshold is not None,
-                _segment("threshold", 0, 6, 26, 6),
-                "threshold",
-            ),
-            (
-                identity is not None,
-                _segment("identity", 13, 0, 13, 12),
-                "unaltered",
-            ),
-            (bool(accepted), '<rect class="ok" width="26" height="12"/>', "accepted"),
-        ),
-    )
+    return _figure(parts, _HEIGHT, alt) + _legend([one.name for one in lines], others)
 
 
 def estimates(
@@ -135,62 +117,53 @@ def estimates(
     def x(share: float) -> float:
         return left + (_WIDTH - left - 26) * share
 
-    parts = [
-        _segment("grid", x(share), 6, x(share), bottom)
-        + _text(x(share), bottom + 15, f"{share:.0%}".replace("%", " %"), "middle")
-        for share in (0, 0.25, 0.5, 0.75, 1)
-    ]
-    parts.append(_text((left + _WIDTH - 26) / 2, height - 6, x_label, "middle"))
+    parts = []
+    for share in _QUARTERS:
+        parts.append(_segment("grid", x(share), 6, x(share), bottom))
+        parts.append(_text(x(share), bottom + 15, _percent(share)))
+    parts.append(_text((left + _WIDTH - 26) / 2, height - 6, x_label))
     parts += [_segment("threshold", x(one), 6, x(one), bottom) for one in required]
     for index, row in enumerate(rows):
         middle = 12 + pitch * (index + 0.5)
         parts.append(_text(left - 10, middle + 4, short(row.name, 25), "end"))
-        parts += [
-            _estimate(row, which, middle + 12 * (which - (len(names) - 1) / 2), x)
-            for which in range(len(names))
-        ]
+        for which in range(len(names)):
+            at = middle + 12 * (which - (len(names) - 1) / 2)
+            parts.append(_estimate(row, which, at, x))
     opened = [one for row in rows for one in row.open]
-    # RoMA's categories have no legend: the axis says it all.
-    kind = "any" if len(names) > 1 else "k0"
-    sample = _segment(f"line {kind}", 0, 6, 26, 6)
-    samples = [(True, sample, f"{level} interval (images)")]
-    samples.append(
-        (
-            any(one is not None for one in opened),
-            _segment("levels", 0, 6, 26, 6),
-            f"what {opened_by} leave open on the data set",
-        )
-    )
-    sample = _segment("threshold", 13, 0, 13, 12)
-    samples.append((bool(required), sample, "required"))
-    many = list(names) if len(names) > 1 else []
-    return _figure(parts, height, alt) + _legend(many, samples if opened else ())
+    if not opened:  # RoMA's categories have no legend: the axis says it all.
+        return _figure(parts, height, alt)
+    kind = "line any" if len(names) > 1 else "line k0"
+    others = {f"{level} interval (images)": _segment(kind, 0, 6, 26, 6)}
+    if any(one is not None for one in opened):
+        words = f"what {opened_by} leave open on the data set"
+        others[words] = _segment("levels", 0, 6, 26, 6)
+    if required:
+        others["required"] = _segment("threshold", 13, 0, 13, 12)
+    return _figure(parts, height, alt) + _legend(names, others)
 
 
 def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> str:
-    most = max(max(counts), 1)
-    width = (_WIDTH - _LEFT - _RIGHT) / len(counts)
-    height = 150
-    floor = height - _BOTTOM
+    """Draws a histogram of shares: counts in equal parts of [0, 1]."""
+    height, floor = 150, 110
+    width = (_RIGHT - _LEFT) / len(counts)
     parts = []
     for index, count in enumerate(counts):
-        tall = (floor - 26) * count / most
-        left, top = _LEFT + index * width + 1, floor - tall
-        parts.append(_shape("rect", "bar", x=left, y=top, width=width - 2, height=tall))
+        left, tall = _LEFT + index * width, (floor - 26) * count / max(*counts, 1)
+        parts.append(
+            _shape(
+                "rect", "bar", x=left + 1, y=floor - tall, width=width - 2, height=tall
+            )
+        )
         if count:
-            middle = _LEFT + (index + 0.5) * width
-            parts.append(_text(middle, floor - tall - 4, f"{count:,}", "middle"))
-    parts += [
-        _text(_LEFT + share * width * len(counts), floor + 15, f"{share:.0%}", "middle")
-        for share in (0, 0.25, 0.5, 0.75, 1)
-    ]
-    parts.append(_segment("tick", _LEFT, floor, _WIDTH - _RIGHT, floor))
-    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, height - 6, x_label, "middle"))
-    parts.append(_text(_LEFT - 40, 9, y_label, "start"))
-    return _figure(parts, height, alt)
+            parts.append(_text(left + width / 2, floor - tall - 4, f"{count:,}"))
+    for share in _QUARTERS:
+        place = _LEFT + share * (_RIGHT - _LEFT)
+        parts.append(_text(place, floor + 15, f"{share:.0%}"))
+    parts.append(_segment("tick", _LEFT, floor, _RIGHT, floor))
+    return _figure(parts + _labels(x_label, y_label, height), height, alt)
 
 
-def _estimate(row: Estimate, which: int, y: float, x) -> str:
+def _estimate(row: Estimate, which: int, y: float, x: _Place) -> str:
     value, low, high = row.values[which], row.low[which], row.high[which]
     parts = ""
     if value is None:
@@ -205,36 +178,33 @@ def _estimate(row: Estimate, which: int, y: float, x) -> str:
     return parts + _mark(which, x(value), y)
 
 
-def _drawn(line: Line, x, index: int, number: int) -> str:
+def _drawn(line: Line, x: _Place, index: int, number: int) -> str:
     """Draws a line and its marks. Lines below are wider: those above hide none."""
-    known = ~np.isnan(line.values)
+    known, below = ~np.isnan(line.values), number - 1 - index
     points = [(x(a), _y(b)) for a, b in zip(line.levels[known], line.values[known])]
-    width = 1.8 + min(2.4, 9 / max(number - 1, 1)) * (number - 1 - index)
-    path = " ".join(f"{_at(a)},{_at(b)}" for a, b in points)
+    width = 1.8 + min(2.4, 9 / max(number - 1, 1)) * below
     drawn = ""
-    if index:
-        # White between a line and a wider one beneath it.
-        drawn += _polyline("under", width + 0.6, path)
-    drawn += _polyline(f"line {_kind(index)}", width, path)
+    # White between a line and a wider one beneath it.
+    looks = {"under": width + 0.6} if index else {}
+    for kind, wide in (looks | {f"line {_kind(index)}": width}).items():
+        style = f"stroke-width:{_at(wide)}"
+        drawn += _shape("polyline", kind, style=style, points=_path(points))
     if len(points) > MOST_MARKS:
         return drawn
     # Of coinciding lines the marks below look out beneath those above.
-    size = 1 + 0.55 * (number - 1 - index)
-    marks = [_mark(index, a, b, size) for a, b in points]
-    return drawn + "".join(marks)
+    return drawn + "".join(_mark(index, a, b, 1 + 0.55 * below) for a, b in points)
 
 
-def _polyline(kind: str, width: float, path: str) -> str:
-    return _shape("polyline", kind, style=f"stroke-width:{_at(width)}", points=path)
-
-
-def _band(line: Line, index: int, x) -> str:
+def _band(line: Line, index: int, x: _Place) -> str:
     if line.low is None or line.high is None:
         return ""
     there = [(x(a), _y(b)) for a, b in zip(line.levels, line.high)]
     back = [(x(a), _y(b)) for a, b in zip(line.levels, line.low)][::-1]
-    path = " ".join(f"{_at(a)},{_at(b)}" for a, b in there + back)
-    return _shape("polygon", f"band {_kind(index)}", points=path)
+    return _shape("polygon", f"band {_kind(index)}", points=_path(there + back))
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{_at(a)},{_at(b)}" for a, b in points)
 
 
 def _mark(index: int, x: float, y: float, size: float = 1) -> str:
@@ -246,7 +216,7 @@ def _mark(index: int, x: float, y: float, size: float = 1) -> str:
     )[index % 4]
     if corners is None:
         return _shape("circle", f"mark {_kind(index)}", cx=x, cy=y, r=2.8 * size)
-    path = " ".join(f"{_at(x + size * a)},{_at(y + size * b)}" for a, b in corners)
+    path = _path([(x + size * a, y + size * b) for a, b in corners])
     return _shape("polygon", f"mark {_kind(index)}", points=path)
 
 
@@ -254,16 +224,14 @@ def _kind(index: int) -> str:
     return f"k{index % len(LINES)}"
 
 
-def _legend(names: list[str], others: Sequence[tuple[bool, str, str]]) -> str:
-    samples = [
-        _key(
-            34,
-            _segment(f"line {_kind(index)}", 1, 6, 33, 6) + _mark(index, 17, 6),
-            name,
-        )
-        for index, name in enumerate(names)
+def _legend(names: Sequence[str], others: Mapping[str, str]) -> str:
+    """Names the lines, if there are several, and other things by their samples."""
+    lines = [
+        _key(34, _segment(f"line {_kind(at)}", 1, 6, 33, 6) + _mark(at, 17, 6), name)
+        for at, name in enumerate(names)
     ]
-    samples += [_key(26, drawn, words) for is_there, drawn, words in others if is_there]
+    samples = lines[: len(lines) * (len(lines) > 1)]
+    samples += [_key(26, drawn, words) for words, drawn in others.items()]
     return f'<p class="legend">{" ".join(samples)}</p>' if samples else ""
 
 
@@ -274,28 +242,29 @@ def _key(width: int, drawn: str, words: str) -> str:
     )
 
 
-def _share_axis() -> list[str]:
-    return [
-        _segment("grid", _LEFT, _y(share), _WIDTH - _RIGHT, _y(share))
-        + _text(_LEFT - 6, _y(share) + 4, f"{share:.0%}".replace("%", " %"), "end")
-        for share in (0, 0.2, 0.4, 0.6, 0.8, 1)
-    ]
+def _labels(x_label: str, y_label: str, height: float) -> list[str]:
+    x_text = _text((_LEFT + _RIGHT) / 2, height - 6, x_label)
+    return [x_text, _text(_LEFT - 40, 9, y_label, "start")]
+
+
+def _box(kind: str) -> str:
+    return f'<rect class="{kind}" width="26" height="12"/>'
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
 
 
 def _y(share: float) -> float:
-    return _TOP + 6 + (_HEIGHT - _TOP - 6 - _BOTTOM) * (1 - share)
+    return _TOP + 6 + (_BOTTOM - _TOP - 6) * (1 - share)
 
 
 def _ticks(lower: float, upper: float) -> list[float]:
     """From four to nine round numbers within the range."""
     step = 10.0 ** math.floor(math.log10((upper - lower) / 4))
-    step = next(
-        step * times
-        for times in (1, 2, 2.5, 5, 10)
-        if (upper - lower) / step / times < 9
-    )
-    first = math.ceil(lower / step - 1e-9)
-    last = math.floor(upper / step + 1e-9)
+    steps = (step * times for times in (1, 2, 2.5, 5, 10))
+    step = next(one for one in steps if (upper - lower) / one < 9)
+    first, last = math.ceil(lower / step - 1e-9), math.floor(upper / step + 1e-9)
     return [step * index for index in range(first, last + 1)]
 
 
@@ -312,7 +281,7 @@ def _shape(tag: str, kind: str, **attributes: float | str) -> str:
     return f'<{tag} class="{kind}"{said}/>'
 
 
-def _text(x: float, y: float, text: str, anchor: str) -> str:
+def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
     return (
         f'<text x="{_at(x)}" y="{_at(y)}" text-anchor="{anchor}">'
         f"{escape(readable(text))}</text>"
@@ -329,14 +298,6 @@ def _figure(parts: Sequence[str], height: float, alt: str) -> str:
 def _at(place: float) -> str:
     """A place in the figure; a tenth of a unit is less than can be seen."""
     return f"{place:.1f}".removesuffix(".0")
-
-
-# The most base64 bytes of all pictures: every browser reads a page of 5 MB, and the
-# rest takes less than 2 MB.
-_MOST_BYTES = 2_500_000
-# Sides in pixels, tried in turn, to which larger pictures are reduced until all fit.
-_SIDES = (128, 96, 64, 48, 32, 24, 16)
-_SHOWN = 72  # A picture's longer side on the page, in pixels.
 
 
 def side_of(pictures: Sequence[Picture]) -> int | None:
@@ -358,24 +319,25 @@ def shown(
     side: int | None,
     score: str | None = None,
 ) -> Shown:
-    label = _class_of(picture.label, names)
-    answer = _class_of(picture.predicted, names)
-    undecided = picture.predicted == len(names)
-    wrong = picture.label != picture.predicted and not undecided
-    answer = "unknown" if undecided else answer
-    image = f"image {picture.index}"
+    label, answer = (_class_of(k, names) for k in (picture.label, picture.predicted))
+    is_unknown = picture.predicted == len(names)
+    is_known = picture.label is not None and picture.predicted is not None
+    words = f"image {picture.index}"
     if picture.file is not None:
-        image += f" ({short(picture.file, 60)})"
-    words = f"{image} of {label}"
-    if picture.predicted is not None:
-        words += f", answered {answer}"
+        words += f" ({short(picture.file, 60)})"
     if score is not None:
-        words = f"{image}, {score}"
-    level = with_unit(picture.level, unit)
-    drawn = None if picture.image is None else _embedded(picture.image, side)
-    wrong = wrong and picture.label is not None and picture.predicted is not None
-    seen = picture.shown_as.replace("first failure", "first failure seen")
-    return Shown(drawn, level, seen, words, wrong)
+        words += f", {score}"
+    else:
+        words += f" of {label}"
+        if picture.predicted is not None:
+            words += f", answered {'unknown' if is_unknown else answer}"
+    return Shown(
+        None if picture.image is None else _embedded(picture.image, side),
+        with_unit(picture.level, unit),
+        picture.shown_as.replace("first failure", "first failure seen"),
+        words,
+        is_known and picture.label != picture.predicted and not is_unknown,
+    )
 
 
 def _embedded(image: np.ndarray, side: int | None) -> tuple[bytes, int, int, str]:

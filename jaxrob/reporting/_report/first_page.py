@@ -90,11 +90,7 @@ def _box(name: str, one: Verdict) -> Group:
 
 
 def checks_table(
-    one: Verdict,
-    how_sure: str,
-    caption: str,
-    label: str,
-    states: Mapping[str, Words],
+    one: Verdict, how_sure: str, caption: str, label: str, states: Mapping[str, Words]
 ) -> Table:
     return table(
         one.checks,
@@ -158,10 +154,7 @@ def _facts(report: Report) -> tuple[tuple[str, str], ...]:
         ("good enough", "; ".join(enough) or "not recorded"),
         ("tested by", _said(run.tester for run in runs)),
         ("tested for", _said(run.organisation for run in runs)),
-        (
-            "date of the tests",
-            _said((run.started or "")[:10] for run in runs),
-        ),
+        ("date of the tests", _said((run.started or "")[:10] for run in runs)),
     )
 
 
