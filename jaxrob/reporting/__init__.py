@@ -32,11 +32,14 @@ from jaxrob.reporting._plot_classes import (
 from jaxrob.reporting._rank_table import plot_ranks, rank_figure, rank_table
 from jaxrob.reporting._ranks import Ranks, ranks
 from jaxrob.reporting._report import read_report, to_html, to_markdown, to_summary
+from jaxrob.reporting._report.parts import Bullets, Figure, Section, Table, Text
 from jaxrob.reporting._results import File, Picture, Results, Run
 from jaxrob.reporting._table import table
 
 __all__ = (
+    "Bullets",
     "Difference",
+    "Figure",
     "File",
     "Logged",
     "LoggedFile",
@@ -49,6 +52,9 @@ __all__ = (
     "Requirement",
     "Results",
     "Run",
+    "Section",
+    "Table",
+    "Text",
     "differences",
     "earlier_assessments",
     "examples",

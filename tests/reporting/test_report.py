@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxrob
+from jaxrob import reporting
 from jaxrob.reporting import (
     PlannedAlteration,
     Requirement,
@@ -332,3 +333,19 @@ def test_wrong_arguments_are_refused():
     ):
         with pytest.raises(error, match=says):
             to_markdown(*arguments)
+
+
+def test_a_section_of_a_users_own():
+    def mine(results):
+        rows = [(one.alteration, "<b>") for one in results[0].assessments]
+        return reporting.Section("My own", [reporting.Table(("of", "is"), rows)])
+
+    page, text = (
+        make([made.results()], sections=[mine]) for make in (to_html, to_markdown)
+    )
+    assert parsed(page).find(f".//{XHTML}section[@id='own-1']") is not None
+    assert page.index("My own</h2>") < page.index(">Warnings</h2>")
+    assert '<a href="#own-1">My own</a>' in page
+    assert "| gaussian blur | &lt;b&gt; |" in text
+    with pytest.raises(TypeError, match="sections"):
+        to_html([made.results()], sections=[lambda results: "text"])

@@ -1,6 +1,6 @@
 """Reports for assessors, made from results alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxrob._arguments.checks import check_type, checked_sequence
@@ -10,16 +10,20 @@ from jaxrob.reporting._report.data import element, read_report
 from jaxrob.reporting._report.first_page import about
 from jaxrob.reporting._report.html import html
 from jaxrob.reporting._report.markdown import markdown
-from jaxrob.reporting._report.parts import Document
+from jaxrob.reporting._report.parts import Document, Section
 from jaxrob.reporting._report.report import report_of
-from jaxrob.reporting._report.sections import SECTIONS
+from jaxrob.reporting._report.sections import AFTER_DETAILS, SECTIONS
 from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import short
 
 __all__ = ("read_report", "to_html", "to_markdown", "to_summary")
 
 
-def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
+def to_html(
+    results: Sequence[Results],
+    earlier: Sequence[Results] = (),
+    sections: Sequence[Callable[[Sequence[Results]], Section]] = (),
+) -> str:
     """Makes a report, as one HTML page, for readers who did not run the tests.
 
     It states what was tested and how, whether each requirement is met, what is not
@@ -37,29 +41,36 @@ def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
       results: the results of each network. All are on one page, side by side where
         they were tested alike.
       earlier: earlier results to compare with: none, one for all, or one for each.
+      sections: functions of your own, which get the results and return a `Section`
+        each. They stand after the details.
 
     Raises:
       ImportError: if Pillow is missing and there are pictures.
       TypeError: if an argument has a wrong type.
       ValueError: if there are no results, or `earlier` has another length.
     """
-    return html(_document(results, earlier), element(results, earlier))
+    return html(_document(results, earlier, sections), element(results, earlier))
 
 
-def to_markdown(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
+def to_markdown(
+    results: Sequence[Results],
+    earlier: Sequence[Results] = (),
+    sections: Sequence[Callable[[Sequence[Results]], Section]] = (),
+) -> str:
     """Makes the same report as GitHub-flavoured Markdown, without figures and pictures.
 
-    Tables replace the curves. Names are escaped, so that they cannot become markup.
+    Names are escaped, so that they cannot become markup.
 
     Args:
       results: as for `to_html`.
       earlier: as for `to_html`.
+      sections: as for `to_html`.
 
     Raises:
       TypeError: as `to_html`.
       ValueError: as `to_html`.
     """
-    return markdown(_document(results, earlier))
+    return markdown(_document(results, earlier, sections))
 
 
 def to_summary(results: Results, report: str | None = None) -> str:
@@ -80,21 +91,31 @@ def to_summary(results: Results, report: str | None = None) -> str:
     return summary(results, report)
 
 
-def _document(results: Sequence[Results], earlier: Sequence[Results]) -> Document:
+def _document(
+    results: Sequence[Results],
+    earlier: Sequence[Results],
+    own: Sequence[Callable[[Sequence[Results]], Section]],
+) -> Document:
     results = _checked("results", results, 1)
     earlier = _checked("earlier", earlier, 0)
+    own = checked_sequence("sections", own, Callable, "functions", min_length=0)
     if len(earlier) not in (0, 1, len(results)):
         raise ValueError(
             f"earlier must hold no results, one, or one for each of {len(results)} "
             f"networks; got {len(earlier)}"
         )
     report = report_of(results, earlier)
-    *others, last = [short(name) for name in report.names]
-    names = f"{', '.join(others)} and {last}" if others else last
-    if len(others) > 2:
-        names = f"{len(report.names)} networks"
-    sections = [one for section in SECTIONS for one in section(report)]
-    return Document(f"Robustness of {names}", about(report), sections)
+    names = [short(name) for name in report.names]
+    said = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    if len(names) > 3:
+        said = f"{len(names)} networks"
+    made = [one for section in SECTIONS for one in section(report)]
+    place = [one.anchor for one in made].index(AFTER_DETAILS)
+    for number, section in enumerate(own, 1):
+        one = section(results)
+        check_type("sections: what each returns", one, Section, "a Section")
+        made.insert(place + number - 1, one._replace(anchor=f"own-{number}"))
+    return Document(f"Robustness of {said}", about(report), made)
 
 
 def _checked(name: str, value: Any, min_length: int) -> tuple[Results, ...]:

@@ -83,7 +83,11 @@ class Table(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A figure: an `svg` element, which the page holds as it is; not in Markdown."""
+    """A figure, left out in Markdown.
+
+    Attributes:
+      drawn: an `svg` element as text. The page holds it as it is, unlike other texts.
+    """
 
     drawn: str
 

@@ -471,7 +471,7 @@ def warnings(report: Report) -> Iterator[Section]:
         for one in report.networks
         for each in one.warned
     ]
-    yield Section("Warnings", parts or [Text("None.")], "warnings")
+    yield Section("Warnings", parts or [Text("None.")], AFTER_DETAILS)
 
 
 def limits(report: Report) -> Iterator[Section]:
@@ -630,6 +630,8 @@ def _appendix(title: str, parts: Sequence[Part], anchor: str) -> Section:
     return Section(f"Appendix: {title}", parts, anchor, "appendix")
 
 
+#: The anchor of the section that a user's own ones stand before.
+AFTER_DETAILS = "warnings"
 #: All sections, in their order; the first is set before the contents.
 SECTIONS: tuple[Callable[[Report], Iterator[Section]], ...] = (
     first_page,
