@@ -591,11 +591,11 @@ def _confusions(one: Assessment, names: Sequence[str]) -> str:
     np.fill_diagonal(wrong := wrong.copy(), 0)
     labels, answers = np.nonzero(wrong)
     images = wrong[labels, answers]
+    most = np.argsort(-images, kind="stable")[:_MOST_CONFUSIONS]
     found = "; ".join(
-        f"“{short(names[labels[place]], 40)}” taken for "
-        f"“{short(names[answers[place]], 40)}” "
-        f"({images[place]:,} of {totals[labels[place]]:,})"
-        for place in np.argsort(-images, kind="stable")[:_MOST_CONFUSIONS].tolist()
+        f"“{short(names[label], 40)}” taken for “{short(names[answer], 40)}” "
+        f"({wrong[label, answer]:,} of {totals[label]:,})"
+        for label, answer in zip(labels[most].tolist(), answers[most].tolist())
     )
     where = with_unit(one.levels[at], one.unit)
     return found and f"Most frequent wrong answers at {where}: {found}."
