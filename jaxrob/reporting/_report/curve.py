@@ -595,7 +595,7 @@ def _confusions(one: Assessment, names: Sequence[str]) -> str:
     found = "; ".join(
         f"“{short(names[label], 40)}” taken for “{short(names[answer], 40)}” "
         f"({wrong[label, answer]:,} of {totals[label]:,})"
-        for label, answer in zip(labels[most].tolist(), answers[most].tolist())
+        for label, answer in zip(map(int, labels[most]), map(int, answers[most]))
     )
     where = with_unit(one.levels[at], one.unit)
     return found and f"Most frequent wrong answers at {where}: {found}."

@@ -25,7 +25,13 @@ from jaxrob.reporting._report.parts import (
 
 # Characters with a meaning in Markdown. "<", ">" and "&" become entities instead.
 _SIGNS = re.compile(r"([\\`*_{}\[\]|~$#!]|(?<=[a-zA-Z]):(?=//)|(?<=[wW]{3})\.)")
-_AROUND = {"strong": "**", "em": "*", "state unmet": "**", "state unshown": "**"}
+_AROUND = {
+    "strong": "**",
+    "said": "**",
+    "em": "*",
+    "state unmet": "**",
+    "state unshown": "**",
+}
 _NOT_HERE = " Figures and pictures are in the report's HTML form."
 
 
@@ -64,6 +70,11 @@ def _rows(heads: Sequence[Words], rows: Iterable[Sequence[Words]]) -> str:
     )
 
 
+def _text(one: Text) -> str:
+    around = _AROUND.get(one.look, "")
+    return f"{around}{words(one.words)}{around}\n\n"
+
+
 def _table(one: Table) -> str:
     caption = f"{_escaped(one.caption)}:\n\n" if one.caption else ""
     return f"{caption}{_rows(one.heads, one.rows)}\n"
@@ -74,7 +85,7 @@ def _bullets(one: Bullets) -> str:
 
 
 _WRITE: dict[type[Any], Callable[[Any], str]] = {
-    Text: lambda one: f"{words(one.words)}\n\n",
+    Text: _text,
     Heading: lambda one: f"{'#' * one.level} {_escaped(one.words)}\n\n",
     Bullets: _bullets,
     Facts: lambda one: f"{_rows(('', ''), one.rows)}\n",
