@@ -4,7 +4,7 @@ from jaxrob._arguments.readable import readable
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
 from jaxrob.reporting._report.first_page import checks_table
 from jaxrob.reporting._report.markdown import section
-from jaxrob.reporting._report.parts import Bullets, Section, Text, strong, table
+from jaxrob.reporting._report.parts import Bullets, Section, Text, say, strong, table
 from jaxrob.reporting._report.tested import class_names
 from jaxrob.reporting._report.verdict import verdict_of
 from jaxrob.reporting._results import Results
@@ -32,15 +32,13 @@ def summary(results: Results, report: str | None) -> str:
         ("robustness", "n", lambda pair: percent(pair[1].robustness)),
         ("interval", "n", lambda pair: interval(*pair[1].confidence_interval)),
     )
-    words = (
-        "That all are met needs no adjustment. That one of several falls short on all "
-        "images of the kind is stated only if it is sure for all at once. What is not "
-        "shown does not pass either."
-    )
     parts = [Text((sign[verdict.passed], strong(verdict.words)))]
     parts += [Bullets(worse)] * bool(worse)
     if checks:
-        parts += [checks_table(verdict, "how sure", "", "", _STATES), Text(words)]
+        parts += [
+            checks_table(verdict, "how sure", "", "", _STATES),
+            Text(say("in_summary")),
+        ]
     parts += [alterations] * bool(subjects)
     parts += [Text(f"The report: {report}")] * bool(report)
     name = short(results.network or "network", _MOST_LETTERS)

@@ -27,7 +27,8 @@ from jaxrob.reporting._report.parts import (
     Pictures,
     Section,
     Text,
-    code,
+    line,
+    say,
     strong,
     table,
 )
@@ -93,27 +94,9 @@ def details(report: Report) -> Iterator[Section]:
 
 
 def _about_pictures(report: Report) -> str:
-    classes = report.has_classes
-    words = (
-        "About half of the pictures show "
-        f"{'images of different classes' if classes else 'the first images'}, "
-        "unaltered and at the ends of the range, so that people can judge whether that "
-        "is plausible. The others show "
-        + (
-            "the images that fail first though right unaltered, at the seen level "
-            "nearest to the unaltered one at which they fail"
-            if classes
-            else "the images with the lowest scores, at that level"
-        )
-        + ", beside the same image unaltered. A red double line above a picture means "
-        "that its answer is wrong."
-    )
-    if report.side is None:
-        return words
-    return (
-        f"{words} Pictures are reduced to at most {report.side} pixels a side here; "
-        "the network saw the full ones."
-    )
+    reduced = "" if report.side is None else line("reduced", side=report.side)
+    name = "pictures_of_classes" if report.has_classes else "pictures_of_scores"
+    return line(name, reduced=reduced)
 
 
 def _no_pictures(results: Results) -> str:
@@ -121,14 +104,9 @@ def _no_pictures(results: Results) -> str:
     lacking = sum(each.image is None for each in pictures)
     if not pictures:
         return "The results hold no pictures, so none are shown."
-    if not lacking:
-        return ""
     are = "is" if lacking == 1 else "are"
-    return (
-        f"Of the {len(pictures)} pictures that the results name, {lacking} {are} "
-        "missing: pictures.npz was taken away, or is not the one written with these "
-        "results."
-    )
+    words = line("lacking", number=len(pictures), lacking=lacking, are=are)
+    return words * bool(lacking)
 
 
 def _article(report: Report, each: Tested) -> list[Part]:
@@ -154,12 +132,7 @@ def _article(report: Report, each: Tested) -> list[Part]:
     which = "Which images have low scores" if scored else "Which images fail"
     parts += [Heading(which, 4), *map(Text, _failures(one, each.classes))]
     if one.sampling is not None and not scored:
-        parts.append(
-            Text(
-                "The robustness of single classes is not known from few images. An "
-                "assessment without half_width, budget and curtail tells it."
-            )
-        )
+        parts.append(Text(say("no_classes")))
     said = _worst_class(one, each.classes), _confusions(one, each.classes)
     return parts + [Text(words) for words in said if words]
 
@@ -196,12 +169,7 @@ def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
 
 def numbers(report: Report) -> Iterator[Section]:
     """Classes, and the levels of the curves."""
-    words = (
-        "All levels are in the report's HTML file as data, in the element ",
-        code("jaxrob-results"),
-        ".",
-    )
-    parts: list[Part] = [Text(words, "soft")]
+    parts: list[Part] = [Text(say("as_data"), "soft")]
     for network in report.networks:
         for each in network.each:
             title = report.of(network, f": {each.label}", each.label)
@@ -236,11 +204,8 @@ def _numbers(report: Report, each: Tested) -> list[Part]:
     parts: list[Part] = [Group((*_by_class(one, each.classes), levels), "beside")]
     provenance = one.provenance.get("alteration")
     if isinstance(provenance, str):
-        words = (
-            "The alteration's digest, of its name, version, range, settings and code, "
-            "tells it from any other: "
-        )
-        parts.append(Text((words, code(digest([ascii(provenance)]))), "soft"))
+        own = digest([ascii(provenance)])
+        parts.append(Text(say("alteration_digest", digest=own), "soft"))
     return parts
 
 
@@ -407,28 +372,15 @@ def _counted_as(one: Assessment) -> str:
     if one.scores is not None or math.isnan(one.robustness):
         return ""
     if one.sampling is not None:
-        return (
-            "The share is the best guess for all images of the data set. The levels "
-            "named are where straight lines between levels cross the threshold, by the "
-            "images looked at."
-        )
+        return line("guess")
     parts = _accepted_parts(one)
     if one.rule == "right" and any(_is_below(one, low) for low, _ in parts):
-        return (
-            "Each step between two levels counts as the level at its upper end does; "
-            "the level at its lower end need not be good enough itself."
-        )
+        return line("upper_end")
     named = math.fsum(high - low for low, high in parts)
     share = percent(named / (one.upper - one.lower))
-    if share == percent(one.robustness):
+    if share == percent(one.robustness) or one.rule != "count":
         return ""
-    if one.rule != "count":
-        return ""
-    return (
-        "The share is that of the levels looked at. The levels named are another "
-        "estimate, from straight lines between levels: they say where, and the share "
-        "says how much."
-    )
+    return line("another_estimate")
 
 
 def _is_below(one: Assessment, level: float) -> bool:

@@ -24,6 +24,8 @@ from jaxrob.reporting._report.parts import (
     Text,
     Words,
     code,
+    line,
+    say,
     strong,
     table,
 )
@@ -115,33 +117,19 @@ _STATES = {
 
 def about(report: Report) -> Words:
     are = "image classifiers" if report.many else "an image classifier"
-    words = (
-        f"A report of tests of {are}: how much may the images be altered before a "
-        "network is no longer accurate enough?"
-        if report.has_classes
-        else "A report of tests of a network that looks at images: how much may these "
-        "be altered before it is no longer good enough?"
-    )
-    words += f" Made by jaxrob {VERSION}. It is a record of measurements and no"
-    explained = " that may not be known are explained near the end."
-    has_words = report.ones or any(one.roma for one in report.results)
-    known = (Mark("Words", "link", "words"), explained) * bool(has_words)
-    return (f"{words} conformity assessment. ", *known)
+    name = "of_classifiers" if report.has_classes else "of_networks"
+    words = line(name, are=are, version=VERSION)
+    known = report.ones or any(one.roma for one in report.results)
+    return [words, *say("words_explained") * bool(known)]
 
 
 def _scope(report: Report) -> Words:
     number = len(report.warned)
-    words = (
-        "A verdict is about the alterations and ranges of this report, about images "
-        "like the tested ones, and about nothing else. "
-    )
     if not number:
-        return f"{words}There are no warnings."
+        return say("no_warnings")
     said = "; ".join(short(one, 160) for one in report.warned[:_MOST_WARNED])
-    more = "; ..." * (number > _MOST_WARNED)
-    warnings = strong(counted(number, "warning"))
-    see = Mark("Warnings", "link", "warnings")
-    return (words, warnings, f" may put it in doubt ({said}{more}): see ", see, ".")
+    said += "; ..." * (number > _MOST_WARNED)
+    return say("warnings", number=counted(number, "warning"), said=said)
 
 
 def _facts(report: Report) -> tuple[tuple[str, str], ...]:
@@ -276,10 +264,7 @@ def _not_tested(results: Sequence[Results]) -> list[str]:
         found.append("random perturbations near each image (RoMA)")
     if any(one.attack is None for one in results):
         found.append("attacks, which seek perturbations on purpose")
-    found.append(
-        "several alterations together, other ranges, and all that is not listed"
-    )
-    return found
+    return [*found, line("some_together")]
 
 
 def _to_judge(report: Report) -> list[str]:
@@ -308,10 +293,7 @@ def _to_judge(report: Report) -> list[str]:
         found.append(f"whether {said}, the threshold, is good enough for the use")
     if not any(one.requirements for one in report.results):
         found.append("what is required: no requirement was given")
-    found.append(
-        "whether the images are a fair sample of those in use, with right labels, and "
-        "were not used in training"
-    )
+    found.append(line("fair_sample"))
     if number:
         change = "warning changes" if number == 1 else "warnings change"
         found.append(f"whether the {change} what the numbers mean")

@@ -13,7 +13,7 @@ from jaxrob.reporting._report.parts import (
     Heading,
     Part,
     Text,
-    strong,
+    say,
     table,
 )
 from jaxrob.reporting._words import interval, number, percent, percent_of, short
@@ -44,15 +44,8 @@ def local(roma: RomaResult | None, names: Sequence[str]) -> list[Part]:
             ", ".join(f"{one} {count:,}" for one, count in zip(statuses, counts)),
         ),
     ]
-    about = (
-        "How probable is it that an image stays correctly recognised when every pixel "
-        "is perturbed a little at random? ",
-        strong("plr"),
-        ", the probabilistic local robustness, is one less the probability that the "
-        "perturbed image is distinctly taken for another class.",
-    )
     warnings = [Text(one, "warning") for one in (*roma.warnings, *roma.caveats)]
-    parts = [Text(about), Facts(facts), *_categories(roma, names)]
+    parts = [Text(say("roma")), Facts(facts), *_categories(roma, names)]
     return [*parts, *_lowest(roma, names), *warnings]
 
 
@@ -87,17 +80,13 @@ def attacked(attack: Attack | None, names: Sequence[str]) -> list[Part]:
         share = float(success[mine].sum() / mine.sum()) if mine.any() else np.nan
         rows.append((-share, _name(names, int(index)), int(mine.sum()), share))
     rows.sort(key=lambda row: (np.isnan(row[0]), row[0]))
-    about = (
-        "Perturbations that were sought on purpose. An attack that fails proves "
-        "nothing: another one may succeed."
-    )
     classes = table(
         rows[:_MOST_CATEGORIES],
         ("class", "row", lambda row: row[1]),
         ("attacked", "n", lambda row: f"{row[2]:,}"),
         ("with an adversarial example", "n", lambda row: percent(row[3])),
     )
-    return [Text(about), Facts(facts), classes]
+    return [Text(say("attacks")), Facts(facts), classes]
 
 
 def _budget(roma: RomaResult) -> list[tuple[str, str]]:

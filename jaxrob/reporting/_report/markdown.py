@@ -25,8 +25,8 @@ from jaxrob.reporting._report.parts import (
 
 # Characters with a meaning in Markdown. "<", ">" and "&" become entities instead.
 _SIGNS = re.compile(r"([\\`*_{}\[\]|~$#!]|(?<=[a-zA-Z]):(?=//)|(?<=[wW]{3})\.)")
-_AROUND = dict.fromkeys(("strong", "said", "state unmet", "state unshown"), "**")
-_AROUND["em"] = "*"
+_BOLD = ("strong", "said", "state unmet", "state unshown")
+_AROUND = {"em": "*"} | {look: "**" for look in _BOLD}
 _NOT_HERE = " Figures and pictures are in the report's HTML form."
 
 

@@ -1,9 +1,15 @@
 """What a report is made of: sections of texts, tables, figures and pictures."""
 
+import functools
+import pathlib
+import re
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
+_MARKS = re.compile(r"(\*\*.+?\*\*|\*.+?\*|`.+?`|~.+?~|\[.+?\]\(#\w+\))")
+_LOOKS = {"*": "em", "`": "code", "~": "nobreak"}
 
 
 class Mark(NamedTuple):
@@ -181,3 +187,27 @@ def table(
     rows = [[get(one) for _, _, get in kept] for one in each]
     looks = [how for _, how, _ in kept]
     return Table([head for head, _, _ in kept], rows, looks, caption, look, label)
+
+
+@functools.cache
+def sentences() -> dict[str, Any]:
+    """The report's prose by name: `sentences.toml`."""
+    place = pathlib.Path(__file__).with_name("sentences.toml")
+    return tomllib.loads(place.read_text("utf-8"))
+
+
+def line(name: str, **values: object) -> str:
+    """A sentence without marks, with its values."""
+    return sentences()[name].format(**values)
+
+
+def say(name: str, **values: object) -> Sequence[str | Mark]:
+    """A sentence in its parts; what its values hold is never read as a mark."""
+    parts: list[str | Mark] = []
+    for part in _MARKS.split(sentences()[name]):
+        inner, _, to = part.strip("*`~[)").partition("](#")
+        marked = _MARKS.fullmatch(part)
+        look = "strong" if part.startswith("**") else _LOOKS.get(part[:1], "link")
+        text = (inner if marked else part).format(**values)
+        parts.append(Mark(text, look, to) if marked else text)
+    return parts

@@ -38,6 +38,7 @@ from jaxrob.reporting._report.parts import (
     Text,
     Words,
     code,
+    say,
     strong,
     table,
 )
@@ -69,83 +70,30 @@ from jaxrob.reporting._words import (
     with_unit,
 )
 
-NOT_HELD = (
-    "The results hold no word of where the images come from and what was done to them "
-    "before they were read, and of versions of packages other than those listed. Keep "
-    "that beside this report. Pictures of people in it need the care that the images "
-    "themselves need."
-)
-
 
 def results(report: Report) -> Iterator[Section]:
     """The robustness to each alteration, with both errors."""
-    some = "some alterations" if report.has_all else "each alteration"
-    parts: list[Part] = [
-        Text(
-            (
-                strong("Robustness"),
-                " is the share of an alteration's range over which the network is good "
-                "enough (its threshold is on the first page). ",
-                Mark("100 %", "nobreak"),
-                " means: at every level. It is uncertain for two reasons, which are "
-                "told apart:",
-            )
-        ),
-        Bullets(
-            (
-                (
-                    strong("levels"),
-                    ": only some levels were looked at. How far is the number off what "
-                    "all levels would give on ",
-                    Mark("these", "em"),
-                    f" images? {excursions(report.ones)}".rstrip(),
-                ),
-                (
-                    strong("images"),
-                    ": only some images were. Where does the number lie for ",
-                    Mark("all", "em"),
-                    " images of this kind, with a confidence of ",
-                    Mark(report.level, "nobreak"),
-                    "?",
-                ),
-            )
-        ),
-    ]
+    seen = excursions(report.ones)
+    levels = say("error_of_levels", excursions=f" {seen}" * bool(seen))
+    images = say("error_of_images", level=report.level)
+    parts: list[Part] = [Text(say("robustness")), Bullets((levels, images))]
     if report.has_few:
+        some = "some alterations" if report.has_all else "each alteration"
         classes = ", and the robustness of single classes is not known"
-        parts.append(
-            Text(
-                (
-                    f"Of {some} only a part of the data set's images was looked at, in "
-                    "random order, at each level as many as it took. The column “on "
-                    "this data set” then says where the number of ",
-                    Mark("all", "em"),
-                    " its images lies: what the levels and the images not looked at "
-                    "leave open together. The values are those of the images looked at"
-                    f"{classes * report.has_classes}.",
-                )
-            )
-        )
+        classes *= report.has_classes
+        parts.append(Text(say("few_images", some=some, classes=classes)))
     if report.has_classes:
         see = ": see “By class” in the appendix" * report.has_all
         words = "All classes count together. One class alone may be far less robust"
         parts.append(Text(f"{words}{see}."))
     if any(one.is_stability for one in report.ones):
-        words = (
-            "Where the right answers are the network's own on the unaltered images, "
-            "the number is a ",
-            strong("stability"),
-            ": it says how steady the answers are, and nothing about whether they are "
-            "right.",
-        )
-        parts.append(Text(words, "warning"))
+        parts.append(Text(say("stability"), "warning"))
     parts.append(Figure(_overview(report)))
     for network in report.networks:
         parts += _at_a_glance(report, network)
     bounds = any(one.error_bound is not None for one in report.ones)
     if not bounds and report.has_all and report.ones:
-        words = "No choice of levels in this report has a bound on the error of the"
-        parts.append(Text(f"{words} levels.", "soft"))
+        parts.append(Text(say("no_bound"), "soft"))
     yield Section("Results at a glance", parts, "results")
 
 
@@ -225,15 +173,7 @@ def _open(one: Assessment) -> tuple[float, float] | None:
 
 def common_corruptions(report: Report) -> Iterator[Section]:
     """The means and errors that benchmarks of common corruptions publish."""
-    parts: list[Part] = [
-        Text(
-            "Means over severities 1 to 5, as benchmarks of common corruptions publish "
-            "them, and the severity from which on the network is no longer good "
-            "enough, each with its interval. Between the severities that were looked "
-            "at the curve is joined by straight lines. These intervals are not among "
-            "those counted under “Many intervals at once”."
-        )
-    ]
+    parts: list[Part] = [Text(say("corruptions"))]
     for network in report.networks:
         some = network.results.assessments
         found = corruptions(some)
@@ -265,12 +205,7 @@ def common_corruptions(report: Report) -> Iterator[Section]:
         )
         parts.append(each)
         if relative:
-            words = (
-                "AlexNet's errors were published for ImageNet-C, whose pictures are "
-                "truncated to bytes and saved as JPEG files; pictures that are not are "
-                "a little easier or harder."
-            )
-            parts.append(Text(words, "soft"))
+            parts.append(Text(say("alexnet"), "soft"))
     if len(parts) > 1:
         yield Section("Common corruptions", parts, "corruptions")
 
@@ -289,42 +224,23 @@ def tested(report: Report) -> Iterator[Section]:
         if classes:
             listed = [f"{name}: {count}" for name, count in classes]
             parts += [Heading("Images by class", level), Bullets(listed, "columns")]
-    words = (
-        "Is this report what was stored? ",
-        code("jaxrob report FOLDER"),
-        ", with the results folder of each network in this report's order, makes the "
-        "page again: with the same versions, the two files are equal. Each file of a "
-        "folder holds a digest of what it says, by which one that was edited or "
-        "damaged is refused; nothing tells a forger, who computes it anew.",
-    )
-    parts += [Text(NOT_HELD), Text(words), Heading("How to repeat it")]
+    parts += [Text(say("not_held")), Text(say("how_to_check"))]
+    parts.append(Heading("How to repeat it"))
     for network in report.networks:
         parts += [Heading(network.name, 4)] * report.many
         parts += [Facts(run_of(run)) for run in network.results.runs]
         if not network.results.runs:
-            words = "No run of the command was recorded: the results were made by a"
-            parts.append(Text(f"{words} program of the tester's own."))
+            parts.append(Text(say("no_runs")))
     for of, facts in report.grouped([versions_of(one) for one in report.results]):
         parts += [Heading(f"Versions of {of}", 4)] * bool(of)
         parts.append(Facts(facts))
-    words = (
-        "The same network, images, key and versions, on the same kind of device, give "
-        "the same numbers. This report was made from the folder of results alone, by "
-        f"jaxrob {VERSION}."
-    )
-    parts.append(Text(words, "soft"))
+    parts.append(Text(say("repeat", version=VERSION), "soft"))
     yield Section("What was tested, and how to repeat it", parts, "tested")
 
 
 def domain(report: Report) -> Iterator[Section]:
     """The alterations' ranges, and the reasons for them."""
-    parts: list[Part] = [
-        Text(
-            "Each alteration was tested alone, over this range and nowhere else. "
-            "Whether the range is the one that occurs in use is for the people who "
-            "know the use; their reasons are given in their own words."
-        )
-    ]
+    parts: list[Part] = [Text(say("domain"))]
     keys = [tuple(map(_domain, one.each)) for one in report.networks]
     for of, rows in report.grouped([one.each for one in report.networks], keys):
         if rows:
@@ -363,11 +279,7 @@ def _reason(each: Tested) -> Words:
 def plan(report: Report) -> Iterator[Section]:
     """The plan, and where the results differ from it."""
     if all(one.plan is None for one in report.results):
-        words = (
-            "There was no plan. Alterations, ranges, threshold and requirements may "
-            "have been chosen after results were seen."
-        )
-        yield Section("Plan", [Text(words)], "plan")
+        yield Section("Plan", [Text(say("no_plan"))], "plan")
         return
     parts: list[Part] = []
     level = 4 if report.many else 3
@@ -377,13 +289,7 @@ def plan(report: Report) -> Iterator[Section]:
             parts.append(Text("There was no plan."))
             continue
         facts, rows, differences = content
-        words = (
-            "The digest, of the file's bytes, tells which plan this was. Neither the "
-            "file nor its date can prove that the plan was there before the results: "
-            "for that, compare the digest with one that was published or deposited "
-            "earlier."
-        )
-        parts += [Facts(facts), Text(words, "soft")]
+        parts += [Facts(facts), Text(say("plan_digest"), "soft")]
         if rows:
             heads = (("planned", "row"), ("range", ""), ("settings", "name"))
             columns = [
@@ -396,27 +302,15 @@ def plan(report: Report) -> Iterator[Section]:
             parts += [Text(one, "warning") for one in differences]
         else:
             own = "" if rows else ", and its settings and reasons"
-            words = (
-                "The results have the plan's alterations, ranges, threshold and "
-                f"requirements{own}. A plan fixes nothing else: not the network, the "
-                "images, their number, or how levels are chosen."
-            )
-            parts.append(Text(words))
+            parts.append(Text(say("as_planned", own=own)))
     yield Section("Plan", parts, "plan")
 
 
 def earlier(report: Report) -> Iterator[Section]:
     """The results beside earlier ones."""
-    words = (
-        "Both were tested on the same images, so the comparison is paired: what makes "
-        "an image hard for both cancels out. “Beyond what chance explains” means that "
-        f"the {report.level} interval of the difference does not hold 0, and that the "
-        "p-value, adjusted for all comparisons of this report by Holm’s method, says "
-        "the same: of networks that are alike, chance alone makes any look different "
-        "in so few reports as intervals miss."
-    )
     if report.earlier:
-        parts = [Text(words), *_differences(report, report.earlier)]
+        words = Text(say("earlier", level=report.level))
+        parts = [words, *_differences(report, report.earlier)]
         yield Section("Beside an earlier result", parts, "earlier")
 
 
@@ -477,55 +371,27 @@ def warnings(report: Report) -> Iterator[Section]:
 def limits(report: Report) -> Iterator[Section]:
     """What the report does not say."""
     classes, ones = report.has_classes, report.ones
-    items: list[Words] = [
-        (
-            "It is ",
-            strong("no conformity assessment"),
-            " and no certificate. It may be one piece of evidence among those that a "
-            "standard or a law asks for.",
-        ),
-        "Only the alterations listed were tested, each alone, within its range. Fog is "
-        "not blur: what is not in the table was not tested. Alterations together may "
-        "do more than each of them.",
-        (
-            "The intervals speak of all images ",
-            Mark("of the kind tested", "em"),
-            ". They hold if the tested images are a random sample of those met in use. "
-            "Whether they are, no test of this kind can see.",
-        ),
-        "Whether the labels are right was not examined. A wrong label counts "
-        f"{'as an error of' if classes else 'against'} the network.",
-        "Images used in training make a network look better than it is. Whether these "
-        "were among them is not known here.",
-        "Robustness counts all levels of a range alike"
-        + ", unless tolerance, penalization or a distribution of the levels was asked "
-        "for"
-        * any(one.scores is not None for one in ones)
-        + ". It says nothing about how likely an alteration is in use.",
-        f"Where the network is not {'accurate' if classes else 'good'} enough, nothing "
-        f"is said about what a {'wrong' if classes else 'bad'} answer would lead to.",
-        "Statistical tests do not prove that no failing image exists. For that, "
-        "methods of formal verification are needed.",
+    counts, good, bad = "against", "good", "bad"
+    if classes:
+        counts, good, bad = "as an error of", "accurate", "wrong"
+    scores = any(one.scores is not None for one in ones)
+    asked = "tolerance, penalization or a distribution of the levels was asked for"
+    items = [
+        say("limit_no_certificate"),
+        say("limit_alone"),
+        say("limit_kind"),
+        say("limit_labels", counts=counts),
+        say("limit_training"),
+        say("limit_alike", unless=f", unless {asked}" * scores),
+        say("limit_led_to", good=good, bad=bad),
+        say("limit_proof"),
     ]
-    if any(one.error_bound is not None for one in ones):
-        items.append(
-            "A bound on the error of the levels holds only if the curve bends no more "
-            "between two levels than it does elsewhere. The warnings say where there "
-            "are signs that it may."
-        )
-    if report.has_few:
-        items.append(
-            "Where few images were looked at, which levels were is a matter of the "
-            "same images. That a level is accepted is tested so that looking often "
-            "does no harm; that a crossing lies between two levels, and how steep the "
-            "curve is there, is told by the levels around. A curve that bends more "
-            "sharply than these show may cross elsewhere."
-        )
-    if any(one.curve.alpha is not None for one in ones):
-        items.append(
-            "An answer “unknown” is no error here. What follows from it in use must be "
-            "judged elsewhere."
-        )
+    for name, applies in (
+        ("limit_bound", any(one.error_bound is not None for one in ones)),
+        ("limit_few", report.has_few),
+        ("limit_unknown", any(one.curve.alpha is not None for one in ones)),
+    ):
+        items += [say(name)] * applies
     yield Section("What this report does not say", [Bullets(items)], "limits")
 
 
@@ -534,29 +400,10 @@ def reading(report: Report) -> Iterator[Section]:
     parts: list[Part] = []
     if any(one.requirements for one in report.results):
         few = " Of few images it says first what is sure on this data set."
-        words = (
-            f"Checks that are not met come first. “How sure” has the {report.level} "
-            "interval of the robustness on all images of the kind tested: if all of it "
-            "is good enough it suffices, and if none of it is it falls short. It also "
-            f"says whether that stays so if all {len(report.ones)} intervals of the "
-            "report are to hold at once, and if the levels' error is added to the "
-            "images'. That all requirements are met needs no adjustment; that a "
-            "certain one is not met does, so a lower end is not met only if it falls "
-            "short for all at once. What is not shown does not pass either."
-        )
-        parts.append(Text(words + few * report.has_few))
-    digests = (
-        "Digests tell one network, or one set of images, from any other: if a "
-        "character differs, something else was tested. They are BLAKE2b of 128 bits, "
-        "of what the network computes and with which weights, and of all pixels and "
-        "labels in their order; jaxrob computes them at every test. They are not "
-        "digests of files, except where the network's file or weights are named: of an "
-        "ONNX file with weights beside it, those of each. Of a function in a Python "
-        "file that the command was given, that is a digest of this file, of the files "
-        "that it opened as it was loaded, and of its answers to two fixed pictures; "
-        "the network's digest follows from it."
-    )
-    parts += [Text(ROUNDED), Text(digests)]
+        few, number_of = few * report.has_few, len(report.ones)
+        words = say("checks", level=report.level, number=number_of, few=few)
+        parts.append(Text(words))
+    parts += [Text(ROUNDED), Text(say("digests"))]
     found = methods(report.results, report.compared)
     parts += [Facts(found)] * bool(found)
     yield _appendix("how to read the numbers", parts, "reading")
@@ -570,24 +417,13 @@ def many_intervals(report: Report) -> Iterator[Section]:
 
 def how_sampled(report: Report) -> Iterator[Section]:
     """Which levels were looked at, on how many images."""
-    some = "every image or a random part of them".replace(" or", ", or")
-    which = "every image" if not report.has_few else "a random part of the images"
-    if report.has_few and report.has_all:
-        which = f"{some},"
-    parts: list[Part] = [
-        Text(
-            f"The network was asked about {which} at each of the levels; between "
-            "levels nothing is known but what the neighbours show. A gap is a part of "
-            "the range without a level: what happens only within is not seen. So a dip "
-            "or peak is seen for sure if the part of it that lies beyond the threshold "
-            "is as wide as the widest gap, and in half of the places where it may be, "
-            "if that part has the width below “seen by half”. One that lies between "
-            "levels leaves no sign, and is in neither the error bound nor the "
-            "interval. The part near the threshold is the share of the range where the "
-            "measure is within a few images of it, so that chance decides what is "
-            "accepted."
-        )
-    ]
+    which = "every image"
+    if report.has_few:
+        part = "a random part of"
+        which = f"{part} the images"
+        if report.has_all:
+            which = f"every image, or {part} them,"
+    parts: list[Part] = [Text(say("sampling", which=which))]
     for network in report.networks:
         if not network.each:
             continue
