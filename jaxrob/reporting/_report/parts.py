@@ -201,7 +201,7 @@ def line(name: str, **values: object) -> str:
     return sentences()[name].format(**values)
 
 
-def say(name: str, **values: object) -> Sequence[str | Mark]:
+def say(name: str, **values: object) -> list[str | Mark]:
     """A sentence in its parts; what its values hold is never read as a mark."""
     parts: list[str | Mark] = []
     for part in _MARKS.split(sentences()[name]):
