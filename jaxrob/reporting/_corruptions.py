@@ -15,15 +15,10 @@ _FROST = "frost"
 
 
 class Corruption(NamedTuple):
-    """The results of one corruption.
+    """A corruption: its mean error over severities 1 to 5, that relative to AlexNet's.
 
-    Attributes:
-      name: the corruption's name.
-      error: the mean error over severities 1 to 5.
-      relative_to_alexnet: the corruption error; None unless there are 1,000 classes at
-        224 px.
-      fails_at: the lowest severity at which the network is not good enough; None if
-        the unaltered images, or some others, were not evaluated.
+    The latter is None unless there are 1,000 classes at 224 px, and the severity at
+    which the network fails unless the unaltered images, and others, were looked at.
     """
 
     name: str
@@ -33,14 +28,9 @@ class Corruption(NamedTuple):
 
 
 class Corruptions(NamedTuple):
-    """The results of all common corruptions that were assessed.
+    """All corruptions assessed; means over the benchmark's fifteen, or None.
 
-    Attributes:
-      rows: a row for each corruption.
-      mean: the mean error over the benchmark's fifteen corruptions; None if others
-        than frost, whose pictures may be missing, were not asked for.
-      mce: mCE, relative to AlexNet's errors; None likewise, and unless there are 1,000
-        classes at 224 px.
+    Frost, whose pictures may be missing, gives a reason; mCE is of 1,000 classes.
     """
 
     rows: tuple[Corruption, ...]
@@ -65,18 +55,8 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     rows = tuple(
         Corruption(
             name,
-            _or_unknown(
-                lambda one=one: metrics.corruption_error(
-                    _complete(one), _NO_REFERENCE, one.confidence_level
-                )
-            ),
-            _or_unknown(
-                lambda one=one, name=name: metrics.corruption_error(
-                    _complete(one), ALEXNET[name], one.confidence_level
-                )
-            )
-            if like_alexnet and name in ALEXNET
-            else None,
+            _error(one, _NO_REFERENCE),
+            _error(one, ALEXNET[name]) if like_alexnet and name in ALEXNET else None,
             _fails_at(one),
         )
         for name, one in found.items()
@@ -124,6 +104,14 @@ def severity(one: FailingLevel | None) -> str:
 
 def _severity(level: float) -> str:
     return "beyond 5" if math.isinf(level) else f"{level:.2f}"
+
+
+def _error(one: Assessment, reference: ReferenceErrors) -> CorruptionError:
+    return _or_unknown(
+        lambda: metrics.corruption_error(
+            _complete(one), reference, one.confidence_level
+        )
+    )
 
 
 def _fails_at(one: Assessment) -> FailingLevel | None:

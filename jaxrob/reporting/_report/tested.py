@@ -16,6 +16,7 @@ from jaxrob.reporting._words import number, percent, short
 
 _MOST_CLASSES = 60
 _UNKNOWN = "not known"
+_OF_DEVICES = ("count", "kind", "platform")
 
 
 Pairs = tuple[tuple[str, str], ...]
@@ -27,7 +28,7 @@ def about_network(results: Results, names: Sequence[str]) -> Pairs:
     classes = ("classes", f"{len(names):,}" if names else _UNKNOWN)
     return (
         ("network", results.network or "without a name"),
-        ("network's digest", _same(_entry_text(one, "classifier") for one in sources)),
+        ("network's digest", _entries(sources, "classifier")),
         *[("network's file or weights", _same(versions))] * any(versions),
         *[classes] * has_classes(results),
         *_scores(sources),
@@ -47,12 +48,11 @@ def data_of(results: Results, names: Sequence[str]) -> tuple[Pairs, str, Pairs]:
 
 def _data(results: Results) -> Pairs:
     sources = [one.provenance for one in results.assessments]
-    digests = (_entry_text(one, "dataset", "fingerprint") for one in sources)
     size = _size(results)
     return (
-        ("data", _same(_entry_text(one, "dataset", "name") for one in sources)),
-        ("data's digest", _same(digests)),
-        *([("size of the images", size)] * bool(size)),
+        ("data", _entries(sources, "dataset", "name")),
+        ("data's digest", _entries(sources, "dataset", "fingerprint")),
+        *[("size of the images", size)] * bool(size),
         ("right answers", _labels(results.assessments)),
         *_reading(sources),
     )
@@ -207,12 +207,8 @@ def _few_images(assessments: Sequence[Assessment], words: str) -> str:
 
 
 def _size(results: Results) -> str:
-    shapes = {
-        each.image.shape
-        for row in results.pictures
-        for each in row
-        if each.image is not None
-    }
+    shown = [each.image for row in results.pictures for each in row]
+    shapes = {image.shape for image in shown if image is not None}
     if len(shapes) != 1:
         return ""
     height, width, channels = shapes.pop()
@@ -242,26 +238,21 @@ def _scores(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
 def versions_of(results: Results) -> Pairs:
     """The versions of packages; then the devices and the key."""
     sources = [one.provenance for one in results.assessments]
-    found: list[tuple[str, str]] = []
     versions = [_entry(one, "versions") for one in sources]
     names = sorted({key for one in versions if isinstance(one, dict) for key in one})
-    found += [
-        (name, _same(_entry_text(one, "versions", name) for one in sources))
-        for name in names
-    ]
     devices = (
-        f"{_entry_text(one, 'devices', 'count')} x "
-        f"{_entry_text(one, 'devices', 'kind')} "
-        f"(platform {_entry_text(one, 'devices', 'platform')})"
+        "{} x {} (platform {})".format(
+            *(_entry_text(one, "devices", part) for part in _OF_DEVICES)
+        )
         if isinstance(_entry(one, "devices"), dict)
         else ""
         for one in sources
     )
-    found.append(("devices", _same(devices) or _UNKNOWN))
-    found.append(
-        ("random key (seed)", _same(_entry_text(one, "key") for one in sources))
+    return (
+        *((name, _entries(sources, "versions", name)) for name in names),
+        ("devices", _same(devices) or _UNKNOWN),
+        ("random key (seed)", _entries(sources, "key")),
     )
-    return tuple(found)
 
 
 def _differences(results: Results, plan: Plan) -> list[str]:
@@ -381,6 +372,10 @@ def _entry(source: Any, *path: str) -> Any:
     for name in path:
         source = source.get(name) if isinstance(source, dict) else None
     return source
+
+
+def _entries(sources: Sequence[dict[str, Any]], *path: str) -> str:
+    return _same(_entry_text(one, *path) for one in sources)
 
 
 def _same(texts: Any) -> str:
