@@ -37,7 +37,8 @@ from jaxrob._devices.hosts import is_first
 from jaxrob._engine.checks import check_together
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
-from jaxrob.reporting._plan import OF_ALTERATION, OF_SET, names_of, planned_requirements
+from jaxrob.reporting._plan import planned_requirements
+from jaxrob.reporting._quantities import OF_ALTERATION, OF_SET, names_of
 from jaxrob.strategies import Strategy
 
 _ANY_SHAPE = (224, 224, 3)

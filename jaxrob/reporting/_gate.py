@@ -3,11 +3,9 @@
 import collections
 import datetime
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
-
-import numpy as np
 
 from jaxrob._arguments.checks import (
     check_type,
@@ -21,21 +19,18 @@ from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._counts import Counts
-from jaxrob.metrics._quality import accuracy, measures
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._earlier import Difference, adjusted, difference_text
-from jaxrob.reporting._plan import (
-    AT_LEAST,
+from jaxrob.reporting._plan import AT_LEAST, Requirement, check_requirement
+from jaxrob.reporting._quantities import (
+    OF_ALTERATION,
     OF_ROMA,
     OF_SET,
     QUANTITIES,
-    Requirement,
     about_quantity,
-    check_requirement,
 )
 from jaxrob.reporting._results import Results
-from jaxrob.reporting._words import is_open_by_levels, joint_interval
+from jaxrob.reporting._words import joint_interval
 from jaxrob.roma import RomaResult
 
 Quantities = Mapping[str, float | ConfidenceInterval]
@@ -44,9 +39,7 @@ Found = Mapping[str, Assessment | RomaResult | Quantities]
 #: The states of an outcome. What is not met or not shown fails a gate.
 MET, NOT_MET, NOT_SHOWN = "met", "not met", "not shown"
 _UNKNOWN = ConfidenceInterval(math.nan, math.nan)
-# Quantities that depend on what the curve does between its levels.
 _DOUBT = "a warning says that the levels may mislead"
-_OVER_LEVELS = ("robustness", "robustness.low", "worst_class", "difference")
 
 
 class Outcome(NamedTuple):
@@ -116,61 +109,14 @@ def quantities(
     Raises:
       TypeError: if `result` is neither.
     """
-    if isinstance(result, Assessment):
-        return {name: value(result) for name, value in _OF_ASSESSMENT.items()}
-    if isinstance(result, RomaResult):
-        return {name: value(result) for name, value in _OF_ROMA.items()}
+    for of, kind in ((OF_ALTERATION, Assessment), (OF_ROMA, RomaResult)):
+        if isinstance(result, kind):
+            every = [(name, one) for name, one in QUANTITIES.items() if one.of == of]
+            return {name: one.get(result) for name, one in every if one.get}
     raise TypeError(
         "result must be a jaxrob.Assessment or a jaxrob.roma.RomaResult; got "
         f"{named(result)}"
     )
-
-
-def _mean_plr(result: RomaResult) -> float | ConfidenceInterval:
-    if (result.status == "undecided").any():
-        return result.mean_plr_interval
-    return result.mean_plr
-
-
-def _robustness(result: Assessment) -> float | ConfidenceInterval:
-    if math.isnan(result.robustness):
-        return math.nan
-    if result.sampling is None or is_open_by_levels(result.sampling):
-        return float(result.robustness)
-    return result.dataset_interval
-
-
-def _lowest_accuracy(result: Assessment) -> float:
-    if result.sampling is not None or not result.curve.num_classes:
-        return math.nan
-    counts = result.curve.counts_for("accuracy")
-    # An accuracy of nothing counts as 1, which must not pass a gate.
-    if not isinstance(counts, Counts):
-        return math.nan
-    is_known = measures["accuracy"].num_inputs(counts).all()
-    return float(accuracy(counts).min()) if is_known else math.nan
-
-
-def _worst_class(result: Assessment) -> float:
-    is_known = result.sampling is None and result.scores is None
-    if not is_known or not result.curve.num_classes:
-        return math.nan
-    inputs = np.asarray(result.curve.counts.at(0).inputs)
-    # NaN of a class that has inputs makes the lowest unknown.
-    return float(np.min(result.robustness_per_class[inputs > 0]))
-
-
-_OF_ASSESSMENT: Mapping[str, Callable[[Assessment], float | ConfidenceInterval]] = {
-    "robustness": _robustness,
-    "robustness.low": lambda one: float(one.confidence_interval.low),
-    "accuracy": _lowest_accuracy,
-    "worst_class": _worst_class,
-    "decided_ratio": lambda one: math.nan if one.sampling else one.lowest_decided_ratio,
-}
-_OF_ROMA: Mapping[str, Callable[[RomaResult], float | ConfidenceInterval]] = {
-    "plr": _mean_plr,
-    "plr.low": lambda one: one.mean_low,
-}
 
 
 def outcomes(
@@ -253,7 +199,7 @@ def placed(
 
 
 def is_doubted(one: Assessment | RomaResult | Quantities, quantity: str) -> bool:
-    if not isinstance(one, Assessment) or quantity not in _OVER_LEVELS:
+    if not isinstance(one, Assessment) or not about_quantity(quantity).over_levels:
         return False
     return not one.diagnostics.signs.keys().isdisjoint(("jitter", "margin"))
 
@@ -292,15 +238,16 @@ def _value(
         if difference is None:
             return _Value(_UNKNOWN, _UNKNOWN, "there is no earlier result")
         return _Value(difference.interval, difference.joint_interval, difference.reason)
+    get = about_quantity(quantity).get
+    assert get is not None
+    value = at_once = ends(get(one))
     if isinstance(one, RomaResult):
-        value = ends(_OF_ROMA[quantity](one))
-        at_once = value._replace(high=float(one.mean_plr))
-        return _Value(value, at_once if quantity == "plr.low" else value)
-    value = ends(_OF_ASSESSMENT[quantity](one))
-    if quantity == "robustness.low":
+        if quantity == "plr.low":
+            at_once = value._replace(high=float(one.mean_plr))
+    elif quantity == "robustness.low":
         # NaN, where no joint interval is known, shows nothing.
-        return _Value(value, value._replace(high=joint_interval(one, number)[1]))
-    return _Value(value, value)
+        at_once = value._replace(high=joint_interval(one, number)[1])
+    return _Value(value, at_once)
 
 
 def _of_set(assessments: Sequence[Assessment]) -> _Value:

@@ -23,80 +23,10 @@ from jaxrob._codec import As, Integer, Number, Text, read, refuse
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import short
 from jaxrob.alterations._checks import check_levels_range
+from jaxrob.reporting._quantities import OF_ALTERATION, QUANTITIES, about_quantity
 
-#: What a quantity is a value of.
-OF_ALTERATION, OF_SET, OF_ROMA = "an alteration", "all alterations", "RoMA"
+_MOST_BYTES = 1 << 20  # Plans are written by hand.
 AT_LEAST, AT_MOST = ">=", "<="
-
-
-class Quantity(NamedTuple):
-    """A quantity that may be required.
-
-    Attributes:
-      of: `OF_ALTERATION`, `OF_SET` (one value of all alterations) or `OF_ROMA`.
-      meaning: what it is, for readers who do not know its name.
-      low: its lowest possible value.
-      high: its highest.
-      of_tested: whether it is a value of the tested images alone.
-    """
-
-    of: str
-    meaning: str
-    low: float = 0.0
-    high: float = 1.0
-    of_tested: bool = True
-
-
-_LOWER_END = (
-    "the lower end of the interval of the robustness, the share of the range over "
-    "which the network is good enough, on all images of the kind tested"
-)
-_DISTINCT = (
-    "the probability that a random perturbation of an image leads to no distinct "
-    "misclassification"
-)
-#: The quantities that may be required, by name.
-QUANTITIES = {
-    "robustness": Quantity(
-        OF_ALTERATION,
-        "the share of the range over which the network is good enough, on the images "
-        "of the data set",
-    ),
-    "robustness.low": Quantity(OF_ALTERATION, _LOWER_END, of_tested=False),
-    "accuracy": Quantity(
-        OF_ALTERATION,
-        "the lowest share of right answers at any level that was looked at; between "
-        "the levels it may be lower",
-    ),
-    "worst_class": Quantity(
-        OF_ALTERATION, "the robustness of the class for which it is lowest"
-    ),
-    "decided_ratio": Quantity(
-        OF_ALTERATION,
-        'the share of images that get an answer other than "unknown", at that accepted '
-        "level where it is smallest",
-    ),
-    "difference": Quantity(
-        OF_ALTERATION,
-        "the robustness, less that of an earlier result on the same images. Its whole "
-        "interval has to meet the requirement",
-        low=-1.0,
-        of_tested=False,
-    ),
-    "mce": Quantity(
-        OF_SET,
-        "the mean error over the common corruptions, each divided by AlexNet's: above "
-        "1 is worse than AlexNet",
-        high=math.inf,
-    ),
-    "plr": Quantity(OF_ROMA, f"{_DISTINCT}, on average over the images"),
-    "plr.low": Quantity(
-        OF_ROMA, f"{_DISTINCT}: the lower ends of the intervals, on average"
-    ),
-}
-# A script may have quantities of its own, which are shares.
-_OTHER = Quantity(OF_ALTERATION, "")
-
 _FORM = re.compile(
     r"\s*(?:(?P<of>.*\S)\s*:)?\s*(?P<quantity>[^<>=:]*[^<>=:\s])\s*"
     r"(?P<sign>>=|<=)\s*(?P<number>\S+)\s*",
@@ -212,22 +142,10 @@ def check_requirement(one: Requirement) -> None:
         )
 
 
-def about_quantity(name: str) -> Quantity:
-    return QUANTITIES.get(name, _OTHER)
-
-
 def requirement_text(one: Requirement) -> str:
     """Returns a requirement as text, from which `requirement` makes the same."""
     of = "" if one.alteration is None else f"{one.alteration}: "
     return f"{of}{one.quantity}{one.sign}{float(one.bound)!r}"
-
-
-def names_of(*kinds: str) -> tuple[str, ...]:
-    return tuple(name for name, one in QUANTITIES.items() if one.of in kinds)
-
-
-# Plans are written by hand.
-_MOST_BYTES = 1 << 20
 
 
 def _day(text: str, place: str) -> datetime.date:

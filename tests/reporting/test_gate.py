@@ -9,7 +9,7 @@ import jaxrob
 from jaxrob import reporting
 from jaxrob.reporting import Requirement, quantities, regressions, requirement, unmet
 from jaxrob.reporting._earlier import adjusted
-from jaxrob.reporting._plan import QUANTITIES
+from jaxrob.reporting._quantities import QUANTITIES
 from jaxrob.reporting._words import joint_interval
 
 from . import reports as made

@@ -13,7 +13,8 @@ from hypothesis import strategies as drawn
 from jaxrob import Curve, reporting
 from jaxrob.metrics import ALEXNET, ConfidenceInterval
 from jaxrob.reporting import Difference, Requirement, outcomes, requirement
-from jaxrob.reporting._plan import QUANTITIES, requirement_text
+from jaxrob.reporting._plan import requirement_text
+from jaxrob.reporting._quantities import QUANTITIES
 
 from . import reports as made
 

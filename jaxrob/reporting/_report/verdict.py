@@ -20,10 +20,10 @@ from jaxrob.reporting._gate import (
 )
 from jaxrob.reporting._plan import (
     AT_LEAST,
-    QUANTITIES,
     Requirement,
     planned_requirements,
 )
+from jaxrob.reporting._quantities import QUANTITIES
 from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import (
     confidence_text,
