@@ -3,6 +3,7 @@
 import functools
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -81,9 +82,7 @@ def pictures(
       ValueError: if the assessment is of another alteration, key or number of images,
         the images are no pictures, a key is missing, or `most` is out of range.
     """
-    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
-    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
-    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+    _check(assessment, alteration, dataset)
     most = checked_integer("most", most, at_least=3, at_most=MOST_PICTURES)
     key = _checked_key(assessment, alteration, key)
     shown = _shown(assessment, most)
@@ -98,9 +97,7 @@ def failing_pictures(
     most: int,
 ) -> list[tuple[Picture, Picture]]:
     """The images that fail first, unaltered and at the level where they fail."""
-    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
-    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
-    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+    _check(assessment, alteration, dataset)
     key = _checked_key(assessment, alteration, key)
     numbers = first_to_fail(assessment)[:most]
     # Without a failure another picture is drawn, which checks the arguments.
@@ -108,6 +105,12 @@ def failing_pictures(
     shown = [(number, view) for number in numbers or [0] for view in views]
     drawn = _drawn(assessment, alteration, dataset, key, shown)
     return list(zip(drawn[::2], drawn[1::2]))
+
+
+def _check(assessment: Any, alteration: Any, dataset: Any) -> None:
+    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
+    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
 
 
 def _drawn(
@@ -129,9 +132,7 @@ def _drawn(
         alteration=alteration,
     )
     return tuple(
-        _from_dataset(
-            _picture(assessment, np.asarray(image), level, *one), assessment, dataset
-        )
+        _picture(assessment, dataset, np.asarray(image), level, *one)
         for image, level, one in zip(altered, levels, shown)
     )
 
@@ -156,16 +157,15 @@ def _altered(
 
 
 def _shown(assessment: Assessment, most: int) -> list[_Shown]:
-    views = ["unaltered"]
-    for name, level in (
-        ("lower end", assessment.lower),
-        ("upper end", assessment.upper),
-    ):
-        if level != assessment.identity:
-            views.append(name)
+    ends = {"lower end": assessment.lower, "upper end": assessment.upper}
+    beyond = [name for name, level in ends.items() if level != assessment.identity]
+    views = ["unaltered", *beyond]
     is_score = isinstance(assessment.curve, ScoreCurve)
     bad = "lowest score" if is_score else "first failure"
-    failing = _lowest(assessment) if is_score else _failing(assessment)
+    failing = _lowest(assessment) if is_score else []
+    # None where single answers are not kept.
+    if isinstance(assessment.curve, Curve):
+        failing = first_to_fail(assessment)
     few = max(1, most // 2 // len(views)) * len(views)
     failing = failing[: (most - few) // 2]
     typical = _typical(assessment, (most - 2 * len(failing)) // len(views))
@@ -176,10 +176,6 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
             shown.append((number, "unaltered"))
         shown.append((number, bad))
     return shown
-
-
-def _failing(assessment: Assessment) -> list[int]:
-    return first_to_fail(assessment) if isinstance(assessment.curve, Curve) else []
 
 
 def first_to_fail(assessment: Assessment) -> list[int]:
@@ -219,7 +215,12 @@ def _level(assessment: Assessment, number: int, view: str) -> float:
 
 
 def _picture(
-    assessment: Assessment, image: np.ndarray, level: float, number: int, view: str
+    assessment: Assessment,
+    dataset: Dataset | BatchedDataset,
+    image: np.ndarray,
+    level: float,
+    number: int,
+    view: str,
 ) -> Picture:
     label = predicted = None
     curve = assessment.curve
@@ -230,24 +231,20 @@ def _picture(
             unknown = curve.unknown[at[0], number]
             predicted = curve.num_classes if unknown else curve.predicted[at[0], number]
             predicted = int(predicted)
-    return Picture(
-        image, picture_digest(image), float(level), number, label, predicted, view
-    )
-
-
-def _from_dataset(
-    picture: Picture, assessment: Assessment, dataset: Dataset | BatchedDataset
-) -> Picture:
     # Labels of a score need not be classes.
+    elif not isinstance(curve, ScoreCurve) and isinstance(dataset, Dataset):
+        label = None if dataset.labels is None else int(dataset.labels[number])
     names = getattr(dataset, "_file_names", None)
-    if names is not None:
-        picture = picture._replace(file=str(names[picture.index]))
-    if isinstance(assessment.curve, ScoreCurve):
-        return picture
-    if picture.label is None and isinstance(dataset, Dataset):
-        if dataset.labels is not None:
-            return picture._replace(label=int(dataset.labels[picture.index]))
-    return picture
+    return Picture(
+        image,
+        picture_digest(image),
+        float(level),
+        number,
+        label,
+        predicted,
+        view,
+        None if names is None else str(names[number]),
+    )
 
 
 def _images(
