@@ -118,7 +118,7 @@ def test_the_files_are_written_if_the_gate_fails(assess, tmp_path):
     assert first.find("failure").get("type") == "not met" and len(second) == 0
     text = summary.read_text()
     assert text.startswith("what another step wrote\n\n## jaxrob: net.py:net\n")
-    assert "❌ not met | brightness | robustness" in text
+    assert "brightness | ❌ not met | robustness" in text
 
 
 def test_roma_writes_them_too(roma, tmp_path):
