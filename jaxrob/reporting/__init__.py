@@ -29,8 +29,7 @@ from jaxrob.reporting._plot_classes import (
     plot_confusion,
     plot_first_failures,
 )
-from jaxrob.reporting._rank_table import plot_ranks, rank_figure, rank_table
-from jaxrob.reporting._ranks import Ranks, ranks
+from jaxrob.reporting._ranks import Ranks, plot_ranks, rank_figure, rank_table, ranks
 from jaxrob.reporting._report import read_report, to_html, to_markdown, to_summary
 from jaxrob.reporting._report.parts import Bullets, Figure, Section, Table, Text
 from jaxrob.reporting._results import File, Picture, Results, Run

@@ -5,18 +5,33 @@ from typing import Any
 
 from jaxrob._arguments.checks import check_type, checked_sequence
 from jaxrob._arguments.naming import named
-from jaxrob.reporting._report.ci_summary import summary
+from jaxrob._arguments.readable import readable
+from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
 from jaxrob.reporting._report.data import element, read_report
-from jaxrob.reporting._report.first_page import about
+from jaxrob.reporting._report.first_page import about, checks_table
 from jaxrob.reporting._report.html import html
-from jaxrob.reporting._report.markdown import markdown
-from jaxrob.reporting._report.parts import Document, Section
+from jaxrob.reporting._report.markdown import markdown, section
+from jaxrob.reporting._report.parts import (
+    Bullets,
+    Document,
+    Section,
+    Text,
+    say,
+    strong,
+    table,
+)
 from jaxrob.reporting._report.report import report_of
 from jaxrob.reporting._report.sections import AFTER_DETAILS, SECTIONS
+from jaxrob.reporting._report.tested import class_names
+from jaxrob.reporting._report.verdict import verdict_of
 from jaxrob.reporting._results import Results
-from jaxrob.reporting._words import short
+from jaxrob.reporting._words import interval, joint_interval, percent, short
 
 __all__ = ("read_report", "to_html", "to_markdown", "to_summary")
+
+
+_MOST_LETTERS = 160
+_STATES = {MET: "✅ met", NOT_MET: "❌ not met", NOT_SHOWN: "❔ not shown"}
 
 
 def to_html(
@@ -88,7 +103,7 @@ def to_summary(results: Results, report: str | None = None) -> str:
     """
     check_type("results", results, Results, "a jaxrob.reporting.Results")
     check_type("report", report, str | None, "a text or None")
-    return summary(results, report)
+    return _summary(results, report)
 
 
 def _document(
@@ -109,10 +124,10 @@ def _document(
     said = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     if len(names) > 3:
         said = f"{len(names)} networks"
-    made = [one for section in SECTIONS for one in section(report)]
+    made = [one for make in SECTIONS for one in make(report)]
     place = [one.anchor for one in made].index(AFTER_DETAILS)
-    for number, section in enumerate(own, 1):
-        one = section(results)
+    for number, make in enumerate(own, 1):
+        one = make(results)
         check_type("sections: what each returns", one, Section, "a Section")
         made.insert(place + number - 1, one._replace(anchor=f"own-{number}"))
     return Document(f"Robustness of {said}", about(report), made)
@@ -125,3 +140,34 @@ def _checked(name: str, value: Any, min_length: int) -> tuple[Results, ...]:
         )
     wanted = "jaxrob.reporting.Results"
     return checked_sequence(name, value, Results, wanted, min_length=min_length)
+
+
+def _summary(results: Results, report: str | None) -> str:
+    number = len(results.assessments)
+    joints = [joint_interval(one, number) for one in results.assessments]
+    verdict = verdict_of(results, joints, number, class_names(results))
+    subjects = [readable(one.alteration) for one in results.assessments]
+    cut = {one: short(one, _MOST_LETTERS) for one in subjects}
+    if len(set(cut.values())) < len(cut):
+        cut = {one: one for one in subjects}
+    checks = tuple(one._replace(of=cut.get(one.of, one.of)) for one in verdict.checks)
+    verdict = verdict._replace(checks=checks)
+    sign = {None: "", True: "✅ ", False: "❔ " if verdict.is_open else "❌ "}
+    worse = [f"❌ worse: {text}" for text in verdict.regressions]
+    alterations = table(
+        zip(subjects, results.assessments),
+        ("alteration", "row", lambda pair: cut[pair[0]]),
+        ("robustness", "n", lambda pair: percent(pair[1].robustness)),
+        ("interval", "n", lambda pair: interval(*pair[1].confidence_interval)),
+    )
+    parts = [Text((sign[verdict.passed], strong(verdict.words)))]
+    parts += [Bullets(worse)] * bool(worse)
+    if checks:
+        parts += [
+            checks_table(verdict, "how sure", "", "", _STATES),
+            Text(say("in_summary")),
+        ]
+    parts += [alterations] * bool(subjects)
+    parts += [Text(f"The report: {report}")] * bool(report)
+    name = short(results.network or "network", _MOST_LETTERS)
+    return section(Section(f"jaxrob: {name}", parts)).rstrip() + "\n"

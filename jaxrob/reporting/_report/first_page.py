@@ -11,8 +11,7 @@ from jaxrob._arguments.warnings import RobustnessWarning
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
-from jaxrob.reporting._rank_table import rank_text
-from jaxrob.reporting._ranks import ranks
+from jaxrob.reporting._ranks import rank_text, ranks
 from jaxrob.reporting._report.curve import condition
 from jaxrob.reporting._report.parts import (
     Facts,
