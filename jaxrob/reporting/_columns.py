@@ -1,11 +1,12 @@
 """Results as columns: of frames, CSV, LaTeX, loggers and the printed table."""
 
 import csv
+import functools
 import io
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ class _Found(NamedTuple):
 
     network: str | None
     one: Any
-    beside: Any
+    beside: Callable[[], Any]
 
     @property
     def source(self) -> Mapping[str, Any]:
@@ -54,9 +55,10 @@ class _Found(NamedTuple):
     @property
     def errors(self) -> Sequence[float | None]:
         """The corruption error, the one relative to AlexNet's, and mCE."""
-        for row in self.beside.rows if self.beside else ():
+        beside = self.beside()
+        for row in beside.rows if beside else ():
             if row.name == self.one.alteration:
-                found = row.error, row.relative_to_alexnet, self.beside.mce
+                found = row.error, row.relative_to_alexnet, beside.mce
                 return [one and one.value for one in found]
         return None, None, None
 
@@ -206,6 +208,8 @@ _COMPARISONS = (
     Column("shared_levels", "how many", lambda it: len(it.one.levels)),
 )
 
+#: Columns that take seconds where there are many images.
+OF_CORRUPTIONS = ("corruption_error", "relative_to_alexnet", "mce")
 #: Of each kind of rows the results that have such, and the columns.
 ROWS: dict[str, tuple[type[Any], tuple[Column, ...]]] = {
     "results": (Assessment, _RESULTS),
@@ -312,7 +316,7 @@ def to_latex(results: Result | Sequence[Result]) -> str:
       TypeError: if something is no result.
       ValueError: if there is no assessment.
     """
-    found = rows_of(results, "results")
+    found = rows_of(results, "results", OF_CORRUPTIONS)
     several = len({(row["network"], row["network_digest"]) for row in found}) > 1
     heads = [head for head in _LATEX if several or head != "Network"]
     texts = 4 if several else 3
@@ -328,7 +332,7 @@ def to_latex(results: Result | Sequence[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def rows_of(results: Any, rows: str) -> list[Row]:
+def rows_of(results: Any, rows: str, without: Collection[str] = ()) -> list[Row]:
     """Returns the rows of a kind: values of Python by the columns' names."""
     check_choice("rows", rows, ROWS)
     kind = ROWS[rows][0]
@@ -336,7 +340,9 @@ def rows_of(results: Any, rows: str) -> list[Row]:
     wanted = [
         row
         for network, some in groups
-        for row in _rows(network, [one for one in some if isinstance(one, kind)], rows)
+        for row in _rows(
+            network, [one for one in some if isinstance(one, kind)], rows, without
+        )
     ]
     if not wanted:
         found = sorted({type(one).__name__ for _, some in groups for one in some})
@@ -370,9 +376,12 @@ def _names(rows: str) -> list[str]:
     return [one.name for one in ROWS[rows][1]]
 
 
-def _rows(network: str | None, some: Sequence[Any], rows: str) -> Iterator[Row]:
-    names, getters = zip(*((one.name, one.get) for one in ROWS[rows][1]))
-    beside = corruptions(some) if rows == "results" else None
+def _rows(
+    network: str | None, some: Sequence[Any], rows: str, without: Collection[str]
+) -> Iterator[Row]:
+    columns = [one for one in ROWS[rows][1] if one.name not in without]
+    names, getters = zip(*((one.name, one.get) for one in columns))
+    beside = functools.cache(lambda: corruptions(some))
     for one in some:
         name = network or _name(one)
         found = _Found(name, one, beside)
@@ -383,11 +392,11 @@ def _rows(network: str | None, some: Sequence[Any], rows: str) -> Iterator[Row]:
             found = _Levels(name, one, one.curve, band, answers)
         number = len(one.levels) if rows == "levels" else 1
         values = [get(found) for get in getters]
-        columns = [
+        several = [
             np.ravel(value) if isinstance(value, np.ndarray) else [value] * number
             for value in values
         ]
-        for row in zip(*columns):
+        for row in zip(*several):
             yield dict(zip(names, map(plain, row)))
 
 

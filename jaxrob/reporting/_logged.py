@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jaxrob._arguments.checks import checked_integer, checked_sequence
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._files.strict_json import short
-from jaxrob.reporting._columns import Row, rows_of, to_csv
+from jaxrob.reporting._columns import OF_CORRUPTIONS, Row, rows_of, to_csv
 from jaxrob.reporting._escaped import log_name
 from jaxrob.reporting._results import Results
 
@@ -118,7 +118,7 @@ def logged(
 
 def _metrics(results: Results, step: int) -> Iterator[Metric]:
     if results.assessments:
-        for row in rows_of(results.assessments, "results"):
+        for row in rows_of(results.assessments, "results", OF_CORRUPTIONS):
             yield from _of_row(row, _OF_RESULT, log_name(row["alteration"]), step)
     for one in results.assessments:
         for place, row in enumerate(rows_of(one, "levels")):

@@ -11,7 +11,7 @@ from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
 from jaxrob.metrics._quality import in_words
-from jaxrob.reporting._columns import Row, rows_of
+from jaxrob.reporting._columns import OF_CORRUPTIONS, Row, rows_of
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._corruptions import lines as corruption_lines
 from jaxrob.reporting._words import (
@@ -83,7 +83,9 @@ def table(assessments: Sequence[Assessment]) -> str:
     rows = [
         # Without line breaks or control characters in the names of users and files.
         tuple(readable(show(row, one)) for show in columns.values())
-        for row, one in zip(rows_of(assessments, "results"), assessments)
+        for row, one in zip(
+            rows_of(assessments, "results", OF_CORRUPTIONS), assessments
+        )
     ]
     widths = [max(map(len, column)) for column in zip(columns, *rows)]
     lines = [_line(row, widths) for row in (tuple(columns), *rows)]
