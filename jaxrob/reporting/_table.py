@@ -104,8 +104,8 @@ def table(assessments: Sequence[Assessment]) -> str:
         below.append(
             f"stability{of}: right is what the network itself answers unaltered"
         )
-    if (found := corruptions(assessments)) is not None:
-        below += corruption_lines(found)
+    if (means := corruptions(assessments)) is not None:
+        below += corruption_lines(means)
     below += [f"{one.of}: {one.text}" for one in by_cause(assessments)]
     return "\n".join([*lines, *map(readable, below)])
 
