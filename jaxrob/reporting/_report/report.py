@@ -147,13 +147,8 @@ def _meaning(row: Difference, name: str) -> Words:
 class Tested(NamedTuple):
     """An assessment in a report.
 
-    Attributes:
-      one: the assessment.
-      anchor: the id of its article in the page.
-      classes: the names of its network's classes.
-      reason: why its range is plausible; empty where nobody said.
-      pictures: the pictures to show.
-      joint: its interval, adjusted so that all of the report hold at once.
+    `classes` are the names of its network's, `joint` is its interval, adjusted so that
+    all of the report hold at once.
     """
 
     one: Assessment
@@ -244,25 +239,18 @@ class Report(NamedTuple):
     def of(self, network: Network, before: str, otherwise: str) -> str:
         return f"{network.name}{before}" if self.many else otherwise
 
-    def grouped(
-        self, contents: Sequence[Any], keys: Sequence[Any] | None = None
-    ) -> list[tuple[str, Any]]:
-        """Joins the networks whose contents are equal, by their keys if there are any.
-
-        The names are empty if there is only one network.
-        """
-        found: dict[Any, tuple[list[str], Any]] = {}
-        for name, content, key in zip(self.names, contents, keys or contents):
-            found.setdefault(key, ([], content))[0].append(name)
+    def grouped(self, contents: Sequence[Any]) -> list[tuple[str, Any]]:
+        """Joins the networks whose contents are equal; of one it names none."""
+        found: dict[Any, list[str]] = {}
+        for name, content in zip(self.names, contents):
+            found.setdefault(content, []).append(name)
         number = len(self.networks)
-        return [
-            (
-                "" if number == 1
-                else "all networks" if len(of) == number else ", ".join(of),
-                content,
-            )
-            for of, content in found.values()
-        ]  # fmt: skip
+        groups = []
+        for content, of in found.items():
+            all_of_them = "all networks" if number > 1 else ""
+            names = all_of_them if len(of) == number else ", ".join(of)
+            groups.append((names, content))
+        return groups
 
 
 def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:

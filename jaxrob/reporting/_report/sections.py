@@ -9,7 +9,13 @@ import numpy as np
 
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._quality import in_words
-from jaxrob.reporting._corruptions import corruptions, means, severity, share
+from jaxrob.reporting._corruptions import (
+    Corruption,
+    corruptions,
+    means,
+    severity,
+    share,
+)
 from jaxrob.reporting._report import figures
 from jaxrob.reporting._report.appendix import glossary, methods, multiplicity
 from jaxrob.reporting._report.curve import (
@@ -35,6 +41,7 @@ from jaxrob.reporting._report.parts import (
     Mark,
     Part,
     Section,
+    Table,
     Text,
     Words,
     code,
@@ -140,14 +147,14 @@ def _overview(report: Report) -> str:
     if not found:
         return ""
     rows = []
-    for name, by_network in found.items():
+    none = None, np.nan, np.nan, None
+    for name, by in found.items():
+        every = [by.get(which) for which in range(len(report.results))]
         ends = [
-            (each.robustness, *each.confidence_interval, _open(each))
-            if (each := by_network.get(which)) is not None
-            else (None, np.nan, np.nan, None)
-            for which in range(len(report.results))
+            (one.robustness, *one.confidence_interval, _open(one)) if one else none
+            for one in every
         ]
-        rows.append(figures.Estimate(name, *map(tuple, zip(*ends))))
+        rows.append(figures.Estimate(name, *zip(*ends)))
     required = {
         each.bound
         for one in report.results
@@ -192,15 +199,7 @@ def common_corruptions(report: Report) -> Iterator[Section]:
             found.rows,
             ("corruption", "row", lambda row: row.name),
             ("mean error", "n", lambda row: share(row.error)),
-            (
-                "relative to AlexNet",
-                "n",
-                lambda row: (
-                    share(row.relative_to_alexnet) if row.relative_to_alexnet else ""
-                ),
-            )
-            if relative
-            else None,
+            ("relative to AlexNet", "n", _relative) if relative else None,
             ("fails at severity", "n", lambda row: severity(row.fails_at)),
         )
         parts.append(each)
@@ -208,6 +207,10 @@ def common_corruptions(report: Report) -> Iterator[Section]:
             parts.append(Text(say("alexnet"), "soft"))
     if len(parts) > 1:
         yield Section("Common corruptions", parts, "corruptions")
+
+
+def _relative(row: Corruption) -> str:
+    return share(row.relative_to_alexnet) if row.relative_to_alexnet else ""
 
 
 def tested(report: Report) -> Iterator[Section]:
@@ -241,39 +244,23 @@ def tested(report: Report) -> Iterator[Section]:
 def domain(report: Report) -> Iterator[Section]:
     """The alterations' ranges, and the reasons for them."""
     parts: list[Part] = [Text(say("domain"))]
-    keys = [tuple(map(_domain, one.each)) for one in report.networks]
-    for of, rows in report.grouped([one.each for one in report.networks], keys):
-        if rows:
-            heads = ("unit of the level", "range", "unaltered at", "settings")
-            columns = [
-                (head, "name" if index in (0, 3) else "", _part_of_domain(index + 1))
-                for index, head in enumerate(heads)
-            ]
-            each = table(
-                rows,
-                ("alteration", "row", lambda each: each.label),
-                *columns,
-                ("why this range", "name", _reason),
-                caption=of,
-            )
-            parts.append(each)
+    heads = ("alteration", "unit of the level", "range", "unaltered at", "settings")
+    looks = ("row", "name", "", "", "name", "name")
+    rows = [tuple(map(_domain, one.each)) for one in report.networks]
+    for of, some in report.grouped(rows):
+        if some:
+            parts.append(Table((*heads, "why this range"), some, looks, of))
     title = "Operating domain: what may happen to the images"
     yield Section(title, parts, "domain")
 
 
-def _domain(each: Tested) -> tuple[str, ...]:
+def _domain(each: Tested) -> tuple[Words, ...]:
     one = each.one
     span = f"{number(one.lower)} to {number(one.upper)}"
     identity = with_unit(one.identity, one.unit)
-    return each.label, unit(one), span, identity, settings(one), each.reason
-
-
-def _part_of_domain(index: int) -> Callable[[Tested], Words]:
-    return lambda each: _domain(each)[index]
-
-
-def _reason(each: Tested) -> Words:
-    return f"“{each.reason}”" if each.reason else Mark("no reason was given", "soft")
+    no_reason = Mark("no reason was given", "soft")
+    reason = f"“{each.reason}”" if each.reason else no_reason
+    return each.label, unit(one), span, identity, settings(one), reason
 
 
 def plan(report: Report) -> Iterator[Section]:
@@ -291,12 +278,8 @@ def plan(report: Report) -> Iterator[Section]:
         facts, rows, differences = content
         parts += [Facts(facts), Text(say("plan_digest"), "soft")]
         if rows:
-            heads = (("planned", "row"), ("range", ""), ("settings", "name"))
-            columns = [
-                (head, look, lambda row, at=at: row[at])
-                for at, (head, look) in enumerate((*heads, ("reason", "name")))
-            ]
-            parts.append(table(rows, *columns))
+            heads = ("planned", "range", "settings", "reason")
+            parts.append(Table(heads, rows, ("row", "", "name", "name")))
         if differences:
             parts.append(Heading("Where the results differ from the plan", level))
             parts += [Text(one, "warning") for one in differences]
