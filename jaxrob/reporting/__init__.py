@@ -1,7 +1,7 @@
 """Reports: tables and plots of results, and whether results are good enough."""
 
 from jaxrob.reporting._columns import to_csv, to_frame, to_latex
-from jaxrob.reporting._earlier import Difference, differences
+from jaxrob.reporting._earlier import Difference, differences, regressions
 from jaxrob.reporting._failing import write_failing
 from jaxrob.reporting._folder import earlier_assessments, read_results, write_results
 from jaxrob.reporting._gate import (
@@ -9,7 +9,6 @@ from jaxrob.reporting._gate import (
     outcomes,
     outcomes_of,
     quantities,
-    regressions,
     to_junit,
     unmet,
     verdict,

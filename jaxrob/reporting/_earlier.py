@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +15,7 @@ from jaxrob.metrics._holm import holm
 
 
 class Adjusted(NamedTuple):
-    """A comparison with p-values adjusted by Holm's method.
-
-    Attributes:
-      found: the comparison.
-      p_value: the adjusted p-value of the difference in robustness, or NaN.
-      mean_p_value: the adjusted p-value of the mean difference, or NaN.
-    """
+    """A comparison with p-values adjusted by Holm's method, NaN where not known."""
 
     found: Comparison
     p_value: float
@@ -152,3 +146,76 @@ def _difference(new: Assessment, old: Assessment, number: int) -> Difference:
         min(alone.low, at_once.low), max(alone.high, at_once.high)
     )
     return Difference(new.alteration, found.difference, alone, at_once)
+
+
+def regressions(
+    new: Assessment | Sequence[Assessment], old: Assessment | Sequence[Assessment]
+) -> list[str]:
+    """Returns a sentence for each regression against earlier assessments.
+
+    Assessments of one alteration are compared by `jaxrob.compare`, at the new one's
+    confidence level. The new one is a regression if the interval of the difference in
+    robustness lies below 0, or that of the difference in the measure's mean over the
+    range, which distinguishes networks that are accepted everywhere. In addition the
+    p-value, adjusted for all comparisons (Holm 1979), must be significant: between
+    equally robust networks, the chance of any regression is at most one minus the
+    confidence level.
+
+    Args:
+      new: an assessment, or one for each alteration.
+      old: earlier assessments, of the same network or another, on the same images.
+
+    Returns:
+      A sentence for each earlier assessment that is better, has no counterpart, or
+      cannot be compared, with the reason. Empty if there is no regression.
+
+    Raises:
+      TypeError: if `new` or `old` holds anything but assessments.
+      ValueError: if two of them are of one alteration, range, measure and alpha.
+    """
+    by_subject = _by_subject("new", new, 1)
+    pairs, found = [], []
+    for subject, before in _by_subject("old", old, 0).items():
+        # Another range or measure than before: the comparison says which.
+        alike = [one for one in by_subject.values() if one.alteration == subject[0]]
+        now = by_subject.get(subject, alike[0] if alike else None)
+        if now is None:
+            found.append(f"{before.alteration}: it is not assessed any more")
+            continue
+        try:
+            pairs.append((now, before, compare(now, before, now.confidence_level)))
+        except ValueError as error:
+            found.append(f"{before.alteration}: no comparison is possible, {error}")
+    return _regressions(pairs) + found
+
+
+def _by_subject(
+    name: str, given: Assessment | Sequence[Assessment], min_length: int
+) -> dict[tuple[Any, ...], Assessment]:
+    if isinstance(given, Assessment):
+        given = (given,)
+    checked_sequence(
+        name, given, Assessment, "jaxrob.Assessment", min_length=min_length
+    )
+    found: dict[tuple[Any, ...], Assessment] = {}
+    for one in given:
+        subject = one.alteration, one.lower, one.upper, one.measure, one.curve.alpha
+        if subject in found:
+            raise ValueError(
+                f"{name} must have one assessment of each alteration, range, measure "
+                f"and alpha; got two of {one.alteration!r}"
+            )
+        found[subject] = one
+    return found
+
+
+def _regressions(
+    pairs: Sequence[tuple[Assessment, Assessment, Comparison]],
+) -> list[str]:
+    return [
+        f"{new.alteration}: robustness is {new.robustness:.6g}, it was "
+        f"{old.robustness:.6g} ({difference_text(one)})"
+        for (new, old, found), one in zip(pairs, adjusted([row[2] for row in pairs]))
+        # NaN counts as worse, because it is not known to be as good.
+        if one.is_worse or math.isnan(found.difference)
+    ]

@@ -39,13 +39,7 @@ _File = Text(
 
 
 class Entry(NamedTuple):
-    """The index's entry of one assessment.
-
-    Attributes:
-      file: the name of its file in the folder.
-      why: why the range is plausible, or None.
-      pictures: the pictures to show, without their images.
-    """
+    """An assessment: its file's name, its range's reason, pictures without images."""
 
     file: Annotated[str, _File]
     why: Annotated[str | None, Text()]

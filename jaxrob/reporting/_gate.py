@@ -4,7 +4,7 @@ import collections
 import datetime
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from jaxrob._arguments.checks import (
@@ -17,10 +17,9 @@ from jaxrob._arguments.naming import named
 from jaxrob._arguments.readable import readable
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.compare import Comparison, compare
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting._corruptions import corruptions
-from jaxrob.reporting._earlier import Difference, adjusted, difference_text
+from jaxrob.reporting._earlier import Difference
 from jaxrob.reporting._plan import AT_LEAST, Requirement, check_requirement
 from jaxrob.reporting._quantities import (
     OF_ALTERATION,
@@ -66,13 +65,7 @@ class Outcome(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """A value.
-
-    Attributes:
-      ends: its ends.
-      at_once: those that are sure for all results at once.
-      reason: why it is not known, or shows nothing; or "".
-    """
+    """A value's ends, those sure for all results at once, and why it shows nothing."""
 
     ends: ConfidenceInterval
     at_once: ConfidenceInterval
@@ -354,79 +347,6 @@ def ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
         if isinstance(value, ConfidenceInterval)
         else ConfidenceInterval(value, value)
     )
-
-
-def regressions(
-    new: Assessment | Sequence[Assessment], old: Assessment | Sequence[Assessment]
-) -> list[str]:
-    """Returns a sentence for each regression against earlier assessments.
-
-    Assessments of one alteration are compared by `jaxrob.compare`, at the new one's
-    confidence level. The new one is a regression if the interval of the difference in
-    robustness lies below 0, or that of the difference in the measure's mean over the
-    range, which distinguishes networks that are accepted everywhere. In addition the
-    p-value, adjusted for all comparisons (Holm 1979), must be significant: between
-    equally robust networks, the chance of any regression is at most one minus the
-    confidence level.
-
-    Args:
-      new: an assessment, or one for each alteration.
-      old: earlier assessments, of the same network or another, on the same images.
-
-    Returns:
-      A sentence for each earlier assessment that is better, has no counterpart, or
-      cannot be compared, with the reason. Empty if there is no regression.
-
-    Raises:
-      TypeError: if `new` or `old` holds anything but assessments.
-      ValueError: if two of them are of one alteration, range, measure and alpha.
-    """
-    by_subject = _by_subject("new", new, 1)
-    pairs, found = [], []
-    for subject, before in _by_subject("old", old, 0).items():
-        # Another range or measure than before: the comparison says which.
-        alike = [one for one in by_subject.values() if one.alteration == subject[0]]
-        now = by_subject.get(subject, alike[0] if alike else None)
-        if now is None:
-            found.append(f"{before.alteration}: it is not assessed any more")
-            continue
-        try:
-            pairs.append((now, before, compare(now, before, now.confidence_level)))
-        except ValueError as error:
-            found.append(f"{before.alteration}: no comparison is possible, {error}")
-    return _regressions(pairs) + found
-
-
-def _by_subject(
-    name: str, given: Assessment | Sequence[Assessment], min_length: int
-) -> dict[tuple[Any, ...], Assessment]:
-    if isinstance(given, Assessment):
-        given = (given,)
-    checked_sequence(
-        name, given, Assessment, "jaxrob.Assessment", min_length=min_length
-    )
-    found: dict[tuple[Any, ...], Assessment] = {}
-    for one in given:
-        subject = one.alteration, one.lower, one.upper, one.measure, one.curve.alpha
-        if subject in found:
-            raise ValueError(
-                f"{name} must have one assessment of each alteration, range, measure "
-                f"and alpha; got two of {one.alteration!r}"
-            )
-        found[subject] = one
-    return found
-
-
-def _regressions(
-    pairs: Sequence[tuple[Assessment, Assessment, Comparison]],
-) -> list[str]:
-    return [
-        f"{new.alteration}: robustness is {new.robustness:.6g}, it was "
-        f"{old.robustness:.6g} ({difference_text(one)})"
-        for (new, old, found), one in zip(pairs, adjusted([row[2] for row in pairs]))
-        # NaN counts as worse, because it is not known to be as good.
-        if one.is_worse or math.isnan(found.difference)
-    ]
 
 
 def verdict(

@@ -15,14 +15,7 @@ MOST_MARKS = 64
 
 
 class LineStyle(NamedTuple):
-    """The style of one of several lines, which differ in more than the colour.
-
-    Attributes:
-      colour: an HTML colour.
-      dashes: lengths of dashes and gaps in SVG; empty for a solid line.
-      linestyle: matplotlib's linestyle.
-      marker: matplotlib's marker.
-    """
+    """How one of several lines looks: `dashes` in SVG, `linestyle` in matplotlib."""
 
     colour: str
     dashes: str

@@ -152,12 +152,7 @@ _MOST_NAMES = 5  # Names of alterations in a sentence.
 
 
 class Warned(NamedTuple):
-    """A cause of warnings.
-
-    Attributes:
-      of: the alterations, or RoMA, that the warnings concern.
-      text: a warning's text: the finding and the remedy. Of signs it is the gravest.
-    """
+    """What a warning concerns, and its text: the finding and the remedy."""
 
     of: str
     text: str

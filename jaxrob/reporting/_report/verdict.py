@@ -39,15 +39,7 @@ _MOST_NAMES = 5  # Names of alterations in a sentence.
 
 
 class Check(NamedTuple):
-    """A requirement, and the value found for one alteration.
-
-    Attributes:
-      requirement: the requirement as text.
-      of: the alteration's name, "RoMA" or "all alterations".
-      found: the value found.
-      verdict: "met", "not met" or "not shown", which counts as not met.
-      certainty: how sure the verdict is, in words.
-    """
+    """A requirement, and the value found for an alteration, RoMA or all of them."""
 
     requirement: str
     of: str
@@ -57,14 +49,9 @@ class Check(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The verdict on one network.
+    """The verdict on one network; `passed` is None if nothing was required.
 
-    Attributes:
-      passed: whether all is good enough; None if nothing was required.
-      words: the verdict in a sentence.
-      meanings: pairs of a required quantity and its meaning.
-      checks: each requirement of each alteration; those that are not met come first.
-      regressions: the regressions, a sentence each.
+    `meanings` are of the required quantities. Checks that are not met come first.
     """
 
     passed: bool | None
