@@ -14,6 +14,7 @@ from jaxrob.reporting._report.markdown import markdown, section
 from jaxrob.reporting._report.parts import (
     Bullets,
     Document,
+    Part,
     Section,
     Text,
     say,
@@ -129,6 +130,8 @@ def _document(
     for number, make in enumerate(own, 1):
         one = make(results)
         check_type("sections: what each returns", one, Section, "a Section")
+        for part in one.parts:
+            check_type("sections: a part", part, Part, "such as Text or Table")
         made.insert(place + number - 1, one._replace(anchor=f"own-{number}"))
     return Document(f"Robustness of {said}", about(report), made)
 
