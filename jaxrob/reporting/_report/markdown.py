@@ -60,9 +60,10 @@ def _parts(parts: Iterable[Part]) -> str:
 
 def _rows(heads: Sequence[Words], rows: Iterable[Sequence[Words]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(
-        "|" + "".join(f" {words(cell)} |" for cell in line) + "\n" for line in lines
-    )
+    cells = [
+        [f" {text}" if (text := words(cell)) else "" for cell in one] for one in lines
+    ]
+    return "".join("|" + "".join(f"{cell} |" for cell in one) + "\n" for one in cells)
 
 
 def _text(one: Text) -> str:
