@@ -50,13 +50,11 @@ _USUAL = (
 
 def first_page(report: Report) -> Iterator[Section]:
     """The verdict on each network, what was not tested, and what is left to judge."""
-    parts: list[Part] = [
-        _box(report.of(one, "", ""), one.verdict) for one in report.networks
-    ]
+    parts: list[Part] = [_box(report.of(one), one.verdict) for one in report.networks]
     parts.append(Facts(_facts(report)))
     for network in report.networks:
         if network.verdict.checks:
-            of = report.of(network, "", "")
+            of = report.of(network)
             label = f"Requirements of {of}" if of else "Requirements"
             how_sure = f"how sure ({report.level} interval)"
             parts.append(checks_table(network.verdict, how_sure, of, label, _STATES))

@@ -60,10 +60,11 @@ def _parts(parts: Iterable[Part]) -> str:
 
 def _rows(heads: Sequence[Words], rows: Iterable[Sequence[Words]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
-    cells = [
-        [f" {text}" if (text := words(cell)) else "" for cell in one] for one in lines
-    ]
-    return "".join("|" + "".join(f"{cell} |" for cell in one) + "\n" for one in cells)
+    return "".join(f"|{''.join(map(_cell, one))}\n" for one in lines)
+
+
+def _cell(one: Words) -> str:
+    return f" {text} |" if (text := words(one)) else " |"
 
 
 def _text(one: Text) -> str:

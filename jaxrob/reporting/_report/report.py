@@ -236,7 +236,8 @@ class Report(NamedTuple):
         """Whether all images were looked at somewhere."""
         return any(one.sampling is None for one in self.ones)
 
-    def of(self, network: Network, before: str, otherwise: str) -> str:
+    def of(self, network: Network, before: str = "", otherwise: str = "") -> str:
+        """The network's name with a text; another text if there is only one."""
         return f"{network.name}{before}" if self.many else otherwise
 
     def grouped(self, contents: Sequence[Any]) -> list[tuple[str, Any]]:

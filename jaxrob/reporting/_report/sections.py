@@ -127,7 +127,7 @@ def _at_a_glance(report: Report, network: Network) -> list[Part]:
         ),
         ("unaltered", "n", lambda each: unaltered(each.one)),
         ("lowest", "n wraps", lambda each: " at ".join(lowest(each.one))),
-        caption=report.of(network, "", ""),
+        caption=report.of(network),
     )
     if not same:
         return [each]
@@ -431,7 +431,7 @@ def how_sampled(report: Report) -> Iterator[Section]:
             None if same else ("rule", "", lambda each: each.one.rule),
             *columns,
             ("images at each level", "n", lambda each: images_at_levels(each.one)),
-            caption=report.of(network, "", ""),
+            caption=report.of(network),
         )
         parts.append(each)
     yield _appendix("how it was sampled", parts, "sampling")
