@@ -230,9 +230,11 @@ def to_frame(results: Result | Sequence[Result], rows: str = "results") -> Any:
         levels.pivot(index="level", columns="alteration", values="value").plot()
 
     Levels are in the unit that the row says. Shares such as the robustness lie in
-    [0, 1], `seconds` are seconds. What is not known is NaN (a text None), and `status`
-    says why. Numbers are those of the result, to the bit. Texts are as they were given:
-    `to_csv` makes them harmless for spreadsheets.
+    [0, 1], `seconds` are seconds. Corruptions by severity have `corruption_error`,
+    `relative_to_alexnet` and `mce`, of the assessments given together. What is not
+    known is NaN (a text None), and `status` says why. Numbers are those of the result,
+    to the bit. Texts are as they were given: `to_csv` makes them harmless for
+    spreadsheets.
 
     Args:
       results: one result, the `Results` of a network, or a sequence of such, also of

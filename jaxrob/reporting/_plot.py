@@ -24,7 +24,6 @@ from jaxrob._keys import check_key
 from jaxrob._pixels import as_floats
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
-from jaxrob.metrics import wilson
 from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._style import (
     ACCEPTED,
@@ -322,22 +321,19 @@ def _lines(
 ) -> dict[str, tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]:
     curve, level = one.curve, one.confidence_level
     if isinstance(curve, ScoreCurve):
-        return {
-            one.measure: (one.values, metrics.bands(one.counts, one.measure, level))
-        }
-    counts = curve.counts
-    lines = {"accuracy": (curve.accuracy, metrics.bands(counts, "accuracy", level))}
-    if curve.alpha is not None:
-        total = counts.summed()
-        lines["decided ratio"] = (
-            one.decided_ratio,
-            wilson(total.decided, total.decided + total.unknown),
+        band = metrics.bands(one.counts, one.measure, level)
+        return {one.measure: (one.values, band)}
+    names = [
+        "accuracy",
+        *["decided_ratio", "effectiveness"] * (curve.alpha is not None),
+    ]
+    return {
+        name.replace("_", " "): (
+            metrics.measures[name](curve.counts),
+            metrics.bands(curve.counts, name, level),
         )
-        lines["effectiveness"] = (
-            curve.effectiveness,
-            metrics.bands(counts, "effectiveness", level),
-        )
-    return lines
+        for name in names
+    }
 
 
 def _line(
