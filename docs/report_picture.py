@@ -19,7 +19,7 @@ from PIL import Image, PngImagePlugin
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_MAKERS = ("report.css", "html.py", "first_page.py")
+_MAKERS = ("report.css", "html.py", "sentences.toml")
 _WIDTH, _HEIGHT = 1100, 1000
 PICTURE = _ROOT / "experiments/figures/report.png"
 KEY = "makers"  # The name of the digest in the file.
@@ -59,7 +59,7 @@ def main(path: pathlib.Path) -> None:
 
 
 def makers_digest() -> str:
-    """Returns the SHA-256 of the files that make the page's first screen."""
+    """Returns the SHA-256 of the files that say what the page looks like."""
     folder = _ROOT / "jaxrob/reporting/_report"
     content = [(folder / name).read_bytes() for name in _MAKERS]
     return hashlib.sha256(b"\0".join(content)).hexdigest()
