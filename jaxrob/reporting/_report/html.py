@@ -8,23 +8,7 @@ from typing import Any
 
 from jaxrob._arguments.readable import readable
 from jaxrob.reporting import _style as style
-from jaxrob.reporting._report.parts import (
-    Article,
-    Bullets,
-    Document,
-    Facts,
-    Figure,
-    Group,
-    Heading,
-    Mark,
-    Part,
-    Pictures,
-    Section,
-    Shown,
-    Table,
-    Text,
-    Words,
-)
+from jaxrob.reporting._report import parts
 from jaxrob.reporting._words import VERSION
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
@@ -32,7 +16,7 @@ _MARKS = {"strong": "<b>{}</b>", "em": "<em>{}</em>", "code": "<code>{}</code>"}
 _MARKS["whole"] = '<code class="whole">{}</code>'
 
 
-def html(document: Document, data: str) -> str:
+def html(document: parts.Document, data: str) -> str:
     title = _escaped(document.title)
     first, *others = document.sections
     contents = "\n".join(
@@ -104,13 +88,13 @@ def _escaped(text: str) -> str:
     return escape(readable(text)).replace("&#x27;", "'")
 
 
-def _words(words: Words) -> str:
-    if isinstance(words, Mark):
+def _words(words: parts.Words) -> str:
+    if isinstance(words, parts.Mark):
         return _mark(words)
     return _escaped(words) if isinstance(words, str) else "".join(map(_words, words))
 
 
-def _mark(one: Mark) -> str:
+def _mark(one: parts.Mark) -> str:
     text = _escaped(one.text)
     if one.look == "link":
         return f'<a href="#{one.to}">{text}</a>'
@@ -123,18 +107,18 @@ def _class(look: str) -> str:
     return f' class="{look}"' if look else ""
 
 
-def _parts(parts: Iterable[Part]) -> str:
-    return "".join(_WRITE[type(one)](one) for one in parts)
+def _parts(some: Iterable[parts.Part]) -> str:
+    return "".join(_WRITE[type(one)](one) for one in some)
 
 
-def _section(one: Section) -> str:
+def _section(one: parts.Section) -> str:
     return (
         f'<section id="{one.anchor}"{_class(one.look)}>\n<h2>{_escaped(one.title)}'
         f"</h2>\n{_parts(one.parts)}</section>\n\n"
     )
 
 
-def _article(one: Article) -> str:
+def _article(one: parts.Article) -> str:
     title = f"{one.anchor}-title"
     return (
         f'<article id="{one.anchor}" aria-labelledby="{title}">\n'
@@ -142,7 +126,7 @@ def _article(one: Article) -> str:
     )
 
 
-def _table(one: Table) -> str:
+def _table(one: parts.Table) -> str:
     looks = [*one.looks, *[""] * (len(one.heads) - len(one.looks))]
     heads = "".join(
         f'<th scope="col"{_class("n" * ("n" in how.split()))}>{_escaped(head)}</th>'
@@ -157,13 +141,13 @@ def _table(one: Table) -> str:
     )
 
 
-def _cell(words: Words, look: str) -> str:
+def _cell(words: parts.Words, look: str) -> str:
     if look == "row":
         return f'<th scope="row" class="name">{_words(words)}</th>'
     return f"<td{_class(look)}>{_words(words) or '&nbsp;'}</td>"
 
 
-def _facts(one: Facts) -> str:
+def _facts(one: parts.Facts) -> str:
     rows = "".join(
         f'<tr><th scope="row">{_escaped(name)}</th><td class="name">'
         + (f"<code>{_words(text)}</code>" if _is_code(name) else _words(text))
@@ -171,7 +155,7 @@ def _facts(one: Facts) -> str:
         for name, text in one.rows
     )
     whole = f'<table class="facts"><tbody>\n{rows}</tbody></table>'
-    return _scrolling(whole, Table._field_defaults["label"])
+    return _scrolling(whole, parts.Table._field_defaults["label"])
 
 
 def _is_code(name: str) -> bool:
@@ -185,17 +169,17 @@ def _scrolling(table: str, label: str) -> str:
     )
 
 
-def _bullets(one: Bullets) -> str:
+def _bullets(one: parts.Bullets) -> str:
     items = "".join(f"<li>{_words(item)}</li>\n" for item in one.items)
     return f"<ul{_class(one.look)}>\n{items}</ul>\n"
 
 
-def _pictures(one: Pictures) -> str:
+def _pictures(one: parts.Pictures) -> str:
     shown = "".join(map(_picture, one.shown))
     return f'<ul class="pictures">\n{shown}</ul>\n'
 
 
-def _picture(one: Shown) -> str:
+def _picture(one: parts.Shown) -> str:
     drawn = "(not kept) "
     if one.image is not None:
         content, width, height, kind = one.image
@@ -211,13 +195,13 @@ def _picture(one: Shown) -> str:
 
 
 _WRITE: dict[type[Any], Callable[[Any], str]] = {
-    Text: lambda one: f"<p{_class(one.look)}>{_words(one.words)}</p>\n",
-    Heading: lambda one: f"<h{one.level}>{_escaped(one.words)}</h{one.level}>\n",
-    Bullets: _bullets,
-    Facts: _facts,
-    Table: _table,
-    Figure: lambda one: f"<figure>{one.drawn}</figure>\n" if one.drawn else "",
-    Pictures: _pictures,
-    Group: lambda one: f"<div{_class(one.look)}>\n{_parts(one.parts)}</div>\n",
-    Article: _article,
+    parts.Text: lambda one: f"<p{_class(one.look)}>{_words(one.words)}</p>\n",
+    parts.Heading: lambda one: f"<h{one.level}>{_escaped(one.words)}</h{one.level}>\n",
+    parts.Bullets: _bullets,
+    parts.Facts: _facts,
+    parts.Table: _table,
+    parts.Figure: lambda one: f"<figure>{one.drawn}</figure>\n" if one.drawn else "",
+    parts.Pictures: _pictures,
+    parts.Group: lambda one: f"<div{_class(one.look)}>\n{_parts(one.parts)}</div>\n",
+    parts.Article: _article,
 }
