@@ -19,7 +19,7 @@ from PIL import Image, PngImagePlugin
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_MAKERS = ("report.css", "html.py", "sentences.toml")
+_MAKERS = ("report.css", "sentences.toml")
 _WIDTH, _HEIGHT = 1100, 1000
 PICTURE = _ROOT / "experiments/figures/report.png"
 KEY = "makers"  # The name of the digest in the file.
