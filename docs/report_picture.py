@@ -5,7 +5,7 @@ r"""Draws README's picture of a report: the first page on a screen.
 
 It assesses a small network on the embedded digits, writes its report, and takes a
 picture of it with Chromium or Chrome, which must be installed. The picture holds a
-digest of the report's templates, so that a test finds one that is older than they are.
+digest of the code that makes the page, so that a test finds one that is older.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ from PIL import Image, PngImagePlugin
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_TEMPLATES = _ROOT / "jaxrob/reporting/_report/templates"
+_MAKERS = ("report.css", "sentences.toml")
 _WIDTH, _HEIGHT = 1100, 1000
 PICTURE = _ROOT / "experiments/figures/report.png"
-KEY = "templates"  # The name of the digest in the file.
+KEY = "makers"  # The name of the digest in the file.
 
 
 def main(path: pathlib.Path) -> None:
@@ -50,7 +50,7 @@ def main(path: pathlib.Path) -> None:
             check=True,
         )
         notes = PngImagePlugin.PngInfo()
-        notes.add_text(KEY, templates_digest())
+        notes.add_text(KEY, makers_digest())
         with Image.open(shot) as image:
             image.convert("P", palette=Image.Palette.ADAPTIVE).save(
                 path, pnginfo=notes, optimize=True
@@ -58,10 +58,10 @@ def main(path: pathlib.Path) -> None:
     print(f"wrote {path}")
 
 
-def templates_digest() -> str:
-    """Returns the SHA-256 of the templates that make the page."""
-    files = sorted(one for one in _TEMPLATES.iterdir() if one.is_file())
-    content = [one.read_bytes() for one in files if ".md." not in one.name]
+def makers_digest() -> str:
+    """Returns the SHA-256 of the files that say what the page looks like."""
+    folder = _ROOT / "jaxrob/reporting/_report"
+    content = [(folder / name).read_bytes() for name in _MAKERS]
     return hashlib.sha256(b"\0".join(content)).hexdigest()
 
 

@@ -25,7 +25,6 @@ IMPORTED = (
     "cv2",
     "dm_pix",
     "flax.linen",
-    "jinja2",
     "matplotlib.pyplot",
     "numpyro",
     "optax",

@@ -25,7 +25,7 @@ def run(values: Values, words: Sequence[str]) -> str:
 
 
 def _draw(path: str, found: Sequence[reporting.Ranks]) -> None:
-    from jaxrob.reporting._axes import pyplot
+    from jaxrob.reporting._plot import pyplot
 
     figure = reporting.rank_figure(found)
     place = pathlib.Path(path)

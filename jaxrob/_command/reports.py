@@ -21,12 +21,10 @@ def check(paths: Sequence[str]) -> None:
         if pathlib.Path(path).is_dir():
             raise Refused(f"--report={path}: there is a folder of that name")
         check_file("report", path)
-    for package in ("jinja2", "matplotlib") if paths else ():
-        if importlib.util.find_spec(package) is None:
-            raise Refused(
-                f"--report needs {package}, which is not installed: "
-                f"{install('command')}"
-            )
+    if paths and importlib.util.find_spec("PIL") is None:
+        raise Refused(
+            f"--report needs Pillow, which is not installed: {install('command')}"
+        )
 
 
 def write(

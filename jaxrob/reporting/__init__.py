@@ -1,42 +1,43 @@
 """Reports: tables and plots of results, and whether results are good enough."""
 
-from jaxrob.reporting._differences import Difference, differences
-from jaxrob.reporting._earlier import earlier_assessments
-from jaxrob.reporting._export import to_csv, to_frame, to_latex
+from jaxrob.reporting._columns import to_csv, to_frame, to_latex
+from jaxrob.reporting._earlier import Difference, differences, regressions
 from jaxrob.reporting._failing import write_failing
-from jaxrob.reporting._folder import read_results, write_results
-from jaxrob.reporting._found import outcomes_of
+from jaxrob.reporting._folder import earlier_assessments, read_results, write_results
 from jaxrob.reporting._gate import (
     Outcome,
     outcomes,
+    outcomes_of,
     quantities,
-    regressions,
+    to_junit,
     unmet,
     verdict,
 )
-from jaxrob.reporting._junit import to_junit
 from jaxrob.reporting._logged import Logged, LoggedFile, Metric, logged
 from jaxrob.reporting._pictures import pictures
-from jaxrob.reporting._plan import Plan, PlannedAlteration, read_plan
-from jaxrob.reporting._plot import examples, figure, plot
-from jaxrob.reporting._plot_classes import plot_categories, plot_confusion
-from jaxrob.reporting._plot_curves import plot_measures, plot_networks
-from jaxrob.reporting._plot_pictures import plot_first_failures
-from jaxrob.reporting._rank_table import plot_ranks, rank_figure, rank_table
-from jaxrob.reporting._ranks import Ranks, ranks
-from jaxrob.reporting._report import (
-    read_report,
-    to_html,
-    to_markdown,
-    to_summary,
+from jaxrob.reporting._plan import (
+    Plan,
+    PlannedAlteration,
+    Requirement,
+    read_plan,
+    requirement,
 )
-from jaxrob.reporting._requirement import Requirement, requirement
-from jaxrob.reporting._results import Picture, Results
-from jaxrob.reporting._run import File, Run
+from jaxrob.reporting._plot import examples, figure, plot, plot_measures, plot_networks
+from jaxrob.reporting._plot_classes import (
+    plot_categories,
+    plot_confusion,
+    plot_first_failures,
+)
+from jaxrob.reporting._ranks import Ranks, plot_ranks, rank_figure, rank_table, ranks
+from jaxrob.reporting._report import read_report, to_html, to_markdown, to_summary
+from jaxrob.reporting._report.parts import Bullets, Figure, Section, Table, Text
+from jaxrob.reporting._results import File, Picture, Results, Run
 from jaxrob.reporting._table import table
 
 __all__ = (
+    "Bullets",
     "Difference",
+    "Figure",
     "File",
     "Logged",
     "LoggedFile",
@@ -49,6 +50,9 @@ __all__ = (
     "Requirement",
     "Results",
     "Run",
+    "Section",
+    "Table",
+    "Text",
     "differences",
     "earlier_assessments",
     "examples",

@@ -15,15 +15,10 @@ _FROST = "frost"
 
 
 class Corruption(NamedTuple):
-    """The results of one corruption.
+    """A corruption: its mean error over severities 1 to 5, that relative to AlexNet's.
 
-    Attributes:
-      name: the corruption's name.
-      error: the mean error over severities 1 to 5.
-      relative_to_alexnet: the corruption error; None unless there are 1,000 classes at
-        224 px.
-      fails_at: the lowest severity at which the network is not good enough; None if
-        the unaltered images, or some others, were not evaluated.
+    The latter is None unless there are 1,000 classes at 224 px, and the severity at
+    which the network fails unless the unaltered images, and others, were looked at.
     """
 
     name: str
@@ -33,14 +28,9 @@ class Corruption(NamedTuple):
 
 
 class Corruptions(NamedTuple):
-    """The results of all common corruptions that were assessed.
+    """All corruptions assessed; means over the benchmark's fifteen, or None.
 
-    Attributes:
-      rows: a row for each corruption.
-      mean: the mean error over the benchmark's fifteen corruptions; None if others
-        than frost, whose pictures may be missing, were not asked for.
-      mce: mCE, relative to AlexNet's errors; None likewise, and unless there are 1,000
-        classes at 224 px.
+    Frost, whose pictures may be missing, gives a reason; mCE is of 1,000 classes.
     """
 
     rows: tuple[Corruption, ...]
@@ -65,18 +55,8 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     rows = tuple(
         Corruption(
             name,
-            _or_unknown(
-                lambda one=one: metrics.corruption_error(
-                    _complete(one), _NO_REFERENCE, one.confidence_level
-                )
-            ),
-            _or_unknown(
-                lambda one=one, name=name: metrics.corruption_error(
-                    _complete(one), ALEXNET[name], one.confidence_level
-                )
-            )
-            if like_alexnet and name in ALEXNET
-            else None,
+            _error(one, _NO_REFERENCE),
+            _error(one, ALEXNET[name]) if like_alexnet and name in ALEXNET else None,
             _fails_at(one),
         )
         for name, one in found.items()
@@ -91,7 +71,6 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
 
 
 def lines(found: Corruptions) -> list[str]:
-    """Returns a line of text for each mean."""
     return [
         f"{name}: {share(one)}" + (f" ({one.reason})" if one.reason else "")
         for name, one in means(found)
@@ -99,7 +78,6 @@ def lines(found: Corruptions) -> list[str]:
 
 
 def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
-    """Returns pairs of a name and a mean."""
     pairs = (
         ("mean error over 15 corruptions, severities 1 to 5", found.mean),
         ("mCE, relative to AlexNet's errors on ImageNet-C", found.mce),
@@ -108,7 +86,6 @@ def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
 
 
 def share(one: CorruptionError) -> str:
-    """Returns an error with its interval as text."""
     if math.isnan(one.value):
         return "not known"
     low, high = one.confidence_interval
@@ -117,7 +94,6 @@ def share(one: CorruptionError) -> str:
 
 
 def severity(one: FailingLevel | None) -> str:
-    """Returns the severity at which a network fails, with its interval, as text."""
     if one is None:
         return "not known"
     if math.isinf(one.confidence_interval.low):
@@ -128,6 +104,14 @@ def severity(one: FailingLevel | None) -> str:
 
 def _severity(level: float) -> str:
     return "beyond 5" if math.isinf(level) else f"{level:.2f}"
+
+
+def _error(one: Assessment, reference: ReferenceErrors) -> CorruptionError:
+    return _or_unknown(
+        lambda: metrics.corruption_error(
+            _complete(one), reference, one.confidence_level
+        )
+    )
 
 
 def _fails_at(one: Assessment) -> FailingLevel | None:
@@ -159,14 +143,12 @@ def _complete(one: Assessment) -> Assessment:
 
 
 def _is_like_alexnet(one: Assessment) -> bool:
-    """Whether the number of classes and, if known, the image size are AlexNet's."""
     alexnet = next(iter(ALEXNET.values()))
     size = one.provenance.get("settings", {}).get("size", alexnet.size)
     return one.curve.num_classes == alexnet.num_classes and size == alexnet.size
 
 
 def _or_unknown(measured: Callable[[], CorruptionError]) -> CorruptionError:
-    """Returns the measured error, or NaN and the reason why it is not known."""
     try:
         return measured()
     except ValueError as error:

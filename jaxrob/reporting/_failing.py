@@ -6,7 +6,7 @@ import os
 import pathlib
 import urllib.parse
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,51 +16,23 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._files.writing import not_written, write_new
 from jaxrob.alterations import Alteration
+from jaxrob.reporting._columns import csv_text, plain
 from jaxrob.reporting._escaped import escaped
-from jaxrob.reporting._export import csv_text
-from jaxrob.reporting._pictures import failing_pictures
-from jaxrob.reporting._png import png
+from jaxrob.reporting._pictures import failing_pictures, png
 from jaxrob.reporting._results import Picture
-from jaxrob.reporting._rows import known
 
 _DATA = "data"
 _UNKNOWN = "unknown"
 
 
-class FailingRow(NamedTuple):
-    """A picture that fails; what is not known is None.
-
-    Attributes:
-      unaltered: its file, unaltered.
-      altered: its file at the level.
-      source: the name of the file that it was read from.
-      index: its place in the data set, from 0.
-      right: the right class.
-      labels: "given", or "own answers" where the right class is the network's own.
-      answer_unaltered: the answer on the unaltered picture.
-      confidence_unaltered: the confidence of that answer.
-      answer: the answer at the level.
-      confidence: its confidence.
-      alteration: the alteration's name.
-      level: the level nearest to the identity at which it fails.
-      unit: the unit of the level.
-      network: the network's name.
-    """
-
-    unaltered: str
-    altered: str
-    source: str | None
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    right: str
-    labels: str | None
-    answer_unaltered: str | None
-    confidence_unaltered: float | None
-    answer: str | None
-    confidence: float | None
-    alteration: str
-    level: float
-    unit: str
-    network: str | None
+# Of `failing.csv`; what is not known is None. The level is the nearest to the identity
+# at which the picture fails, the labels "given", or "own answers" of the network.
+_COLUMNS = (
+    *("unaltered", "altered", "source", "index", "right", "labels"),
+    *("answer_unaltered", "confidence_unaltered", "answer", "confidence"),
+    *("alteration", "level", "unit", "network"),
+)
+_SHARED = ("right", "alteration", "unit", "source", "index")
 
 
 def write_failing(
@@ -121,11 +93,19 @@ def write_failing(
     rows = [_row(assessment, names, *pair) for pair in pairs]
     contents: dict[str, bytes] = {}
     for row, pair in zip(rows, pairs):
-        for name, picture in zip((row.unaltered, row.altered), pair):
+        for name, picture in zip((row["unaltered"], row["altered"]), pair):
             assert picture.image is not None
             contents[name] = png(picture.image)
-    contents["failing.csv"] = csv_text(FailingRow._fields, rows).encode()
-    legible = [_escaped(row) for row in rows]
+    lines = [[row[name] for name in _COLUMNS] for row in rows]
+    contents["failing.csv"] = csv_text(_COLUMNS, lines).encode()
+    # With invisible characters spelt out, as in the CSV.
+    legible = [
+        {
+            name: escaped(one) if isinstance(one, str) else one
+            for name, one in row.items()
+        }
+        for row in rows
+    ]
     contents["labels.json"] = _in_json(_fiftyone(legible))
     contents["tasks.json"] = _in_json(_label_studio(legible, path.absolute().name))
     _write(path, contents)
@@ -142,51 +122,44 @@ def check_empty(path: pathlib.Path) -> None:
 
 
 def _row(
-    one: Assessment,
-    names: Sequence[str],
-    before: Picture,
-    after: Picture,
-) -> FailingRow:
+    one: Assessment, names: Sequence[str], before: Picture, after: Picture
+) -> dict[str, Any]:
     stem = f"{_DATA}/{after.index:07}"
-    source = one.provenance.get("dataset") or {}
+    # Of a level that was not looked at no answer is known.
+    answers = [
+        None if each.predicted is None else names[each.predicted]
+        for each in (before, after)
+    ]
     assert after.label is not None
-    return FailingRow(
-        f"{stem}_unaltered.png",
-        f"{stem}_altered.png",
-        after.file,
-        after.index,
-        names[after.label],
-        source.get("labels"),
-        _named(before.predicted, names),
-        _confidence(one, before),
-        _named(after.predicted, names),
-        _confidence(one, after),
-        one.alteration,
-        after.level,
-        one.unit,
-        (one.provenance.get("network") or {}).get("name"),
-    )
+    return {
+        "unaltered": f"{stem}_unaltered.png",
+        "altered": f"{stem}_altered.png",
+        "source": after.file,
+        "index": after.index,
+        "right": names[after.label],
+        "labels": (one.provenance.get("dataset") or {}).get("labels"),
+        "answer_unaltered": answers[0],
+        "confidence_unaltered": _confidence(one, before),
+        "answer": answers[1],
+        "confidence": _confidence(one, after),
+        "alteration": one.alteration,
+        "level": after.level,
+        "unit": one.unit,
+        "network": (one.provenance.get("network") or {}).get("name"),
+    }
 
 
 def _confidence(one: Assessment, picture: Picture) -> float | None:
-    """Returns the confidence of the answer; None if it, or the level, is not known."""
     confidence = one._answers("write_failing").confidence
     at = np.flatnonzero(one.levels == picture.level)
     if confidence is None or not len(at):
         return None
-    return known(confidence[at[0], picture.index])
-
-
-def _named(number: int | None, names: Sequence[str]) -> str | None:
-    return None if number is None else names[number]
+    return plain(confidence[at[0], picture.index])
 
 
 def _class_names(
-    one: Assessment,
-    dataset: Dataset | BatchedDataset,
-    given: Sequence[str] | None,
+    one: Assessment, dataset: Dataset | BatchedDataset, given: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Returns a name for each of the K classes and for "unknown", all distinct."""
     number = one.curve.num_classes
     names = dataset.class_names
     if given is not None:
@@ -204,73 +177,42 @@ def _class_names(
     return (*names, unknown)
 
 
-def _fiftyone(rows: Sequence[FailingRow]) -> dict[str, Any]:
-    """Returns `labels.json` of FiftyOne's FiftyOneImageClassificationDataset."""
+def _fiftyone(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     labels = {}
     for row in rows:
-        for file, answer, confidence, level in (
-            (row.unaltered, row.answer_unaltered, row.confidence_unaltered, None),
-            (row.altered, row.answer, row.confidence, row.level),
+        about = {name: row[name] for name in _SHARED}
+        for of, end, level in (
+            ("unaltered", "_unaltered", None),
+            ("altered", "", row["level"]),
         ):
-            labels[pathlib.PurePosixPath(file).stem] = {
-                "label": answer,
-                "confidence": confidence,
-                "attributes": {
-                    "right": row.right,
-                    "alteration": row.alteration,
-                    "level": level,
-                    "unit": row.unit,
-                    "source": row.source,
-                    "index": row.index,
-                },
+            labels[pathlib.PurePosixPath(row[of]).stem] = {
+                "label": row[f"answer{end}"],
+                "confidence": row[f"confidence{end}"],
+                "attributes": about | {"level": level},
             }
     return {"classes": None, "labels": labels}
 
 
-def _label_studio(rows: Sequence[FailingRow], folder: str) -> list[dict[str, Any]]:
-    """Returns tasks of Label Studio with the answers as predictions."""
-
+def _label_studio(rows: Sequence[dict[str, Any]], folder: str) -> list[dict[str, Any]]:
     def url(file: str) -> str:
         where = urllib.parse.quote(f"{folder}/{file}", errors="surrogateescape")
         return f"/data/local-files/?d={where}"
 
-    return [
-        {
-            "data": {
-                "image": url(row.altered),
-                "unaltered": url(row.unaltered),
-                "right": row.right,
-                "answer_unaltered": row.answer_unaltered,
-                "alteration": row.alteration,
-                "level": row.level,
-                "unit": row.unit,
-                "source": row.source,
-                "index": row.index,
-            },
+    def task(row: dict[str, Any]) -> dict[str, Any]:
+        value = {"choices": [row["answer"]]}
+        choice = {"from_name": "class", "to_name": "image", "type": "choices"}
+        shown = {"image": url(row["altered"]), "unaltered": url(row["unaltered"])}
+        told = (*_SHARED, "answer_unaltered", "level")
+        prediction = {"model_version": row["network"] or "network"}
+        return {
+            "data": shown | {name: row[name] for name in told},
             "predictions": [
-                {
-                    "model_version": row.network or "network",
-                    "score": row.confidence,
-                    "result": [
-                        {
-                            "from_name": "class",
-                            "to_name": "image",
-                            "type": "choices",
-                            "value": {"choices": [row.answer]},
-                        }
-                    ],
-                }
+                prediction
+                | {"score": row["confidence"], "result": [choice | {"value": value}]}
             ],
         }
-        for row in rows
-    ]
 
-
-def _escaped(row: FailingRow) -> FailingRow:
-    """Returns the row with invisible characters spelt out, as in the CSV."""
-    return FailingRow._make(
-        escaped(one) if isinstance(one, str) else one for one in row
-    )
+    return list(map(task, rows))
 
 
 def _in_json(value: Any) -> bytes:

@@ -7,23 +7,63 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_type, checked_path
+from jaxrob._arguments.checks import (
+    check_type,
+    checked_names,
+    checked_path,
+    checked_sequence,
+)
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._codec import from_json, to_json
+from jaxrob._codec import Layout, Text, document, from_json, to_json
 from jaxrob._files.locks import lock
 from jaxrob._files.npz import DAMAGE, read_npz
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import parsed
 from jaxrob._files.writing import write_file
 from jaxrob.adversarial import Attack
-from jaxrob.reporting._index import Entry, Index
-from jaxrob.reporting._results import Picture, Results, check_picture, with_plan
-from jaxrob.reporting._run import Runs
+from jaxrob.reporting._earlier import Difference
+from jaxrob.reporting._plan import Plan, Required
+from jaxrob.reporting._results import Picture, Results, Runs, check_picture, with_plan
 from jaxrob.roma import RomaResult
+
+# The name of a file in the folder itself, without a path, that ends in its digest.
+_File = Text(
+    "the name of a file in the folder, with its digest, such as "
+    "rotation-0123456789abcdef.json",
+    r"\w[^/\\:\0]{0,250}-[0-9a-f]{16}\.(json|npz)",
+)
+
+
+class Entry(NamedTuple):
+    """An assessment: its file's name, its range's reason, pictures without images."""
+
+    file: Annotated[str, _File]
+    why: Annotated[str | None, Text()]
+    pictures: tuple[Picture, ...]
+
+
+@document("jaxrob results 1")
+class Index(NamedTuple):
+    """The index's contents: fields of `Results`, or the names of their files.
+
+    Pictures are checked later, with their assessments; `images` is their pixels' file.
+    """
+
+    network: Annotated[str | None, Text()]
+    class_names: tuple[str, ...] | None
+    plan: Plan | None
+    requirements: tuple[Required, ...]
+    regressions: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    entries: Annotated[tuple[Entry, ...], Layout("assessments")]
+    roma: Annotated[str | None, _File]
+    attack: Annotated[str | None, _File]
+    images: Annotated[str | None, _File]
+
 
 T = TypeVar("T")
 
@@ -245,7 +285,6 @@ def _assessment_or_none(content: bytes) -> Assessment | None:
 
 
 def _read(path: pathlib.Path, made: Callable[[bytes], T], by_name: bool = True) -> T:
-    """Applies a function to a file's bytes, and names the file in its errors."""
     content = _content(path, _MOST_BYTES)
     found = _made(path, content, made)
     # The digest of a document is within it.
@@ -284,7 +323,6 @@ def _check_inside(path: pathlib.Path) -> None:
 
 
 def _packed(results: Results) -> bytes:
-    """Returns the images as an npz file; empty if there are no images."""
     images: dict[str, Any] = {
         one.digest: one.image
         for some in results.pictures
@@ -319,3 +357,57 @@ def _images(path: pathlib.Path) -> Mapping[str, np.ndarray]:
     except DAMAGE as error:
         raise ValueError(f"{path}: {error}") from error
     return images
+
+
+def earlier_assessments(
+    paths: Sequence[str | os.PathLike[str]], alterations: Sequence[str]
+) -> list[Assessment]:
+    """Reads the earlier assessments that new ones must not fall below.
+
+    Args:
+      paths: results folders with an assessment of each alteration, or JSON files of
+        single assessments.
+      alterations: the names of the alterations assessed now.
+
+    Returns:
+      All that are there: `regressions` names those that are not assessed any more.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if a file is missing, or holds no assessment of one of the
+        alterations, or a folder lacks one of them; the message begins with the path.
+      OSError: if a file cannot be read.
+    """
+    wanted = str | os.PathLike
+    paths = checked_sequence("paths", paths, wanted, "paths", min_length=0)
+    alterations = checked_names("alterations", alterations)
+    found = []
+    for path in (checked_path("paths", one) for one in paths):
+        if path.is_dir():
+            found += _in_folder(path, alterations)
+            continue
+        old = _in_file(path)
+        if old.alteration not in alterations:
+            raise ValueError(
+                f"{path}: it is of {old.alteration}, which is not assessed here; "
+                f"{', '.join(alterations)} are"
+            )
+        found.append(old)
+    return found
+
+
+def _in_folder(path: pathlib.Path, alterations: Sequence[str]) -> list[Assessment]:
+    found = [*read_results(path).assessments]
+    for name in alterations:
+        if name not in [one.alteration for one in found]:
+            raise ValueError(f"{path}: it has no assessment of {name}")
+    return found
+
+
+def _in_file(path: pathlib.Path) -> Assessment:
+    try:
+        return Assessment.from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error

@@ -1,10 +1,11 @@
 """Decides whether results are good enough, for instance in continuous integration."""
 
+import collections
+import datetime
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from xml.etree import ElementTree
 
 from jaxrob._arguments.checks import (
     check_type,
@@ -13,26 +14,22 @@ from jaxrob._arguments.checks import (
     checked_sequence,
 )
 from jaxrob._arguments.naming import named
+from jaxrob._arguments.readable import readable
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.compare import Comparison, compare
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._counts import Counts
-from jaxrob.metrics._measures import accuracy, measures
-from jaxrob.reporting._adjusted import adjusted, difference_text
 from jaxrob.reporting._corruptions import corruptions
-from jaxrob.reporting._differences import Difference
-from jaxrob.reporting._few import is_open_by_levels
-from jaxrob.reporting._joint import joint_interval
-from jaxrob.reporting._requirement import (
-    AT_LEAST,
+from jaxrob.reporting._earlier import Difference
+from jaxrob.reporting._plan import AT_LEAST, Requirement, check_requirement
+from jaxrob.reporting._quantities import (
+    OF_ALTERATION,
     OF_ROMA,
     OF_SET,
     QUANTITIES,
-    Requirement,
     about_quantity,
-    check_requirement,
 )
+from jaxrob.reporting._results import Results
+from jaxrob.reporting._words import joint_interval
 from jaxrob.roma import RomaResult
 
 Quantities = Mapping[str, float | ConfidenceInterval]
@@ -41,9 +38,7 @@ Found = Mapping[str, Assessment | RomaResult | Quantities]
 #: The states of an outcome. What is not met or not shown fails a gate.
 MET, NOT_MET, NOT_SHOWN = "met", "not met", "not shown"
 _UNKNOWN = ConfidenceInterval(math.nan, math.nan)
-# Quantities that depend on what the curve does between its levels.
 _DOUBT = "a warning says that the levels may mislead"
-_OVER_LEVELS = ("robustness", "robustness.low", "worst_class", "difference")
 
 
 class Outcome(NamedTuple):
@@ -70,13 +65,7 @@ class Outcome(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """A value.
-
-    Attributes:
-      ends: its ends.
-      at_once: those that are sure for all results at once.
-      reason: why it is not known, or shows nothing; or "".
-    """
+    """A value's ends, those sure for all results at once, and why it shows nothing."""
 
     ends: ConfidenceInterval
     at_once: ConfidenceInterval
@@ -113,65 +102,14 @@ def quantities(
     Raises:
       TypeError: if `result` is neither.
     """
-    if isinstance(result, Assessment):
-        return {name: value(result) for name, value in _OF_ASSESSMENT.items()}
-    if isinstance(result, RomaResult):
-        return {name: value(result) for name, value in _OF_ROMA.items()}
+    for of, kind in ((OF_ALTERATION, Assessment), (OF_ROMA, RomaResult)):
+        if isinstance(result, kind):
+            every = [(name, one) for name, one in QUANTITIES.items() if one.of == of]
+            return {name: one.get(result) for name, one in every if one.get}
     raise TypeError(
         "result must be a jaxrob.Assessment or a jaxrob.roma.RomaResult; got "
         f"{named(result)}"
     )
-
-
-def _mean_plr(result: RomaResult) -> float | ConfidenceInterval:
-    """Returns the mean plr, or its interval if a budget left inputs undecided."""
-    if (result.status == "undecided").any():
-        return result.mean_plr_interval
-    return result.mean_plr
-
-
-def _robustness(result: Assessment) -> float | ConfidenceInterval:
-    """Returns the robustness, or its interval if unseen images may change it."""
-    if math.isnan(result.robustness):
-        return math.nan
-    if result.sampling is None or is_open_by_levels(result.sampling):
-        return float(result.robustness)
-    return result.dataset_interval
-
-
-def _lowest_accuracy(result: Assessment) -> float:
-    """Returns the lowest accuracy at a level, whatever the measure is."""
-    if result.sampling is not None or not result.curve.num_classes:
-        return math.nan
-    counts = result.curve.counts_for("accuracy")
-    # An accuracy of nothing counts as 1, which must not pass a gate.
-    if not isinstance(counts, Counts):
-        return math.nan
-    is_known = measures["accuracy"].num_inputs(counts).all()
-    return float(accuracy(counts).min()) if is_known else math.nan
-
-
-def _worst_class(result: Assessment) -> float:
-    """Returns the lowest robustness of a class with inputs."""
-    is_known = result.sampling is None and result.scores is None
-    if not is_known or not result.curve.num_classes:
-        return math.nan
-    inputs = np.asarray(result.curve.counts.at(0).inputs)
-    # NaN of a class that has inputs makes the lowest unknown.
-    return float(np.min(result.robustness_per_class[inputs > 0]))
-
-
-_OF_ASSESSMENT: Mapping[str, Callable[[Assessment], float | ConfidenceInterval]] = {
-    "robustness": _robustness,
-    "robustness.low": lambda one: float(one.confidence_interval.low),
-    "accuracy": _lowest_accuracy,
-    "worst_class": _worst_class,
-    "decided_ratio": lambda one: math.nan if one.sampling else one.lowest_decided_ratio,
-}
-_OF_ROMA: Mapping[str, Callable[[RomaResult], float | ConfidenceInterval]] = {
-    "plr": _mean_plr,
-    "plr.low": lambda one: one.mean_low,
-}
 
 
 def outcomes(
@@ -254,8 +192,7 @@ def placed(
 
 
 def is_doubted(one: Assessment | RomaResult | Quantities, quantity: str) -> bool:
-    """Whether a warning says that the levels may mislead about a quantity."""
-    if not isinstance(one, Assessment) or quantity not in _OVER_LEVELS:
+    if not isinstance(one, Assessment) or not about_quantity(quantity).over_levels:
         return False
     return not one.diagnostics.signs.keys().isdisjoint(("jitter", "margin"))
 
@@ -294,19 +231,19 @@ def _value(
         if difference is None:
             return _Value(_UNKNOWN, _UNKNOWN, "there is no earlier result")
         return _Value(difference.interval, difference.joint_interval, difference.reason)
+    get = about_quantity(quantity).get
+    assert get is not None
+    value = at_once = ends(get(one))
     if isinstance(one, RomaResult):
-        value = ends(_OF_ROMA[quantity](one))
-        at_once = value._replace(high=float(one.mean_plr))
-        return _Value(value, at_once if quantity == "plr.low" else value)
-    value = ends(_OF_ASSESSMENT[quantity](one))
-    if quantity == "robustness.low":
+        if quantity == "plr.low":
+            at_once = value._replace(high=float(one.mean_plr))
+    elif quantity == "robustness.low":
         # NaN, where no joint interval is known, shows nothing.
-        return _Value(value, value._replace(high=joint_interval(one, number)[1]))
-    return _Value(value, value)
+        at_once = value._replace(high=joint_interval(one, number)[1])
+    return _Value(value, at_once)
 
 
 def _of_set(assessments: Sequence[Assessment]) -> _Value:
-    """Returns the mCE."""
     found = corruptions(assessments)
     if found is None or found.mce is None:
         return _Value(
@@ -390,9 +327,7 @@ def unmet(
 
 
 def _failed(
-    requirements: Sequence[Requirement],
-    found: Found,
-    differences: Sequence[Difference],
+    requirements: Sequence[Requirement], found: Found, differences: Sequence[Difference]
 ) -> list[Outcome]:
     """Returns the outcomes that fail a gate, and warns of one that may pass wrongly."""
     every = outcomes(requirements, found, differences)
@@ -412,81 +347,6 @@ def ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
         if isinstance(value, ConfidenceInterval)
         else ConfidenceInterval(value, value)
     )
-
-
-def regressions(
-    new: Assessment | Sequence[Assessment], old: Assessment | Sequence[Assessment]
-) -> list[str]:
-    """Returns a sentence for each regression against earlier assessments.
-
-    Assessments of one alteration are compared by `jaxrob.compare`, at the new one's
-    confidence level. The new one is a regression if the interval of the difference in
-    robustness lies below 0, or that of the difference in the measure's mean over the
-    range, which distinguishes networks that are accepted everywhere. In addition the
-    p-value, adjusted for all comparisons (Holm 1979), must be significant: between
-    equally robust networks, the chance of any regression is at most one minus the
-    confidence level.
-
-    Args:
-      new: an assessment, or one for each alteration.
-      old: earlier assessments, of the same network or another, on the same images.
-
-    Returns:
-      A sentence for each earlier assessment that is better, has no counterpart, or
-      cannot be compared, with the reason. Empty if there is no regression.
-
-    Raises:
-      TypeError: if `new` or `old` holds anything but assessments.
-      ValueError: if two of them are of one alteration, range, measure and alpha.
-    """
-    by_subject = _by_subject("new", new, 1)
-    pairs, found = [], []
-    for subject, before in _by_subject("old", old, 0).items():
-        # Another range or measure than before: the comparison says which.
-        alike = [one for one in by_subject.values() if one.alteration == subject[0]]
-        now = by_subject.get(subject, alike[0] if alike else None)
-        if now is None:
-            found.append(f"{before.alteration}: it is not assessed any more")
-            continue
-        try:
-            pairs.append((now, before, compare(now, before, now.confidence_level)))
-        except ValueError as error:
-            found.append(f"{before.alteration}: no comparison is possible, {error}")
-    return _regressions(pairs) + found
-
-
-def _by_subject(
-    name: str, given: Assessment | Sequence[Assessment], min_length: int
-) -> dict[tuple[Any, ...], Assessment]:
-    """Returns assessments by alteration, range, measure and alpha."""
-    if isinstance(given, Assessment):
-        given = (given,)
-    checked_sequence(
-        name, given, Assessment, "jaxrob.Assessment", min_length=min_length
-    )
-    found: dict[tuple[Any, ...], Assessment] = {}
-    for one in given:
-        subject = one.alteration, one.lower, one.upper, one.measure, one.curve.alpha
-        if subject in found:
-            raise ValueError(
-                f"{name} must have one assessment of each alteration, range, measure "
-                f"and alpha; got two of {one.alteration!r}"
-            )
-        found[subject] = one
-    return found
-
-
-def _regressions(
-    pairs: Sequence[tuple[Assessment, Assessment, Comparison]],
-) -> list[str]:
-    """Returns a sentence for each pair whose first is worse than the second."""
-    return [
-        f"{new.alteration}: robustness is {new.robustness:.6g}, it was "
-        f"{old.robustness:.6g} ({difference_text(one)})"
-        for (new, old, found), one in zip(pairs, adjusted([row[2] for row in pairs]))
-        # NaN counts as worse, because it is not known to be as good.
-        if one.is_worse or math.isnan(found.difference)
-    ]
 
 
 def verdict(
@@ -553,7 +413,6 @@ def _checked(
 
 
 def _check_value(name: str, values: Quantities, quantity: str) -> None:
-    """Rejects values without a quantity, or where it is outside its range."""
     if quantity not in values:
         raise ValueError(f"{name} must have {quantity!r}; got {tuple(values)}")
     for value in ends(values[quantity]):
@@ -562,3 +421,117 @@ def _check_value(name: str, values: Quantities, quantity: str) -> None:
             most = None if math.isinf(about.high) else about.high
             place = f"{name}[{quantity!r}]"
             checked_number(place, value, at_least=about.low, at_most=most)
+
+
+def outcomes_of(results: Results, number: int | None = None) -> list[Outcome]:
+    """Returns whether a network's results meet their requirements.
+
+    Args:
+      results: the results.
+      number: the number of assessments of which something is stated at once; by
+        default those of the results.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+    """
+    check_type("results", results, Results, "a jaxrob.reporting.Results")
+    return [one for _, one in placed_of(results, number)]
+
+
+def placed_of(
+    results: Results, number: int | None = None
+) -> list[tuple[int | None, Outcome]]:
+    # Two may share a name: one alteration with two measures, or one called RoMA.
+    found: list[tuple[str, Assessment | RomaResult]] = [
+        (one.alteration, one) for one in results.assessments
+    ]
+    if results.roma is not None:
+        found.append(("RoMA", results.roma))
+    return placed(results.requirements, found, results.differences, number)
+
+
+_SUITE = "jaxrob"
+
+
+def to_junit(results: Results) -> str:
+    """Returns the outcomes as JUnit XML, which GitLab, Jenkins and others read.
+
+    Each requirement of each result is a test case. One that is not met is a failure of
+    the type "not met" or "not shown"; each regression is one of the type "regression".
+    Characters that XML forbids, or that are invisible, are spelt out: "(U+0007)".
+
+    Example::
+
+        results = reporting.read_results("results/today")
+        pathlib.Path("gate.xml").write_text(reporting.to_junit(results), "utf-8")
+
+    Args:
+      results: the results of one network, with their requirements.
+
+    Raises:
+      TypeError: if `results` has a wrong type.
+    """
+    check_type("results", results, Results, "a jaxrob.reporting.Results")
+    network = readable(results.network or "") or "network"
+    every = outcomes_of(results)
+    failed = [one for one in every if one.state != MET]
+    number_failed = str(len(failed) + len(results.regressions))
+    root = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        id="0",
+        package=_SUITE,
+        name=network,
+        # The format has no time zone. The machine's name is nobody's business.
+        timestamp=datetime.datetime.now().isoformat(timespec="seconds"),
+        hostname="localhost",
+        tests=str(len(every) + len(results.regressions)),
+        failures=number_failed,
+        errors="0",
+        time=f"{sum(one.seconds for one in results.assessments):.3f}",
+    )
+    # Of two common schemas one requires properties, the other that they are not empty.
+    properties = ElementTree.SubElement(suite, "properties")
+    ElementTree.SubElement(properties, "property", name="network", value=network)
+    taken: collections.Counter[str] = collections.Counter()
+    for one in every:
+        said = f"{one.words} ({one.how_sure})"
+        case = _case(suite, network, _title(one), taken)
+        if one.state != MET:
+            _fail(case, one.state, f"{one.subject}: {said}")
+    for text in results.regressions:
+        case = _case(suite, network, f"no regression: {text}", taken)
+        _fail(case, "regression", text)
+    for name in ("system-out", "system-err"):
+        ElementTree.SubElement(suite, name)
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _title(one: Outcome) -> str:
+    return f"{one.subject}: {one.requirement.condition}"
+
+
+def _case(
+    suite: ElementTree.Element,
+    network: str,
+    title: str,
+    taken: collections.Counter[str],
+) -> ElementTree.Element:
+    """Adds a test case, whose name no other one has."""
+    # Readers collapse spaces.
+    name = " ".join(readable(title).split())
+    taken[name] += 1
+    if taken[name] > 1:
+        name = f"{name} ({taken[name]})"
+    return ElementTree.SubElement(
+        suite, "testcase", name=name, classname=network, time="0"
+    )
+
+
+def _fail(case: ElementTree.Element, kind: str, text: str) -> None:
+    text = readable(text)
+    failure = ElementTree.SubElement(case, "failure", message=text, type=kind)
+    failure.text = text

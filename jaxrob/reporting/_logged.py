@@ -1,17 +1,15 @@
 """Results as what trackers of experiments log: numbers with names, and files."""
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jaxrob._arguments.checks import checked_integer, checked_sequence
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._files.strict_json import short
+from jaxrob.reporting._columns import OF_CORRUPTIONS, Row, rows_of, to_csv
 from jaxrob.reporting._escaped import log_name
-from jaxrob.reporting._export import to_csv
 from jaxrob.reporting._results import Results
-from jaxrob.reporting._rows import rows_of
 
 # Columns of results that are logged under their own names.
 _OF_RESULT = (
@@ -120,8 +118,8 @@ def logged(
 
 def _metrics(results: Results, step: int) -> Iterator[Metric]:
     if results.assessments:
-        for row in rows_of(results.assessments, "results"):
-            yield from _of_row(row, _OF_RESULT, log_name(row.alteration), step)
+        for row in rows_of(results.assessments, "results", OF_CORRUPTIONS):
+            yield from _of_row(row, _OF_RESULT, log_name(row["alteration"]), step)
     for one in results.assessments:
         for place, row in enumerate(rows_of(one, "levels")):
             prefix = f"{log_name(one.alteration)}/at_levels"
@@ -133,11 +131,11 @@ def _metrics(results: Results, step: int) -> Iterator[Metric]:
 
 
 def _of_row(
-    row: NamedTuple, columns: Sequence[str], prefix: str, step: int
+    row: Row, columns: Sequence[str], prefix: str, step: int
 ) -> Iterator[Metric]:
     for column in columns:
-        value = getattr(row, column)
-        if value is not None and math.isfinite(value):
+        value = row[column]
+        if value is not None:
             yield Metric(f"{prefix}/{column}", float(value), step)
 
 

@@ -1,13 +1,16 @@
 """Pictures of an alteration, for reports."""
 
 import functools
+import io
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
+from jaxrob._arguments.extra import install
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -25,7 +28,22 @@ from jaxrob.reporting._results import (
     picture_digest,
     sizes,
 )
-from jaxrob.reporting._unaltered import is_at_once
+from jaxrob.reporting._words import is_at_once
+
+
+def png(image: np.ndarray, side: int | None = None) -> bytes:
+    """Encodes an image as PNG, reduced to `side` pixels a side if it is larger."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError(f"pictures need Pillow: {install('command')}") from error
+    picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
+    if side is not None and max(picture.size) > side:
+        picture.thumbnail((side, side), Image.Resampling.BOX)
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return file.getvalue()
+
 
 # An image's index, and what it is shown as, which gives the level.
 _Shown = tuple[int, str]
@@ -64,9 +82,7 @@ def pictures(
       ValueError: if the assessment is of another alteration, key or number of images,
         the images are no pictures, a key is missing, or `most` is out of range.
     """
-    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
-    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
-    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+    _check(assessment, alteration, dataset)
     most = checked_integer("most", most, at_least=3, at_most=MOST_PICTURES)
     key = _checked_key(assessment, alteration, key)
     shown = _shown(assessment, most)
@@ -81,9 +97,7 @@ def failing_pictures(
     most: int,
 ) -> list[tuple[Picture, Picture]]:
     """The images that fail first, unaltered and at the level where they fail."""
-    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
-    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
-    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+    _check(assessment, alteration, dataset)
     key = _checked_key(assessment, alteration, key)
     numbers = first_to_fail(assessment)[:most]
     # Without a failure another picture is drawn, which checks the arguments.
@@ -93,6 +107,12 @@ def failing_pictures(
     return list(zip(drawn[::2], drawn[1::2]))
 
 
+def _check(assessment: Any, alteration: Any, dataset: Any) -> None:
+    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
+    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+
+
 def _drawn(
     assessment: Assessment,
     alteration: Alteration,
@@ -100,7 +120,6 @@ def _drawn(
     key: jax.Array | None,
     shown: Sequence[_Shown],
 ) -> tuple[Picture, ...]:
-    """Returns a picture of each image at its level; the key is checked."""
     levels = [_level(assessment, *one) for one in shown]
     numbers = [number for number, _ in shown]
     images = _images(assessment, dataset, numbers)
@@ -113,9 +132,7 @@ def _drawn(
         alteration=alteration,
     )
     return tuple(
-        _from_dataset(
-            _picture(assessment, np.asarray(image), level, *one), assessment, dataset
-        )
+        _picture(assessment, dataset, np.asarray(image), level, *one)
         for image, level, one in zip(altered, levels, shown)
     )
 
@@ -140,17 +157,15 @@ def _altered(
 
 
 def _shown(assessment: Assessment, most: int) -> list[_Shown]:
-    """Chooses the images to show, and as what."""
-    views = ["unaltered"]
-    for name, level in (
-        ("lower end", assessment.lower),
-        ("upper end", assessment.upper),
-    ):
-        if level != assessment.identity:
-            views.append(name)
+    ends = {"lower end": assessment.lower, "upper end": assessment.upper}
+    beyond = [name for name, level in ends.items() if level != assessment.identity]
+    views = ["unaltered", *beyond]
     is_score = isinstance(assessment.curve, ScoreCurve)
     bad = "lowest score" if is_score else "first failure"
-    failing = _lowest(assessment) if is_score else _failing(assessment)
+    failing = _lowest(assessment) if is_score else []
+    # None where single answers are not kept.
+    if isinstance(assessment.curve, Curve):
+        failing = first_to_fail(assessment)
     few = max(1, most // 2 // len(views)) * len(views)
     failing = failing[: (most - few) // 2]
     typical = _typical(assessment, (most - 2 * len(failing)) // len(views))
@@ -163,11 +178,6 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
     return shown
 
 
-def _failing(assessment: Assessment) -> list[int]:
-    """Returns the images that fail, none where single answers are not kept."""
-    return first_to_fail(assessment) if isinstance(assessment.curve, Curve) else []
-
-
 def first_to_fail(assessment: Assessment) -> list[int]:
     """Returns the images that fail, the earliest failure first; none at once."""
     first = assessment.first_failing_level
@@ -177,7 +187,6 @@ def first_to_fail(assessment: Assessment) -> list[int]:
 
 
 def _lowest(assessment: Assessment) -> list[int]:
-    """Returns the images with a lower score than unaltered, the lowest first."""
     assert isinstance(assessment.curve, ScoreCurve)
     scores, levels = assessment.curve.lowest(assessment.identity)
     numbers = np.flatnonzero(~np.isnan(scores) & ~is_at_once(assessment, levels))
@@ -185,7 +194,6 @@ def _lowest(assessment: Assessment) -> list[int]:
 
 
 def _typical(assessment: Assessment, count: int) -> list[int]:
-    """Returns the first image of each class, then the first others."""
     number = sizes(assessment)[1]
     first = np.array([], int)
     if isinstance(assessment.curve, Curve):
@@ -207,7 +215,12 @@ def _level(assessment: Assessment, number: int, view: str) -> float:
 
 
 def _picture(
-    assessment: Assessment, image: np.ndarray, level: float, number: int, view: str
+    assessment: Assessment,
+    dataset: Dataset | BatchedDataset,
+    image: np.ndarray,
+    level: float,
+    number: int,
+    view: str,
 ) -> Picture:
     label = predicted = None
     curve = assessment.curve
@@ -218,31 +231,25 @@ def _picture(
             unknown = curve.unknown[at[0], number]
             predicted = curve.num_classes if unknown else curve.predicted[at[0], number]
             predicted = int(predicted)
-    return Picture(
-        image, picture_digest(image), float(level), number, label, predicted, view
-    )
-
-
-def _from_dataset(
-    picture: Picture, assessment: Assessment, dataset: Dataset | BatchedDataset
-) -> Picture:
-    """Returns the picture with its file, and its label if the curve has none."""
     # Labels of a score need not be classes.
+    elif not isinstance(curve, ScoreCurve) and isinstance(dataset, Dataset):
+        label = None if dataset.labels is None else int(dataset.labels[number])
     names = getattr(dataset, "_file_names", None)
-    if names is not None:
-        picture = picture._replace(file=str(names[picture.index]))
-    if isinstance(assessment.curve, ScoreCurve):
-        return picture
-    if picture.label is None and isinstance(dataset, Dataset):
-        if dataset.labels is not None:
-            return picture._replace(label=int(dataset.labels[picture.index]))
-    return picture
+    return Picture(
+        image,
+        picture_digest(image),
+        float(level),
+        number,
+        label,
+        predicted,
+        view,
+        None if names is None else str(names[number]),
+    )
 
 
 def _images(
     assessment: Assessment, dataset: Dataset | BatchedDataset, numbers: Sequence[int]
 ) -> np.ndarray:
-    """Returns the images at these indices, after checking the data set's length."""
     batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
     found: dict[int, np.ndarray] = {}
     start = 0
@@ -269,7 +276,6 @@ def _images(
 def _checked_key(
     assessment: Assessment, alteration: Alteration, key: jax.Array | None
 ) -> jax.Array | None:
-    """Returns the key, which must be the assessment's if the alteration needs it."""
     if not alteration.stochastic:
         return None
     if key is None:
@@ -290,7 +296,6 @@ def _checked_key(
 def _checked_alteration(
     assessment: Assessment, alteration: Alteration, shape: tuple[int, ...]
 ) -> Alteration:
-    """Returns the alteration, fingerprinted, which must be the assessment's."""
     alteration = fingerprinted_alteration(alteration, shape)
     known = assessment.provenance.get("alteration")
     found = alteration_fingerprint(alteration)

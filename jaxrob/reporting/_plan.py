@@ -1,31 +1,151 @@
-"""Plans, made before a network is assessed."""
+"""What may be required of results, and plans, made before a network is assessed."""
 
 import dataclasses
 import datetime
 import hashlib
+import math
 import os
+import re
 import tomllib
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.checks import (
+    check_choice,
+    checked_names,
+    checked_number,
+    checked_path,
+    checked_text,
+)
 from jaxrob._arguments.naming import named
 from jaxrob._assessment.document import MEASURE
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import short
 from jaxrob.alterations._alteration import check_levels_range
-from jaxrob.reporting._requirement import (
-    OF_ALTERATION,
-    QUANTITIES,
-    Requirement,
-    about_quantity,
-    checked_requirement,
-    requirement_text,
-)
+from jaxrob.reporting._quantities import OF_ALTERATION, QUANTITIES, about_quantity
 
-# Plans are written by hand.
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 20  # Plans are written by hand.
+AT_LEAST, AT_MOST = ">=", "<="
+_FORM = re.compile(
+    r"\s*(?:(?P<of>.*\S)\s*:)?\s*(?P<quantity>[^<>=:]*[^<>=:\s])\s*"
+    r"(?P<sign>>=|<=)\s*(?P<number>\S+)\s*",
+    re.DOTALL,
+)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+
+
+class Requirement(NamedTuple):
+    """What a quantity must be.
+
+    Attributes:
+      quantity: its name.
+      bound: the least value that is good enough, or the greatest.
+      sign: ">=" if the bound is the least, "<=" if it is the greatest.
+      alteration: the name of the only alteration that it is for; None for each.
+    """
+
+    quantity: str
+    bound: float
+    sign: str = AT_LEAST
+    alteration: str | None = None
+
+    @property
+    def needed(self) -> str:
+        """The bound in words."""
+        side = "at least" if self.sign == AT_LEAST else "at most"
+        return f"{side} {self.bound:.12g}"
+
+    @property
+    def condition(self) -> str:
+        """What must hold, without the alteration, for readers."""
+        return f"{self.quantity} {self.sign} {self.bound:.12g}"
+
+    @property
+    def said(self) -> str:
+        """The condition, with its alteration if it is for one."""
+        of = "" if self.alteration is None else f"{self.alteration}: "
+        return f"{of}{self.condition}"
+
+    def is_of(self, alteration: str) -> bool:
+        """Whether it is for an alteration, by its name."""
+        return self.alteration in (None, alteration.strip())
+
+
+def requirement(text: str, quantities: Sequence[str]) -> Requirement:
+    """Parses a requirement such as "robustness>=0.9", for instance from a command line.
+
+    Example::
+
+        found = {result.alteration: result for result in results}
+        least = reporting.requirement("robustness>=0.9", ["robustness"])
+        for sentence in reporting.unmet([least], found):
+            print(sentence)  # blur: robustness is 0.85, at least 0.9 is required
+
+    Args:
+      text: a quantity, ">=" or "<=" and a number in the quantity's range. An
+        alteration's name and a colon before it make it a requirement of that
+        alteration alone: "gaussian blur: robustness>=0.9". Spaces do not matter.
+      quantities: the quantities allowed. Others than the library's are shares in
+        [0, 1] of everything found.
+
+    Raises:
+      ValueError: if the text is not of this form, or names another quantity, or the
+        number is out of its range.
+    """
+    return checked_requirement("text", text, quantities)
+
+
+def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requirement:
+    checked_text(name, text, may_be_empty=True)
+    quantities = checked_names("quantities", quantities)
+    found = _FORM.fullmatch(text)
+    if not found:
+        raise ValueError(
+            f'{name}: a requirement is written "{quantities[0]}>=0.9", or "gaussian '
+            f'blur: {quantities[0]}>=0.9" for one alteration; got {text!r}'
+        )
+    number = found["number"]
+    if not _NUMBER.fullmatch(number):
+        raise ValueError(f"{name}: {number!r} in {text!r} is not a number")
+    alteration = None if found["of"] is None else found["of"].strip()
+    one = Requirement(found["quantity"], float(number), found["sign"], alteration)
+    if one.quantity not in quantities:
+        raise ValueError(
+            f"{name}: the quantity must be one of {tuple(quantities)}; got "
+            f"{one.quantity!r} in {text!r}"
+        )
+    try:
+        check_requirement(one)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}; in {text!r}") from error
+    return one
+
+
+def check_requirement(one: Requirement) -> None:
+    checked_text("a requirement's quantity", one.quantity)
+    check_choice("a requirement's sign", one.sign, (AT_LEAST, AT_MOST))
+    about = about_quantity(one.quantity)
+    most = None if math.isinf(about.high) else about.high
+    checked_number("the number", one.bound, at_least=about.low, at_most=most)
+    if one.sign == AT_MOST and one.quantity.endswith(".low"):
+        raise ValueError(
+            f"{one.quantity} is a lower end, and that it is at most a number says "
+            f"nothing; require {one.quantity.removesuffix('.low')}"
+        )
+    if one.alteration is None:
+        return
+    checked_text("a requirement's alteration", one.alteration)
+    if about.of != OF_ALTERATION:
+        raise ValueError(
+            f"{one.quantity} is a value of {about.of}, not of {one.alteration!r} alone"
+        )
+
+
+def requirement_text(one: Requirement) -> str:
+    """Returns a requirement as text, from which `requirement` makes the same."""
+    of = "" if one.alteration is None else f"{one.alteration}: "
+    return f"{of}{one.quantity}{one.sign}{float(one.bound)!r}"
 
 
 def _day(text: str, place: str) -> datetime.date:
@@ -130,7 +250,6 @@ class Plan:
 
 
 def planned_requirements(plan: Plan, names: Sequence[str]) -> tuple[Requirement, ...]:
-    """Returns all requirements of a plan, with the names of the alterations made."""
     own = [
         requirement._replace(alteration=name.strip())
         for one, name in zip(plan.alterations, names)
@@ -184,7 +303,6 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
 
 
 def _plan_of(document: dict[str, Any], digest: str) -> Plan:
-    """Makes a plan from its file's parsed contents."""
     date = document.get("date")
     if date is not None and type(date) is not datetime.date:
         raise TypeError(

@@ -1,17 +1,26 @@
-"""Plots by class: the confusion at a level, and each category's robustness."""
+"""Plots by class, of pictures that fail, and of ranks."""
 
+import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_type, checked_names, checked_number
+from jaxrob._arguments.checks import (
+    check_type,
+    checked_integer,
+    checked_names,
+    checked_number,
+    checked_sequence,
+)
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import select
 from jaxrob._score_curve import ScoreCurve
-from jaxrob.reporting._axes import checked_axes, literal
-from jaxrob.reporting._level import percent_of
+from jaxrob.reporting._plot import checked_axes, literal, pyplot
+from jaxrob.reporting._results import Picture
 from jaxrob.reporting._style import LINES
+from jaxrob.reporting._words import percent_of
 from jaxrob.roma import RomaResult
 
 # More numbers or names would be illegible.
@@ -140,3 +149,66 @@ def _names(class_names: Sequence[str] | None, number: int) -> list[str]:
             f"class_names must be as many as the classes; got {len(names)} for {number}"
         )
     return [literal(name) for name in names]
+
+
+def plot_first_failures(
+    pictures: Sequence[Picture],
+    class_names: Sequence[str] | None = None,
+    columns: int = 6,
+) -> Any:
+    """Plots the images that fail first, each at the level at which it fails.
+
+    Example::
+
+        shown = reporting.pictures(result, blur, test)
+        reporting.plot_first_failures(shown).savefig("failures.png")
+
+    Args:
+      pictures: an assessment's pictures, from `jaxrob.reporting.pictures`. Those not
+        shown as "first failure", or without an image, are left out.
+      class_names: the classes' names; by default their numbers.
+      columns: images in a row.
+
+    Returns:
+      A matplotlib figure. Under each image are its level, its class and the answer.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if an argument has a wrong type.
+      ValueError: if no picture shows a failure.
+    """
+    wanted = "jaxrob.reporting.Picture"
+    pictures = checked_sequence("pictures", pictures, Picture, wanted)
+    if class_names is not None:
+        class_names = checked_names("class_names", class_names)
+    columns = checked_integer("columns", columns, at_least=1)
+    failed = [
+        one
+        for one in pictures
+        if one.shown_as == "first failure" and one.image is not None
+    ]
+    if not failed:
+        raise ValueError(
+            'pictures must hold one that is shown as "first failure" and has an image; '
+            f"got {sorted({one.shown_as for one in pictures})}"
+        )
+    columns = min(columns, len(failed))
+    rows = math.ceil(len(failed) / columns)
+    whole = pyplot().figure(figsize=(1.5 * columns, 2.1 * rows), layout="constrained")
+    for panel, one in zip(whole.subplots(rows, columns, squeeze=False).flat, failed):
+        panel.imshow(one.image, cmap="gray", vmin=0, vmax=255)
+        words = f"{_name(one.label, class_names)} taken for "
+        words += _name(one.predicted, class_names)
+        lines = [f"level {one.level:.3g}", *textwrap.wrap(words, 20)[:3]]
+        panel.set_title("\n".join(lines), fontsize=7)
+    for panel in whole.axes:
+        panel.set_axis_off()
+    return whole
+
+
+def _name(number: int | None, class_names: Sequence[str] | None) -> str:
+    if number is None:
+        return "a class not known"
+    if class_names is None:
+        return f"class {number}"
+    return literal(class_names[number]) if number < len(class_names) else "unknown"

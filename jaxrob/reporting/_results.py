@@ -18,17 +18,57 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.naming import named
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._codec import Layout, Text
+from jaxrob._codec import Layout, Text, document
 from jaxrob._curve import Curve
 from jaxrob._files.strict_json import short
 from jaxrob._identity.digest import contiguous
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.adversarial import Attack
-from jaxrob.reporting._differences import Difference
-from jaxrob.reporting._plan import Plan
-from jaxrob.reporting._requirement import Requirement
-from jaxrob.reporting._run import Run
+from jaxrob.reporting._earlier import Difference
+from jaxrob.reporting._plan import Plan, Requirement
 from jaxrob.roma import RomaResult
+
+
+class File(NamedTuple):
+    """A file that a run was given.
+
+    Attributes:
+      role: "network", "pictures", "labels" or "plan".
+      name: its path as it was given.
+      digest: the SHA-256 of its bytes; None of a folder.
+    """
+
+    role: str
+    name: str
+    digest: Annotated[str | None, Text("64 hexadecimal digits", "[0-9a-f]{64}")]
+
+
+class Run(NamedTuple):
+    """A run of the command.
+
+    Attributes:
+      command: the command line as it was typed, quoted for a shell.
+      started: the date and time at which it began, in UTC, as ISO 8601 writes them.
+      machine: the operating system, its version and the kind of processor.
+      tester: who ran it; None if nobody said.
+      organisation: for whom; None if nobody said.
+      files: the files that it was given.
+      warnings: the warnings that it printed.
+    """
+
+    command: str
+    started: str
+    machine: str
+    tester: str | None = None
+    organisation: str | None = None
+    files: tuple[File, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@document("jaxrob runs 1")
+class Runs(NamedTuple):
+    runs: tuple[Run, ...]
+
 
 #: The most pictures of one alteration.
 MOST_PICTURES = 16
@@ -160,7 +200,6 @@ def picture_digest(image: np.ndarray) -> str:
 
 
 def check_digest(name: str, digest: Any) -> None:
-    """Rejects values that are no `picture_digest`."""
     check_type(name, digest, str, "a text")
     if not re.fullmatch("[0-9a-f]{32}", digest):
         raise ValueError(f"{name} must be 32 hexadecimal digits; got {short(digest)}")
@@ -179,7 +218,6 @@ def with_plan(results: Results) -> tuple[Assessment, ...]:
 
 
 def check_picture(name: str, image: Any) -> None:
-    """Rejects values that are no uint8 picture `[H, W, C]`."""
     fits = isinstance(image, np.ndarray) and image.dtype == np.uint8
     if not fits or image.ndim != 3 or image.shape[2] not in CHANNELS or not image.size:
         raise ValueError(
@@ -251,11 +289,7 @@ def _check_picture(
             checked_integer(f"{where}: {name}", value, at_least=0, at_most=most)
     check_choice(f"{where}: shown_as", picture.shown_as, SHOWN_AS)
     check_type(f"{where}: file", picture.file, str | None, "a text or None")
-    of_view = {
-        "unaltered": assessment.identity,
-        "lower end": lower,
-        "upper end": upper,
-    }
+    of_view = {"unaltered": assessment.identity, "lower end": lower, "upper end": upper}
     wanted = of_view.get(picture.shown_as, picture.level)
     if picture.level != wanted:
         raise ValueError(

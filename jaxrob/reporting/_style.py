@@ -15,14 +15,7 @@ MOST_MARKS = 64
 
 
 class LineStyle(NamedTuple):
-    """The style of one of several lines, which differ in more than the colour.
-
-    Attributes:
-      colour: an HTML colour.
-      dashes: lengths of dashes and gaps in SVG; empty for a solid line.
-      linestyle: matplotlib's linestyle.
-      marker: matplotlib's marker.
-    """
+    """How one of several lines looks: `dashes` in SVG, `linestyle` in matplotlib."""
 
     colour: str
     dashes: str
@@ -41,17 +34,14 @@ LINES = (
 
 
 def axis_label(quantity: str, unit: str) -> str:
-    """Returns a quantity with its unit in brackets, if it has one."""
     return f"{quantity} [{unit}]" if unit else quantity
 
 
 def value_label(one: Assessment) -> str:
-    """Returns the measure's name, and says if the labels are pseudo-labels."""
     measure = in_words(one.measure)
     return f"{measure} (own answers)" if one.is_stability else measure
 
 
 def common_threshold(assessments: Sequence[Assessment]) -> float | None:
-    """Returns the threshold that all share, or None if they differ."""
     first, *others = {one.threshold for one in assessments}
     return None if others else first

@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,19 +11,20 @@ from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.document import Sampling
 from jaxrob.metrics._measures import in_words
+from jaxrob.reporting._columns import OF_CORRUPTIONS, Row, rows_of
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._corruptions import lines as corruption_lines
-from jaxrob.reporting._excursions import excursions
-from jaxrob.reporting._few import (
+from jaxrob.reporting._words import (
+    ROUNDED,
+    by_cause,
     confidence_text,
     ending_text,
+    excursions,
     full_evaluations,
+    level_of,
     request_text,
     sampling_of,
 )
-from jaxrob.reporting._level import level_of
-from jaxrob.reporting._rounded import ROUNDED
-from jaxrob.reporting._warned import by_cause
 
 
 def table(assessments: Sequence[Assessment]) -> str:
@@ -69,32 +70,29 @@ def table(assessments: Sequence[Assessment]) -> str:
         )
     wanted = "jaxrob.Assessment"
     assessments = checked_sequence("assessments", assessments, Assessment, wanted)
-    accepted = [_condition(assessment) for assessment in assessments]
-    rows = [_row(assessment) for assessment in assessments]
-    header = ("alteration", "range", "unaltered", "worst", "at", "robustness")
-    header += ("error bound", f"{level_of(assessments)} interval", "levels", "seconds")
-    if any(assessment.curve.alpha is not None for assessment in assessments):
-        header += ("decided",)
-        rows = [
-            (*row, f"{one.lowest_decided_ratio:.1%}".replace("nan%", "-"))
-            for row, one in zip(rows, assessments)
-        ]
-    mixed = len(set(accepted)) > 1
-    if mixed:
-        header += ("accepted",)
-        rows = [(*row, condition) for row, condition in zip(rows, accepted)]
+    conditions = set(map(_condition, assessments))
     few = [one for one in assessments if one.sampling is not None]
+    columns = _COLUMNS | {f"{level_of(assessments)} interval": _interval}
+    columns |= {head: columns.pop(head) for head in ("levels", "seconds")}
+    if any(assessment.curve.alpha is not None for assessment in assessments):
+        columns["decided"] = _decided
+    if len(conditions) > 1:
+        columns["accepted"] = lambda row, one: _condition(one)
     if few:
-        header += ("on this data set", "images", "of all", "ended")
-        rows = [(*row, *_of_few(one)) for row, one in zip(rows, assessments)]
-    # Without line breaks or control characters in the names of users and files.
-    rows = [tuple(map(readable, row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(header, *rows)]
-    lines = [_line(row, widths) for row in (header, *rows)]
+        columns |= _OF_FEW
+    rows = [
+        # Without line breaks or control characters in the names of users and files.
+        tuple(readable(show(row, one)) for show in columns.values())
+        for row, one in zip(
+            rows_of(assessments, "results", OF_CORRUPTIONS), assessments
+        )
+    ]
+    widths = [max(map(len, column)) for column in zip(columns, *rows)]
+    lines = [_line(row, widths) for row in (tuple(columns), *rows)]
     lines.insert(1, "  ".join("-" * width for width in widths))
     below = []
-    if not mixed:
-        below.append(f"robustness: share of the range with {accepted[0]}")
+    if len(conditions) == 1:
+        below.append(f"robustness: share of the range with {conditions.pop()}")
     below += _words_of_few(few) + _words_of_saved(assessments)
     if unseen := excursions(assessments):
         below.append(f"between levels: {unseen}")
@@ -106,67 +104,78 @@ def table(assessments: Sequence[Assessment]) -> str:
         below.append(
             f"stability{of}: right is what the network itself answers unaltered"
         )
-    if (found := corruptions(assessments)) is not None:
-        below += corruption_lines(found)
+    if (means := corruptions(assessments)) is not None:
+        below += corruption_lines(means)
     below += [f"{one.of}: {one.text}" for one in by_cause(assessments)]
     return "\n".join([*lines, *map(readable, below)])
 
 
 def _looks_certain(assessment: Assessment) -> bool:
-    """Whether an error is shown as 0, or an interval as a single number."""
     low, high = (f"{end:.1%}" for end in assessment.confidence_interval)
     bound = assessment.error_bound
     return low == high != "nan%" or (bound is not None and f"{bound:.1%}" == "0.0%")
 
 
 def robustness_text(assessment: Assessment, form: str) -> str:
-    """Formats the robustness, or says why it is not known."""
     robustness = assessment.robustness
     return "undecided" if math.isnan(robustness) else format(robustness, form)
 
 
-def _row(assessment: Assessment) -> tuple[str, ...]:
-    at_identity = np.flatnonzero(assessment.levels == assessment.identity)
-    worst = int(assessment.values.argmin())
-    low, high = assessment.confidence_interval
-    return (
-        assessment.alteration,
-        f"[{assessment.lower:.4g}, {assessment.upper:.4g}] {assessment.unit}".rstrip(),
-        _value(assessment, int(at_identity[0])) if len(at_identity) else "-",
-        _value(assessment, worst),
-        f"{assessment.levels[worst]:.4g}",
-        robustness_text(assessment, ".2%"),
-        "-" if assessment.error_bound is None else f"± {assessment.error_bound:.1%}",
-        f"{low:.1%} - {high:.1%}",
-        str(assessment.diagnostics.points),
-        f"{assessment.seconds:.1f}",
-    )
-
-
-def _value(assessment: Assessment, index: int) -> str:
-    """Formats the measure at a level, with the share of images that it covers."""
-    value = f"{assessment.values[index]:.4f}"
-    if assessment.is_of_decided:
-        value += f" of {assessment.decided_ratio[index]:.1%}"
+def _value(row: Row, one: Assessment, name: str, level: float) -> str:
+    if row[name] is None:
+        return "-" if level not in one.levels else "nan"
+    value = f"{row[name]:.4f}"
+    if one.is_of_decided:
+        (at,) = np.flatnonzero(one.levels == level)[:1]
+        value += f" of {one.decided_ratio[at]:.1%}"
     return value
 
 
-def _of_few(assessment: Assessment) -> tuple[str, ...]:
-    """Returns the further columns of an assessment from few images."""
-    sampling = assessment.sampling
-    if sampling is None:
-        return "-", f"{assessment.evaluations:,}", "100.0%", "all"
-    low, high = assessment.dataset_interval
-    return (
-        f"{low:.2%} - {high:.2%}",
-        f"{sampling.evaluations:,}",
-        f"{sampling.evaluations / full_evaluations(assessment):.1%}",
-        sampling.status,
-    )
+def _interval(row: Row, one: Assessment) -> str:
+    low, high = one.confidence_interval
+    return f"{low:.1%} - {high:.1%}"
+
+
+def _decided(row: Row, one: Assessment) -> str:
+    share = row["decided_ratio"]
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _on_data(row: Row, one: Assessment) -> str:
+    low, high = one.dataset_interval
+    return "-" if one.sampling is None else f"{low:.2%} - {high:.2%}"
+
+
+def _of_all(row: Row, one: Assessment) -> str:
+    whole = row["evaluations"] if one.sampling is None else full_evaluations(one)
+    return f"{row['evaluations'] / whole:.1%}"
+
+
+# The columns of the printed table: texts of a row and its assessment.
+_COLUMNS: dict[str, Callable[[Row, Assessment], str]] = {
+    "alteration": lambda row, one: row["alteration"],
+    "range": lambda row, one: (
+        f"[{row['lower']:.4g}, {row['upper']:.4g}] {row['unit']}".rstrip()
+    ),
+    "unaltered": lambda row, one: _value(row, one, "unaltered", one.identity),
+    "worst": lambda row, one: _value(row, one, "lowest", row["lowest_at"]),
+    "at": lambda row, one: f"{row['lowest_at']:.4g}",
+    "robustness": lambda row, one: robustness_text(one, ".2%"),
+    "error bound": lambda row, one: (
+        "-" if row["error_bound"] is None else f"± {row['error_bound']:.1%}"
+    ),
+    "levels": lambda row, one: str(row["levels"]),
+    "seconds": lambda row, one: f"{row['seconds']:.1f}",
+}
+_OF_FEW: dict[str, Callable[[Row, Assessment], str]] = {
+    "on this data set": _on_data,
+    "images": lambda row, one: f"{row['evaluations']:,}",
+    "of all": _of_all,
+    "ended": lambda row, one: "all" if one.sampling is None else one.sampling.status,
+}
 
 
 def _words_of_few(few: Sequence[Assessment]) -> list[str]:
-    """Explains the columns of few images, and the cost of all images."""
     if not few:
         return []
     samplings = [sampling_of(one) for one in few]
@@ -205,7 +214,6 @@ def _words_of_saved(assessments: Sequence[Assessment]) -> list[str]:
 
 
 def _even_grid(assessment: Assessment) -> int:
-    """Counts the levels of an even grid with the same error bound."""
     # Each crossing leaves one step of a grid open.
     above = assessment.values >= assessment.threshold
     crossings = int((above[1:] != above[:-1]).sum())
@@ -227,7 +235,6 @@ def _condition(assessment: Assessment) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Formats a row: two text columns, then numbers aligned to the right."""
     left = [cell.ljust(width) for cell, width in zip(cells[:2], widths)]
     right = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:])]
     return "  ".join(left + right).rstrip()

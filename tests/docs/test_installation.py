@@ -14,7 +14,7 @@ READ = [
         path
         for folder in ("docs", "jaxrob", "experiments")
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".md", ".py", ".jinja") and "_build" not in path.parts
+        if path.suffix in (".md", ".py") and "_build" not in path.parts
     ),
 ]
 # From a registry: the name itself, at the end of a word, with or without extras.

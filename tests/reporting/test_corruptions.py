@@ -76,6 +76,8 @@ def test_mean_error_and_failing_severity():
     text = reporting.to_html([made.results(fifteen(), class_names=None)])
     assert PLAIN in text and "30.0 %" in text and "AlexNet" not in text
     assert len(re.findall(r"2\.50, [\d.]+ to [\d.]+", text)) == 15
+    (row, *_) = reporting.to_frame(fifteen()).to_dict("records")
+    assert row["corruption_error"] == pytest.approx(0.3) and row["mce"] is None
     # Fourteen are not averaged.
     some = [one for one in fifteen() if one.alteration != "frost"]
     assert f"{PLAIN}: not known (curves must hold all 15" in table(some)

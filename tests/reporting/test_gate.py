@@ -8,9 +8,9 @@ import pytest
 import jaxrob
 from jaxrob import reporting
 from jaxrob.reporting import Requirement, quantities, regressions, requirement, unmet
-from jaxrob.reporting._adjusted import adjusted
-from jaxrob.reporting._joint import joint_interval
-from jaxrob.reporting._requirement import QUANTITIES
+from jaxrob.reporting._earlier import adjusted
+from jaxrob.reporting._quantities import QUANTITIES
+from jaxrob.reporting._words import joint_interval
 
 from . import reports as made
 

@@ -1,19 +1,45 @@
 """Reports for assessors, made from results alone."""
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxrob._arguments.checks import check_type, checked_sequence
-from jaxrob._arguments.extra import install
 from jaxrob._arguments.naming import named
+from jaxrob._arguments.readable import readable
+from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
 from jaxrob.reporting._report.data import element, read_report
+from jaxrob.reporting._report.first_page import about, checks_table
+from jaxrob.reporting._report.html import html
+from jaxrob.reporting._report.markdown import markdown, section
+from jaxrob.reporting._report.parts import (
+    Bullets,
+    Document,
+    Part,
+    Section,
+    Text,
+    say,
+    strong,
+    table,
+)
+from jaxrob.reporting._report.report import report_of
+from jaxrob.reporting._report.sections import AFTER_DETAILS, SECTIONS
+from jaxrob.reporting._report.tested import class_names
+from jaxrob.reporting._report.verdict import verdict_of
 from jaxrob.reporting._results import Results
+from jaxrob.reporting._words import interval, joint_interval, percent, short
 
 __all__ = ("read_report", "to_html", "to_markdown", "to_summary")
 
 
-def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
+_MOST_LETTERS = 160
+_STATES = {MET: "✅ met", NOT_MET: "❌ not met", NOT_SHOWN: "❔ not shown"}
+
+
+def to_html(
+    results: Sequence[Results],
+    earlier: Sequence[Results] = (),
+    sections: Sequence[Callable[[Sequence[Results]], Section]] = (),
+) -> str:
     """Makes a report, as one HTML page, for readers who did not run the tests.
 
     It states what was tested and how, whether each requirement is met, what is not
@@ -31,32 +57,36 @@ def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
       results: the results of each network. All are on one page, side by side where
         they were tested alike.
       earlier: earlier results to compare with: none, one for all, or one for each.
+      sections: functions of your own, which get the results and return a `Section`
+        each. They stand after the details.
 
     Raises:
-      ImportError: if Jinja2 is missing, or Pillow where there are pictures.
+      ImportError: if Pillow is missing and there are pictures.
       TypeError: if an argument has a wrong type.
       ValueError: if there are no results, or `earlier` has another length.
     """
-    page = _written("report.html.jinja", results, earlier)
-    found = element(_checked("results", results, 1), _checked("earlier", earlier, 0))
-    return page.replace("</body>\n</html>", f"{found}\n</body>\n</html>")
+    return html(_document(results, earlier, sections), element(results, earlier))
 
 
-def to_markdown(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
+def to_markdown(
+    results: Sequence[Results],
+    earlier: Sequence[Results] = (),
+    sections: Sequence[Callable[[Sequence[Results]], Section]] = (),
+) -> str:
     """Makes the same report as GitHub-flavoured Markdown, without figures and pictures.
 
-    Tables replace the curves. Names are escaped, so that they cannot become markup.
+    Names are escaped, so that they cannot become markup.
 
     Args:
       results: as for `to_html`.
       earlier: as for `to_html`.
+      sections: as for `to_html`.
 
     Raises:
-      ImportError: if Jinja2 is missing.
       TypeError: as `to_html`.
       ValueError: as `to_html`.
     """
-    return _written("report.md.jinja", results, earlier)
+    return markdown(_document(results, earlier, sections))
 
 
 def to_summary(results: Results, report: str | None = None) -> str:
@@ -70,37 +100,40 @@ def to_summary(results: Results, report: str | None = None) -> str:
       report: where the report lies, a text; None if there is none.
 
     Raises:
-      ImportError: if Jinja2 is missing.
       TypeError: if an argument has a wrong type.
     """
     check_type("results", results, Results, "a jaxrob.reporting.Results")
     check_type("report", report, str | None, "a text or None")
-    environment = _environment("summary.md.jinja")
-    from jaxrob.reporting._report.ci_summary import summary
-
-    return _rendered(environment, "summary.md.jinja", summary(results, report))
+    return _summary(results, report)
 
 
-def _written(
-    template: str, results: Sequence[Results], earlier: Sequence[Results]
-) -> str:
+def _document(
+    results: Sequence[Results],
+    earlier: Sequence[Results],
+    own: Sequence[Callable[[Sequence[Results]], Section]],
+) -> Document:
     results = _checked("results", results, 1)
     earlier = _checked("earlier", earlier, 0)
+    own = checked_sequence("sections", own, Callable, "functions", min_length=0)
     if len(earlier) not in (0, 1, len(results)):
         raise ValueError(
             f"earlier must hold no results, one, or one for each of {len(results)} "
             f"networks; got {len(earlier)}"
         )
-    environment = _environment(template)
-    # After Jinja2 was found, because this import takes seconds.
-    from jaxrob.reporting._report.document import document
-
-    return _rendered(environment, template, document(results, earlier))
-
-
-def _rendered(environment: Any, template: str, it: Any) -> str:
-    text = environment.get_template(template).render(it=it)
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    report = report_of(results, earlier)
+    names = [short(name) for name in report.names]
+    said = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    if len(names) > 3:
+        said = f"{len(names)} networks"
+    made = [one for make in SECTIONS for one in make(report)]
+    place = [one.anchor for one in made].index(AFTER_DETAILS)
+    for number, make in enumerate(own, 1):
+        one = make(results)
+        check_type("sections: what each returns", one, Section, "a Section")
+        for part in one.parts:
+            check_type("sections: a part", part, Part, "such as Text or Table")
+        made.insert(place + number - 1, one._replace(anchor=f"own-{number}"))
+    return Document(f"Robustness of {said}", about(report), made)
 
 
 def _checked(name: str, value: Any, min_length: int) -> tuple[Results, ...]:
@@ -112,26 +145,32 @@ def _checked(name: str, value: Any, min_length: int) -> tuple[Results, ...]:
     return checked_sequence(name, value, Results, wanted, min_length=min_length)
 
 
-@functools.cache
-def _environment(template: str) -> Any:
-    """Returns an environment that escapes values and rejects undefined names."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ImportError(f"reports need Jinja2: {install('command')}") from error
-    from jaxrob.reporting import _style
-    from jaxrob.reporting._report import text
-    from jaxrob.reporting._rounded import ROUNDED
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("jaxrob.reporting._report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=text.html if ".html" in template else text.markdown,
+def _summary(results: Results, report: str | None) -> str:
+    number = len(results.assessments)
+    joints = [joint_interval(one, number) for one in results.assessments]
+    verdict = verdict_of(results, joints, number, class_names(results))
+    subjects = [readable(one.alteration) for one in results.assessments]
+    cut = {one: short(one, _MOST_LETTERS) for one in subjects}
+    if len(set(cut.values())) < len(cut):
+        cut = {one: one for one in subjects}
+    checks = tuple(one._replace(of=cut.get(one.of, one.of)) for one in verdict.checks)
+    verdict = verdict._replace(checks=checks)
+    sign = {None: "", True: "✅ ", False: "❔ " if verdict.is_open else "❌ "}
+    worse = [f"❌ worse: {text}" for text in verdict.regressions]
+    alterations = table(
+        zip(subjects, results.assessments),
+        ("alteration", "row", lambda pair: cut[pair[0]]),
+        ("robustness", "n", lambda pair: percent(pair[1].robustness)),
+        ("interval", "n", lambda pair: interval(*pair[1].confidence_interval)),
     )
-    environment.globals["style"] = _style
-    environment.globals["rounded"] = ROUNDED
-    environment.filters["css"] = text.css
-    return environment
+    parts = [Text((sign[verdict.passed], strong(verdict.words)))]
+    parts += [Bullets(worse)] * bool(worse)
+    if checks:
+        parts += [
+            checks_table(verdict, "how sure", "", "", _STATES),
+            Text(say("in_summary")),
+        ]
+    parts += [alterations] * bool(subjects)
+    parts += [Text(f"The report: {report}")] * bool(report)
+    name = short(results.network or "network", _MOST_LETTERS)
+    return section(Section(f"jaxrob: {name}", parts)).rstrip() + "\n"

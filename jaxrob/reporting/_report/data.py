@@ -1,5 +1,6 @@
 """A report's numbers as data within its page."""
 
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -13,22 +14,25 @@ from jaxrob._arguments.checks import checked_path
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import parsed
-from jaxrob.reporting._results import Results, with_plan
-from jaxrob.reporting._run import Run
-from jaxrob.reporting._warned import by_cause
+from jaxrob.reporting._results import Results, Run, with_plan
+from jaxrob.reporting._words import by_cause
 
 FORM = "jaxrob report 1"
 _OPEN = '<script type="application/json" id="jaxrob-results">'
 _DATA = re.compile(re.escape(_OPEN) + r"(.*?)</script>", re.DOTALL)
 _MOST_BYTES = 64 << 20
-_PACKAGES = ("jaxrob", "jinja2", "markupsafe", "numpy", "pillow")
+_FIELDS = (
+    *("alteration", "unit", "lower", "upper", "identity", "threshold", "measure"),
+    *("strategy", "rule", "robustness", "error_bound", "confidence_level"),
+    *("confidence_interval", "levels", "values", "decided_ratio", "accepted"),
+)
+_PACKAGES = ("jaxrob", "numpy", "pillow")
 
 
 def element(results: Sequence[Results], earlier: Sequence[Results]) -> str:
-    """Returns the page's element of data: JSON that no browser runs."""
     data = {
         "format": FORM,
-        "versions": _versions(),
+        "versions": {name: _version(name) for name in _PACKAGES},
         "networks": [_network(one) for one in results],
         "earlier": [_network(one) for one in earlier],
     }
@@ -83,21 +87,13 @@ def with_tester(
     results: Results, tester: str | None, organisation: str | None
 ) -> Results:
     """Returns results whose runs name who tested, and for whom, where that is given."""
-    import dataclasses
-
     if not tester and not organisation:
         return results
+    given = {"tester": tester, "organisation": organisation}
+    named = {name: one for name, one in given.items() if one}
     runs = results.runs or (Run("", "", ""),)
-    return dataclasses.replace(
-        results,
-        runs=tuple(
-            one._replace(
-                tester=tester or one.tester,
-                organisation=organisation or one.organisation,
-            )
-            for one in runs
-        ),
-    )
+    runs = tuple(one._replace(**named) for one in runs)
+    return dataclasses.replace(results, runs=runs)
 
 
 def _network(one: Results) -> dict[str, Any]:
@@ -122,24 +118,7 @@ def _network(one: Results) -> dict[str, Any]:
 
 
 def _assessment(one: Assessment) -> dict[str, Any]:
-    return {
-        "alteration": one.alteration,
-        "unit": one.unit,
-        "lower": one.lower,
-        "upper": one.upper,
-        "identity": one.identity,
-        "threshold": one.threshold,
-        "measure": one.measure,
-        "strategy": one.strategy,
-        "rule": one.rule,
-        "robustness": one.robustness,
-        "error_bound": one.error_bound,
-        "confidence_level": one.confidence_level,
-        "confidence_interval": one.confidence_interval,
-        "levels": one.levels,
-        "values": one.values,
-        "decided_ratio": one.decided_ratio,
-        "accepted": one.accepted,
+    return {name: getattr(one, name) for name in _FIELDS} | {
         "warnings": [each.text for each in by_cause([one])],
         "provenance": one.provenance,
         # Of all answers, most of which are not on the page.
@@ -148,7 +127,6 @@ def _assessment(one: Assessment) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Returns a value that JSON can hold: NaN becomes None."""
     if isinstance(value, dict):
         return {str(key): _finite(each) for key, each in value.items()}
     if isinstance(value, np.ndarray | list | tuple):
@@ -156,10 +134,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _versions() -> dict[str, str | None]:
-    return {name: _version(name) for name in _PACKAGES}
 
 
 def _version(name: str) -> str | None:

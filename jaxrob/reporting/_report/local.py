@@ -1,16 +1,22 @@
 """A report's statements on random perturbations and attacks."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
 from jaxrob._arguments.counted import counted
 from jaxrob.adversarial import Attack
-from jaxrob.reporting._level import percent_of
-from jaxrob.reporting._report import svg
-from jaxrob.reporting._report.text import interval, number, percent, short
+from jaxrob.reporting._report import figures
+from jaxrob.reporting._report.parts import (
+    Facts,
+    Figure,
+    Heading,
+    Part,
+    Text,
+    say,
+    table,
+)
+from jaxrob.reporting._words import interval, number, percent, percent_of, short
 from jaxrob.roma import RomaResult
 
 # More categories are not compared in pairs; a thousand would take minutes.
@@ -18,37 +24,9 @@ _MOST_CATEGORIES = 40
 _MOST_INPUTS = 10
 
 
-class Local(NamedTuple):
-    """Probabilistic local robustness as text.
-
-    Attributes:
-      facts: pairs of a name and a text.
-      categories: each category's name, inputs, inputs with an answer, plr, interval.
-      categories_words: sentences about the categories.
-      figure: a plot of the categories.
-      lowest: the least robust inputs: index, class, plr, interval, status.
-      warnings: the warnings and caveats.
-      level: the intervals' confidence level.
-    """
-
-    facts: tuple[tuple[str, str], ...]
-    categories: tuple[tuple[str, ...], ...]
-    categories_words: str
-    figure: Markup
-    lowest: tuple[tuple[str, ...], ...]
-    warnings: tuple[str, ...]
-    level: str
-
-
-class Attacked(NamedTuple):
-    """An attack's results as text: pairs of a name and a text, and a row per class."""
-
-    facts: tuple[tuple[str, str], ...]
-    classes: tuple[tuple[str, ...], ...]
-
-
-def local(roma: RomaResult, names: Sequence[str]) -> Local:
-    """Describes a result of RoMA."""
+def local(roma: RomaResult | None, names: Sequence[str]) -> list[Part]:
+    if roma is None:
+        return []
     total, answered = len(roma.plr), int(roma.answered.sum())
     statuses, counts = np.unique(roma.status, return_counts=True)
     facts = [
@@ -66,20 +44,14 @@ def local(roma: RomaResult, names: Sequence[str]) -> Local:
             ", ".join(f"{one} {count:,}" for one, count in zip(statuses, counts)),
         ),
     ]
-    categories, words, figure = _categories(roma, names)
-    return Local(
-        tuple(facts),
-        categories,
-        words,
-        figure,
-        _lowest(roma, names),
-        (*roma.warnings, *roma.caveats),
-        percent_of(roma.confidence_level),
-    )
+    warnings = [Text(one, "warning") for one in (*roma.warnings, *roma.caveats)]
+    parts = [Text(say("roma")), Facts(facts), *_categories(roma, names)]
+    return [*parts, *_lowest(roma, names), *warnings]
 
 
-def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
-    """Describes an attack."""
+def attacked(attack: Attack | None, names: Sequence[str]) -> list[Part]:
+    if attack is None:
+        return []
     correct, success = np.asarray(attack.correct), np.asarray(attack.success)
     tried = int(correct.sum())
     rate = success.sum() / tried if tried else np.nan
@@ -108,13 +80,13 @@ def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
         share = float(success[mine].sum() / mine.sum()) if mine.any() else np.nan
         rows.append((-share, _name(names, int(index)), int(mine.sum()), share))
     rows.sort(key=lambda row: (np.isnan(row[0]), row[0]))
-    return Attacked(
-        facts,
-        tuple(
-            (name, f"{tried:,}", percent(share))
-            for _, name, tried, share in rows[:_MOST_CATEGORIES]
-        ),
+    classes = table(
+        rows[:_MOST_CATEGORIES],
+        ("class", "row", lambda row: row[1]),
+        ("attacked", "n", lambda row: f"{row[2]:,}"),
+        ("with an adversarial example", "n", lambda row: percent(row[3])),
     )
+    return [Text(say("attacks")), Facts(facts), classes]
 
 
 def _budget(roma: RomaResult) -> list[tuple[str, str]]:
@@ -124,7 +96,6 @@ def _budget(roma: RomaResult) -> list[tuple[str, str]]:
 
 
 def _precision(roma: RomaResult) -> list[tuple[str, str]]:
-    """Describes the images seen with a half width, and the mean plr of all."""
     if roma.half_width is None:
         return []
     return [
@@ -141,26 +112,13 @@ def _precision(roma: RomaResult) -> list[tuple[str, str]]:
     ]
 
 
-def _categories(
-    roma: RomaResult, names: Sequence[str]
-) -> tuple[tuple[tuple[str, ...], ...], str, Markup]:
+def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
     numbers = roma.excluded if roma.labels is None else roma.labels
     by = "predicted class" if roma.labels is None else "right class"
     present = len(np.unique(numbers))
     if present > _MOST_CATEGORIES:
-        words = f"{present} categories are too many to compare in pairs."
-        return (), words, Markup("")
+        return [Text(f"{present} categories are too many to compare in pairs.")]
     found = roma.categorial(tuple(_name(names, k) for k in range(max(numbers) + 1)))
-    rows = tuple(
-        (
-            name,
-            f"{found.inputs[index]:,}",
-            f"{found.answered[index]:,}",
-            percent(found.plr[index], 3),
-            interval(*found.interval[index]),
-        )
-        for index, name in enumerate(found.names)
-    )
     pairs = np.triu_indices(present, 1)
     level = percent_of(roma.confidence_level)
     kind = "of images to come, by a bound"
@@ -173,34 +131,41 @@ def _categories(
         "adjusted for all pairs by Holm's method."
     )
     estimates = [
-        svg.Estimate(name, (float(plr),), (float(low),), (float(high),))
+        figures.Estimate(name, (float(plr),), (float(low),), (float(high),))
         for name, plr, (low, high) in zip(found.names, found.plr, found.interval)
     ]
-    figure = svg.estimates(
+    figure = figures.estimates(
         estimates,
         ("plr",),
         alt="mean probabilistic local robustness of each category",
         level=level,
         x_label=f"mean plr, with its {level} interval over the images",
     )
-    return rows, words, figure
+    categories = table(
+        range(len(found.names)),
+        ("category", "row", lambda k: found.names[k]),
+        ("images", "n", lambda k: f"{found.inputs[k]:,}"),
+        ("with an answer", "n", lambda k: f"{found.answered[k]:,}"),
+        ("mean plr", "n", lambda k: percent(found.plr[k], 3)),
+        (f"{level} interval", "n", lambda k: interval(*found.interval[k])),
+    )
+    return [Figure(figure), Text(words), categories]
 
 
-def _lowest(roma: RomaResult, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Returns the inputs of the lowest plr: the highest adversarial probability."""
+def _lowest(roma: RomaResult, names: Sequence[str]) -> list[Part]:
     numbers = roma.excluded if roma.labels is None else roma.labels
     order = np.argsort(-roma.log_adversarial_probability, kind="stable")
     order = order[roma.answered[order]][:_MOST_INPUTS]
-    return tuple(
-        (
-            str(index),
-            _name(names, int(numbers[index])),
-            percent(float(roma.plr[index]), 3),
-            interval(*roma.confidence_interval[index]),
-            str(roma.status[index]),
-        )
-        for index in order
+    level = percent_of(roma.confidence_level)
+    lowest = table(
+        order.tolist(),
+        ("image", "n", str),
+        ("class", "name", lambda at: _name(names, int(numbers[at]))),
+        ("plr", "n", lambda at: percent(float(roma.plr[at]), 3)),
+        (f"{level} interval", "n", lambda at: interval(*roma.confidence_interval[at])),
+        ("found by", "", lambda at: str(roma.status[at])),
     )
+    return [Heading("The least robust images", 4), lowest] * bool(len(order))
 
 
 def _name(names: Sequence[str], index: int) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,106 +10,55 @@ from jaxrob._arguments.counted import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._plan import Plan, PlannedAlteration
-from jaxrob.reporting._report.text import number, percent, short
 from jaxrob.reporting._report.verdict import is_as_planned, planned_text
-from jaxrob.reporting._results import Results
-from jaxrob.reporting._run import Run
+from jaxrob.reporting._results import Results, Run
+from jaxrob.reporting._words import number, percent, short
 
 _MOST_CLASSES = 60
 _UNKNOWN = "not known"
+_OF_DEVICES = ("count", "kind", "platform")
 
 
-class Data(NamedTuple):
-    """The images of a network's tests.
-
-    Attributes:
-      facts: pairs of a name and a text.
-      classes: pairs of a class's name and its number of images.
-      words: a sentence about the number of images.
-    """
-
-    facts: tuple[tuple[str, str], ...]
-    classes: tuple[tuple[str, str], ...]
-    words: str
+Pairs = tuple[tuple[str, str], ...]
 
 
-class Tested(NamedTuple):
-    """What was tested, and with what.
-
-    Attributes:
-      facts: pairs of a name and a text about the network.
-      data: the images.
-      versions: pairs of a package and its version; then the devices and the key.
-      runs: for each run of the command pairs of a name and a text.
-    """
-
-    facts: tuple[tuple[str, str], ...]
-    data: Data
-    versions: tuple[tuple[str, str], ...]
-    runs: tuple[tuple[tuple[str, str], ...], ...]
-
-
-class PlanFacts(NamedTuple):
-    """The plan, and the results' differences from it.
-
-    Attributes:
-      facts: pairs of a name and a text.
-      rows: for each planned alteration its name, range, settings and reason; empty
-        where the operating domain says the same.
-      differences: the differences, a sentence each.
-    """
-
-    facts: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, str, str, str], ...]
-    differences: tuple[str, ...]
-
-
-def tested(results: Results, names: Sequence[str]) -> Tested:
-    """Describes what was tested of one network."""
+def about_network(results: Results, names: Sequence[str]) -> Pairs:
     sources = [one.provenance for one in results.assessments]
+    versions = [_entry_text(one, "network", "version") for one in sources]
+    classes = ("classes", f"{len(names):,}" if names else _UNKNOWN)
+    return (
+        ("network", results.network or "without a name"),
+        ("network's digest", _entries(sources, "classifier")),
+        *[("network's file or weights", _same(versions))] * any(versions),
+        *[classes] * has_classes(results),
+        *_scores(sources),
+    )
+
+
+def data_of(results: Results, names: Sequence[str]) -> tuple[Pairs, str, Pairs]:
+    """The images: facts, a sentence about their number, and how many of each class."""
     counts = [
         one.curve.counts.at(0).inputs
         for one in results.assessments
         if one.sampling is None
     ]
-    facts = [
-        ("network", results.network or "without a name"),
-        ("network's digest", _same(_entry_text(one, "classifier") for one in sources)),
-        *(
-            [("classes", f"{len(names):,}" if names else _UNKNOWN)]
-            * has_classes(results)
-        ),
-        *_scores(sources),
-    ]
-    versions = [_entry_text(one, "network", "version") for one in sources]
-    if any(versions):
-        facts.insert(2, ("network's file or weights", _same(versions)))
     classes, words = _images(counts, names) if counts else ((), "")
-    words = _few_images(results.assessments, words)
-    return Tested(
-        tuple(facts),
-        Data(_data(results, sources), classes, words),
-        _versions(sources),
-        tuple(map(_run, results.runs)),
-    )
+    return _data(results), _few_images(results.assessments, words), classes
 
 
-def _data(
-    results: Results, sources: Sequence[dict[str, Any]]
-) -> tuple[tuple[str, str], ...]:
-    digests = (_entry_text(one, "dataset", "fingerprint") for one in sources)
+def _data(results: Results) -> Pairs:
+    sources = [one.provenance for one in results.assessments]
     size = _size(results)
     return (
-        ("data", _same(_entry_text(one, "dataset", "name") for one in sources)),
-        ("data's digest", _same(digests)),
-        *([("size of the images", size)] * bool(size)),
+        ("data", _entries(sources, "dataset", "name")),
+        ("data's digest", _entries(sources, "dataset", "fingerprint")),
+        *[("size of the images", size)] * bool(size),
         ("right answers", _labels(results.assessments)),
         *_reading(sources),
     )
 
 
-def _run(one: Run) -> tuple[tuple[str, str], ...]:
-    """Describes a run of the command."""
+def run_of(one: Run) -> Pairs:
     return (
         ("command line", one.command or "not recorded"),
         ("begun (UTC)", one.started or "not recorded"),
@@ -126,8 +75,13 @@ def _run(one: Run) -> tuple[tuple[str, str], ...]:
     )
 
 
-def plan_facts(results: Results) -> PlanFacts | None:
-    """Describes the plan, and the results' differences from it; None without a plan."""
+def plan_of(
+    results: Results,
+) -> tuple[Pairs, tuple[tuple[str, ...], ...], tuple[str, ...]] | None:
+    """The plan: facts, its alterations, and the results' differences from it.
+
+    The alterations are left out where the operating domain says the same.
+    """
     plan = results.plan
     if plan is None:
         return None
@@ -135,7 +89,7 @@ def plan_facts(results: Results) -> PlanFacts | None:
     required = planned_text(results)
     few = [("number of images", _planned_few(plan))] if plan.wants_few else []
     differences = tuple(_differences(results, plan))
-    return PlanFacts(
+    return (
         (
             ("plan's digest (SHA-256)", plan.digest),
             ("plan's name", plan.name),
@@ -159,7 +113,6 @@ def plan_facts(results: Results) -> PlanFacts | None:
 
 
 def _is_domain(results: Results, plan: Plan) -> bool:
-    """Whether the alterations have the plan's settings and reasons."""
     done = {
         _normalised(one.alteration): (_entry(one.provenance, "settings"), reason)
         for one, reason in zip(results.assessments, results.reasons)
@@ -175,14 +128,12 @@ def _is_domain(results: Results, plan: Plan) -> bool:
 
 
 def has_classes(results: Results) -> bool:
-    """Whether some of the results are of classes, not of scores."""
     of_curves = any(one.curve.num_classes for one in results.assessments)
     others = results.roma is not None or results.attack is not None
     return of_curves or others or not results.assessments
 
 
 def class_names(results: Results) -> tuple[str, ...]:
-    """Returns the classes' names, or "class 0" and so on if none were given."""
     number = max((one.curve.num_classes for one in results.assessments), default=0)
     number = number or _classes_elsewhere(results)
     given = results.class_names or ()
@@ -206,9 +157,7 @@ def _classes_elsewhere(results: Results) -> int:
     return max([*most, len(results.class_names or ())], default=0)
 
 
-def _images(
-    counts: Sequence[np.ndarray], names: Sequence[str]
-) -> tuple[tuple[tuple[str, str], ...], str]:
+def _images(counts: Sequence[np.ndarray], names: Sequence[str]) -> tuple[Pairs, str]:
     # Of scores only the number of images is known.
     by_class = [one for one in counts if len(one) > 1] or counts[:1]
     first = by_class[0]
@@ -240,7 +189,6 @@ def _images(
 
 
 def _few_images(assessments: Sequence[Assessment], words: str) -> str:
-    """Adds to the words about the images how many of them were evaluated."""
     few = [one for one in assessments if one.sampling is not None]
     if not few:
         return words or "No alteration was assessed."
@@ -259,13 +207,8 @@ def _few_images(assessments: Sequence[Assessment], words: str) -> str:
 
 
 def _size(results: Results) -> str:
-    """Describes the images' size, if all pictures have the same; else empty."""
-    shapes = {
-        each.image.shape
-        for row in results.pictures
-        for each in row
-        if each.image is not None
-    }
+    shown = [each.image for row in results.pictures for each in row]
+    shapes = {image.shape for image in shown if image is not None}
     if len(shapes) != 1:
         return ""
     height, width, channels = shapes.pop()
@@ -283,7 +226,6 @@ def _labels(assessments: Sequence[Assessment]) -> str:
 
 
 def _scores(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Describes the score, if there is one."""
     texts = [
         f"{_entry_text(one, 'score', 'name')}, "
         f"version {_entry_text(one, 'score', 'version') or 'not given'}"
@@ -293,27 +235,24 @@ def _scores(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [("score", "; ".join(dict.fromkeys(texts)))] if texts else []
 
 
-def _versions(sources: Sequence[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
+def versions_of(results: Results) -> Pairs:
+    """The versions of packages; then the devices and the key."""
+    sources = [one.provenance for one in results.assessments]
     versions = [_entry(one, "versions") for one in sources]
     names = sorted({key for one in versions if isinstance(one, dict) for key in one})
-    found += [
-        (name, _same(_entry_text(one, "versions", name) for one in sources))
-        for name in names
-    ]
     devices = (
-        f"{_entry_text(one, 'devices', 'count')} x "
-        f"{_entry_text(one, 'devices', 'kind')} "
-        f"(platform {_entry_text(one, 'devices', 'platform')})"
+        "{} x {} (platform {})".format(
+            *(_entry_text(one, "devices", part) for part in _OF_DEVICES)
+        )
         if isinstance(_entry(one, "devices"), dict)
         else ""
         for one in sources
     )
-    found.append(("devices", _same(devices) or _UNKNOWN))
-    found.append(
-        ("random key (seed)", _same(_entry_text(one, "key") for one in sources))
+    return (
+        *((name, _entries(sources, "versions", name)) for name in names),
+        ("devices", _same(devices) or _UNKNOWN),
+        ("random key (seed)", _entries(sources, "key")),
     )
-    return tuple(found)
 
 
 def _differences(results: Results, plan: Plan) -> list[str]:
@@ -347,7 +286,6 @@ def _differences(results: Results, plan: Plan) -> list[str]:
 
 
 def _planned_few(plan: Plan) -> str:
-    """Describes the number of images that a plan asks for."""
     said = [] if plan.half_width is None else [f"half width {plan.half_width:g}"]
     said += [] if plan.budget is None else [f"budget {plan.budget:,}"]
     return ", ".join(said + ["curtailed"] * plan.curtail)
@@ -375,7 +313,6 @@ def _range_difference(planned: PlannedAlteration, one: Assessment) -> list[str]:
 
 
 def _reading(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Describes how files of pictures were read, where that is not as usual."""
     found = []
     for name, describe in (
         ("pictures left out", _left_out),
@@ -393,7 +330,6 @@ def _reading(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _arguments(given: Any) -> str:
-    """Describes a reader's arguments as they are written, numbers without zeros."""
     pairs = given.items() if isinstance(given, dict) else ()
     return ", ".join(f"{name}={short(_argument(value))}" for name, value in pairs)
 
@@ -427,7 +363,6 @@ def _normalised(name: str) -> str:
 
 
 def _entry_text(source: dict[str, Any], *path: str) -> str:
-    """Returns an entry of a provenance as text; empty if it is missing or null."""
     found = _entry(source, *path)
     return "" if found is None else str(found)
 
@@ -439,8 +374,11 @@ def _entry(source: Any, *path: str) -> Any:
     return source
 
 
+def _entries(sources: Sequence[dict[str, Any]], *path: str) -> str:
+    return _same(_entry_text(one, *path) for one in sources)
+
+
 def _same(texts: Any) -> str:
-    """Returns the text that all share; lists the texts if they differ."""
     found = list(dict.fromkeys(texts))
     if len(found) <= 1:
         return found[0] if found and found[0] else _UNKNOWN if found else ""

@@ -9,33 +9,37 @@ import numpy as np
 from jaxrob._arguments.counted import counted
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.reporting._found import placed_of
-from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN, Outcome, is_doubted
-from jaxrob.reporting._plan import planned_requirements
-from jaxrob.reporting._report.certainty import certainty
-from jaxrob.reporting._report.text import (
+from jaxrob._assessment.document import Sampling
+from jaxrob.reporting._gate import (
+    MET,
+    NOT_MET,
+    NOT_SHOWN,
+    Outcome,
+    is_doubted,
+    placed_of,
+)
+from jaxrob.reporting._plan import (
+    AT_LEAST,
+    Requirement,
+    planned_requirements,
+)
+from jaxrob.reporting._quantities import QUANTITIES
+from jaxrob.reporting._results import Results
+from jaxrob.reporting._words import (
+    confidence_text,
     distinct_percent,
     interval,
+    is_open_by_levels,
     percent,
     points,
     short,
 )
-from jaxrob.reporting._requirement import AT_LEAST, QUANTITIES
-from jaxrob.reporting._results import Results
 
 _MOST_NAMES = 5  # Names of alterations in a sentence.
 
 
 class Check(NamedTuple):
-    """A requirement, and the value found for one alteration.
-
-    Attributes:
-      requirement: the requirement as text.
-      of: the alteration's name, "RoMA" or "all alterations".
-      found: the value found.
-      verdict: "met", "not met" or "not shown", which counts as not met.
-      certainty: how sure the verdict is, in words.
-    """
+    """A requirement, and the value found for an alteration, RoMA or all of them."""
 
     requirement: str
     of: str
@@ -45,18 +49,11 @@ class Check(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The verdict on one network.
+    """The verdict on one network; `passed` is None if nothing was required.
 
-    Attributes:
-      network: the network's name.
-      passed: whether all is good enough; None if nothing was required.
-      words: the verdict in a sentence.
-      meanings: pairs of a required quantity and its meaning.
-      checks: each requirement of each alteration; those that are not met come first.
-      regressions: the regressions, a sentence each.
+    `meanings` are of the required quantities. Checks that are not met come first.
     """
 
-    network: str
     passed: bool | None
     words: str
     meanings: tuple[tuple[str, str], ...]
@@ -65,19 +62,16 @@ class Verdict(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not passed, but nothing is shown to be missed either."""
         states = {one.verdict for one in self.checks}
         return NOT_SHOWN in states and NOT_MET not in states and not self.regressions
 
 
 def verdict_of(
     results: Results,
-    network: str,
     joints: Sequence[tuple[float, float]],
     number: int,
     class_names: Sequence[str],
 ) -> Verdict:
-    """Decides whether one network is good enough."""
     order = (NOT_MET, NOT_SHOWN, MET)
     ordered = sorted(  # Stable.
         placed_of(results, max(number, 1)), key=lambda pair: order.index(pair[1].state)
@@ -95,7 +89,7 @@ def verdict_of(
     other = _other_than_planned(results)
     if not every and not regressions:
         words = f"No requirement was given, so nothing was passed or failed.{other}"
-        return Verdict(network, None, words, meanings, checks, regressions)
+        return Verdict(None, words, meanings, checks, regressions)
     failed = [one for one in every if one.state != MET]
     begins = "Good enough: "
     if regressions or any(one.state == NOT_MET for one in failed):
@@ -108,11 +102,10 @@ def verdict_of(
         said.append(f"worse than an earlier result in {number_worse}")
     words = f"{begins}{'; '.join(said)}.{other}"
     passed = not failed and not regressions
-    return Verdict(network, passed, words, meanings, checks, regressions)
+    return Verdict(passed, words, meanings, checks, regressions)
 
 
 def _meaning(quantity: str) -> str:
-    """Returns a quantity's meaning, and its range if it is not that of a share."""
     about = QUANTITIES[quantity]
     if (about.low, about.high) == (0, 1):
         return f"is {about.meaning}"
@@ -122,7 +115,6 @@ def _meaning(quantity: str) -> str:
 
 
 def _said(every: Sequence[Outcome], failed: Sequence[Outcome]) -> list[str]:
-    """Returns what is said of the outcomes: how many failed, and which."""
     if not every:
         return []
     if not failed:
@@ -137,7 +129,6 @@ def _said(every: Sequence[Outcome], failed: Sequence[Outcome]) -> list[str]:
 
 
 def _names(failed: Sequence[Outcome], every: Sequence[Outcome]) -> str:
-    """Names alterations, with the quantity if not the same one is required of all."""
     several = len({one.requirement.quantity for one in every}) > 1
     names = list(
         dict.fromkeys(
@@ -150,7 +141,6 @@ def _names(failed: Sequence[Outcome], every: Sequence[Outcome]) -> str:
 
 
 def is_as_planned(results: Results) -> bool:
-    """Whether the requirements are the plan's, if there is a plan."""
     # Those of alterations that are not assessed yet cannot be told.
     if results.plan is None:
         return True
@@ -166,7 +156,6 @@ def is_as_planned(results: Results) -> bool:
 
 
 def planned_text(results: Results) -> str:
-    """Returns what the plan requires as text; "nothing" if it requires nothing."""
     assert results.plan is not None
     names = [one.alteration for one in results.assessments]
     planned = planned_requirements(results.plan, names)
@@ -174,7 +163,6 @@ def planned_text(results: Results) -> str:
 
 
 def _other_than_planned(results: Results) -> str:
-    """Returns a sentence if the requirements are not the plan's, else ""."""
     if is_as_planned(results):
         return ""
     return f" But the plan requires something else: {planned_text(results)}."
@@ -193,7 +181,7 @@ def _check(
         of_robustness = asked.quantity in ("robustness", "robustness.low")
         is_sure = asked.sign == AT_LEAST and not is_doubted(one, asked.quantity)
         if of_robustness and is_sure:
-            how_sure = certainty(one, asked, joint, number) or how_sure
+            how_sure = _certainty(one, asked, joint, number) or how_sure
         if asked.quantity == "worst_class":
             how_sure += _of_worst(one, class_names)
         how_sure += _of_decided(one)
@@ -221,14 +209,76 @@ def _of_worst(one: Assessment, class_names: Sequence[str]) -> str:
 
 
 def _of_decided(one: Assessment) -> str:
-    """States the share of decided images, if "unknown" answers do not count."""
     if not one.is_of_decided or math.isnan(one.lowest_decided_ratio):
         return ""
     least = percent(one.lowest_decided_ratio)
     return f". Of the decided images alone: where levels are accepted, {least} or more"
 
 
-def overall(verdicts: Sequence[Verdict]) -> bool | None:
-    """Whether all networks are good enough; None if nothing was required."""
-    passed = [one.passed for one in verdicts if one.passed is not None]
-    return all(passed) if passed else None
+def _certainty(
+    one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
+) -> str:
+    if one.sampling is not None and requirement.quantity == "robustness":
+        on_data = _on_data(one, one.sampling, requirement.bound)
+        return f"{on_data}. For all images: {_of_all(one, requirement, joint, number)}"
+    return _of_all(one, requirement, joint, number)
+
+
+def _on_data(one: Assessment, sampling: Sampling, least: float) -> str:
+    low, high = one.dataset_interval
+    if low >= least:
+        return f"on this data set it is reached, {confidence_text(sampling)}"
+    if high < least:
+        return f"on this data set it is missed, {confidence_text(sampling)}"
+    if is_open_by_levels(sampling):
+        return f"on this data set {interval(low, high)}, which the levels leave open"
+    return "not sure on this data set; more images would tell"
+
+
+def _of_all(
+    one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
+) -> str:
+    low, high = one.confidence_interval
+    if math.isnan(one.robustness) or math.isnan(low) or math.isnan(high):
+        return ""
+    found, least = interval(low, high), requirement.bound
+    if low >= least:
+        margins = joint[0] - least, low - least
+        adjustments = _adjustments(one, margins, number, is_met=True)
+        return f"{found} suffices{adjustments}"
+    if high < least:
+        margins = least - joint[1], least - high
+        adjustments = _adjustments(one, margins, number, is_met=False)
+        return f"{found} falls short{adjustments}"
+    words = f"not shown either way: {found} contains {percent(least)}"
+    if requirement.quantity == "robustness" and one.sampling is None:
+        words = f"true of the tested images; for all images {words}"
+    return words
+
+
+def _adjustments(
+    one: Assessment, margins: tuple[float, float], number: int, *, is_met: bool
+) -> str:
+    holds, fails, unknown = [], [], []
+    if number > 1:
+        words = f"for all {number} at once"
+        if math.isnan(margins[0]):
+            unknown.append(words)
+        else:
+            # An end equal to the requirement meets it.
+            kept = margins[0] >= 0 if is_met else margins[0] > 0
+            (holds if kept else fails).append(words)
+    if one.sampling is not None:
+        pass  # The interval covers the errors of levels and images.
+    elif one.error_bound is None:
+        unknown.append("with the error of the levels")
+    elif one.error_bound > 0:
+        words = f"with the levels' {points(one.error_bound)}"
+        left = margins[1] - one.error_bound
+        kept = left >= 0 if is_met else left > 0
+        (holds if kept else fails).append(words)
+    return (
+        (f", also {' and '.join(holds)}" if holds else "")
+        + (f", but not {' or '.join(fails)}" if fails else "")
+        + (f"; not known {' or '.join(unknown)}" if unknown else "")
+    )
