@@ -191,7 +191,7 @@ perturbing = _topic(
     _Flag("enum", "norm", "linf", "Of the ball.", choices=NORMS),
     _Flag("float", "delta", 0.6,
         "Least confidence of a distinct answer.", least=0, most=1),
-    _Flag("enum", "estimator", "auto", 
+    _Flag("string", "estimator", "auto", 
         "roma, count, importance, splitting, auto or another of "
         "jaxrob.roma.ESTIMATORS."),
     _Flag("integer", "budget", None,

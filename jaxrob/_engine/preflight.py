@@ -179,7 +179,7 @@ def _spread(dataset: Dataset | BatchedDataset, placed: PlacedBlock) -> _Few:
     elif is_on_devices(images):
         images = np.asarray(taken_on_devices(images, rows, most))
     else:
-        images = np.asarray(images[rows])
+        images = np.asarray(images)[rows]
     return _Few(images, dataset.labels[rows], rows)
 
 
