@@ -183,6 +183,8 @@ def test_channels_first_where_the_network_fails():
             np.zeros_like, 2, preprocessing=jaxrob.Preprocessing(**given)
         )
 
+    with pytest.raises(ValueError, match="size"):
+        classifier(size=(6, 0))
     for given in ({"size": 6}, {"mean": [0.1, 0.2, 0.3]}):
         with pytest.raises(
             ValueError, match=r"if they are \[B, C, H, W\], pass np.mo"

@@ -98,6 +98,7 @@ WRONG = [
     (["--class_names=one"], "there is no such file; names have commas"),
     (["--class_names=0,1"], "class"),
     (["--size=28,28,1"], "--size must"),
+    (["--channels=rgb"], "Say --channels=grey"),
     (["--resize=28"], "--crop"),
     (["--resize=28", "--crop=28", "--size=28"], "say the same"),
     (["--scale=a"], "--scale must be a number"),
