@@ -11,10 +11,8 @@ def every_alteration() -> dict[str, Alteration]:
     return {
         name: make()
         for name, make in inspect.getmembers(alterations, inspect.isfunction)
-        if not any(one.default is one.empty for one in _parameters(make))
+        if not any(
+            one.default is one.empty
+            for one in inspect.signature(make).parameters.values()
+        )
     }
-
-
-def _parameters(function: object) -> list[inspect.Parameter]:
-    assert callable(function)
-    return list(inspect.signature(function).parameters.values())

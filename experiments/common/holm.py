@@ -17,11 +17,7 @@ def significantly_below(
       bool `[cells]`, at a level of 5 % for all cells together.
     """
     p_values = stats.binom.cdf(np.asarray(times_held), draws, confidence)
-    order = np.argsort(p_values)
-    steps = p_values[order] <= 0.05 / np.arange(len(order), 0, -1)
-    below = np.zeros(len(order), bool)
-    below[order] = np.logical_and.accumulate(steps)
-    return below
+    return adjusted(p_values) <= 0.05
 
 
 def adjusted(p_values: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -40,13 +40,11 @@ class Quadrature:
     rules = ("count",)
 
     def init(self, task: Task) -> History:
-        """Returns nothing known; see `Strategy`."""
         return History()
 
     def ask(
         self, task: Task, state: History, history: History
     ) -> tuple[list[Request], History]:
-        """Returns the levels of quad's next bisection; see `Strategy`."""
         accepted = history.values >= task.threshold
         bounds = task.lower, task.upper
         levels = _replay(history.levels, accepted, bounds, self.limit)[1]
@@ -63,14 +61,7 @@ def robustness_by_quad(
     threshold: float,
     bounds: tuple[float, float],
 ) -> float:
-    """Returns quad's share of the range, NaN if it fails or lacks a level.
-
-    Args:
-      levels: `[n]`, ascending and distinct, that `Quadrature` chose, or more.
-      values: `[n]`.
-      threshold: the lowest value accepted.
-      bounds: the range.
-    """
+    """Returns quad's share of the range, NaN if it fails or lacks a level."""
     # Each interval takes levels, so they run out before this limit is reached. If a
     # smaller limit was enough, quad's value is the same (measured: always for limits up
     # to 60; at 100 for all but 1 function in 1,000).

@@ -122,9 +122,7 @@ def tolerance() -> Any:
         "penalized": {"tolerance": jaxrob.Tolerance("linear", "linear")},
         "own": {"tolerance": jaxrob.Tolerance(_squared)},
         "distribution": {
-            "tolerance": jaxrob.Tolerance(
-                level_distribution=distributions.HalfNormal(1.0)
-            )
+            "tolerance": jaxrob.Tolerance(None, None, distributions.HalfNormal(1.0))
         },
         "all": {
             "tolerance": jaxrob.Tolerance(
