@@ -261,17 +261,11 @@ class Dataset:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BatchedDataset:
-    """A data set that is read batch by batch, see `Dataset.from_batches`.
+    """A data set that is read batch by batch, see `Dataset.from_batches`."""
 
-    Attributes:
-      source: an iterable of batches.
-      class_names: one name for each class, or None.
-      name: what reports call the data set.
-    """
-
-    source: Iterable[Any] = dataclasses.field(repr=False)
-    class_names: tuple[str, ...] | None = None
-    name: str = "dataset"
+    source: Iterable[Any] = dataclasses.field(repr=False)  # an iterable of batches
+    class_names: tuple[str, ...] | None = None  # one name for each class, or None
+    name: str = "dataset"  # what reports call the data set
     # Where a batch has its images and labels.
     _parts: Parts = dataclasses.field(default=Parts(), repr=False)
     # One digest for each batch; after the last, `_NO_BATCH`.

@@ -40,11 +40,13 @@ class Quadrature:
     rules = ("count",)
 
     def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
         return History()
 
     def ask(
         self, task: Task, state: History, history: History
     ) -> tuple[list[Request], History]:
+        """Returns the levels of quad's next bisection; see `Strategy`."""
         accepted = history.values >= task.threshold
         bounds = task.lower, task.upper
         levels = _replay(history.levels, accepted, bounds, self.limit)[1]

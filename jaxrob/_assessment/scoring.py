@@ -20,21 +20,17 @@ _Scores = Array("L", at_least=-1, at_most=1)
 
 
 class Scores(NamedTuple):
-    """A curve scored by tolerance and penalization, see `level_scores`.
+    """A curve scored by tolerance and penalization, see `level_scores`."""
 
-    Attributes:
-      settings: the tolerance, the penalization, the nominal value and the distribution
-        of the levels, as text.
-      values: float64 `[L]` in [-1, 1], the score of the measure at each level.
-      low: float64 `[L]`, the lowest score within the measure's band.
-      high: float64 `[L]`, the highest.
-      weights: float64 `[L]`, the weight of each level.
-    """
-
+    # The tolerance, the penalization, the nominal value and the distribution of the
+    # levels, as text
     settings: str
+    # Float64 `[L]` in [-1, 1], the score of the measure at each level
     values: Annotated[np.ndarray, _Scores]
+    # Float64 `[L]`, the lowest score within the measure's band
     low: Annotated[np.ndarray, _Scores]
-    high: Annotated[np.ndarray, _Scores]
+    high: Annotated[np.ndarray, _Scores]  # float64 `[L]`, the highest
+    # Float64 `[L]`, the weight of each level
     weights: Annotated[np.ndarray, Array("L", at_least=0, at_most=1)]
 
 

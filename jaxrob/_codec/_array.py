@@ -24,28 +24,19 @@ _LIST_TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """Declares an array's shape, dtype and limits.
+    """Declares an array's shape, dtype and limits."""
 
-    Attributes:
-      shape: the axes as `checks.checked_array` takes them: "L, K, K + 1". A letter
-        means the same length, at least 1, in all arrays of a document.
-      dtype: the dtype's name; for packed arrays one or several.
-      at_least: the lowest value allowed.
-      at_most: the highest; 2**31 - 1 by default for integers.
-      may_be_nan: whether null is allowed for NaN.
-      may_be_infinite: whether "inf" and "-inf" are allowed.
-      allowed: the texts allowed.
-      is_packed: whether it is written as base64 of zlib, with its dtype.
-    """
-
+    # The axes as `checks.checked_array` takes them: "L, K, K + 1". A letter means the
+    # same length, at least 1, in all arrays of a document.
     shape: str
+    # The dtype's name; for packed arrays one or several
     dtype: str | tuple[str, ...] = "float64"
-    at_least: float | None = None
-    at_most: float | None = None
-    may_be_nan: bool = False
-    may_be_infinite: bool = False
-    allowed: Collection[str] = ()
-    is_packed: bool = False
+    at_least: float | None = None  # the lowest value allowed
+    at_most: float | None = None  # the highest; 2**31 - 1 by default for integers
+    may_be_nan: bool = False  # whether null is allowed for NaN
+    may_be_infinite: bool = False  # whether "inf" and "-inf" are allowed
+    allowed: Collection[str] = ()  # the texts allowed
+    is_packed: bool = False  # whether it is written as base64 of zlib, with its dtype
 
     @property
     def _types(self) -> tuple[str, ...]:

@@ -15,33 +15,22 @@ from jaxrob._files.strict_json import short
 
 @dataclasses.dataclass
 class Reading:
-    """The state while a document is read.
+    """The state while a document is read."""
 
-    Attributes:
-      bytes_left: the bytes that packed arrays may still unpack to.
-      name: the document's name in messages.
-      is_partial: whether entries with a default may be missing.
-      ignores_unknown: whether unknown entries are ignored.
-      axes: the length of each letter in arrays' shapes.
-    """
-
-    bytes_left: int = 0
-    name: str = "the text"
-    is_partial: bool = False
-    ignores_unknown: bool = False
+    bytes_left: int = 0  # the bytes that packed arrays may still unpack to
+    name: str = "the text"  # the document's name in messages
+    is_partial: bool = False  # whether entries with a default may be missing
+    ignores_unknown: bool = False  # whether unknown entries are ignored
+    # The length of each letter in arrays' shapes
     axes: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 class Codec(NamedTuple):
-    """How a value is written and read.
+    """How a value is written and read."""
 
-    Attributes:
-      write: returns JSON for a value.
-      read: returns the value from JSON, its path in the document, and the state. Its
-        ValueError or TypeError begins with the path.
-    """
-
-    write: Callable[[Any], Any]
+    write: Callable[[Any], Any]  # returns JSON for a value
+    # Returns the value from JSON, its path in the document, and the state. Its
+    # ValueError or TypeError begins with the path.
     read: Callable[[Any, str, Reading], Any]
 
 
@@ -116,15 +105,10 @@ class Text:
 
 @dataclasses.dataclass(frozen=True)
 class Plain:
-    """A JSON value of one of these types, kept as it is.
+    """A JSON value of one of these types, kept as it is."""
 
-    Attributes:
-      wanted: its description in messages.
-      types: the types.
-    """
-
-    wanted: str
-    types: tuple[type, ...]
+    wanted: str  # its description in messages
+    types: tuple[type, ...]  # the types
 
     def write(self, value: Any) -> Any:
         return value
@@ -139,50 +123,35 @@ class Plain:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A named tuple written as a list.
+    """A named tuple written as a list."""
 
-    Attributes:
-      each: the limits of every entry; None if its fields' annotations decide.
-      ascends: whether no entry may be below the one before.
-    """
-
+    # The limits of every entry; None if its fields' annotations decide
     each: Number | None = None
-    ascends: bool = False
+    ascends: bool = False  # whether no entry may be below the one before
 
 
 @dataclasses.dataclass(frozen=True)
 class As:
-    """A value written as another type.
+    """A value written as another type."""
 
-    Attributes:
-      type: the annotation of the written value.
-      written: converts the value for writing.
-      made: converts it back, from the written value and its path in the document.
-    """
-
-    type: Any
-    written: Callable[[Any], Any]
+    type: Any  # the annotation of the written value
+    written: Callable[[Any], Any]  # converts the value for writing
+    # Converts it back, from the written value and its path in the document
     made: Callable[[Any, str], Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """How a field is laid out in its document, if not as one entry of its own name.
+    """How a field is laid out in its document, if not as one entry of its own name."""
 
-    Attributes:
-      name: its name in the document.
-      under: the name of the object that it is nested in.
-      is_flat: whether its own entries are merged into the enclosing object.
-      may_lack: whether None is written as a missing entry, not as null.
-      make: computes a field that is not written, from the lengths of arrays.
-      lengths: returns other arrays' lengths, by their letters, from its value.
-    """
-
-    name: str | None = None
-    under: str | None = None
+    name: str | None = None  # its name in the document
+    under: str | None = None  # the name of the object that it is nested in
+    # Whether its own entries are merged into the enclosing object
     is_flat: bool = False
-    may_lack: bool = False
+    may_lack: bool = False  # whether None is written as a missing entry, not as null
+    # Computes a field that is not written, from the lengths of arrays
     make: Callable[[dict[str, int]], Any] | None = None
+    # Returns other arrays' lengths, by their letters, from its value
     lengths: Callable[[Any], dict[str, int]] | None = None
 
 

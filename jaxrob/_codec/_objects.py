@@ -39,25 +39,15 @@ _PLAIN: dict[Any, Any] = {
 
 
 class _Field(NamedTuple):
-    """A field of a class, or a written property.
+    """A field of a class, or a written property."""
 
-    Attributes:
-      name: its name in the class.
-      codec: writes and reads its value.
-      layout: its layout in the document.
-      key: its name in the document.
-      is_property: whether it is a property, which the constructor does not take.
-      keys: all names in the document that belong to it.
-      has_default: whether the constructor has a default for it.
-    """
-
-    name: str
-    codec: Codec
-    layout: Layout
-    key: str
-    is_property: bool
-    keys: tuple[str, ...]
-    has_default: bool
+    name: str  # its name in the class
+    codec: Codec  # writes and reads its value
+    layout: Layout  # its layout in the document
+    key: str  # its name in the document
+    is_property: bool  # whether it is a property, which the constructor does not take
+    keys: tuple[str, ...]  # all names in the document that belong to it
+    has_default: bool  # whether the constructor has a default for it
 
     def write(self, value: Any, holder: dict[str, Any]) -> None:
         """Writes the value into a JSON object."""

@@ -46,18 +46,12 @@ class Call(NamedTuple):
     """A call of a compiled function.
 
     The arguments may be shapes (`jax.ShapeDtypeStruct`): then it can only be lowered.
-
-    Attributes:
-      function: what `jax.jit` returned.
-      args: its arguments.
-      static: its static arguments, by name.
-      mesh: the mesh that is set where it runs, None if none is.
     """
 
-    function: Any
-    args: tuple[Any, ...]
-    static: dict[str, Any] = {}
-    mesh: ImageMesh | None = None
+    function: Any  # what `jax.jit` returned
+    args: tuple[Any, ...]  # its arguments
+    static: dict[str, Any] = {}  # its static arguments, by name
+    mesh: ImageMesh | None = None  # the mesh that is set where it runs, None if none is
 
     def run(self) -> Any:
         """What the function returns."""

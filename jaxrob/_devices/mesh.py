@@ -19,14 +19,10 @@ class ImageMesh:
 
     The other axes, if any, are those along which a network is split that is larger than
     a device: XLA divides the network's own work along them.
-
-    Attributes:
-      mesh: the devices. XLA chooses all shardings (`AxisType.Auto`).
-      axes: names of the axes of the images; may be empty.
     """
 
-    mesh: Mesh
-    axes: tuple[str, ...]
+    mesh: Mesh  # the devices. XLA chooses all shardings (`AxisType.Auto`)
+    axes: tuple[str, ...]  # names of the axes of the images; may be empty
 
     @property
     def size(self) -> int:

@@ -27,23 +27,14 @@ from jaxrob.alterations import Alteration
 
 
 class Ask(NamedTuple):
-    """A block of images at a few levels of an alteration.
+    """A block of images at a few levels of an alteration."""
 
-    Attributes:
-      placed: the block.
-      prepared: what `step.prepare` made of its images.
-      alteration: the alteration.
-      levels: float32 `[l]`.
-      num_levels: how many of them are wanted; the others are padding.
-      scale: multiplies the altered images.
-    """
-
-    placed: PlacedBlock
-    prepared: Any
-    alteration: Alteration
-    levels: np.ndarray
-    num_levels: int
-    scale: float = 1.0
+    placed: PlacedBlock  # the block
+    prepared: Any  # what `step.prepare` made of its images
+    alteration: Alteration  # the alteration
+    levels: np.ndarray  # float32 `[l]`
+    num_levels: int  # how many of them are wanted; the others are padding
+    scale: float = 1.0  # multiplies the altered images
 
 
 def answerer_for(

@@ -24,20 +24,14 @@ Array = TypeVar("Array", jax.Array, np.ndarray)
 
 
 class Answers(NamedTuple, Generic[Array]):
-    """One answer for each image; arrays of one shape, on the devices or on the host.
+    """One answer for each image; arrays of one shape, on the devices or on the host."""
 
-    Attributes:
-      predicted: int32, the most probable class, or `INVALID`.
-      confidence: float32, its probability; NaN for "scores".
-      uncertainty: float32 in [0, 1], `uncertainty.aleatoric`; NaN for "scores".
-      rank: int32, how many classes come before the right one: 0 exactly where
-        `predicted` is right, since of equally probable classes the first comes first.
-        `INVALID` for "scores", whose order beyond the largest means nothing.
-    """
-
-    predicted: Array
-    confidence: Array
-    uncertainty: Array
+    predicted: Array  # int32, the most probable class, or `INVALID`
+    confidence: Array  # float32, its probability; NaN for "scores"
+    uncertainty: Array  # float32 in [0, 1], `uncertainty.aleatoric`; NaN for "scores"
+    # Int32, how many classes come before the right one: 0 exactly where `predicted` is
+    # right, since of equally probable classes the first comes first. `INVALID` for
+    # "scores", whose order beyond the largest means nothing.
     rank: Array
 
 

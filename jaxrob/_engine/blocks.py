@@ -34,15 +34,10 @@ from jaxrob._stored_images import StoredImages
 
 
 class Block(NamedTuple):
-    """The images of one step, without their pixels.
+    """The images of one step, without their pixels."""
 
-    Attributes:
-      labels: `[n]`, without those of padding.
-      start: the position of the first image in the order of evaluation.
-    """
-
-    labels: np.ndarray
-    start: int
+    labels: np.ndarray  # `[n]`, without those of padding
+    start: int  # the position of the first image in the order of evaluation
 
     @property
     def stop(self) -> int:
@@ -57,19 +52,13 @@ class Block(NamedTuple):
 
 
 class PlacedBlock(NamedTuple):
-    """A block with its images on the devices.
+    """A block with its images on the devices."""
 
-    Attributes:
-      block: which images these are.
-      images: `[size, ...]`, padded with zeros, sharded over the devices.
-      indices: uint32 `[size]`, their indices in the data set, sharded too.
-      labels: int32 `[size]`, their right classes, sharded too; 0 of padding, and of
-        labels that are no classes.
-    """
-
-    block: Block
-    images: jax.Array
-    indices: jax.Array
+    block: Block  # which images these are
+    images: jax.Array  # `[size, ...]`, padded with zeros, sharded over the devices
+    indices: jax.Array  # uint32 `[size]`, their indices in the data set, sharded too
+    # Int32 `[size]`, their right classes, sharded too; 0 of padding, and of labels that
+    # are no classes
     labels: jax.Array
 
 

@@ -111,17 +111,11 @@ def check_images(
 
 
 class _Extremes(NamedTuple):
-    """Extreme values of one altered image, at the identity and at L levels.
+    """Extreme values of one altered image, at the identity and at L levels."""
 
-    Attributes:
-      change: the largest change of a value at the identity.
-      lowest: `[L]`, the lowest value at each level; NaN if any value is.
-      highest: `[L]`, the highest value; NaN if any value is.
-    """
-
-    change: jax.Array
-    lowest: jax.Array
-    highest: jax.Array
+    change: jax.Array  # the largest change of a value at the identity
+    lowest: jax.Array  # `[L]`, the lowest value at each level; NaN if any value is
+    highest: jax.Array  # `[L]`, the highest value; NaN if any value is
 
 
 def _check_values(alteration: Alteration, image: np.ndarray) -> None:

@@ -33,38 +33,24 @@ from jaxrob._keys import classifier_keys
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Execution:
-    """A classifier on the devices, and how levels are evaluated.
+    """A classifier on the devices, and how levels are evaluated."""
 
-    Attributes:
-      classifier: replicated, or split as it was given, without its names.
-      key: the random key, replicated.
-      mesh: the devices over which images are sharded.
-      bar: the progress bar.
-      info: facts about the classifier, from a trace.
-      answerer: answers on blocks of images.
-      kind: what the answers are.
-      image_shape: the shape of one image.
-      rows: the most images that fit in a step.
-      batch_size: images in a block; None: as many as fit in memory.
-      reduced: whether only counts by class are kept.
-      cached: finds journaled answers and adds new ones; None without a journal.
-      checked: names of the checks for mistakes already made in this call.
-      kept: images that stay on the devices for the next levels.
-    """
-
-    classifier: Classifier
-    key: jax.Array
-    mesh: ImageMesh
-    bar: Bar
-    info: TraceInfo
-    answerer: Answerer
-    kind: Kind
-    image_shape: tuple[int, ...]
-    rows: int
-    batch_size: int | None
-    reduced: bool = False
+    classifier: Classifier  # replicated, or split as it was given, without its names
+    key: jax.Array  # the random key, replicated
+    mesh: ImageMesh  # the devices over which images are sharded
+    bar: Bar  # the progress bar
+    info: TraceInfo  # facts about the classifier, from a trace
+    answerer: Answerer  # answers on blocks of images
+    kind: Kind  # what the answers are
+    image_shape: tuple[int, ...]  # the shape of one image
+    rows: int  # the most images that fit in a step
+    batch_size: int | None  # images in a block; None: as many as fit in memory
+    reduced: bool = False  # whether only counts by class are kept
+    # Finds journaled answers and adds new ones; None without a journal
     cached: CachedAnswers | None = None
+    # Names of the checks for mistakes already made in this call
     checked: set[str] = dataclasses.field(default_factory=set)
+    # Images that stay on the devices for the next levels
     kept: Kept = dataclasses.field(default_factory=lambda: Kept(0))
 
 

@@ -15,17 +15,11 @@ _MAX_BYTES = 2**30
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CountedBatches:
-    """A data set read batch by batch, whose labels are known.
+    """A data set read batch by batch, whose labels are known."""
 
-    Attributes:
-      batches: the data set.
-      image: the first image.
-      labels: int32 `[N]`.
-    """
-
-    batches: BatchedDataset
-    image: np.ndarray
-    labels: np.ndarray
+    batches: BatchedDataset  # the data set
+    image: np.ndarray  # the first image
+    labels: np.ndarray  # int32 `[N]`
     # The first images of the random order, once read.
     _first: list[np.ndarray] = dataclasses.field(default_factory=list, init=False)
 

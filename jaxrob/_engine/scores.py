@@ -47,43 +47,26 @@ Array = TypeVar("Array", jax.Array, np.ndarray)
 
 
 class Scored(NamedTuple, Generic[Array]):
-    """Scores of one shape, in [0, 1].
+    """Scores of one shape, in [0, 1]."""
 
-    Attributes:
-      score: floating; float64 on the host.
-    """
-
-    score: Array
+    score: Array  # floating; float64 on the host
 
 
 class ScoreRule(NamedTuple):
-    """A score, and where it runs.
+    """A score, and where it runs."""
 
-    Attributes:
-      score: the score.
-      image_shape: the shape of one image.
-      on_devices: whether JAX traces it, so that outputs stay on the devices.
-    """
-
-    score: Score
-    image_shape: tuple[int, ...]
-    on_devices: bool
+    score: Score  # the score
+    image_shape: tuple[int, ...]  # the shape of one image
+    on_devices: bool  # whether JAX traces it, so that outputs stay on the devices
 
 
 class Unscored(NamedTuple):
-    """A block at one level, not yet scored.
+    """A block at one level, not yet scored."""
 
-    Attributes:
-      outputs: the network's outputs, or the images for a network on the host.
-      labels: `[n]` labels of the unaltered images.
-      alteration: the alteration.
-      level: the level.
-    """
-
-    outputs: Any
-    labels: np.ndarray
-    alteration: Alteration
-    level: np.ndarray
+    outputs: Any  # the network's outputs, or the images for a network on the host
+    labels: np.ndarray  # `[n]` labels of the unaltered images
+    alteration: Alteration  # the alteration
+    level: np.ndarray  # the level
 
 
 def rule_of(

@@ -30,21 +30,15 @@ T = TypeVar("T")
 
 
 class EvaluationTask(NamedTuple):
-    """The images requested at some levels of an alteration, and their collector.
+    """The images requested at some levels of an alteration, and their collector."""
 
-    Attributes:
-      alteration: the alteration.
-      levels: `[L]`, canonical.
-      spans: each level's images: positions from a start to before a stop, in the order
-        in which the images arrive.
-      collector: takes the answers.
-      in_random_order: whether the images arrive in the random order, not the data's.
-    """
-
-    alteration: Alteration
-    levels: np.ndarray
+    alteration: Alteration  # the alteration
+    levels: np.ndarray  # `[L]`, canonical
+    # Each level's images: positions from a start to before a stop, in the order in
+    # which the images arrive
     spans: Sequence[tuple[int, int]]
-    collector: Collector
+    collector: Collector  # takes the answers
+    # Whether the images arrive in the random order, not the data's
     in_random_order: bool = False
 
 

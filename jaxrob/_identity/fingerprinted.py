@@ -14,18 +14,14 @@ class Fingerprinted:
     `jax.jit` compiles once for equal static arguments, and a function equals itself
     even where the arrays or attributes that it takes from around it have changed. With
     the token, a program that was compiled for other values is not used again.
-
-    Attributes:
-      token: a digest of what it computes, the same in every process.
-      function: the function.
-      on_host: the functions on the host that it calls, into which no trace looks.
-      info: what else its trace found, or None.
     """
 
     # First, because it is compared fast.
-    token: str
-    function: Callable[..., Any]
+    token: str  # a digest of what it computes, the same in every process
+    function: Callable[..., Any]  # the function
+    # The functions on the host that it calls, into which no trace looks
     on_host: tuple[Any, ...] = ()
+    # What else its trace found, or None
     info: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

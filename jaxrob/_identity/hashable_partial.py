@@ -11,13 +11,10 @@ class HashablePartial:
 
     `jax.jit` compiles once for all equal static arguments. Two `functools.partial` of
     the same function are never equal, so each would be compiled anew.
-
-    Attributes:
-      function: the function.
-      keywords: names and values of its fixed arguments, sorted by name.
     """
 
-    function: Callable[..., Any]
+    function: Callable[..., Any]  # the function
+    # Names and values of its fixed arguments, sorted by name
     keywords: tuple[tuple[str, Any], ...]
 
     def __call__(self, *args: Any) -> Any:

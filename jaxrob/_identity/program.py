@@ -34,18 +34,13 @@ _OF_UNKNOWN_COST = (*_ON_HOST, "ffi_call", "pallas_call", "while")
 
 
 class ProgramFingerprint(NamedTuple):
-    """What identifies a program, the same in every process.
+    """What identifies a program, the same in every process."""
 
-    Attributes:
-      digest: of all operations and constants.
-      num_captured: how many numbers the arrays hold that the function took from around
-        it.
-      on_host: the functions on the host that it calls and that have no name and
-        version: then two programs of equal digests may differ.
-    """
-
-    digest: str
+    digest: str  # of all operations and constants
+    # How many numbers the arrays hold that the function took from around it
     num_captured: int
+    # The functions on the host that it calls and that have no name and version: then
+    # two programs of equal digests may differ
     on_host: tuple[Any, ...]
 
 
@@ -153,19 +148,14 @@ def _programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
 
 
 class _Found(NamedTuple):
-    """What has been found in a program so far.
+    """What has been found in a program so far."""
 
-    Attributes:
-      arrays: by identity, the captured arrays with their texts.
-      programs: by identity, the texts of the programs within.
-      captured: by identity, the sizes of arrays taken from around the function.
-      on_host: the host functions that are not identifiable.
-    """
-
+    # By identity, the captured arrays with their texts
     arrays: dict[int, tuple[Any, str]]
-    programs: dict[int, str]
+    programs: dict[int, str]  # by identity, the texts of the programs within
+    # By identity, the sizes of arrays taken from around the function
     captured: dict[int, int]
-    on_host: list[Any]
+    on_host: list[Any]  # the host functions that are not identifiable
 
 
 def _closed_text(program: ClosedJaxpr, found: _Found) -> str:
@@ -280,19 +270,12 @@ def _type_text(kind: Any) -> str:
 
 
 class Trace(NamedTuple):
-    """What a trace shows.
+    """What a trace shows."""
 
-    Attributes:
-      fingerprint: what identifies the program.
-      outputs: the shapes of what it returns.
-      largest_array: the bytes of the largest array that it computes.
-      operations: multiplications and additions, see `program.operations`.
-    """
-
-    fingerprint: ProgramFingerprint
-    outputs: Any
-    largest_array: int
-    operations: float
+    fingerprint: ProgramFingerprint  # what identifies the program
+    outputs: Any  # the shapes of what it returns
+    largest_array: int  # the bytes of the largest array that it computes
+    operations: float  # multiplications and additions, see `program.operations`
 
 
 def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:

@@ -18,24 +18,16 @@ OF_ALTERATION, OF_SET, OF_ROMA = "an alteration", "all alterations", "RoMA"
 
 
 class Quantity(NamedTuple):
-    """A quantity that may be required.
+    """A quantity that may be required."""
 
-    Attributes:
-      of: `OF_ALTERATION`, `OF_SET` (one value of all alterations) or `OF_ROMA`.
-      meaning: what it is, for readers who do not know its name.
-      get: gets it from a result; None where that takes more than one.
-      low: its lowest possible value.
-      high: its highest.
-      of_tested: whether it is a value of the tested images alone.
-      over_levels: whether it depends on what the curve does between its levels.
-    """
-
-    of: str
-    meaning: str
+    of: str  # `OF_ALTERATION`, `OF_SET` (one value of all alterations) or `OF_ROMA`
+    meaning: str  # what it is, for readers who do not know its name
+    # Gets it from a result; None where that takes more than one
     get: Callable[[Any], float | ConfidenceInterval] | None = None
-    low: float = 0.0
-    high: float = 1.0
-    of_tested: bool = True
+    low: float = 0.0  # its lowest possible value
+    high: float = 1.0  # its highest
+    of_tested: bool = True  # whether it is a value of the tested images alone
+    # Whether it depends on what the curve does between its levels
     over_levels: bool = False
 
 

@@ -13,17 +13,12 @@ _LOOKS = {"*": "em", "`": "code", "~": "nobreak"}
 
 
 class Mark(NamedTuple):
-    """A part of a text that looks different.
+    """A part of a text that looks different."""
 
-    Attributes:
-      text: the text.
-      look: "strong", "em", "code", "link", "nobreak", or classes of the style sheet.
-      to: the anchor that a link leads to.
-    """
-
-    text: str
+    text: str  # the text
+    # "strong", "em", "code", "link", "nobreak", or classes of the style sheet
     look: str
-    to: str = ""
+    to: str = ""  # the anchor that a link leads to
 
 
 #: A text, or its parts in order. Writers escape it: no name is ever markup.
@@ -99,22 +94,15 @@ class Figure(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A picture with its words.
+    """A picture with its words."""
 
-    Attributes:
-      image: its PNG file, its width and height on the page, and "pixels" or "smooth";
-        None if it was not kept.
-      level: the level with its unit.
-      shown_as: why it is shown.
-      words: the image's number and file, its class and the network's answer.
-      wrong: whether the answer is wrong.
-    """
-
+    # Its PNG file, its width and height on the page, and "pixels" or "smooth"; None if
+    # it was not kept
     image: tuple[bytes, int, int, str] | None
-    level: str
-    shown_as: str
-    words: str
-    wrong: bool
+    level: str  # the level with its unit
+    shown_as: str  # why it is shown
+    words: str  # the image's number and file, its class and the network's answer
+    wrong: bool  # whether the answer is wrong
 
 
 class Pictures(NamedTuple):

@@ -176,21 +176,13 @@ class Network(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A report.
+    """A report."""
 
-    Attributes:
-      results: the results of each network.
-      networks: what the report says of each.
-      earlier: comparisons with earlier results.
-      between: comparisons of the networks with the first one.
-      side: to which pictures are reduced, in pixels; None if they are not.
-    """
-
-    results: tuple[Results, ...]
-    networks: tuple[Network, ...]
-    earlier: tuple[Comparison, ...]
-    between: tuple[Comparison, ...]
-    side: int | None
+    results: tuple[Results, ...]  # the results of each network
+    networks: tuple[Network, ...]  # what the report says of each
+    earlier: tuple[Comparison, ...]  # comparisons with earlier results
+    between: tuple[Comparison, ...]  # comparisons of the networks with the first one
+    side: int | None  # to which pictures are reduced, in pixels; None if they are not
 
     @property
     def many(self) -> bool:
