@@ -133,13 +133,14 @@ class OfClasses(NamedTuple):
             "sigmoid": "NaN, or activations outside [0, 1],",
             "logits": "NaN, or infinite logits,",
         }.get(self.classifier.outputs, "NaN")
+        by_it = " (which may have made them NaN)" * bool(level != alteration.identity)
         hint = ""
         if self.classifier.outputs in ("probabilities", "sigmoid"):
             hint = '. If it returns logits, say outputs="logits"'
         raise ValueError(
             f"the classifier returned {what} for {invalid.any(axis=0).sum()} of "
             f"{invalid.shape[1]} images in a block, first at level {level:g} of "
-            f"{alteration.name} (which may have made them NaN){hint}"
+            f"{alteration.name}{by_it}{hint}"
         )
 
     def differs(

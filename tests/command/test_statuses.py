@@ -129,7 +129,7 @@ def test_wrong_use_is_2_and_one_line(assess, tmp_path, arguments, says):
         ("ends", "SystemExit: 1"),
         ("starved", "MemoryError"),
         ("unreadable", "its text cannot be read"),
-        ("nan", "net.py:nan returned NaN or infinity for 16 of the first 16"),
+        ("nan", "returned NaN, or infinite logits, for 16 of 16"),
     ],
 )
 def test_a_network_that_fails_is_3(assess, name, says):
