@@ -258,7 +258,7 @@ def _held(
     threshold = benchmarks.THRESHOLD.value
     for draw, values in enumerate(curves):
         strategy = make(draw)
-        found, task = _replay(
+        found, _, task = _replay(
             alteration, values, benchmarks.NUM_IMAGES.value, threshold, strategy
         )
         interval = _interval(found, task)

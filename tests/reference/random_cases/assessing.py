@@ -8,7 +8,7 @@ from numpy_reference import answers, measures, robustness
 
 import jaxrob
 from jaxrob import strategies
-from jaxrob.strategies import Found, all_images
+from jaxrob.strategies import Found, History, all_images
 from random_cases import agreement
 
 
@@ -18,11 +18,15 @@ class Ends:
     rule = "linear"
     rules = ("linear", "right")
 
-    def ask(self, task, history):
-        share = ([0.0, 1.0], [0.5], [0.25, 0.75], [])[min(history.rounds, 3)]
-        return all_images(task.lower + np.array(share) * (task.upper - task.lower))
+    def init(self, task):
+        return History()
 
-    def result(self, task, history):
+    def ask(self, task, state, history):
+        share = ([0.0, 1.0], [0.5], [0.25, 0.75], [])[min(history.rounds, 3)]
+        levels = task.lower + np.array(share) * (task.upper - task.lower)
+        return all_images(levels), history
+
+    def result(self, task, state):
         return Found(error_bound=0.125)
 
 
