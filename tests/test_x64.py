@@ -8,6 +8,7 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations, roma
+from jaxrob._keys import checked_key
 from jaxrob.alterations import corruptions
 from jaxrob.retraining._mixture import random_levels
 
@@ -32,6 +33,13 @@ def test_alterations(alteration):
         assert not WIDE.search(
             str(jax.make_jaxpr(alteration)(image, alteration.upper, KEY))
         )
+
+
+def test_keys():
+    key = jax.random.key(5, impl="rbg")
+    one = jax.random.key_data(checked_key(key))
+    with jax.enable_x64(True):
+        assert (jax.random.key_data(checked_key(key)) == one).all()
 
 
 def apply(weights, images):

@@ -49,6 +49,11 @@ def test_succeeds_where_the_ball_holds_an_example(norm):
         np.testing.assert_array_equal(found.similarity > 0, found.success)
 
 
+def test_a_ball_of_all_images_is_said():
+    with pytest.warns(jaxrob.RobustnessWarning, match="epsilon"):
+        adversarial.fgsm(CLASSIFIER, IMAGES, LABELS, epsilon=1.5)
+
+
 def test_fgsm_is_the_sign_of_the_gradient():
     found = adversarial.fgsm(CLASSIFIER, IMAGES, LABELS, epsilon=0.7)
     away = np.where(LABELS, -1, 1)[:, None] * np.sign(W)

@@ -233,6 +233,9 @@ def test_failing_level_at_the_ends():
     assert 3 < found.confidence_interval.low < 5
     found = metrics.failing_level(LEVELS, confusion, "accuracy", 0.99)
     assert found == (0, (0, 0))
+    rising = counted([0.9, 0.95, 0.85, 0.8, 0.8, 0.8]).confusion
+    found = metrics.failing_level(LEVELS, rising, "accuracy", 0.9)
+    assert found.level == pytest.approx(1.5)
     both_sides = metrics.failing_level(LEVELS - 2, confusion, "accuracy", 0.925)
     assert both_sides.level == pytest.approx(0.5)
     with pytest.raises(ValueError, match="levels"):
