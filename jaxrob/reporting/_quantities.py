@@ -135,7 +135,3 @@ def about_quantity(name: str) -> Quantity:
 
 def names_of(*kinds: str) -> tuple[str, ...]:
     return tuple(name for name, one in QUANTITIES.items() if one.of in kinds)
-
-
-# Plans are written by hand.
-_MOST_BYTES = 1 << 20
