@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 import jaxrob
+from jaxrob._arguments.computing import was_computing
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._run.prepare import UNALTERED
@@ -25,9 +26,13 @@ def check(subject: Subject, seed: int) -> None:
             warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
             jaxrob.evaluate(classifier, dataset[few], UNALTERED, [0.0], key=key)
     except ValueError as error:
+        if not was_computing(error):
+            raise
+        found = f"{subject.name}, unaltered: {error}"
         if classifier.outputs in ("probabilities", "sigmoid"):
-            raise Refused(f"--outputs={classifier.outputs}: {error}") from error
+            about = f"--outputs={classifier.outputs}: {found}, or --outputs=scores"
+            raise Refused(about) from error
         raise FloatingPointError(
-            f"{error}. Look at the network, and at what it expects (--scale, --mean, "
+            f"{found}. Look at the network, and at what it expects (--scale, --mean, "
             "--std)"
         ) from error
