@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import nnx
+from flax import linen, nnx
 from scipy import special
 
 import jaxrob
-from jaxrob import adversarial, alterations, retraining, roma
+from jaxrob import adversarial, alterations, bayes, retraining, roma
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 
@@ -130,6 +130,22 @@ def test_cached_properties_of_a_structure_are_not_stale():
     model.on_host = True
     with pytest.raises(ValueError, match="must be differentiable"):
         adversarial.fgsm(classifier, IMAGES, np.zeros(40, int), epsilon=0.1)
+
+
+def test_variational_inference_is_of_the_arrays_as_they_are():
+    factors, data = np.ones(3, np.float32), jaxrob.Dataset(IMAGES, right(FIRST))
+
+    class Net(linen.Module):
+        @linen.compact
+        def __call__(self, images):
+            return linen.Dense(3)(images.reshape(len(images), -1)) * factors
+
+    def location():
+        found = bayes.svi(Net(), data, key=KEY, epochs=2, batch_size=20)
+        return found.location["Dense_0"]["bias"]
+
+    before, factors[:] = location(), (5, -2, 0.1)
+    assert (before != location()).all()
 
 
 def test_networks_within_a_joined_one_are_seen():

@@ -98,8 +98,6 @@ def test_batches_are_as_arrays(batch, given):
 
 
 class Tensor:
-    """Like torch's."""
-
     def __init__(self, values):
         self.values = values
         self.shape = values.shape

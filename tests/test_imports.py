@@ -29,7 +29,6 @@ def copy_package(folder):
 
 
 def lint_imports(folder):
-    """Returns the exit status and the report."""
     done = subprocess.run(
         [sys.executable, "-c", LINT], cwd=folder, capture_output=True, text=True
     )

@@ -16,8 +16,6 @@ MIXED = ["dog", 0, "cat", np.int64(1), np.str_("dog")]
 
 
 class Source(list):
-    """Items or batches that carry class names."""
-
     classes = ["cat", "dog", "owl"]
 
 

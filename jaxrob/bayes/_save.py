@@ -4,12 +4,15 @@ import copy
 import dataclasses
 import io
 import os
+from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from flax.core import FrozenDict
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.naming import wrong_type
@@ -41,6 +44,7 @@ _FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
 _KEYS = ("threefry2x32", "rbg", "unsafe_rbg")
 # Places without an array, which a network may ask for.
 _EMPTY = {"None": None, "{}": {}}
+_LEAF = jax.tree.structure(0)
 _MAY_LACK = Layout(may_lack=True)
 
 
@@ -93,15 +97,11 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     else:
         kind, settings = _settings(value)
         tree = {"variables": value.variables}
+    _check_dicts(tree)
     leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=_is_empty)
     arrays, described = {}, []
     for keys, leaf in leaves:
-        if not all(isinstance(key, jax.tree_util.DictKey) for key in keys):
-            raise TypeError(
-                "value must have variables in nested dictionaries to be written; got "
-                f"{jax.tree_util.keystr(keys)}"
-            )
-        location = tuple(key.key for key in keys)
+        location: Any = tuple(key.key for key in keys)
         name = "/".join(map(str, location))
         if name in arrays or "\0" in name or not all(map(_is_name, location)):
             raise ValueError(
@@ -109,7 +109,7 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
                 f"differ when joined by '/'; got {name!r} {'again' * (name in arrays)}"
             )
         if _is_empty(leaf):
-            described.append(_Described(location, str(leaf), ""))
+            described.append(_Described(location, "{}" if leaf == {} else "None", ""))
             continue
         arrays[name], dtype = _to_numpy(leaf)
         described.append(_Described(location, dtype, digest([arrays[name]])))
@@ -148,7 +148,10 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
     value = _made(header, tree, module)
     if isinstance(value, Classifier):
         value = dataclasses.replace(
-            value, name=header.name, class_names=header.class_names
+            value,
+            outputs=header.outputs or value.outputs,
+            name=header.name,
+            class_names=header.class_names,
         )
     try:
         _check_module(header.kind, tree, module)
@@ -182,10 +185,8 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
         raise wrong_type("value", wanted, classifier)
     kind, settings = _KINDS[apply_fn.function], dict(apply_fn.keywords)
     del settings["apply_fn"]
-    settings |= {"name": classifier.name, "class_names": classifier.class_names}
-    if kind == "draws":
-        return kind, settings
-    return kind, settings | {"outputs": classifier.outputs}
+    fields = ("outputs", "name", "class_names")
+    return kind, settings | {name: getattr(classifier, name) for name in fields}
 
 
 def _read(arrays: dict[str, np.ndarray]) -> tuple[_Header, dict[str, Any]]:
@@ -257,4 +258,16 @@ def _to_numpy(leaf: Any) -> tuple[np.ndarray, str]:
 
 
 def _is_empty(node: Any) -> bool:
-    return node is None or isinstance(node, dict) and not node
+    return node is None or isinstance(node, Mapping) and not node
+
+
+def _check_dicts(node: Any) -> None:
+    """Others come back as plain dictionaries, whose order or type a network may use."""
+    if isinstance(node, dict | FrozenDict) and not isinstance(node, OrderedDict):
+        for one in node.values():
+            _check_dicts(one)
+    elif node is not None and jax.tree.structure(node) != _LEAF:
+        raise TypeError(
+            "value must have variables in nested dictionaries, in no order, to be "
+            f"written; got a {type(node).__name__}"
+        )

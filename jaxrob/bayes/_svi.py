@@ -24,6 +24,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._dataset import Dataset
 from jaxrob._devices.hosts import is_first, local, put
 from jaxrob._devices.mesh import replicated
+from jaxrob._identity.program import fingerprint_of, traced
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (
     Data,
@@ -207,8 +208,17 @@ def svi(
         )
     if optimizer is None:
         optimizer = _default_optimizer(epochs * (len(dataset) // batch_size))
+    # A kept program would not see what the module captures change.
+    likelihood, data = problem.likelihood, problem.data
+    images = jax.ShapeDtypeStruct((1, *data.images.shape[1:]), np.float32)
+    network, _ = traced(likelihood.apply_fn, data.params, data.fixed, images)
     objective = _Objective(
-        problem.likelihood, guide, problem.num_classes, batch_size, num_particles
+        likelihood,
+        guide,
+        problem.num_classes,
+        batch_size,
+        num_particles,
+        fingerprint_of(network).digest,
     )
     shown = progress and is_first()
     variational, elbo = _maximised(
@@ -233,6 +243,7 @@ class _Objective(NamedTuple):
     num_classes: int
     batch_size: int
     num_particles: int
+    network: str  # the digest of the network's program
 
 
 # The variational parameters and the optimiser's state.
@@ -354,7 +365,7 @@ def _loss(
     data: Data,
     objective: _Objective,
 ) -> jax.Array:
-    likelihood, guide, num_classes, batch_size, num_particles = objective
+    likelihood, guide, num_classes, batch_size, num_particles, _ = objective
     guide_key, noise_key = jax.random.split(key)
     bits = noise_bits(likelihood.head, noise_key, (batch_size, num_classes))
     # The plate itself would draw images independently, not as an epoch's permutation.

@@ -23,7 +23,7 @@ _Parts = tuple[str, ...]
 _HEADERS = re.compile(r"(file|image|img|picture|path|name|id|[ _-])+", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 # Numbers in quotes, brackets, bytes or a tensor's text, and of other scripts.
-_WRAPPED = re.compile(r"\W*(tensor\(|b['\"])?\W*\d+([.,]0*)?\W*")
+_WRAPPED = re.compile(r"\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*")
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:

@@ -21,7 +21,6 @@ def put(*path_and_value):
 
 
 def drop(*path):
-    """The removal of one entry."""
 
     def change(document):
         for name in path[:-1]:

@@ -70,7 +70,6 @@ HARMLESS = Measure("harmless", right_or_unknown, is_proportion=True)
 
 @functools.cache
 def near():
-    """One run, of which several facts are checked."""
     return assess(half_width=0.05)
 
 

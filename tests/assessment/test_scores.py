@@ -187,7 +187,6 @@ def test_a_comparison_of_right_answers_is_that_of_accuracies():
 
 
 def made(scores, threshold=0.5, fingerprint="da7a", name="IoU", version="1"):
-    """An assessment on levels 0 and 1."""
     about = {"name": name, "version": version, "labels": None}
     one = jaxrob.Assessment.from_json(text_of_one())
     provenance = {"alteration": "x", "dataset": {"fingerprint": fingerprint}}

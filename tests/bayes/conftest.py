@@ -34,14 +34,12 @@ def images(data):
 
 @pytest.fixture(scope="session")
 def modules():
-    """By head."""
     outputs = {"plain": 3, "heteroscedastic": 6}
     return {head: MLP(features=(8,), num_classes=n) for head, n in outputs.items()}
 
 
 @pytest.fixture(scope="session")
 def settings():
-    """What the tests share."""
     return {
         "key": jax.random.key(0),
         "epochs": 2,
@@ -52,7 +50,6 @@ def settings():
 
 @pytest.fixture(scope="session")
 def train(data, modules, settings):
-    """`svi` with the settings."""
 
     def train(module=None, dataset=data, **changes):
         module = module or modules[changes.get("head", "plain")]

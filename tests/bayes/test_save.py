@@ -1,5 +1,6 @@
 import dataclasses
 import json
+from collections import OrderedDict
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,6 @@ class Dropping(linen.Module):
 
 @pytest.fixture(scope="module")
 def saved(posteriors, sampled_posterior, nnx_posterior, modules, nnx_module, images):
-    """By name: something to save, and its module."""
     plain, dropping = modules["plain"], Dropping()
     state = nnx.state(nnx_module)
     states = [jax.tree.map(jnp.copy, state) for _ in range(2)]
@@ -119,6 +119,7 @@ def test_names_and_places_without_arrays_come_back(tmp_path):
     named = dataclasses.replace(
         bayes.ensemble(flipped_if_asked, [variables]),
         name="flipped",
+        outputs="scores",
         class_names=("c", "b", "a"),
     )
     bayes.save(tmp_path / "file.npz", named)
@@ -174,9 +175,10 @@ def test_what_cannot_be_saved(tmp_path, modules, images):
     for value in (plain, "posterior"):
         with pytest.raises(TypeError, match="value"):
             bayes.save(path, value)
-    listed = bayes.ensemble(lambda variables, images: variables[0], [[np.eye(3)]])
-    with pytest.raises(TypeError, match="nested dictionaries"):
-        bayes.save(path, listed)
+    for tree in ([np.eye(3)], OrderedDict(a=np.eye(3)), {"a": np.eye(3), "b": []}):
+        other = bayes.ensemble(lambda variables, images: images, [tree])
+        with pytest.raises(TypeError, match="nested dictionaries"):
+            bayes.save(path, other)
     one, two = np.eye(3), np.ones(3)
     for tree in ({"a/b": one, "a": {"b": two}}, {1.5: one}):
         with pytest.raises(ValueError, match="value"):
@@ -229,7 +231,6 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def made(posteriors, modules):
-    """By kind, all of the plain module."""
     posterior = posteriors["plain"]
     location = jax.device_get(posterior.location)
     members = [
@@ -245,7 +246,6 @@ def made(posteriors, modules):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory, made):
-    """By kind: the bytes of its file."""
     folder = tmp_path_factory.mktemp("saved")
     for kind, value in made.items():
         bayes.save(folder / kind, value)

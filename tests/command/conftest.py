@@ -95,7 +95,6 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def nearest(place):
-    """`net` of net.py, without the command."""
     means = np.load(place / "means.npy")
 
     def net(images):

@@ -23,7 +23,6 @@ def check(ran, expected, *texts):
 
 
 def only(folder):
-    """The one assessment of a folder of results."""
     (one,) = reporting.read_results(folder).assessments
     return one
 

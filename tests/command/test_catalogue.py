@@ -148,7 +148,6 @@ def test_two_of_one_name_are_refused(other):
 
 @pytest.fixture
 def without_frost(monkeypatch):
-    """Whatever is installed."""
     monkeypatch.setattr(_weather, "_PACKAGES", ())
 
 

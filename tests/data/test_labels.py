@@ -191,7 +191,17 @@ def test_npz_files(tmp_path):
         data.npz(path, labels=None)
 
 
-@pytest.mark.parametrize("form", ['"{}"', "[{}]", "tensor({})", "{},0", "{}\0"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        '"{}"',
+        "[{}]",
+        "tf.Tensor({}, shape=(), dtype=int64)",
+        "np.int64({})",
+        "{},0",
+        "{}\0",
+    ],
+)
 def test_integers_in_another_form_are_no_names(form):
     texts = [form.format(number) for number in (10, 2, 1)]
     with pytest.raises(ValueError, match="plainly"):

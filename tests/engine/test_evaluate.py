@@ -49,7 +49,6 @@ def evaluate(classifier, dataset, levels, alteration=NOISE, key=KEY, **settings)
 
 
 def assert_equal_answers(curve, predicted, confidence):
-    """Checks that answers are equal to the bit."""
     np.testing.assert_array_equal(curve.predicted, predicted)
     np.testing.assert_array_equal(curve.confidence, confidence)
 

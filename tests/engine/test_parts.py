@@ -66,7 +66,6 @@ CLASSIFIERS = {
 
 
 def answered(parts, classifier=None, dataset=DATASET, key=KEY, **execution):
-    """The order and the answers on the parts."""
     classifier = classifier or CLASSIFIERS["plain"]()
     names = list(dict.fromkeys(part.alteration for part in parts))
     classifier, fingerprinted = fingerprint_inputs(classifier, names, IMAGES[0])

@@ -153,8 +153,6 @@ def test_superfluous_array(tmp_path):
 
 
 class Trap:
-    """Leaves a trace when it is unpickled."""
-
     def __init__(self, path):
         self.path = path
 

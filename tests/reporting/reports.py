@@ -167,13 +167,11 @@ def attack(number=9):
 
 
 def other(one, **changes):
-    """The same, of another network."""
     source = one.provenance | {"classifier": "07e4" * 8}
     return dataclasses.replace(one, **({"provenance": source} | changes))
 
 
 def both(found, earlier=()):
-    """The two forms of a report."""
     return to_html(found, earlier), to_markdown(found, earlier)
 
 

@@ -85,7 +85,6 @@ def written(tmp_path_factory):
 
 @pytest.fixture
 def folder(written, tmp_path):
-    """A folder of results, which a test may change."""
     return shutil.copytree(written, tmp_path / "folder")
 
 

@@ -40,7 +40,6 @@ SLOW = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def results():
-    """By estimator."""
     return {
         name: assess(CLASSIFIER, IMAGES, estimator=name, **SETTINGS) for name in PLAIN
     }

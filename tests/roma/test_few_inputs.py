@@ -133,7 +133,6 @@ def test_a_population_of_ones_is_not_known_to_be_all_ones():
 
 
 def network(variables, images):
-    """Four classes, by a small nonlinear network."""
     first, second = variables
     hidden = jnp.tanh((images.reshape(len(images), -1) - 0.5) @ first)
     return hidden @ second

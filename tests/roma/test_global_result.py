@@ -17,7 +17,6 @@ def rng():
 
 
 def result(hits, num_samples, categories=None, labels=None, **fields):
-    """Local answers by plain draws alone."""
     hits = np.asarray(hits)
     with np.errstate(divide="ignore"):
         log_p = np.log(hits / num_samples)

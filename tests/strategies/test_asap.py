@@ -14,7 +14,6 @@ from jaxrob.strategies import ASAP, History, Task
 
 
 def known(levels, values, num_inputs=1000):
-    """Values that are shares of so many inputs each."""
     if num_inputs is None:
         return History(levels, values)
     return History(levels, values, np.full(len(levels), num_inputs))

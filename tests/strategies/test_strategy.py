@@ -63,7 +63,6 @@ def test_a_part_that_is_missing_is_named(part):
 
 
 def shipped():
-    """All that need no arguments."""
     for name in strategies.__all__:
         one = getattr(strategies, name)
         if hasattr(one, "ask") and one is not strategies.Strategy:

@@ -32,7 +32,6 @@ def answers(name):
 
 
 def explore(few, right, threshold=LEAST):
-    """What the driver finds."""
 
     def look(parts):
         rows = [right[round(one.level * PARTS)] for one in parts]
