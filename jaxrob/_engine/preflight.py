@@ -9,7 +9,7 @@ import functools
 import math
 import threading
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -69,12 +69,15 @@ def preflight(
     if mesh.is_multi_process or "preflight" in execution.checked:
         return
     execution.checked.add("preflight")
-    few = _spread(dataset, placed)
-    number_few = len(few.labels)
-    score = execution.kind.score
+    # From all over the data, because a sorted folder starts with one class; of batches
+    # from the block at hand.
+    source = dataset if isinstance(dataset, Dataset) else placed.block
+    number_few = min(MAX_CHECKED, size, len(source.labels))
+    rows = np.linspace(0, len(source.labels) - 1, number_few).astype(np.uint32)
+    labels, score = source.labels[rows], execution.kind.score
     scale = None
     if score is None and len(execution.image_shape) == 3:
-        scale = scale_check(classifier, few.labels)
+        scale = scale_check(classifier, labels)
     is_sequential = levels_are_sequential(execution.image_shape, mesh)
     cost = size if is_sequential else size * len(levels)
     cost = number_few if answerer.is_on_host and score is None else cost
@@ -82,15 +85,18 @@ def preflight(
     if not is_worthwhile(what, classifier, 3 * cost, number, score):
         return
 
-    def ask(rows: np.ndarray, number: int, times: float = 1.0) -> Ask:
-        """About a block of the images at `rows`, of which the first `number` count."""
+    images, indices = _images_at(rows, dataset, placed)
+
+    def ask(chosen: np.ndarray, number: int, times: float = 1.0) -> Ask:
+        """About a block of the images chosen, of which the first `number` count."""
         # Copies of an image keep others' labels, which shows a score of a whole batch.
-        labels = few.labels[every]
-        arrays = few.images[rows], few.indices[rows], padded_labels(labels, size)
+        all_labels = labels[every]
+        arrays = images[chosen], indices[chosen], padded_labels(all_labels, size)
         arrays = jax.device_put(arrays, placed.images.sharding)
-        block = PlacedBlock(Block(labels[:number], 0), *arrays)
-        about = {"alteration": alteration, "mesh": mesh}
-        prepared = preparing(*block[1:3], execution.key, **about).run()
+        block = PlacedBlock(Block(all_labels[:number], 0), *arrays)
+        prepared = preparing(
+            block.images, block.indices, execution.key, alteration, mesh
+        ).run()
         return Ask(block, prepared, alteration, levels, 1, times)
 
     def answers(asked: Ask) -> Any:
@@ -131,7 +137,7 @@ def preflight(
     seems = False
     if scale is not None and not (depends or is_state):
         as_bytes = answers(ask(every, number_few, 255.0))
-        seems = check_scale(classifier, before, as_bytes, few.labels)
+        seems = check_scale(classifier, before, as_bytes, labels)
     if seems:
         execution.checked.add("outputs")
     passed = not (depends or is_state or seems)
@@ -153,34 +159,20 @@ def preflight(
         )
 
 
-class _Few(NamedTuple):
-    """Some images `[n, ...]` on the host, their labels, and indices in the data."""
-
-    images: np.ndarray
-    labels: np.ndarray
-    indices: np.ndarray
-
-
-def _spread(dataset: Dataset | BatchedDataset, placed: PlacedBlock) -> _Few:
-    """Returns at most as many images as a block has, from all over the data."""
-    # A sorted folder starts with one class. Batches are not read for it.
-    is_whole = isinstance(dataset, Dataset)
-    number = len(dataset) if is_whole else len(placed.block.labels)
-    most = min(MAX_CHECKED, len(placed.images), number)
-    rows = np.linspace(0, number - 1, most).astype(np.uint32)
-    if not is_whole:
-        indices = np.asarray(placed.indices)[rows]
-        return _Few(np.asarray(placed.images)[rows], placed.block.labels[rows], indices)
+def _images_at(
+    rows: np.ndarray, dataset: Dataset | BatchedDataset, placed: PlacedBlock
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns images on the host, and their indices in the data."""
+    if not isinstance(dataset, Dataset):
+        return np.asarray(placed.images)[rows], np.asarray(placed.indices)[rows]
     images = dataset.images
     if isinstance(images, StoredImages):
-        spans = [slice(0, most)]
+        spans = [slice(0, len(rows))]
         with contextlib.closing(picked(dataset, rows, spans, threading.Event())) as one:
-            images = next(one)
-    elif is_on_devices(images):
-        images = np.asarray(taken_on_devices(images, rows, most))
-    else:
-        images = np.asarray(images)[rows]
-    return _Few(images, dataset.labels[rows], rows)
+            return next(one), rows
+    if is_on_devices(images):
+        return np.asarray(taken_on_devices(images, rows, len(rows))), rows
+    return np.asarray(images)[rows], rows
 
 
 def is_flat(confidence: np.ndarray, num_classes: int) -> bool:

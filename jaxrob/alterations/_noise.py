@@ -108,9 +108,9 @@ def _add_noise(
 def speckle_noise(lower: float = 0.0, upper: float = 0.6) -> Alteration:
     """Normal noise in proportion to the value, as in coherent light, radar or sound.
 
-    The level is the noise's standard deviation as a share of the value, from 0 on: `x +
-    level x n` with a standard normal n for each value, clipped to [0, 1]. Of the range
-    and errors see `jaxrob.alterations`.
+    The level is the noise's standard deviation as a share of the value, from 0 on: x
+    plus level times x times a standard normal for each value, clipped to [0, 1]. Of the
+    range and errors see `jaxrob.alterations`.
     """
     lower, upper = checked_range("speckle_noise", lower, upper, 0.0, at_least=0)
     return Alteration(
