@@ -98,6 +98,10 @@ _MOST_OF_A_TIE = 0.5 + _LARGEST_DIFFERENCE
 _ROUNDING = 1e-2
 
 
+# The indices of a block's images in the data, on the devices, and where answers start.
+Place = tuple[jax.Array, int]
+
+
 class OfClasses(NamedTuple):
     """Answers of a classifier; labels are classes."""
 
@@ -119,11 +123,11 @@ class OfClasses(NamedTuple):
     def checked(
         self,
         answers: HostAnswers,
-        indices: Callable[[], np.ndarray],
+        place: Place,
         levels: np.ndarray,
         alteration: Alteration,
     ) -> HostAnswers:
-        del indices
+        del place
         invalid = answers.predicted == INVALID
         if not invalid.any():
             return answers
@@ -212,7 +216,7 @@ class OfScores(NamedTuple):
     def checked(
         self,
         answers: Scored,
-        indices: Callable[[], np.ndarray],
+        place: Place,
         levels: np.ndarray,
         alteration: Alteration,
     ) -> Scored[np.ndarray]:
@@ -220,9 +224,11 @@ class OfScores(NamedTuple):
         fits = (found >= -_ROUNDING_OF_SCORES) & (found <= 1 + _ROUNDING_OF_SCORES)
         if not fits.all():
             row, column = np.argwhere(~fits)[0]
+            indices, start = place
+            index = np.asarray(indices)[start + column]
             raise ValueError(
                 f"score {self.score.name!r} must lie in [0, 1]; got "
-                f"{found[row, column]:g} for image {indices()[column]} at level "
+                f"{found[row, column]:g} for image {index} at level "
                 f"{levels[row]:g} of {alteration.name}, and {(~fits).sum()} such of "
                 f"{fits.size}"
             )

@@ -119,14 +119,14 @@ def preflight(
         beside = ask(company, min(size, 2 * kept))
         after = answers(beside)
         same, copies = slice(kept), slice(kept, None)
-        pair = first_of(after, kept), first_of(before, kept)
-        found = differs(*pair, lambda: outputs(beside, same))
+        as_before = first_of(before, kept)
+        found = differs(first_of(after, kept), as_before, lambda: outputs(beside, same))
         what_depends = f"{found.sum()} of {kept} images"
         # Copies of one image have other keys, or the labels of others.
         is_random = alteration.stochastic or classifier.stochastic
         if not (found.any() or is_random or score is not None):
-            pair = taken(after, copies), first_of(after, 1)
-            found = differs(*pair, lambda: outputs(beside, copies))
+            those, one = taken(after, copies), first_of(after, 1)
+            found = differs(those, one, lambda: outputs(beside, copies))
             what_depends = f"{found.sum()} of {len(found)} copies of one image"
     depends, is_state = found.any(), False
     if depends or not kept:

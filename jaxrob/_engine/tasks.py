@@ -191,9 +191,8 @@ def _finish(step: _Step, execution: Execution) -> None:
         answers = jax.tree.map(lambda one: one[at, images], whole)  # noqa: B023
         alike = [rows[i] for i in at]
         levels = task.levels[alike]
-        indices = lambda: np.asarray(step.indices)[images]  # noqa: B023, E731
-        checked = execution.kind.checked
-        answers = checked(answers, indices, levels, task.alteration)
+        place = step.indices, images.start
+        answers = execution.kind.checked(answers, place, levels, task.alteration)
         if execution.cached is not None:
             order = task.in_random_order
             execution.cached.add(task.alteration, levels, part.start, answers, order)
