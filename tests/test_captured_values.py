@@ -1,5 +1,7 @@
 """Values that a function captures: new ones are detected, with a warning."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,6 +72,25 @@ def captured_module():
         module.weights[...] = jnp.asarray(SECOND)
 
     return jaxrob.Classifier(lambda variables, images: module(images)), change
+
+
+class Turned(linen.Module):
+    settings: types.SimpleNamespace
+
+    @linen.compact
+    def __call__(self, images):
+        return linen.Dense(3)(images.reshape(len(images), -1)) * self.settings.sign
+
+
+def test_a_linen_module_whose_settings_have_changed_is_another_program():
+    module = Turned(types.SimpleNamespace(sign=1.0))
+    variables = module.init(KEY, IMAGES[:1])
+    tokens = []
+    for module.settings.sign in (1.0, -1.0):
+        # A new module, which equals the one before.
+        again = jaxrob.Classifier.from_linen(Turned(module.settings), variables)
+        tokens.append(token(again))
+    assert tokens[0] != tokens[1]
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import functools
 import math
 import re
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +31,10 @@ _FOR_DEBUGGING = ("debug", "inspect")
 # Likewise of those whose operations a trace cannot count: they run on the host or in
 # foreign code, or as often as the data say.
 _OF_UNKNOWN_COST = (*_ON_HOST, "ffi_call", "pallas_call", "while")
+
+
+# Packages whose functions and values do not change.
+_FIXED = ("builtins", "flax", "jax", "jaxlib", "jaxrob", "ml_dtypes", "numpy")
 
 
 class ProgramFingerprint(NamedTuple):
@@ -323,13 +327,20 @@ def _is_fixed(part: Any) -> bool:
     """Whether it is Flax's or the library's, down to what it is made of."""
     # By name, because the import of Flax takes a tenth of a second.
     kinds = {f"{one.__module__}.{one.__qualname__}" for one in type(part).__mro__}
-    if "flax.linen.module.Module" in kinds or not callable(part):
-        return True
-    if isinstance(part, HashablePartial):
-        return all(_is_fixed(one) for _, one in part.keywords)
-    if type(part).__module__.startswith("jaxrob."):
-        return all(map(_is_fixed, vars(part).values()))
-    return False
+    if "flax.linen.module.Module" in kinds:
+        fields = (field.name for field in dataclasses.fields(part))
+        parts = [getattr(part, name) for name in fields if name != "parent"]
+    elif isinstance(part, HashablePartial):
+        parts = [one for _, one in part.keywords]
+    elif isinstance(part, Mapping | tuple):
+        parts = part.values() if isinstance(part, Mapping) else part
+    elif type(part).__module__.startswith("jaxrob."):
+        parts = vars(part).values()
+    else:
+        # An object of the user's may change what it holds and still equal itself.
+        home = getattr(part, "__module__", None) or "builtins"
+        return isinstance(part, type) or home.partition(".")[0] in _FIXED
+    return all(map(_is_fixed, parts))
 
 
 def _settings() -> ClosedJaxpr:
