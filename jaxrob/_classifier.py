@@ -29,13 +29,19 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.class_outputs import IF_NO_CLASSES, class_outputs
+from jaxrob._arguments.classes import IF_NO_CLASSES, class_outputs
 from jaxrob._arguments.failures import failed_on_images
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import named
 from jaxrob._devices.host_function import HostFunction
-from jaxrob._identity.fingerprinted import Fingerprinted
-from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob._identity.program import Trace, has_changed, kept, trace_of, traced
+from jaxrob._identity.digest import hashable_partial
+from jaxrob._identity.program import (
+    Fingerprinted,
+    Trace,
+    has_changed,
+    kept,
+    trace_of,
+    traced,
+)
 from jaxrob._log_probabilities import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.

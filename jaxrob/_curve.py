@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_number
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import named
 from jaxrob._codec import (
     WRITTEN,
     Array,

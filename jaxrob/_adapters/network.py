@@ -12,10 +12,11 @@ from jaxrob._arguments.checks import (
     check_type,
     checked_array,
     checked_flag,
+    checked_size,
+    looks_channels_first,
 )
-from jaxrob._arguments.images import checked_size, looks_channels_first
 from jaxrob._devices.host_function import HostFunction, host_callback
-from jaxrob._identity.fingerprinted import Fingerprinted
+from jaxrob._identity.program import Fingerprinted
 
 _LARGEST = float(np.finfo(np.float32).max)
 

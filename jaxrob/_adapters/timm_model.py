@@ -4,8 +4,7 @@ from typing import Any
 
 from jaxrob._adapters.network import Network, Preprocessing
 from jaxrob._adapters.torch_module import torch_network
-from jaxrob._arguments.extra import required
-from jaxrob._arguments.naming import wrong_type
+from jaxrob._arguments.messages import required, wrong_type
 
 _PURPOSE = "Classifier.from_timm"
 

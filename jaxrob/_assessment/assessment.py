@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.messages import readable
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._assessment.document import MEASURE, Provenance, Sampling, check_levels
 from jaxrob._assessment.scoring import Scores
@@ -27,7 +27,7 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve
-from jaxrob._files.strict_json import parsed
+from jaxrob._files.reading import parsed
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval

@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from jaxrob._codec import Array, Integer, Number, Row, Text, refuse
-from jaxrob._files.strict_json import short
+from jaxrob._files.reading import short
 from jaxrob._score import SCORE_NAME
 from jaxrob.metrics import ConfidenceInterval, measures
 from jaxrob.metrics._measures import MEAN, TOP_K

@@ -8,7 +8,8 @@ import numpy as np
 import scipy
 
 from jaxrob.metrics._bootstrap import resample_counts, resampled_values
-from jaxrob.metrics._measures import Counts, MeanScore, Measure
+from jaxrob.metrics._counts import Counts
+from jaxrob.metrics._measures import MeanScore, Measure
 from jaxrob.metrics._robustness import accepted_share
 
 _SEED = 0

@@ -19,16 +19,16 @@ from jaxrob._dataset import (
     check_labels_below,
     note_values,
 )
-from jaxrob._devices.hosts import own_rows, put, put_rows
-from jaxrob._devices.memory import Kept, bucket
-from jaxrob._devices.mesh import ImageMesh, platform, sharded
-from jaxrob._devices.rows import (
+from jaxrob._devices.blocks import (
     is_on,
     is_on_devices,
     padded,
     prefetched,
     taken_on_devices,
 )
+from jaxrob._devices.hosts import own_rows, put, put_rows
+from jaxrob._devices.memory import Kept, bucket
+from jaxrob._devices.mesh import ImageMesh, platform, sharded
 from jaxrob._engine.picked import CountedBatches, must_be_read, picked
 from jaxrob._stored_images import StoredImages
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._classifier import Classifier
+from jaxrob._devices.blocks import joined, taken
 from jaxrob._devices.mesh import ImageMesh
-from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import Kind
 from jaxrob._engine.journal import (
     Journal,

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.class_labels import TO_RENUMBER
-from jaxrob._arguments.images import looks_channels_first
+from jaxrob._arguments.checks import looks_channels_first
+from jaxrob._arguments.classes import TO_RENUMBER
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._engine.picked import must_be_read
-from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import is_identifiable
+from jaxrob._identity.program import Fingerprinted
 from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts

@@ -29,9 +29,8 @@ from jaxrob._classifier import Classifier
 from jaxrob._devices.hosts import from_first, is_first
 from jaxrob._devices.mesh import ImageMesh
 from jaxrob._engine.provenance import classifier_name
-from jaxrob._files.locks import lock
-from jaxrob._files.regular import check_regular
-from jaxrob._files.writing import sync
+from jaxrob._files.reading import check_regular
+from jaxrob._files.writing import lock, sync
 
 T = TypeVar("T")
 

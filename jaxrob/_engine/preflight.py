@@ -19,9 +19,9 @@ import scipy
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._devices.blocks import first_of, is_on_devices, taken, taken_on_devices
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import ImageMesh, replicated
-from jaxrob._devices.rows import first_of, is_on_devices, taken, taken_on_devices
 from jaxrob._engine.answerer import Ask, Compiled
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, PlacedBlock, padded_labels

@@ -17,12 +17,11 @@ import numpy as np
 
 from jaxrob._adapters.network import OnHost, on_host
 from jaxrob._adapters.samples import as_array
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import named
 from jaxrob._classifier import Classifier, current_trace
 from jaxrob._dataset import are_classes
-from jaxrob._devices.rows import padded
-from jaxrob._identity.fingerprinted import Fingerprinted
-from jaxrob._identity.program import fingerprint_of, traced
+from jaxrob._devices.blocks import padded
+from jaxrob._identity.program import Fingerprinted, fingerprint_of, traced
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 from jaxrob.alterations._moves import check_integers

@@ -17,13 +17,12 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_path,
 )
+from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
 from jaxrob._arguments.warnings import collected, warn
-from jaxrob._arguments.wrapping import classifier_wanted, dataset_wanted
 from jaxrob._classifier import Classifier, check_has_classes
 from jaxrob._curve import Curve
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt, with_pseudo_labels
-from jaxrob._devices.memory import Kept
-from jaxrob._devices.memory_maps import make_room
+from jaxrob._devices.memory import Kept, make_room
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.checks import check_shape_is_kept, check_together, first_image

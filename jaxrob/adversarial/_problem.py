@@ -10,8 +10,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type, checked_integer
+from jaxrob._arguments.messages import classifier_wanted
 from jaxrob._arguments.warnings import warn
-from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import (
     Classifier,
     TraceInfo,
@@ -20,10 +20,9 @@ from jaxrob._classifier import (
     trace_info,
 )
 from jaxrob._dataset import Dataset, check_labels_below, given_images
-from jaxrob._devices.blocks import Call, in_blocks
+from jaxrob._devices.blocks import Call, in_blocks, joined, taken
 from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.mesh import ImageMesh, checked_mesh, on_each_device, platform
-from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_class_names, check_images
 from jaxrob._engine.execution import check_split_network

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._arguments.checks import check_choice
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._identity.digest import hashable_partial
 from jaxrob.alterations._alteration import (
     UNITS,
     About,

@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import OUTPUTS, Classifier
-from jaxrob._identity.hashable_partial import HashablePartial, hashable_partial
+from jaxrob._identity.digest import HashablePartial, hashable_partial
 from jaxrob.bayes._model import as_dicts, variables_apply_fn
 
 

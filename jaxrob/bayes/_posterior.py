@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._classifier import Classifier
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._identity.digest import hashable_partial
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import Head, Likelihood, log_probabilities, normals
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.extra import install
-from jaxrob._arguments.naming import wrong_type
+from jaxrob._arguments.messages import install, wrong_type
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison
 from jaxrob._score_curve import ScoreCurve

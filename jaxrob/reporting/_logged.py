@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jaxrob._arguments.checks import checked_integer, checked_sequence
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._files.strict_json import short
+from jaxrob._files.reading import short
 from jaxrob.reporting._columns import OF_CORRUPTIONS, Row, rows_of, to_csv
 from jaxrob.reporting._escaped import log_name
 from jaxrob.reporting._results import Results

@@ -17,11 +17,10 @@ from jaxrob._arguments.checks import (
     checked_path,
     checked_text,
 )
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import named
 from jaxrob._assessment.document import MEASURE
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
-from jaxrob._files.regular import content_of
-from jaxrob._files.strict_json import short
+from jaxrob._files.reading import content_of, short
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.reporting._quantities import OF_ALTERATION, QUANTITIES, about_quantity
 

@@ -17,8 +17,7 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.extra import install
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import install, named
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._keys import check_key
 from jaxrob._pixels import as_floats

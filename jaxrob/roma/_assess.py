@@ -18,14 +18,13 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_path,
 )
-from jaxrob._arguments.computing import computing
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.failures import computing
+from jaxrob._arguments.messages import classifier_wanted, named
 from jaxrob._arguments.warnings import collected, warn
-from jaxrob._arguments.wrapping import classifier_wanted
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
+from jaxrob._devices.blocks import filled, first_of, joined, put_at, taken
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.rows import filled, first_of, joined, put_at, taken
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.journal import (
     Journal,

@@ -11,11 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._classifier import Classifier, trace_info
-from jaxrob._devices.blocks import Call, in_blocks
+from jaxrob._devices.blocks import Call, in_blocks, joined, taken
 from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.memory import bucket, nearest_bucket
 from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
-from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.bar import Bar
 from jaxrob._engine.sizes import rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys

@@ -10,7 +10,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_share,
 )
-from jaxrob._arguments.naming import named, wrong_type
+from jaxrob._arguments.messages import named, wrong_type
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.strategies._strategy import History, Task
 

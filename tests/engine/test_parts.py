@@ -17,11 +17,12 @@ from jaxrob._engine import picked
 from jaxrob._engine.answers import OfClasses
 from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.execution import progress_bar, set_up
-from jaxrob._engine.parts import BLOCK, answer_parts, random_order
+from jaxrob._engine.parts import answer_parts, random_order
 from jaxrob._engine.picked import counted
 from jaxrob._engine.provenance import provenance
 from jaxrob._run.prepare import fingerprint_inputs
 from jaxrob.strategies._drive import Span
+from jaxrob.strategies._strategy import BLOCK
 
 from . import interrupted
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._files.regular import content_of
-from jaxrob._files.strict_json import parsed
+from jaxrob._files.reading import content_of, parsed
 from jaxrob.reporting._results import Results, Run, with_plan
 from jaxrob.reporting._words import by_cause
 

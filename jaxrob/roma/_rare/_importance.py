@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from jaxrob._classifier import gradient_obstacle
-from jaxrob._devices.rows import joined, taken
+from jaxrob._devices.blocks import joined, taken
 from jaxrob._engine.bar import Bar
 from jaxrob.roma._count import ANY_CLASS, MORE_SCOUTS, Pairs
 from jaxrob.roma._draws import Work
