@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxrob._adapters.network import Network, Preprocessing, preprocessed, snapshot
 from jaxrob._arguments.checks import check_hashable, check_type
-from jaxrob._arguments.messages import required
+from jaxrob._arguments.texts import required
 from jaxrob._identity.digest import hashable_partial
 
 _PURPOSE = "Classifier.from_equinox"

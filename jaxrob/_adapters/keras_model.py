@@ -29,7 +29,7 @@ from jaxrob._arguments.classes import (
     class_outputs,
     with_arrays,
 )
-from jaxrob._arguments.messages import install, required
+from jaxrob._arguments.texts import install, required
 from jaxrob._arguments.warnings import warn
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._files.reading import most_unpacked, open_file

@@ -4,7 +4,8 @@ from typing import Any
 
 from jaxrob._adapters.network import Network, Preprocessing
 from jaxrob._adapters.torch_module import torch_network
-from jaxrob._arguments.messages import required, wrong_type
+from jaxrob._arguments.messages import wrong_type
+from jaxrob._arguments.texts import required
 
 _PURPOSE = "Classifier.from_timm"
 

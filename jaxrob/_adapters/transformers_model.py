@@ -7,7 +7,7 @@ import numpy as np
 from jaxrob._adapters.network import Network, Preprocessing
 from jaxrob._adapters.torch_module import torch_network
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.messages import error_text, required
+from jaxrob._arguments.texts import error_text, required
 
 _PURPOSE = "Classifier.from_transformers"
 # A colour whose channels differ, and pictures of two shapes that no processor makes.

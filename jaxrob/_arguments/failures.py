@@ -1,13 +1,11 @@
-"""Errors of users' functions and of computations, where no argument is at fault."""
+"""Errors of functions that users pass in, with tracebacks that begin there."""
 
-import contextlib
 import types
-from typing import Any
 
 import jax
 
 from jaxrob._arguments.checks import looks_channels_first
-from jaxrob._arguments.messages import error_text
+from jaxrob._arguments.texts import error_text
 
 
 def failed_on_images(
@@ -54,35 +52,3 @@ def begin_with_users(error: BaseException) -> None:
 
 def _package(frame: types.FrameType) -> str:
     return frame.f_globals.get("__name__", "").partition(".")[0]
-
-
-_MARK = "_jaxrob_computing"
-
-
-def computing() -> "_Computing":
-    """Marks each error that leaves the block. Answers are computed inside."""
-    return _Computing()
-
-
-def was_computing(error: BaseException) -> bool:
-    """Whether an error left a block of `computing`."""
-    try:
-        return getattr(error, _MARK, False) is True
-    except Exception:  # A user's class may raise anything.
-        return False
-
-
-class _Computing(contextlib.ContextDecorator):
-    """Not made by `contextlib.contextmanager`, which writes to the error.
-
-    A user's class of errors may not allow that.
-    """
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        # The error counts more than the mark.
-        with contextlib.suppress(Exception):
-            if error is not None:
-                setattr(error, _MARK, True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
-from jaxrob._arguments.messages import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._assessment.document import MEASURE, Provenance, Sampling, check_levels
 from jaxrob._assessment.scoring import Scores

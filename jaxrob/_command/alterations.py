@@ -9,7 +9,7 @@ import numpy as np
 
 import jaxrob
 from jaxrob import data, reporting
-from jaxrob._arguments.messages import install
+from jaxrob._arguments.texts import install
 from jaxrob._command import catalogue, grammar
 from jaxrob._command.define import Values
 from jaxrob._command.images import pair

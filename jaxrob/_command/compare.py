@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._arguments.messages import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._command import reports
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused

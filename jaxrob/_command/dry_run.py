@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import jaxrob
-from jaxrob._arguments.messages import counted
+from jaxrob._arguments.texts import counted
 from jaxrob._command.subject import Subject
 from jaxrob.strategies import ASAP, FewImages, Including, Strategy, Uniform
 

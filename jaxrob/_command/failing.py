@@ -8,7 +8,7 @@ import jax
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._arguments.messages import counted, install
+from jaxrob._arguments.texts import counted, install
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 import jaxrob
-from jaxrob._arguments.failures import was_computing
+from jaxrob._arguments.computing import was_computing
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._run.prepare import UNALTERED

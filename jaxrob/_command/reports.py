@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from jaxrob import reporting
-from jaxrob._arguments.messages import install
+from jaxrob._arguments.texts import install
 from jaxrob._command.refused import Refused, check_file
 from jaxrob._files.writing import write_file
 from jaxrob.reporting import Results

@@ -10,7 +10,7 @@ import jax
 import jaxrob
 from jaxrob import reporting
 from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.messages import counted
+from jaxrob._arguments.texts import counted
 from jaxrob._command import (
     first_look,
     gate,

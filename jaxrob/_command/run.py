@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 import jaxrob
-from jaxrob._arguments.messages import error_text
+from jaxrob._arguments.texts import error_text
 from jaxrob._arguments.warnings import RobustnessWarning, cause_of
 from jaxrob._command import define, printing, record, statuses
 from jaxrob._command.printing import say

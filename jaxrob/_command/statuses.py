@@ -4,7 +4,7 @@ import errno
 import traceback
 from collections.abc import Iterable
 
-from jaxrob._arguments.failures import was_computing
+from jaxrob._arguments.computing import was_computing
 from jaxrob._command import user_code
 from jaxrob._command.refused import Refused
 

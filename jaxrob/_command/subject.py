@@ -11,8 +11,8 @@ import numpy as np
 import jaxrob
 from jaxrob import data
 from jaxrob._adapters.network import OnHost, Preprocessed, on_host
-from jaxrob._arguments.failures import computing
-from jaxrob._arguments.messages import counted
+from jaxrob._arguments.computing import computing
+from jaxrob._arguments.texts import counted
 from jaxrob._command import images, network
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxrob._arguments.messages import error_text
+from jaxrob._arguments.texts import error_text
 from jaxrob._classifier import (
     Classifier,
     Structure,

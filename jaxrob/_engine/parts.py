@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.failures import computing
+from jaxrob._arguments.computing import computing
 from jaxrob._dataset import Dataset
 from jaxrob._engine.blocks import Block, picked_blocks
 from jaxrob._engine.execution import Execution, check_same_request

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxrob._arguments.failures import computing
+from jaxrob._arguments.computing import computing
 from jaxrob._devices.hosts import put
 from jaxrob._devices.memory import bucket, rows_in_memory
 from jaxrob._devices.mesh import platform, sharded

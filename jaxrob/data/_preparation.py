@@ -13,7 +13,8 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_size,
 )
-from jaxrob._arguments.messages import named, required, wrong_type
+from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.texts import required
 from jaxrob.data._decode import Fit
 from jaxrob.data._source import Shown
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.messages import required
+from jaxrob._arguments.texts import required
 from jaxrob._files.reading import open_file
 
 # The largest number of values of one picture, and of all decoded at the same time:

@@ -13,7 +13,8 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.messages import install, wrong_type
+from jaxrob._arguments.messages import wrong_type
+from jaxrob._arguments.texts import install
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison
 from jaxrob._score_curve import ScoreCurve

@@ -13,7 +13,8 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_sequence,
 )
-from jaxrob._arguments.messages import named, readable
+from jaxrob._arguments.messages import named
+from jaxrob._arguments.texts import readable
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics import ConfidenceInterval

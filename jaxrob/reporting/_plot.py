@@ -17,7 +17,8 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.messages import install, named
+from jaxrob._arguments.messages import named
+from jaxrob._arguments.texts import install
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._keys import check_key
 from jaxrob._pixels import as_floats

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxrob._arguments.checks import checked_sequence
-from jaxrob._arguments.messages import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.document import Sampling
 from jaxrob.metrics._measures import in_words

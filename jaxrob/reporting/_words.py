@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.messages import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.diagnostics import SIGNS, severity

@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_path,
 )
-from jaxrob._arguments.failures import computing
+from jaxrob._arguments.computing import computing
 from jaxrob._arguments.messages import classifier_wanted, named
 from jaxrob._arguments.warnings import collected, warn
 from jaxrob._classifier import Classifier

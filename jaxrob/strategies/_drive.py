@@ -14,7 +14,7 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_share,
 )
-from jaxrob._arguments.failures import computing
+from jaxrob._arguments.computing import computing
 from jaxrob._arguments.messages import wrong_type
 from jaxrob._files.reading import short
 from jaxrob.metrics import ConfidenceInterval

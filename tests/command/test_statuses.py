@@ -8,7 +8,7 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations, reporting
-from jaxrob._arguments.failures import computing
+from jaxrob._arguments.computing import computing
 from jaxrob._command import statuses
 from jaxrob.strategies import _drive
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.messages import install
+from jaxrob._arguments.texts import install
 from jaxrob._files.reading import content_of
 from jaxrob._identity.digest import hashable_partial
 from jaxrob._pixels import unit_range

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxrob._arguments.checks import check_type, checked_sequence
-from jaxrob._arguments.messages import named, readable
+from jaxrob._arguments.messages import named
+from jaxrob._arguments.texts import readable
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
 from jaxrob.reporting._report.data import element, read_report
 from jaxrob.reporting._report.first_page import about, checks_table

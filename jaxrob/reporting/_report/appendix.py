@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Mapping, Sequence
 
-from jaxrob._arguments.messages import counted
+from jaxrob._arguments.texts import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.paired import most_swaps
 from jaxrob._score_curve import ScoreCurve

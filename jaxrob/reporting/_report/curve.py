@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.messages import counted
+from jaxrob._arguments.texts import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._identity.digest import digest

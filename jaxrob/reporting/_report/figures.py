@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.messages import readable
+from jaxrob._arguments.texts import readable
 from jaxrob.reporting._pictures import png
 from jaxrob.reporting._report.parts import Shown
 from jaxrob.reporting._results import Picture

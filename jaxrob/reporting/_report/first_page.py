@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from jaxrob._arguments.messages import counted
+from jaxrob._arguments.texts import counted
 from jaxrob._arguments.warnings import RobustnessWarning
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words

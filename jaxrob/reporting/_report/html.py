@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any
 
-from jaxrob._arguments.messages import readable
+from jaxrob._arguments.texts import readable
 from jaxrob.reporting import _style as style
 from jaxrob.reporting._report import parts
 from jaxrob.reporting._words import VERSION

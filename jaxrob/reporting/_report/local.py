@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxrob._arguments.messages import counted
+from jaxrob._arguments.texts import counted
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._report import figures
 from jaxrob.reporting._report.parts import (

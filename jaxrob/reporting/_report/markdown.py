@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
-from jaxrob._arguments.messages import readable
+from jaxrob._arguments.texts import readable
 from jaxrob.reporting._report import parts
 
 # Characters with a meaning in Markdown. "<", ">" and "&" become entities instead.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._arguments.messages import counted
+from jaxrob._arguments.texts import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._plan import Plan, PlannedAlteration

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.messages import counted, readable
+from jaxrob._arguments.texts import counted, readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.document import Sampling
 from jaxrob.reporting._gate import (
