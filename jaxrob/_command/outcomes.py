@@ -1,17 +1,53 @@
-"""Requirements of the command line, and the files that say whether they are met."""
+"""What a run writes beside its results folder: reports, outcomes, failing pictures."""
 
 import contextlib
+import importlib.util
 import os
 import pathlib
 from collections.abc import Sequence
 
+import jax
+
+import jaxrob
 from jaxrob import reporting
+from jaxrob._arguments.texts import counted, install
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused, check_distinct, check_file, did_you_mean
+from jaxrob._command.subject import Subject
 from jaxrob._devices.hosts import is_first
 from jaxrob._files.writing import not_written, write_file
 from jaxrob.metrics import ALEXNET
 from jaxrob.reporting import Requirement, Results
+from jaxrob.reporting._escaped import log_name
+from jaxrob.reporting._failing import check_empty
+
+_REPORTS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
+
+
+def check_reports(paths: Sequence[str]) -> None:
+    """Rejects files that are not reports, before anything is computed."""
+    for path in paths:
+        if pathlib.Path(path).suffix.lower() not in _REPORTS:
+            raise Refused(f"--report={path}: it must end with .html or .md")
+        if pathlib.Path(path).is_dir():
+            raise Refused(f"--report={path}: there is a folder of that name")
+        check_file("report", path)
+    if paths and importlib.util.find_spec("PIL") is None:
+        raise Refused(
+            f"--report needs Pillow, which is not installed: {install('command')}"
+        )
+
+
+def write_reports(
+    paths: Sequence[str], results: Sequence[Results], earlier: Sequence[Results] = ()
+) -> None:
+    """Writes the report of results to each of the files."""
+    for path in map(pathlib.Path, paths):
+        make = getattr(reporting, _REPORTS[path.suffix.lower()])
+        text = make(results, earlier)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, text.encode())
+        print(f"wrote {path}")
 
 
 def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
@@ -22,7 +58,7 @@ def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requiremen
         raise Refused(f"--require: {str(error).removeprefix('text: ')}") from error
 
 
-def check_names(
+def check_required(
     said_by: str,
     requirements: Sequence[Requirement],
     names: Sequence[str],
@@ -48,7 +84,7 @@ def check_names(
             )
 
 
-def check_files(values: Values) -> None:
+def check_outcomes(values: Values) -> None:
     """Rejects files of the outcomes that cannot be written, before the work."""
     named = [("report", path) for path in dict.fromkeys(values.report)]
     named += [(one, values[one].value) for one in ("junit", "summary")]
@@ -62,7 +98,7 @@ def check_files(values: Values) -> None:
         check_file(flag, path)
 
 
-def write(values: Values, results: Results) -> None:
+def write_outcomes(values: Values, results: Results) -> None:
     """Writes the outcomes to the files that `--junit` and `--summary` name."""
     if not is_first():
         return
@@ -95,3 +131,46 @@ def _append(path: pathlib.Path, content: bytes) -> None:
             if isinstance(error, OSError):
                 raise not_written(path, error) from error
             raise
+
+
+def check_failing(values: Values) -> None:
+    """Rejects a folder that cannot be written, before anything is computed."""
+    if values.failing is None:
+        return
+    if values.half_width is not None or values.budget is not None or values.curtail:
+        raise Refused(
+            "--failing needs the answer on every picture; leave out --half_width, "
+            "--budget and --curtail"
+        )
+    if importlib.util.find_spec("PIL") is None:
+        raise Refused(
+            f"--failing needs Pillow, which is not installed: {install('command')}"
+        )
+    try:
+        check_empty(pathlib.Path(values.failing))
+    except FileExistsError as error:
+        raise Refused(
+            f"--failing={values.failing}: it must be empty, or not there yet; choose "
+            "another folder"
+        ) from error
+
+
+def write_failing_pictures(
+    values: Values,
+    found: Subject,
+    altered: Sequence[jaxrob.Alteration],
+    results: Results,
+) -> None:
+    """Writes a folder for each alteration."""
+    for assessment, one in zip(results.assessments, altered):
+        folder = pathlib.Path(values.failing, log_name(one.name))
+        number = reporting.write_failing(
+            folder,
+            assessment,
+            one,
+            found.dataset,
+            jax.random.key(values.seed),
+            class_names=found.class_names,
+        )
+        fails = "fails" if number == 1 else "fail"
+        print(f"wrote {folder}/: {counted(number, 'picture')} that {fails} first")
