@@ -180,7 +180,7 @@ class Classifier:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
         """
-        from jaxrob._adapters.jax_module import nnx_network
+        from jaxrob._adapters.network import nnx_network
 
         given = checked_layout(preprocessing, False)
         found = nnx_network(module, outputs, given)
@@ -222,7 +222,7 @@ class Classifier:
           ValueError: if an argument is outside its range.
           ImportError: if Equinox is missing.
         """
-        from jaxrob._adapters.jax_module import equinox_network
+        from jaxrob._adapters.network import equinox_network
 
         given = checked_layout(preprocessing, True)
         found = equinox_network(module, state, outputs, given)
@@ -326,7 +326,7 @@ class Classifier:
             normalise; or if another argument is outside its range.
           ImportError: if transformers or torch is missing.
         """
-        from jaxrob._adapters.transformers_model import transformers_network
+        from jaxrob._adapters.hugging_face import transformers_network
 
         found = transformers_network(
             model, processor, size, name=name, version=version, batch_size=batch_size
@@ -369,7 +369,7 @@ class Classifier:
             outside its range.
           ImportError: if timm or torch is missing.
         """
-        from jaxrob._adapters.timm_model import timm_network
+        from jaxrob._adapters.hugging_face import timm_network
 
         found = timm_network(
             model, size, name=name, version=version, batch_size=batch_size

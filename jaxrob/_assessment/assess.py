@@ -27,7 +27,7 @@ from jaxrob.metrics import RULES
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words, mean_named, measure_named
 from jaxrob.strategies import ASAP, Strategy
-from jaxrob.strategies._checks import check_strategy
+from jaxrob.strategies._strategy import check_strategy
 
 # If fewer inputs are decided, the undecided rest may matter more.
 _FEWEST_DECIDED = 0.75

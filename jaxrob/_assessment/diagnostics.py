@@ -13,7 +13,7 @@ from jaxrob.metrics._curvature import (
     sharpest,
 )
 from jaxrob.strategies import History, Task
-from jaxrob.strategies._checks import checked_asked
+from jaxrob.strategies._strategy import checked_asked
 
 # Triples of levels that span at most this share of the range reveal jitter.
 _CLOSE = 1 / 64

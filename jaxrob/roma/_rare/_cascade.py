@@ -14,8 +14,7 @@ import numpy as np
 
 from jaxrob._devices.blocks import put_at, taken
 from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import COUNTED, count, counted
-from jaxrob.roma._draws import Inputs, Settings, Work
+from jaxrob.roma._draws import COUNTED, Inputs, Settings, Work, count, counted
 from jaxrob.roma._estimate import (
     MOST_MODES,
     SOME_HITS,

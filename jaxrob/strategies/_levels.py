@@ -1,11 +1,12 @@
-"""A strategy with additional levels of the user's choice."""
+"""Levels that do not depend on the answers: uniform, random, and ones added by hand."""
 
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from jaxrob._arguments.checks import checked_array
-from jaxrob.strategies._checks import check_strategy, checked_asked
+import numpy as np
+
+from jaxrob._arguments.checks import checked_array, checked_integer
 from jaxrob.strategies._strategy import (
     Found,
     History,
@@ -13,8 +14,108 @@ from jaxrob.strategies._strategy import (
     Strategy,
     Task,
     all_images,
+    check_strategy,
+    checked_asked,
     needs_scores,
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Uniform:
+    """`n` levels, evenly spaced, both ends of the range included.
+
+    2020 paper, Definition 5, whose experiments take 41 levels.
+
+    Attributes:
+      n: number of levels, at least 2.
+      rule: "count", as in Definition 5.
+      rules: all.
+
+    Raises:
+      TypeError: if n is not an integer.
+      ValueError: if there are fewer than 2 levels.
+    """
+
+    n: int = 41
+    rule = "count"
+    rules = ("count", "right", "linear")
+
+    def __post_init__(self) -> None:
+        number = checked_integer("n", self.n, at_least=2)
+        object.__setattr__(self, "n", number)
+
+    def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
+        return History()
+
+    def ask(
+        self, task: Task, state: History, history: History
+    ) -> tuple[list[Request], History]:
+        """Returns all levels at first, then none; see `Strategy`."""
+        task = checked_asked(task, history)
+        if len(history.levels):
+            return [], history
+        # Symmetric, unlike linspace, so that the middle of [-4, 4] is 0 for every odd
+        # n.
+        share = np.arange(self.n) / (self.n - 1)
+        levels = task.lower * share[::-1] + task.upper * share
+        return all_images(levels), history
+
+    def result(self, task: Task, state: History) -> Found:
+        """Returns no error bound: the curve between the levels is unknown."""
+        checked_asked(task, state)
+        return Found()
+
+
+@dataclasses.dataclass(frozen=True)
+class Random:
+    """`n` levels drawn uniformly and independently from the range.
+
+    2022 paper, RQ2.3.
+
+    Attributes:
+      n: number of levels, at least 1.
+      seed: the seed of the draw, a non-negative integer. The same seed gives levels at
+        the same relative positions in every range.
+      rule: "count", the share of the levels that are accepted.
+      rules: "count" alone.
+
+    Raises:
+      TypeError: if `n` or `seed` is not an integer.
+      ValueError: if there is no level, or the seed is negative.
+    """
+
+    n: int = 41
+    seed: int = 0
+    rule = "count"
+    rules = ("count",)
+
+    def __post_init__(self) -> None:
+        number = checked_integer("n", self.n, at_least=1)
+        object.__setattr__(self, "n", number)
+        number = checked_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
+        object.__setattr__(self, "seed", number)
+
+    def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
+        return History()
+
+    def ask(
+        self, task: Task, state: History, history: History
+    ) -> tuple[list[Request], History]:
+        """Returns all levels at first, then none; see `Strategy`."""
+        task = checked_asked(task, history)
+        if len(history.levels):
+            return [], history
+        draw = np.random.default_rng(self.seed)
+        levels = draw.uniform(task.lower, task.upper, self.n)
+        return all_images(levels), history
+
+    def result(self, task: Task, state: History) -> Found:
+        """Returns no error bound: the error is random."""
+        checked_asked(task, state)
+        return Found()
+
 
 # Rules that weight all levels equally would count some parts of the range twice.
 _RULES = ("right", "linear")
