@@ -1,4 +1,4 @@
-"""Image classifiers of Hugging Face, with their image processors."""
+"""Image classifiers of transformers and timm, with their processors and settings."""
 
 from typing import Any
 

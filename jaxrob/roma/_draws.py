@@ -1,4 +1,4 @@
-"""Crude Monte Carlo: thousands of plain draws around every input, in blocks."""
+"""Crude Monte Carlo: plain draws around every input, in blocks, and their counts."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""The driver: asks a strategy for levels, has them evaluated, and keeps the states."""
+"""The driver: asks a strategy for levels, on a classifier or a function of a level."""
 
 import collections
 import math

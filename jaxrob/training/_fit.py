@@ -1,4 +1,4 @@
-"""The training loop, and the checks of its arguments."""
+"""The training loop, the checks of its arguments, and its checkpoints by orbax."""
 
 import contextlib
 import os
