@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from common.timing import compilations
 from flax import linen, nnx
+from jaxrob._run import prepare
 
 import jaxrob
 from jaxrob import alterations, roma
 from jaxrob._fingerprint import fingerprinted_classifier
-from jaxrob._run import prepare
 from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 

@@ -12,14 +12,13 @@ from jax.sharding import Mesh
 from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
 from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import Exploration, check_few, explore
-from jaxrob._assessment.scoring import Tolerance
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
+from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._run.prepare import Arguments, Run, checked, prepare_run, source_ahead
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words

@@ -19,8 +19,7 @@ from jaxrob._assessment.paired import (
     shared_levels,
 )
 from jaxrob._codec import Array, Number, Row, document, from_json, to_json
-from jaxrob._curve import Curve
-from jaxrob._score_curve import ScoreCurve
+from jaxrob._curve import Curve, ScoreCurve
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._bootstrap import num_resamples, percentiles
 from jaxrob.metrics._counts import checked_confidence_level

@@ -9,17 +9,15 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.warnings import collected, warn
+from jaxrob._assessment.assessment import Sampling
 from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
-from jaxrob._assessment.document import Sampling
-from jaxrob._curve import AnyCurve, ReducedCurve, join, select
+from jaxrob._curve import AnyCurve, ReducedCurve, ScoreCurve, join, select
 from jaxrob._engine.answers import INVALID
-from jaxrob._engine.parts import answer_parts, random_order
-from jaxrob._engine.picked import counted
-from jaxrob._engine.queue import Frontier, evaluate_queue
+from jaxrob._engine.blocks import counted
+from jaxrob._engine.evaluate import Run
+from jaxrob._engine.queue import Frontier, answer_parts, evaluate_queue, random_order
 from jaxrob._engine.scores import Scored
-from jaxrob._run.prepare import Run
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
 from jaxrob.metrics._counts import MOST_RANKS, count, stacked

@@ -32,7 +32,7 @@ from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused, check_folders
 from jaxrob._command.subject import Subject
 from jaxrob._devices.hosts import is_first
-from jaxrob._engine.checks import check_together
+from jaxrob._engine.preflight import check_together
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.reporting._plan import planned_requirements

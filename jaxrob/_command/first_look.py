@@ -9,7 +9,7 @@ import jaxrob
 from jaxrob._arguments.computing import was_computing
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
-from jaxrob._run.prepare import UNALTERED
+from jaxrob._engine.evaluate import UNALTERED
 
 _FEW = 16
 

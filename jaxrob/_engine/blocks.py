@@ -1,6 +1,7 @@
-"""Cuts a data set into blocks of images and puts them on the devices in advance."""
+"""Blocks of a data set's images, in order or picked, on the devices in advance."""
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import math
@@ -29,7 +30,6 @@ from jaxrob._devices.rows import (
     prefetched,
     taken_on_devices,
 )
-from jaxrob._engine.picked import CountedBatches, must_be_read, picked
 from jaxrob._stored_images import StoredImages
 
 
@@ -60,6 +60,30 @@ class PlacedBlock(NamedTuple):
     # Int32 `[size]`, their right classes, sharded too; 0 of padding, and of labels that
     # are no classes
     labels: jax.Array
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CountedBatches:
+    """A data set read batch by batch, whose labels are known."""
+
+    batches: BatchedDataset  # the data set
+    image: np.ndarray  # the first image
+    labels: np.ndarray  # int32 `[N]`
+    # The first images of the random order, once read.
+    _first: list[np.ndarray] = dataclasses.field(default_factory=list, init=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def name(self) -> str:
+        """The data set's name in reports."""
+        return self.batches.name
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """One name for each class, or None."""
+        return self.batches.class_names
 
 
 def placed_blocks(
@@ -192,7 +216,7 @@ def _placed_rows(
         return put((padded(part, size), *numbers), split)
     note_values(dataset._range, part)
     # Read now, in the prefetching thread; else a step would wait for the disk.
-    read = functools.partial(_read, padded(part, size))
+    read = functools.partial(_read_rows, padded(part, size))
     return put_rows(read, size, split), *put(numbers, split)
 
 
@@ -218,7 +242,7 @@ def _placed_pictures(
             yield put_rows(read, size, split), *numbers
 
 
-def _read(images: np.ndarray, rows: slice) -> np.ndarray:
+def _read_rows(images: np.ndarray, rows: slice) -> np.ndarray:
     """Reads rows of a memory map; returns a copy only if they are not contiguous."""
     part = images[rows]
     if not part.flags.c_contiguous:
@@ -297,3 +321,92 @@ def _block(
     """Joins parts into a block, padded to `size` images."""
     whole = images[0] if len(images) == 1 else np.concatenate(images)
     return Block(np.concatenate(labels), start), padded(whole, size)
+
+
+# Bytes of images kept in memory, and read in one pass.
+_MAX_BYTES = 2**30
+
+
+def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
+    """Returns the data set with a known length, so that images can be picked."""
+    # Labels of batches are read in one pass over all of them.
+    if isinstance(dataset, Dataset):
+        return dataset
+    image, labels = None, []
+    for batch in dataset.batches():
+        image = np.asarray(batch.images[0]) if image is None else image
+        labels.append(batch.labels)
+    assert image is not None  # `batches` rejects data without a batch.
+    return CountedBatches(dataset, image, np.concatenate(labels))
+
+
+def must_be_read(dataset: Dataset | BatchedDataset | CountedBatches) -> bool:
+    """Whether some images are not in memory."""
+    if not isinstance(dataset, Dataset):
+        return True
+    return isinstance(dataset.images, np.memmap | StoredImages)
+
+
+def picked(
+    dataset: Dataset | CountedBatches,
+    order: np.ndarray,
+    spans: Sequence[slice],
+    stopped: threading.Event,
+) -> Generator[np.ndarray, None, None]:
+    """Yields the images of some spans of an order."""
+    # For batches, the first images of the order, up to 1 GiB, are read once and kept.
+    # Each further GiB takes another pass over all batches.
+    if isinstance(dataset, Dataset) and isinstance(dataset.images, StoredImages):
+        yield from dataset.images.read((order[span] for span in spans), stopped)
+        return
+    if isinstance(dataset, Dataset):
+        yield from (_rows(dataset, order[span]) for span in spans)
+        return
+    most = max(1, _MAX_BYTES // max(1, dataset.image.nbytes))
+    if not dataset._first:
+        dataset._first.append(_read_picked(dataset, order[:most]))
+    (first,) = dataset._first
+    behind = [span for span in spans if span.stop > len(first)]
+    for span in spans[: len(spans) - len(behind)]:
+        yield first[span]
+    longest = max((span.stop - span.start for span in behind), default=1)
+    at_once = max(1, most // longest)
+    for start in range(0, len(behind), at_once):
+        group = behind[start : start + at_once]
+        images = _read_picked(dataset, np.concatenate([order[span] for span in group]))
+        ends = np.cumsum([span.stop - span.start for span in group])
+        yield from np.split(images, ends[:-1])
+
+
+def _rows(dataset: Dataset, indices: np.ndarray) -> np.ndarray:
+    """Returns images in memory; checks those of a memory map."""
+    images = dataset.images
+    if not isinstance(images, np.memmap):
+        return np.asarray(images)[indices]
+    found = np.asarray(images[indices])
+    note_values(dataset._range, found)
+    return found
+
+
+def _read_picked(dataset: CountedBatches, indices: np.ndarray) -> np.ndarray:
+    """Reads the images of some indices in one pass over the batches."""
+    image = dataset.image
+    found = np.empty((len(indices), *image.shape), image.dtype)
+    places = np.argsort(indices)
+    ascending = indices[places]
+    first, last, done = 0, 0, 0
+    for batch in dataset.batches.batches():
+        first, last = last, last + len(batch)
+        start, done = done, int(np.searchsorted(ascending, last))
+        if start < done:
+            here = ascending[start:done] - first
+            found[places[start:done]] = _rows(batch, here)
+        if done == len(indices):
+            break
+    return found
+
+
+def first_image(dataset: Dataset | BatchedDataset) -> np.ndarray:
+    """Returns the first image."""
+    batch = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
+    return np.asarray(batch.images[0])

@@ -1,4 +1,4 @@
-"""Warns of mistakes in how a classifier is given, by its answers on a few images.
+"""Checks that arguments fit together, and looks for mistakes on a few images.
 
 Each check runs once per public call, and only while it costs next to nothing.
 """
@@ -9,31 +9,39 @@ import functools
 import math
 import threading
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from jaxrob._arguments.class_labels import TO_RENUMBER
+from jaxrob._arguments.images import looks_channels_first
 from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import Classifier
-from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._classifier import Classifier, trace_info
+from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import ImageMesh, replicated
 from jaxrob._devices.rows import first_of, is_on_devices, taken, taken_on_devices
-from jaxrob._engine.answerer import Ask, Compiled
 from jaxrob._engine.answers import HostAnswers
-from jaxrob._engine.blocks import Block, PlacedBlock, padded_labels
+from jaxrob._engine.blocks import (
+    Block,
+    PlacedBlock,
+    must_be_read,
+    padded_labels,
+    picked,
+)
 from jaxrob._engine.execution import Execution
-from jaxrob._engine.picked import picked
-from jaxrob._engine.sizes import levels_are_sequential
-from jaxrob._engine.step import preparing
+from jaxrob._engine.step import Ask, Compiled, levels_are_sequential, preparing
+from jaxrob._identity.fingerprinted import Fingerprinted
+from jaxrob._identity.identity import is_identifiable
 from jaxrob._keys import classifier_keys
 from jaxrob._pixels import as_floats
 from jaxrob._score import Score
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._alteration import doubts
 
 # Images checked in a program of their own.
 _NUM_ALONE = 16
@@ -374,3 +382,147 @@ def _raw_outputs(
     if classifier.stochastic:
         keys = classifier_keys(key, jnp.arange(len(images), dtype=np.uint32))
     return classifier.raw_outputs(as_floats(images), keys)
+
+
+# Pixels outside [0, 1] by at most this much are rounding.
+_ROUNDING = 1e-4
+
+
+def check_together(
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    alteration: Alteration,
+    image: np.ndarray,
+    key: jax.Array | None,
+) -> None:
+    """Rejects a classifier, data, an alteration and a key that do not fit together."""
+    # Warns of likely mistakes: ranges in another unit, an alteration that makes NaN or
+    # leaves [0, 1], images whose channels come first.
+    if key is None and (alteration.stochastic or classifier.stochastic):
+        what = alteration.name if alteration.stochastic else "the classifier"
+        raise ValueError(
+            f"{what} is stochastic and needs a key, such as key=jax.random.key(0); got "
+            "key=None"
+        )
+    check_images(dataset, image.shape)
+    for doubt in doubts(alteration, image.shape):
+        warn(doubt)
+    check_shape_is_kept(alteration, image.shape)
+    _check_values(alteration, image)
+    num_classes = trace_info(classifier, image.shape).num_classes
+    if classifier.outputs == "any":
+        return
+    check_class_names(classifier, dataset, num_classes)
+
+
+def check_class_names(
+    classifier: Classifier, dataset: Dataset | BatchedDataset, num_classes: int
+) -> None:
+    """Rejects class names of another number than the classes, or that contradict."""
+    own, names = classifier.class_names, dataset.class_names
+    for what, found in (("it", own), (dataset.name, names)):
+        if found is not None and len(found) != num_classes:
+            # Surplus names usually mean a surplus class folder.
+            more = ", ".join(found[num_classes : num_classes + 10])
+            raise ValueError(
+                f"the classifier returns {num_classes} classes, but {what} has "
+                f"{len(found)} class name{'s' * (len(found) > 1)}: "
+                f"{', '.join(found[:10])}{more and f'; beyond the classes: {more}'}"
+            )
+    if own is None or names is None or own == names:
+        return
+    index = next(i for i, pair in enumerate(zip(own, names)) if pair[0] != pair[1])
+    how = "Their order differs" if sorted(own) == sorted(names) else "They differ"
+    raise ValueError(
+        f"class_names of the classifier and of {dataset.name} must be the same, in one "
+        f"order; class {index} is {own[index]!r} and {names[index]!r}. {how}: number "
+        "the labels as the network does, pictures in folders by jaxrob.data."
+        f"image_folder(path, class_names=classifier.class_names). {TO_RENUMBER}"
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
+    """Rejects a fingerprinted alteration that changes the shape of an image."""
+    image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
+    level = jax.ShapeDtypeStruct((), jnp.float32)
+    altered = jax.eval_shape(alteration, image, level, jax.random.key(0))
+    if getattr(altered, "shape", None) != image_shape:
+        raise ValueError(
+            f"{alteration.name} must return an array of the image's shape "
+            f"{image_shape}; got {altered}"
+        )
+
+
+def check_images(
+    dataset: Dataset | BatchedDataset, image_shape: tuple[int, ...]
+) -> None:
+    """Warns of doubtful pixel values, or channels that come first."""
+    # Of images that must be read, the run looks when it has.
+    if not must_be_read(dataset) and (doubt := value_doubt(dataset)):
+        warn(doubt)
+    if looks_channels_first(image_shape):
+        warn(
+            f"images of the shape {image_shape} look like [C, H, W]. They are taken as "
+            f"[H, W, C], so that all alterations act on wrong axes. If channels come "
+            "first, pass np.moveaxis(images, 1, -1)."
+        )
+
+
+class _Extremes(NamedTuple):
+    """Extreme values of one altered image, at the identity and at L levels."""
+
+    change: jax.Array  # the largest change of a value at the identity
+    lowest: jax.Array  # `[L]`, the lowest value at each level; NaN if any value is
+    highest: jax.Array  # `[L]`, the highest value; NaN if any value is
+
+
+def _check_values(alteration: Alteration, image: np.ndarray) -> None:
+    """Rejects an alteration that changes the image at its identity."""
+    # Warns if it makes NaN, or pixels outside [0, 1]. The library's own alterations are
+    # tested: to look at one compiled it again, a third of a first call's compilation.
+    if not isinstance(alteration.fn, Fingerprinted) and is_identifiable(alteration):
+        return
+    middle = (alteration.lower + alteration.upper) / 2
+    levels = np.array([alteration.lower, middle, alteration.upper])
+    asked = np.float32(np.append(alteration.identity, levels))
+    made = jax.device_get(_extremes(image, asked, alteration=alteration))
+    if made.change != 0:
+        raise ValueError(
+            f"{alteration.name} must return the image unchanged at its identity, level "
+            f"{alteration.identity:g}; there, values change by up to {made.change:g}"
+        )
+    is_nan = np.isnan(made.lowest)
+    if is_nan.any():
+        warn(
+            f"{alteration.name} makes NaN of the first image at level "
+            f"{levels[is_nan][0]:g}: what a classifier answers there means nothing."
+        )
+        return
+    below, above = made.lowest.min(), made.highest.max()
+    if image.ndim != 3 or (below >= -_ROUNDING and above <= 1 + _ROUNDING):
+        return
+    if not alteration.about.leaves_range:
+        outside = (made.lowest < -_ROUNDING) | (made.highest > 1 + _ROUNDING)
+        warn(
+            f"{alteration.name} leaves [0, 1], the range of pixels: the first image "
+            f"has values from {below:g} to {above:g}, first at level "
+            f"{levels[outside][0]:g}. If that is not meant, end it with "
+            "jnp.clip(image, 0, 1)."
+        )
+
+
+@functools.partial(jax.jit, static_argnames="alteration")
+def _extremes(
+    image: jax.Array, levels: jax.Array, *, alteration: Alteration
+) -> _Extremes:
+    """Computes the extremes; the first of the levels is the identity."""
+    image = as_floats(image)
+
+    def at(level: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        altered = alteration(image, level, jax.random.key(0))
+        return jnp.abs(altered - image).max(), altered.min(), altered.max()
+
+    # A loop, so that the alteration is compiled once.
+    change, lowest, highest = jax.lax.map(at, levels)
+    return _Extremes(change[0], lowest[1:], highest[1:])

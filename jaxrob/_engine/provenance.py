@@ -15,7 +15,7 @@ from jaxrob._arguments.wrapping import classifier_wanted, dataset_wanted
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.checks import first_image
+from jaxrob._engine.blocks import first_image
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._identity.digest import contiguous, digest, host_array, host_or_sharded
 from jaxrob._identity.fingerprinted import Fingerprinted

@@ -12,13 +12,11 @@ from jaxrob._arguments.computing import computing
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import platform
-from jaxrob._engine.answerer import Ask
+from jaxrob._engine.answers import Collector
 from jaxrob._engine.blocks import Block, PlacedBlock
-from jaxrob._engine.collect import Collector
-from jaxrob._engine.execution import Execution
+from jaxrob._engine.execution import Execution, levels_in_step
 from jaxrob._engine.preflight import check_logits, is_flat, preflight
-from jaxrob._engine.sizes import levels_in_step
-from jaxrob._engine.step import preparing
+from jaxrob._engine.step import Ask, preparing
 from jaxrob.alterations import Alteration
 
 # Steps dispatched before the answers of an earlier step are awaited. On a CPU one keeps

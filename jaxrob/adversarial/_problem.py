@@ -25,10 +25,11 @@ from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.mesh import ImageMesh, checked_mesh, on_each_device, platform
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
-from jaxrob._engine.checks import check_class_names, check_images
 from jaxrob._engine.execution import check_split_network
 from jaxrob._engine.preflight import (
     MAX_CHECKED,
+    check_class_names,
+    check_images,
     check_logits,
     check_scale,
     is_flat,

@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
     checked_text,
 )
 from jaxrob._arguments.naming import named
-from jaxrob._assessment.document import MEASURE
+from jaxrob._assessment.assessment import MEASURE
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import short

@@ -26,6 +26,14 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.rows import filled, first_of, joined, put_at, taken
+from jaxrob._engine.evaluate import (
+    UNALTERED,
+    Arguments,
+    Run,
+    checked,
+    prepare_run,
+    unaltered_answers,
+)
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.journal import (
     Journal,
@@ -35,17 +43,9 @@ from jaxrob._engine.journal import (
     opened,
     read_records,
 )
-from jaxrob._engine.parts import random_order
+from jaxrob._engine.queue import random_order
 from jaxrob._identity.identity import is_identifiable, text
 from jaxrob._keys import checked_key
-from jaxrob._run.prepare import (
-    UNALTERED,
-    Arguments,
-    Run,
-    checked,
-    prepare_run,
-    unaltered_answers,
-)
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
 from jaxrob.metrics._counts import checked_confidence_level

@@ -12,7 +12,7 @@ from PIL import Image
 import jaxrob
 from jaxrob import RobustnessWarning, alterations, data
 from jaxrob._dataset import value_doubt
-from jaxrob._engine.checks import _check_values, check_images
+from jaxrob._engine.preflight import _check_values, check_images
 from jaxrob.alterations._alteration import doubts
 
 from .pictures import random_key

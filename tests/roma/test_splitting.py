@@ -14,7 +14,7 @@ from common.linear_truth import (
 
 import jaxrob
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.bar import Bar
+from jaxrob._engine.execution import Bar
 from jaxrob.roma._count import SPLITTING, Pairs
 from jaxrob.roma._draws import Work, placed
 from jaxrob.roma._estimate import unknown

@@ -8,9 +8,8 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.counted import counted
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import Curve, ReducedCurve, select
+from jaxrob._curve import Curve, ReducedCurve, ScoreCurve, select
 from jaxrob._identity.digest import digest
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._columns import worst
 from jaxrob.reporting._report import figures

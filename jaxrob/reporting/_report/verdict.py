@@ -8,8 +8,7 @@ import numpy as np
 
 from jaxrob._arguments.counted import counted
 from jaxrob._arguments.readable import readable
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.document import Sampling
+from jaxrob._assessment.assessment import Assessment, Sampling
 from jaxrob.reporting._gate import (
     MET,
     NOT_MET,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob._devices.rows import put_at, taken
-from jaxrob._engine.bar import Bar
+from jaxrob._engine.execution import Bar
 from jaxrob.roma._count import COUNTED, count, counted
 from jaxrob.roma._draws import Inputs, Settings, Work
 from jaxrob.roma._estimate import (

@@ -23,7 +23,7 @@ import numpy as np
 from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._devices.rows import first_of, joined, put_at, taken
-from jaxrob._engine.bar import Bar
+from jaxrob._engine.execution import Bar
 from jaxrob._pixels import as_floats
 from jaxrob.roma._count import (
     ANY_CLASS,
