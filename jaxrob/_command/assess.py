@@ -32,7 +32,7 @@ from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused, check_folders
 from jaxrob._command.subject import Subject
 from jaxrob._devices.hosts import is_first
-from jaxrob._engine.preflight import check_together
+from jaxrob._engine.preflight import preflight
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.reporting._plan import planned_requirements
@@ -92,9 +92,8 @@ def run(values: Values, words: Sequence[str]) -> str:
         _check_comparable(flag, some, found, altered, request)
     shown = [compare.read(path) for path in values.regressions if values.report]
     key = jax.random.key(values.seed)
-    for one in altered:
-        image = found.dataset.images[0]
-        check_together(found.classifier, found.dataset, one, image, key)
+    image = found.dataset.images[0]
+    preflight(found.classifier, found.dataset, altered, image, key)
     first_look.check(found, values.seed)
     _warn_of_no_means(altered, request, values.levels)
     subject.announce(found)

@@ -32,7 +32,7 @@ from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.blocks import first_image, must_be_read
 from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.journal import cached_answers_in
-from jaxrob._engine.preflight import check_shape_is_kept, check_together
+from jaxrob._engine.preflight import check_shape_is_kept, preflight
 from jaxrob._engine.provenance import provenance, score_facts
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
@@ -242,7 +242,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
     with collected() as warned:
         image = first_image(dataset)
         classifier, alterations = fingerprint_inputs(classifier, alterations, image)
-        each = [_warned(classifier, dataset, one, image, key) for one in alterations]
+        each = preflight(classifier, dataset, alterations, image, key)
         rule = _rule(arguments.score, classifier, dataset, alterations, image)
         with progress_bar(_title(alterations), arguments.progress) as bar:
             execution = set_up(
@@ -259,9 +259,8 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 mesh,
                 execution.kind.read,
             ) as cached:
-                # Checks for mistakes run again after those on the labels.
                 execution = dataclasses.replace(
-                    execution, reduced=arguments.reduced, cached=cached, checked=set()
+                    execution, reduced=arguments.reduced, cached=cached
                 )
                 run = Run(
                     classifier,
@@ -341,19 +340,6 @@ def _num_bytes(run: Run) -> int:
     return run.dataset.images.nbytes + variables
 
 
-def _warned(
-    classifier: Classifier,
-    dataset: Dataset | BatchedDataset,
-    alteration: Alteration,
-    image: np.ndarray,
-    key: jax.Array | None,
-) -> list[str]:
-    """Checks an alteration with the other arguments, and returns its warnings."""
-    with collected() as messages:
-        check_together(classifier, dataset, alteration, image, key)
-    return messages
-
-
 def _title(alterations: Sequence[Alteration]) -> str:
     """Returns the title of the progress bar."""
     number = len(alterations)
@@ -379,9 +365,8 @@ def labelled(
     """Returns the data; without labels, with the network's own answers as labels."""
     if not isinstance(dataset, Dataset) or dataset.labels is not None:
         return dataset
-    zeros = np.zeros(len(dataset), np.int32)
-    with_labels = dataclasses.replace(dataset, labels=zeros)
-    return with_pseudo_labels(dataset, unaltered_answers(execution, with_labels))
+    unknown = with_pseudo_labels(dataset, np.zeros(len(dataset), np.int32))
+    return with_pseudo_labels(dataset, unaltered_answers(execution, unknown))
 
 
 def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Checks that arguments fit together, and looks for mistakes on a few images.
+"""The preflight: do arguments go together, and do a few answers show a mistake?
 
-Each check runs once per public call, and only while it costs next to nothing.
+Each look at answers runs once per public call, and only while it costs next to nothing.
 """
 
 import collections
@@ -8,7 +8,7 @@ import contextlib
 import functools
 import math
 import threading
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +18,7 @@ import scipy
 
 from jaxrob._arguments.class_labels import TO_RENUMBER
 from jaxrob._arguments.images import looks_channels_first
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.warnings import collected, warn
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._devices.hosts import fetch, put
@@ -43,10 +43,12 @@ from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
 
+# Pixels outside [0, 1] by at most this much are rounding.
+_ROUNDING = 1e-4
 # Images checked in a program of their own.
 _NUM_ALONE = 16
 # The most images checked together.
-MAX_CHECKED = 64
+_MOST_CHECKED = 64
 # Tolerance, in bfloat16 too, of the sum 1 of a distribution.
 _SUM_TOLERANCE = 1e-2
 # On the right scale the accuracy is at least this much higher, at this significance.
@@ -54,12 +56,152 @@ _MIN_GAIN = 0.2
 _SIGNIFICANCE = 0.01
 # Without labels, fewer images show nothing.
 _MIN_IMAGES = 4
-_LOGITS = "logits"
 # A check of at most this share of all answers costs next to nothing.
 _LARGEST_SHARE = 0.01
 
 
 def preflight(
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    alterations: Sequence[Alteration],
+    image: np.ndarray,
+    key: jax.Array | None,
+) -> list[list[str]]:
+    """Rejects what does not go together; returns the warnings of each alteration."""
+    if key is None:
+        what = [one.name for one in alterations if one.stochastic]
+        what += ["the classifier"] * classifier.stochastic
+        if what:
+            raise ValueError(
+                f"{what[0]} is stochastic and needs a key, such as "
+                "key=jax.random.key(0); got key=None"
+            )
+    _check_images(dataset, image.shape)
+    each = []
+    for alteration in alterations:
+        with collected() as messages:
+            for doubt in doubts(alteration, image.shape):
+                warn(doubt)
+            check_shape_is_kept(alteration, image.shape)
+            _check_values(alteration, image)
+        each.append(messages)
+    num_classes = trace_info(classifier, image.shape).num_classes
+    if classifier.outputs != "any":
+        _check_class_names(classifier, dataset, num_classes)
+    return each
+
+
+def _check_class_names(
+    classifier: Classifier, dataset: Dataset | BatchedDataset, num_classes: int
+) -> None:
+    """Rejects class names of another number than the classes, or that contradict."""
+    own, names = classifier.class_names, dataset.class_names
+    for what, found in (("it", own), (dataset.name, names)):
+        if found is not None and len(found) != num_classes:
+            # Surplus names usually mean a surplus class folder.
+            more = ", ".join(found[num_classes : num_classes + 10])
+            raise ValueError(
+                f"the classifier returns {num_classes} classes, but {what} has "
+                f"{len(found)} class name{'s' * (len(found) > 1)}: "
+                f"{', '.join(found[:10])}{more and f'; beyond the classes: {more}'}"
+            )
+    if own is None or names is None or own == names:
+        return
+    index = next(i for i, pair in enumerate(zip(own, names)) if pair[0] != pair[1])
+    how = "Their order differs" if sorted(own) == sorted(names) else "They differ"
+    raise ValueError(
+        f"class_names of the classifier and of {dataset.name} must be the same, in one "
+        f"order; class {index} is {own[index]!r} and {names[index]!r}. {how}: number "
+        "the labels as the network does, pictures in folders by jaxrob.data."
+        f"image_folder(path, class_names=classifier.class_names). {TO_RENUMBER}"
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
+    """Rejects a fingerprinted alteration that changes the shape of an image."""
+    image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
+    level = jax.ShapeDtypeStruct((), jnp.float32)
+    altered = jax.eval_shape(alteration, image, level, jax.random.key(0))
+    if getattr(altered, "shape", None) != image_shape:
+        raise ValueError(
+            f"{alteration.name} must return an array of the image's shape "
+            f"{image_shape}; got {altered}"
+        )
+
+
+def _check_images(
+    dataset: Dataset | BatchedDataset, image_shape: tuple[int, ...]
+) -> None:
+    """Warns of doubtful pixel values, or channels that come first."""
+    # Of images that must be read, the run looks when it has.
+    if not must_be_read(dataset) and (doubt := value_doubt(dataset)):
+        warn(doubt)
+    if looks_channels_first(image_shape):
+        warn(
+            f"images of the shape {image_shape} look like [C, H, W]. They are taken as "
+            f"[H, W, C], so that all alterations act on wrong axes. If channels come "
+            "first, pass np.moveaxis(images, 1, -1)."
+        )
+
+
+class _Extremes(NamedTuple):
+    """Extreme values of one altered image, at the identity and at L levels."""
+
+    change: jax.Array  # the largest change of a value at the identity
+    lowest: jax.Array  # `[L]`, the lowest value at each level; NaN if any value is
+    highest: jax.Array  # `[L]`, the highest value; NaN if any value is
+
+
+def _check_values(alteration: Alteration, image: np.ndarray) -> None:
+    """Rejects a change at the identity; warns of NaN, or pixels outside [0, 1]."""
+    # The library's own alterations are tested: to look at one compiled it again, a
+    # third of a first call's compilation.
+    if not isinstance(alteration.fn, Fingerprinted) and is_identifiable(alteration):
+        return
+    middle = (alteration.lower + alteration.upper) / 2
+    levels = np.array([alteration.lower, middle, alteration.upper])
+    asked = np.float32(np.append(alteration.identity, levels))
+    made = jax.device_get(_extremes(image, asked, alteration=alteration))
+    if made.change != 0:
+        raise ValueError(
+            f"{alteration.name} must return the image unchanged at its identity, level "
+            f"{alteration.identity:g}; there, values change by up to {made.change:g}"
+        )
+    is_nan = np.isnan(made.lowest)
+    if is_nan.any():
+        warn(
+            f"{alteration.name} makes NaN of the first image at level "
+            f"{levels[is_nan][0]:g}: what a classifier answers there means nothing."
+        )
+        return
+    outside = (made.lowest < -_ROUNDING) | (made.highest > 1 + _ROUNDING)
+    if outside.any() and image.ndim == 3 and not alteration.about.leaves_range:
+        warn(
+            f"{alteration.name} leaves [0, 1], the range of pixels: the first image "
+            f"has values from {made.lowest.min():g} to {made.highest.max():g}, first "
+            f"at level {levels[outside][0]:g}. If that is not meant, end it with "
+            "jnp.clip(image, 0, 1)."
+        )
+
+
+@functools.partial(jax.jit, static_argnames="alteration")
+def _extremes(
+    image: jax.Array, levels: jax.Array, *, alteration: Alteration
+) -> _Extremes:
+    """Computes the extremes; the first of the levels is the identity."""
+    image = as_floats(image)
+
+    def at(level: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        altered = alteration(image, level, jax.random.key(0))
+        return jnp.abs(altered - image).max(), altered.min(), altered.max()
+
+    # A loop, so that the alteration is compiled once.
+    change, lowest, highest = jax.lax.map(at, levels)
+    return _Extremes(change[0], lowest[1:], highest[1:])
+
+
+def check_network(
     execution: Execution,
     alteration: Alteration,
     levels: np.ndarray,
@@ -74,37 +216,39 @@ def preflight(
     # bytes, images in [0, 1] are black: they are classified again times 255.
     answerer, classifier = execution.answerer, execution.classifier
     mesh, size = execution.mesh, len(placed.images)
-    if mesh.is_multi_process or "preflight" in execution.checked:
+    if mesh.is_multi_process or "network" in execution.checked:
         return
-    execution.checked.add("preflight")
+    execution.checked.add("network")
     # From all over the data, because a sorted folder starts with one class; of batches
     # from the block at hand.
     source = dataset if isinstance(dataset, Dataset) else placed.block
-    number_few = min(MAX_CHECKED, size, len(source.labels))
+    number_few = min(_MOST_CHECKED, size, len(source.labels))
     rows = np.linspace(0, len(source.labels) - 1, number_few).astype(np.uint32)
     labels, score = source.labels[rows], execution.kind.score
     scale = None
     if score is None and len(execution.image_shape) == 3:
-        scale = scale_check(classifier, labels)
+        scale = _scale_check(classifier, labels)
     is_sequential = levels_are_sequential(execution.image_shape, mesh)
     cost = size if is_sequential else size * len(levels)
     cost = number_few if answerer.is_on_host and score is None else cost
-    what = "preflight", scale
+    what = "network", scale
     if not is_worthwhile(what, classifier, 3 * cost, number, score):
         return
 
-    images, indices = _images_at(rows, dataset, placed)
+    if isinstance(dataset, Dataset):
+        images, indices = _images_at(rows, dataset), rows
+    else:
+        images = np.asarray(placed.images)[rows]
+        indices = np.asarray(placed.indices)[rows]
 
     def ask(chosen: np.ndarray, number: int, times: float = 1.0) -> Ask:
         """About a block of the images chosen, of which the first `number` count."""
         # Copies of an image keep others' labels, which shows a score of a whole batch.
         all_labels = labels[every]
         arrays = images[chosen], indices[chosen], padded_labels(all_labels, size)
-        arrays = jax.device_put(arrays, placed.images.sharding)
-        block = PlacedBlock(Block(all_labels[:number], 0), *arrays)
-        prepared = preparing(
-            block.images, block.indices, execution.key, alteration, mesh
-        ).run()
+        pixels, index, classes = jax.device_put(arrays, placed.images.sharding)
+        block = PlacedBlock(Block(all_labels[:number], 0), pixels, index, classes)
+        prepared = preparing(pixels, index, execution.key, alteration, mesh).run()
         return Ask(block, prepared, alteration, levels, 1, times)
 
     def answers(asked: Ask) -> Any:
@@ -145,48 +289,73 @@ def preflight(
     seems = False
     if scale is not None and not (depends or is_state):
         as_bytes = answers(ask(every, number_few, 255.0))
-        seems = check_scale(classifier, before, as_bytes, labels)
+        seems = _check_scale(scale, classifier, before, as_bytes, labels)
     if seems:
         execution.checked.add("outputs")
     passed = not (depends or is_state or seems)
-    _passed(what, jax.tree.structure(classifier), score).append(passed)
+    _passed(what, classifier, score).append(passed)
+    or_score = ""
+    if score is not None:
+        or_score = (
+            f" Or the score {score.name!r} does: each image's score must depend on its "
+            "own output and label alone, not on a mean or a maximum over the batch."
+        )
     if is_state:
         warn(
             f"the classifier answers {found.sum()} of {number_few} images differently "
             "when it is asked the same again. It keeps a state between calls, or draws "
             "random numbers: switch that off (model.eval(), deterministic=True), or "
-            f"take them from the keys of stochastic=True.{_or_the_score(score)}"
+            f"take them from the keys of stochastic=True.{or_score}"
         )
     elif depends:
         warn(
             f"the classifier answers {what_depends} differently, depending on the "
             "images beside them. It seems to be left in training mode, where batch "
             "statistics or dropout are on. Switch that off: train=False, "
-            "use_running_average=True, deterministic=True or model.eval()."
-            f"{_or_the_score(score)}"
+            f"use_running_average=True, deterministic=True, model.eval().{or_score}"
         )
 
 
-def _images_at(
-    rows: np.ndarray, dataset: Dataset | BatchedDataset, placed: PlacedBlock
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns images on the host, and their indices in the data."""
-    if not isinstance(dataset, Dataset):
-        return np.asarray(placed.images)[rows], np.asarray(placed.indices)[rows]
+def _images_at(rows: np.ndarray, dataset: Dataset) -> np.ndarray:
+    """Returns images on the host."""
     images = dataset.images
     if isinstance(images, StoredImages):
         spans = [slice(0, len(rows))]
         with contextlib.closing(picked(dataset, rows, spans, threading.Event())) as one:
-            return next(one), rows
+            return next(one)
     if is_on_devices(images):
-        return np.asarray(taken_on_devices(images, rows, len(rows))), rows
-    return np.asarray(images)[rows], rows
+        return np.asarray(taken_on_devices(images, rows, len(rows)))
+    return np.asarray(images)[rows]
 
 
-def is_flat(confidence: np.ndarray, num_classes: int) -> bool:
-    """Whether the softmax of values in [0, 1] can reach every confidence."""
+def check_unaltered(
+    classifier: Classifier,
+    dataset: Dataset,
+    answers: HostAnswers,
+    key: jax.Array | None,
+    mesh: ImageMesh,
+    as_bytes: Callable[[slice], HostAnswers],
+) -> None:
+    """Warns of other outputs, or pixels on another scale, before an attack."""
+    num_classes = trace_info(classifier, dataset.images.shape[1:]).num_classes
+    if classifier.outputs == "logits" and are_doubtful(answers, num_classes):
+        key = jax.random.key(0) if key is None else key
+        with jax.set_mesh(mesh.mesh):
+            check_logits(classifier, dataset, key, mesh, len(dataset))
+    few, labels = slice(_MOST_CHECKED), dataset.labels[:_MOST_CHECKED]
+    scale = _scale_check(classifier, labels)
+    if scale is not None and is_worthwhile(scale, classifier, _MOST_CHECKED, 0):
+        found = as_bytes(few)
+        _check_scale(scale, classifier, taken(answers, few), found, labels)
+
+
+def are_doubtful(answers: HostAnswers, num_classes: int) -> bool:
+    """Whether "logits" may be something else: all of one side, or in [0, 1]."""
+    # The softmax of values in [0, 1] reaches no higher confidence.
     largest = math.e / (math.e + num_classes - 1)
-    return bool(confidence.max() <= largest * (1 + 1e-5))
+    if answers.confidence.max() <= largest * (1 + 1e-5):
+        return True
+    return num_classes == 2 and not np.ptp(answers.predicted)
 
 
 def check_logits(
@@ -197,57 +366,79 @@ def check_logits(
     number: int,
 ) -> None:
     """Warns if "logits" are probabilities, or identical for every image."""
-    # Called only if `is_flat`, because it runs the classifier on a few images.
-    if not is_worthwhile(_LOGITS, classifier, _NUM_ALONE, number):
+    # Called only if `are_doubtful`, because it runs the classifier on a few images.
+    if not is_worthwhile("logits", classifier, _NUM_ALONE, number):
         return
     first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
-    images, number = first.images, min(_NUM_ALONE, len(first))
-    if is_on_devices(images):
-        images = taken_on_devices(images, np.arange(number), number)
-    images = np.asarray(images[:number])
+    # From all over the data, because a sorted folder starts with one class.
+    few = min(_NUM_ALONE, len(first))
+    at = np.linspace(0, len(first) - 1, few).astype(np.uint32)
+    images = _images_at(at, first)
     rows = fetch(_raw_outputs(classifier, put(images, replicated(mesh)), key))
-    sums = rows.sum(axis=-1)
-    of = f"on the first {len(images)} images the classifier"
-    are_distributions = (rows >= -1e-6).all() and (
-        np.abs(sums - 1) <= _SUM_TOLERANCE
-    ).all()
-    spread = np.ptp(rows, axis=1).max()
-    are_equal = spread <= 1e-6 * np.abs(rows).max() and np.ptp(images, axis=0).max() > 0
-    # A binary head's only column stands beside zeros; read as logits, all are class 1.
-    one = rows[..., 1:].mean(axis=0)
-    is_share = len(one[0]) == 1 and not rows[..., 0].any() and 0 <= one.min()
-    is_share = is_share and 0 < one.max() <= 1
-    passed = not (are_distributions or are_equal or is_share)
-    _passed(_LOGITS, jax.tree.structure(classifier)).append(passed)
-    if are_distributions:
+    labels = None if first._has_pseudo_labels else first.labels
+    labels = None if labels is None else np.asarray(labels)[at]
+    message = _doubt_of_logits(rows, labels, np.ptp(images, axis=0).max() > 0)
+    _passed("logits", classifier).append(message is None)
+    if message is not None:
+        warn(message.format(of=f"on {few} images the classifier"))
+
+
+def _doubt_of_logits(
+    rows: np.ndarray, labels: np.ndarray | None, images_differ: bool
+) -> str | None:
+    """Says what outputs `[S, B, K]` are instead of logits; None if they may be."""
+    so = 'outputs="logits", but {of} returns '
+    is_distribution = np.abs(rows.sum(axis=-1) - 1).max() <= _SUM_TOLERANCE
+    if is_distribution and rows.min() >= -1e-6:
         if (rows.max(axis=-1) >= 1 - 1e-6).all():
-            warn(
-                f'outputs="logits", but {of} returns a 1 for one class and 0 for the '
-                "others. Their softmax is no confidence: pass "
-                'outputs="scores", of which only the largest counts.'
+            return (
+                f"{so}a 1 for one class and 0 for the others. Their softmax is no "
+                'confidence: pass outputs="scores", of which only the largest counts.'
             )
-        else:
-            warn(
-                f'outputs="logits", but {of} returns distributions, whose values are '
-                "at least 0 and add up to 1. A second softmax makes them nearly equal: "
-                'pass outputs="probabilities", or return what is before the softmax.'
-            )
-    elif is_share:
-        labels = np.asarray(first.labels).reshape(-1, 1)
-        has_labels = first.labels is not None and not first._has_pseudo_labels
-        is_1 = labels[:number] == 1
-        so, as_such = (f"{((one > at) == is_1).mean():.0%}" for at in (0, 0.5))
-        warn(
-            f'outputs="logits", but {of} returns one column in [0, 1], as of '
-            f'probabilities of class 1: outputs="sigmoid".'
-            + f" So {so} are right, and {as_such} as such."
-            * has_labels
+        return (
+            f"{so}distributions, whose values are at least 0 and add up to 1. A second "
+            'softmax makes them nearly equal: pass outputs="probabilities", or return '
+            "what is before the softmax."
         )
-    elif are_equal:
-        warn(
-            f"{of} returns the same for every image. It has learnt nothing, or the "
+    # A binary head's only column stands beside zeros.
+    if rows.shape[-1] == 2 and not rows[..., 0].any() and rows[..., 1].any():
+        column = rows[..., 1].mean(axis=0)
+        for what, low, high, half, fix in _COLUMNS:
+            if low <= column.min() and column.max() <= high:
+                return _doubt_of_column(column, labels, what, half, fix)
+    # Of confident ones the curve says it.
+    is_flat = np.ptp(rows[:, 0], axis=-1).max() <= 1
+    if is_flat and images_differ and np.ptp(rows, 1).max() <= 1e-6 * np.abs(rows).max():
+        return (
+            "{of} returns the same for every image. It has learnt nothing, or the "
             "images are not scaled as it expects them."
         )
+    return None
+
+
+# One column that is no logit: what it is, its ends, its value at probability 1/2, and
+# what makes it a probability.
+_COLUMNS = (
+    ("probabilities of class 1", 0.0, 1.0, 0.5, ""),
+    ("percent", 0.0, 100.0, 50.0, " of a hundredth of it"),
+    ("log-probabilities", -math.inf, 0.0, math.log(0.5), " of its exp"),
+)
+
+
+def _doubt_of_column(
+    column: np.ndarray, labels: np.ndarray | None, what: str, half: float, fix: str
+) -> str | None:
+    # Logits may all be of one side, but are seldom in [0, 1].
+    right, is_unit, shares = (0.0, 0.0), not fix, ""
+    if labels is not None:
+        right = [((column > at) == (labels == 1)).mean() for at in (0, half)]
+        shares = f" So {right[0]:.0%} are right, and {right[1]:.0%} as such."
+    if not is_unit and right[1] < right[0] + _MIN_GAIN:
+        return None
+    return (
+        f'outputs="logits", but {{of}} returns one column from {column.min():.3g} to '
+        f'{column.max():.3g}, as of {what}: outputs="sigmoid"{fix}.{shares}'
+    )
 
 
 def is_worthwhile(
@@ -260,34 +451,30 @@ def is_worthwhile(
     """Whether a check that runs a classifier again is worth its time."""
     # It is until a classifier of this structure has passed the check with this score;
     # from then on, only where the check costs next to nothing.
-    passed = list(_passed(what, jax.tree.structure(classifier), score))
+    passed = list(_passed(what, classifier, score))
     return passed != [True] or cost <= _LARGEST_SHARE * number
 
 
-def scale_check(classifier: Classifier, labels: np.ndarray) -> str | None:
+def _scale_check(classifier: Classifier, labels: np.ndarray) -> str | None:
     """Names the check of the scale that these images allow."""
     # If labels differ, it compares accuracies, else confidences. Returns None for
     # scores, or too few images, without differing labels.
-    if np.ptp(labels[:MAX_CHECKED]) > 0:
+    if np.ptp(labels) > 0:
         return "accuracy by scale"
     has_enough = len(labels) >= _MIN_IMAGES and classifier.outputs != "scores"
     return "confidence by scale" if has_enough else None
 
 
-def check_scale(
+def _check_scale(
+    what: str,
     classifier: Classifier,
     answers: HostAnswers,
     as_bytes: HostAnswers,
     labels: np.ndarray,
 ) -> bool:
     """Warns if a classifier takes pixels of 0 to 255 but gets those in [0, 1]."""
-    labels = labels[:MAX_CHECKED]
-    first = slice(len(labels))
-    answers, as_bytes = _rows(answers, first), _rows(as_bytes, first)
-    seems = takes_bytes(answers, as_bytes, labels)
-    what = scale_check(classifier, labels)
-    assert what is not None
-    _passed(what, jax.tree.structure(classifier)).append(not seems)
+    seems = _takes_bytes(answers, as_bytes, labels)
+    _passed(what, classifier).append(not seems)
     if not seems:
         return False
     seen = "answers nearly the same for each of them"
@@ -303,7 +490,7 @@ def check_scale(
     return True
 
 
-def takes_bytes(
+def _takes_bytes(
     answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray
 ) -> bool:
     """Whether a classifier takes pixels of 0 to 255, judged by both scales' answers."""
@@ -338,17 +525,16 @@ def _is_better(answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray) 
 
 def _share_of_one(answers: HostAnswers) -> float:
     """Returns the share of the most frequent answer."""
-    return np.unique(answers.predicted, return_counts=True)[1].max() / len(
-        answers.predicted
-    )
+    _, counts = np.unique(answers.predicted, return_counts=True)
+    return counts.max() / counts.sum()
 
 
 def _passed(
-    what: Hashable, structure: Any, score: Score | None = None
+    what: Hashable, classifier: Classifier, score: Score | None = None
 ) -> collections.deque[bool]:
     """Returns a check's last result for classifiers of this structure, if any."""
     try:
-        return _kept(what, structure, score)
+        return _kept(what, jax.tree.structure(classifier), score)
     except TypeError:  # A score whose function cannot be hashed.
         return collections.deque(maxlen=1)
 
@@ -357,20 +543,6 @@ def _passed(
 def _kept(*of: Hashable) -> collections.deque[bool]:
     del of
     return collections.deque(maxlen=1)
-
-
-def _or_the_score(score: Score | None) -> str:
-    """Says what else the reason may be, because the check sees the scores alone."""
-    if score is None:
-        return ""
-    return (
-        f" Or the score {score.name!r} does: each image's score must depend on its own "
-        "output and label alone, not on a mean or a maximum over the batch."
-    )
-
-
-def _rows(answers: Any, rows: slice) -> Any:
-    return jax.tree.map(lambda part: part[rows], answers)
 
 
 @jax.jit
@@ -382,147 +554,3 @@ def _raw_outputs(
     if classifier.stochastic:
         keys = classifier_keys(key, jnp.arange(len(images), dtype=np.uint32))
     return classifier.raw_outputs(as_floats(images), keys)
-
-
-# Pixels outside [0, 1] by at most this much are rounding.
-_ROUNDING = 1e-4
-
-
-def check_together(
-    classifier: Classifier,
-    dataset: Dataset | BatchedDataset,
-    alteration: Alteration,
-    image: np.ndarray,
-    key: jax.Array | None,
-) -> None:
-    """Rejects a classifier, data, an alteration and a key that do not fit together."""
-    # Warns of likely mistakes: ranges in another unit, an alteration that makes NaN or
-    # leaves [0, 1], images whose channels come first.
-    if key is None and (alteration.stochastic or classifier.stochastic):
-        what = alteration.name if alteration.stochastic else "the classifier"
-        raise ValueError(
-            f"{what} is stochastic and needs a key, such as key=jax.random.key(0); got "
-            "key=None"
-        )
-    check_images(dataset, image.shape)
-    for doubt in doubts(alteration, image.shape):
-        warn(doubt)
-    check_shape_is_kept(alteration, image.shape)
-    _check_values(alteration, image)
-    num_classes = trace_info(classifier, image.shape).num_classes
-    if classifier.outputs == "any":
-        return
-    check_class_names(classifier, dataset, num_classes)
-
-
-def check_class_names(
-    classifier: Classifier, dataset: Dataset | BatchedDataset, num_classes: int
-) -> None:
-    """Rejects class names of another number than the classes, or that contradict."""
-    own, names = classifier.class_names, dataset.class_names
-    for what, found in (("it", own), (dataset.name, names)):
-        if found is not None and len(found) != num_classes:
-            # Surplus names usually mean a surplus class folder.
-            more = ", ".join(found[num_classes : num_classes + 10])
-            raise ValueError(
-                f"the classifier returns {num_classes} classes, but {what} has "
-                f"{len(found)} class name{'s' * (len(found) > 1)}: "
-                f"{', '.join(found[:10])}{more and f'; beyond the classes: {more}'}"
-            )
-    if own is None or names is None or own == names:
-        return
-    index = next(i for i, pair in enumerate(zip(own, names)) if pair[0] != pair[1])
-    how = "Their order differs" if sorted(own) == sorted(names) else "They differ"
-    raise ValueError(
-        f"class_names of the classifier and of {dataset.name} must be the same, in one "
-        f"order; class {index} is {own[index]!r} and {names[index]!r}. {how}: number "
-        "the labels as the network does, pictures in folders by jaxrob.data."
-        f"image_folder(path, class_names=classifier.class_names). {TO_RENUMBER}"
-    )
-
-
-@functools.lru_cache(maxsize=256)
-def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
-    """Rejects a fingerprinted alteration that changes the shape of an image."""
-    image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
-    level = jax.ShapeDtypeStruct((), jnp.float32)
-    altered = jax.eval_shape(alteration, image, level, jax.random.key(0))
-    if getattr(altered, "shape", None) != image_shape:
-        raise ValueError(
-            f"{alteration.name} must return an array of the image's shape "
-            f"{image_shape}; got {altered}"
-        )
-
-
-def check_images(
-    dataset: Dataset | BatchedDataset, image_shape: tuple[int, ...]
-) -> None:
-    """Warns of doubtful pixel values, or channels that come first."""
-    # Of images that must be read, the run looks when it has.
-    if not must_be_read(dataset) and (doubt := value_doubt(dataset)):
-        warn(doubt)
-    if looks_channels_first(image_shape):
-        warn(
-            f"images of the shape {image_shape} look like [C, H, W]. They are taken as "
-            f"[H, W, C], so that all alterations act on wrong axes. If channels come "
-            "first, pass np.moveaxis(images, 1, -1)."
-        )
-
-
-class _Extremes(NamedTuple):
-    """Extreme values of one altered image, at the identity and at L levels."""
-
-    change: jax.Array  # the largest change of a value at the identity
-    lowest: jax.Array  # `[L]`, the lowest value at each level; NaN if any value is
-    highest: jax.Array  # `[L]`, the highest value; NaN if any value is
-
-
-def _check_values(alteration: Alteration, image: np.ndarray) -> None:
-    """Rejects an alteration that changes the image at its identity."""
-    # Warns if it makes NaN, or pixels outside [0, 1]. The library's own alterations are
-    # tested: to look at one compiled it again, a third of a first call's compilation.
-    if not isinstance(alteration.fn, Fingerprinted) and is_identifiable(alteration):
-        return
-    middle = (alteration.lower + alteration.upper) / 2
-    levels = np.array([alteration.lower, middle, alteration.upper])
-    asked = np.float32(np.append(alteration.identity, levels))
-    made = jax.device_get(_extremes(image, asked, alteration=alteration))
-    if made.change != 0:
-        raise ValueError(
-            f"{alteration.name} must return the image unchanged at its identity, level "
-            f"{alteration.identity:g}; there, values change by up to {made.change:g}"
-        )
-    is_nan = np.isnan(made.lowest)
-    if is_nan.any():
-        warn(
-            f"{alteration.name} makes NaN of the first image at level "
-            f"{levels[is_nan][0]:g}: what a classifier answers there means nothing."
-        )
-        return
-    below, above = made.lowest.min(), made.highest.max()
-    if image.ndim != 3 or (below >= -_ROUNDING and above <= 1 + _ROUNDING):
-        return
-    if not alteration.about.leaves_range:
-        outside = (made.lowest < -_ROUNDING) | (made.highest > 1 + _ROUNDING)
-        warn(
-            f"{alteration.name} leaves [0, 1], the range of pixels: the first image "
-            f"has values from {below:g} to {above:g}, first at level "
-            f"{levels[outside][0]:g}. If that is not meant, end it with "
-            "jnp.clip(image, 0, 1)."
-        )
-
-
-@functools.partial(jax.jit, static_argnames="alteration")
-def _extremes(
-    image: jax.Array, levels: jax.Array, *, alteration: Alteration
-) -> _Extremes:
-    """Computes the extremes; the first of the levels is the identity."""
-    image = as_floats(image)
-
-    def at(level: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        altered = alteration(image, level, jax.random.key(0))
-        return jnp.abs(altered - image).max(), altered.min(), altered.max()
-
-    # A loop, so that the alteration is compiled once.
-    change, lowest, highest = jax.lax.map(at, levels)
-    return _Extremes(change[0], lowest[1:], highest[1:])

@@ -15,7 +15,7 @@ from jaxrob._devices.mesh import platform
 from jaxrob._engine.answers import Collector
 from jaxrob._engine.blocks import Block, PlacedBlock
 from jaxrob._engine.execution import Execution, levels_in_step
-from jaxrob._engine.preflight import check_logits, is_flat, preflight
+from jaxrob._engine.preflight import are_doubtful, check_logits, check_network
 from jaxrob._engine.step import Ask, preparing
 from jaxrob.alterations import Alteration
 
@@ -84,8 +84,7 @@ def run_tasks(
         # Probabilities taken as logits would explain all confidences.
         execution.checked.add("outputs")
         with computing(), own_errors(), jax.set_mesh(execution.mesh.mesh):
-            about = execution.key, execution.mesh, number
-            check_logits(classifier, dataset, *about)
+            check_logits(classifier, dataset, execution.key, execution.mesh, number)
 
 
 class _Step(NamedTuple):
@@ -121,7 +120,7 @@ def _dispatched(
     levels = task.levels.astype(np.float32)
     mildest = np.abs(levels - alteration.identity).argmin()
     there = np.full(each, levels[mildest])
-    preflight(execution, alteration, there, placed, dataset, number)
+    check_network(execution, alteration, there, placed, dataset, number)
     prepared = preparing(images, index, execution.key, alteration, mesh).run()
     for first in range(0, len(missing), each):
         rows = missing[first : first + each]
@@ -235,7 +234,7 @@ def _collect(
 ) -> None:
     num_classes = execution.kind.num_classes
     if num_classes is not None and "outputs" not in execution.checked:
-        if not is_flat(answers.confidence, num_classes):
+        if not are_doubtful(answers, num_classes):
             execution.checked.add("outputs")
     task.collector.add(block, rows, answers)
     bar = execution.bar
