@@ -16,7 +16,7 @@ from jaxrob._curve import AnyCurve, ReducedCurve, ScoreCurve, join, select
 from jaxrob._engine.answers import INVALID
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import Run
-from jaxrob._engine.queue import Frontier, answer_parts, evaluate_queue, random_order
+from jaxrob._engine.queue import answer_parts, evaluate_queue, everywhere, random_order
 from jaxrob._engine.scores import Scored
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
@@ -128,13 +128,13 @@ class AllImages(_Answers):
                 if level in asked[place]:
                     learn(asked[place][level], Seen(value, number))
 
-        frontiers = [
-            Frontier(self.run.alterations[place], self._levels(place, [*some]))
+        queue = [
+            everywhere(self.run.alterations[place], self._levels(place, [*some]))
             for place, some in asked.items()
         ]
         start = time.perf_counter()
-        evaluate_queue(self.run.execution, self.run.dataset, frontiers, add)
-        amounts = [len(frontier.levels) for frontier in frontiers]
+        evaluate_queue(self.run.execution, self.run.dataset, queue, add)
+        amounts = [len(spans) for spans in queue]
         self._took(time.perf_counter() - start, [*zip(places, amounts)])
 
     def exploration(self, place: int, explored: Explored) -> Exploration:

@@ -1,7 +1,7 @@
 """Answers on blocks of altered images, classes or scores, and curves of them."""
 
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -258,22 +258,6 @@ class OfScores(NamedTuple):
 
 
 Kind = OfClasses | OfScores
-
-
-class Collector(Protocol):
-    """Takes answers block by block, as they arrive."""
-
-    def add(self, block: Block, rows: list[int], answers: Any) -> None:
-        """Adds answers `[l, n]` on a block of images; `rows` index the levels."""
-        ...
-
-
-class CurveCollector(Collector, Protocol):
-    """Collects answers into a curve."""
-
-    def curve(self) -> AnyCurve:
-        """Returns the curve, once every answer was added."""
-        ...
 
 
 class AnswerCollector:

@@ -31,6 +31,7 @@ from jaxrob._devices.rows import (
     taken_on_devices,
 )
 from jaxrob._stored_images import StoredImages
+from jaxrob.strategies._drive import Span
 
 
 class Block(NamedTuple):
@@ -44,10 +45,10 @@ class Block(NamedTuple):
         """The position after the last image."""
         return self.start + len(self.labels)
 
-    def part(self, start: int, stop: int) -> "Block":
-        """Returns the block's images at positions `start` to `stop`; may be empty."""
-        first = min(max(start, self.start), self.stop)
-        last = max(first, min(stop, self.stop))
+    def part(self, span: Span) -> "Block":
+        """Returns the block's images in a span; may be empty."""
+        first = min(max(span.start, self.start), self.stop)
+        last = max(first, min(span.stop, self.stop))
         return Block(self.labels[first - self.start : last - self.start], first)
 
 

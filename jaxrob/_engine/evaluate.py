@@ -34,7 +34,7 @@ from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.journal import cached_answers_in
 from jaxrob._engine.preflight import check_shape_is_kept, preflight
 from jaxrob._engine.provenance import provenance, score_facts
-from jaxrob._engine.queue import Frontier, evaluate_queue
+from jaxrob._engine.queue import evaluate_queue, everywhere
 from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import checked_key
@@ -145,8 +145,8 @@ def evaluate(
     levels = checked_array("levels", levels, "L").astype(np.float64)
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:
-        frontiers = [Frontier(run.alterations[0], canonical)]
-        (curve,) = evaluate_queue(run.execution, run.dataset, frontiers)
+        queue = [everywhere(run.alterations[0], canonical)]
+        (curve,) = evaluate_queue(run.execution, run.dataset, queue)
     return select(curve, inverse, levels)
 
 
@@ -373,7 +373,8 @@ def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:
     """Returns a classifier's answers on the unaltered images, int32 `[N]`."""
     # The images come again with their labels.
     execution = dataclasses.replace(execution, kept=Kept(0))
-    (curve,) = evaluate_queue(execution, dataset, [Frontier(UNALTERED, np.zeros(1))])
+    queue = [everywhere(UNALTERED, np.zeros(1))]
+    (curve,) = evaluate_queue(execution, dataset, queue)
     assert isinstance(curve, Curve)
     return curve.predicted[0].astype(np.int32)
 

@@ -5,8 +5,8 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,11 +18,10 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.hosts import put
 from jaxrob._devices.memory import bucket, rows_in_memory
 from jaxrob._devices.mesh import platform, sharded
-from jaxrob._engine.answers import AnswerCollector, CountCollector, CurveCollector
+from jaxrob._engine.answers import AnswerCollector, CountCollector
 from jaxrob._engine.blocks import (
     Block,
     CountedBatches,
-    PlacedBlock,
     picked_blocks,
     placed_blocks,
 )
@@ -41,39 +40,50 @@ from jaxrob.alterations import Alteration
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
 
-# Stands for all images, even if their number is unknown.
-_EVERYWHERE = (0, sys.maxsize)
 
-
-class Frontier(NamedTuple):
-    """Levels `[L]` of an alteration to evaluate, canonical and distinct."""
-
-    alteration: Alteration
-    levels: np.ndarray
+def everywhere(alteration: Alteration, levels: np.ndarray) -> list[Span]:
+    """Returns the spans of all images, even of an unknown number."""
+    return [Span(alteration, level, 0, sys.maxsize) for level in levels.tolist()]
 
 
 def evaluate_queue(
     execution: Execution,
     dataset: Dataset | BatchedDataset,
-    frontiers: Sequence[Frontier],
+    queue: Sequence[Sequence[Span]],
     done: Callable[[int, AnyCurve], None] | None = None,
 ) -> list[AnyCurve]:
     """Evaluates every image at every level of several alterations."""
-    # The data are read once, and the steps of all frontiers share one queue, so that an
-    # accelerator does not wait between alterations. The caller has checked the
-    # arguments as `evaluate` does.
+    # The data are read once, and the steps of all alterations share one queue, so that
+    # an accelerator does not wait between them. The caller has checked the arguments as
+    # `evaluate` does.
     with computing():
         length = len(dataset) if isinstance(dataset, Dataset) else None
-        check_same_request(execution, frontiers, length)
+        check_same_request(execution, queue, length)
+        kind, cached = execution.kind, execution.cached
+        has_probabilities = execution.classifier.outputs != "scores"
         collectors = [
-            _new_collector(execution, frontier.levels, length) for frontier in frontiers
+            CountCollector(levels, execution.info.num_classes, has_probabilities)
+            if execution.reduced
+            else AnswerCollector(levels, length, kind)
+            for levels in (np.array([one.level for one in spans]) for spans in queue)
         ]
         tasks = [
-            _new_task(execution, frontier, collector, length)
-            for frontier, collector in zip(frontiers, collectors)
+            EvaluationTask(spans, one.add) for spans, one in zip(queue, collectors)
         ]
-        placed = _placed(execution, dataset, length, frontiers)
-    number = (length or 0) * sum(len(frontier.levels) for frontier in frontiers)
+        if cached is not None:
+            for task in tasks:
+                cached.check(task.alteration, kind.num_classes, length)
+        number = (length or 0) * sum(map(len, queue))
+        size = images_in_block(
+            execution.classifier,
+            _rows_of_a_block(execution, dataset, queue, number),
+            length,
+            execution.batch_size,
+            execution.mesh,
+        )
+        placed = placed_blocks(
+            dataset, kind.num_classes, size, execution.mesh, execution.kept
+        )
     curves: dict[int, AnyCurve] = {}
     # Closed at once if the caller fails, so that what is under way is journaled.
     with contextlib.closing(
@@ -83,80 +93,33 @@ def evaluate_queue(
             curves[place] = collectors[place].curve()
             if done is not None:
                 done(place, curves[place])
-    return [curves[place] for place in range(len(frontiers))]
-
-
-def _new_collector(
-    execution: Execution, levels: np.ndarray, length: int | None
-) -> CurveCollector:
-    if not execution.reduced:
-        return AnswerCollector(levels, length, execution.kind)
-    has_probabilities = execution.classifier.outputs != "scores"
-    return CountCollector(levels, execution.info.num_classes, has_probabilities)
-
-
-def _new_task(
-    execution: Execution,
-    frontier: Frontier,
-    collector: CurveCollector,
-    length: int | None,
-) -> EvaluationTask:
-    alteration, levels = frontier
-    if execution.cached is not None:
-        execution.cached.check(alteration, execution.kind.num_classes, length)
-    return EvaluationTask(alteration, levels, [_EVERYWHERE] * len(levels), collector)
-
-
-def _placed(
-    execution: Execution,
-    dataset: Dataset | BatchedDataset,
-    length: int | None,
-    frontiers: Sequence[Frontier],
-) -> Generator[PlacedBlock, None, None]:
-    """Returns the blocks of images, of a size that suits the levels."""
-    rows, mesh = _rows_of_a_block(execution, dataset, frontiers), execution.mesh
-    asked = execution.batch_size
-    size = images_in_block(execution.classifier, rows, length, asked, mesh)
-    num_classes = execution.kind.num_classes
-    return placed_blocks(dataset, num_classes, size, mesh, execution.kept)
+    return [curves[place] for place in range(len(queue))]
 
 
 def _rows_of_a_block(
     execution: Execution,
     dataset: Dataset | BatchedDataset,
-    frontiers: Sequence[Frontier],
+    queue: Sequence[Sequence[Span]],
+    number: int,
 ) -> int:
     """Returns the most images of a block, the same in all rounds of a run."""
     # Other sizes would be other programs, and other blocks on the devices.
-    kept, cached = execution.kept, execution.cached
-    if kept.rows is None:
-        levels = [len(frontier.levels) for frontier in frontiers]
-        if levels_are_sequential(execution.image_shape, execution.mesh):
-            # Sizes are tried on CPUs alone: what suits one does not suit a TPU.
-            is_cpu = platform(execution.mesh) == "cpu"
-            known = cached.rows if cached is not None and is_cpu else None
-            kept.rows = known or _tried_rows(execution, dataset, frontiers)
-            if cached is not None and kept.rows not in (known, execution.rows):
-                cached.add_rows(kept.rows)
-        elif not execution.answerer.is_on_host:
-            info, shape = execution.info, execution.image_shape
-            mesh = execution.mesh
-            kept.rows = rows_of_a_level(execution.rows, info, shape, levels, mesh)
-        else:
-            kept.rows = execution.rows
+    kept, cached, mesh = execution.kept, execution.cached, execution.mesh
+    if kept.rows is not None:
+        return kept.rows
+    kept.rows = execution.rows
+    if levels_are_sequential(execution.image_shape, mesh):
+        # Sizes are tried on CPUs alone: what suits one does not suit a TPU.
+        is_cpu = platform(mesh) == "cpu"
+        known = cached.rows if cached is not None and is_cpu else None
+        kept.rows = known or _tried_rows(execution, dataset, queue[0], number)
+        if cached is not None and kept.rows not in (known, execution.rows):
+            cached.add_rows(kept.rows)
+    elif not execution.answerer.is_on_host:
+        levels, shape = [*map(len, queue)], execution.image_shape
+        info, rows = execution.info, execution.rows
+        kept.rows = rows_of_a_level(rows, info, shape, levels, mesh)
     return kept.rows
-
-
-def _tried_rows(
-    execution: Execution,
-    dataset: Dataset | BatchedDataset,
-    frontiers: Sequence[Frontier],
-) -> int:
-    if not isinstance(dataset, Dataset):
-        return execution.rows
-    number = len(dataset) * sum(len(frontier.levels) for frontier in frontiers)
-    dtype = dataset.images.dtype
-    return tried_rows(execution, dtype, *frontiers[0], len(dataset), number)
 
 
 @computing()
@@ -173,22 +136,25 @@ def answer_parts(
     # The caller has checked the arguments as `evaluate` does.
     source = dataset if isinstance(dataset, Dataset) else dataset.batches
     check_same_request(execution, parts, order)
-    cut, num_classes = _images_in_block(execution), execution.kind.num_classes
-    answers = [execution.kind.empty((part.length,)) for part in parts]
+    cut, kind = _images_in_block(execution), execution.kind
+    answers = [kind.empty((part.length,)) for part in parts]
 
-    def new_task(alteration: Alteration, rows: list[int]) -> EvaluationTask:
+    def new_task(alteration: Alteration, places: list[int]) -> EvaluationTask:
         if execution.cached is not None:
-            execution.cached.check(alteration, num_classes, len(order))
-        levels = np.array([parts[row].level for row in rows])
-        spans = [(parts[row].start, parts[row].stop) for row in rows]
-        collector = _PartCollector(spans, [answers[row] for row in rows])
-        return EvaluationTask(
-            alteration, levels, spans, collector, in_random_order=True
-        )
+            execution.cached.check(alteration, kind.num_classes, len(order))
+
+        def add(block: Block, rows: list[int], found: Any) -> None:
+            for row, values in zip(rows, zip(*found)):
+                start = parts[places[row]].start
+                where = slice(block.start - start, block.stop - start)
+                for whole, some in zip(answers[places[row]], values):
+                    whole[where] = some
+
+        return EvaluationTask([parts[place] for place in places], add, True)
 
     by_alteration: dict[Alteration, list[int]] = {}
-    for row, part in enumerate(parts):
-        by_alteration.setdefault(part.alteration, []).append(row)
+    for place, part in enumerate(parts):
+        by_alteration.setdefault(part.alteration, []).append(place)
     tasks = [new_task(*item) for item in by_alteration.items()]
     starts = sorted(
         {
@@ -197,8 +163,9 @@ def answer_parts(
             for start in range(part.start // cut * cut, part.stop, cut)
         }
     )
-    blocks = starts, cut, num_classes, execution.mesh, execution.kept
-    placed = picked_blocks(dataset, order, *blocks)
+    placed = picked_blocks(
+        dataset, order, starts, cut, kind.num_classes, execution.mesh, execution.kept
+    )
     number = sum(part.length for part in parts)
     for _ in run_tasks(execution, tasks, placed, source, number):
         pass
@@ -213,24 +180,6 @@ def _images_in_block(execution: Execution) -> int:
         asked = min(BLOCK, 2 ** int(math.log2(max(fitting, 1))))
     batch = batch_size_of(execution.classifier)
     return math.ceil(asked / batch) * batch
-
-
-class _PartCollector:
-    """Writes answers into the arrays of their parts."""
-
-    def __init__(
-        self, spans: Sequence[tuple[int, int]], answers: Sequence[Any]
-    ) -> None:
-        """Collects for parts of these spans, into `answers`, empty arrays."""
-        self._spans = spans
-        self._answers = answers
-
-    def add(self, block: Block, rows: list[int], answers: Any) -> None:
-        for row, values in zip(rows, zip(*answers)):
-            start, _ = self._spans[row]
-            where = slice(block.start - start, block.stop - start)
-            for whole, part in zip(self._answers[row], values):
-                whole[where] = part
 
 
 def random_order(key: jax.Array | None, length: int) -> np.ndarray:
@@ -257,12 +206,10 @@ _LEAST_GAIN = 0.03
 _MOST_ON_EACH = 2**14
 
 
-def tried_rows(
+def _tried_rows(
     execution: Execution,
-    dtype: Any,
-    alteration: Alteration,
-    levels: np.ndarray,
-    length: int,
+    dataset: Dataset | BatchedDataset,
+    spans: Sequence[Span],
     number: int,
 ) -> int:
     """Returns the most images of a block, from timings of steps of several sizes."""
@@ -273,7 +220,8 @@ def tried_rows(
     # the better direction. Accelerators keep to the memory's rule.
     rows, mesh, operations = execution.rows, execution.mesh, execution.info.operations
     if (
-        platform(mesh) != "cpu"
+        not isinstance(dataset, Dataset)
+        or platform(mesh) != "cpu"
         or mesh.is_multi_process
         or execution.answerer.is_on_host
         or execution.batch_size is not None
@@ -282,24 +230,23 @@ def tried_rows(
         or operations * number < _FEWEST_OPERATIONS
     ):
         return rows
-    classifier = execution.classifier
     # A power of two, as the sizes that are tried.
-    begin = bucket(min(rows, length) // mesh.size // 2 + 1, 2)
-    kinds = tuple((one.shape, one.dtype) for one in jax.tree.leaves(classifier))
-    about = jax.tree.structure(classifier), kinds, execution.image_shape, begin, mesh
-    found = _found(*about)
+    begin = bucket(min(rows, len(dataset)) // mesh.size // 2 + 1, 2)
+    leaves, structure = jax.tree.flatten(execution.classifier)
+    kinds = tuple((one.shape, one.dtype) for one in leaves)
+    found = _found(structure, kinds, execution.image_shape, begin, mesh)
     if not found:
         device = mesh.local_devices[0]
+        on_each = len(dataset) / mesh.size
+        # The power of two behind the length stands for all images in one block.
         most = rows_in_memory(execution.info.largest_array, device)
-        on_each = length / mesh.size
+        most = min(most, 2 * on_each - 1, _MOST_ON_EACH)
+        left = _LARGEST_SHARE * number / mesh.size
 
         def seconds(size: int) -> float:
             each = math.ceil(min(size, on_each))
-            return _seconds(execution, dtype, alteration, levels, each)
+            return _seconds(execution, dataset.images.dtype, spans, each)
 
-        # The power of two behind the length stands for all images in one block.
-        most = min(most, 2 * on_each - 1, _MOST_ON_EACH)
-        left = _LARGEST_SHARE * number / mesh.size
         with computing(), jax.set_mesh(mesh.mesh):
             found.append(_best(seconds, begin, most, left) * mesh.size)
     return found[0] or rows
@@ -326,23 +273,20 @@ def _best(seconds: Callable[[int], float], begin: int, most: float, left: float)
 
 
 def _seconds(
-    execution: Execution,
-    dtype: Any,
-    alteration: Alteration,
-    levels: np.ndarray,
-    on_each: int,
+    execution: Execution, dtype: Any, spans: Sequence[Span], on_each: int
 ) -> float:
     """Returns a step's seconds for an image of a device's block at one level."""
-    shape, mesh = execution.image_shape, execution.mesh
-    size = on_each * mesh.size
-    info, rows = execution.info, execution.rows
-    each = levels_in_step(info, shape, rows, size, len(levels), mesh)
-    at = np.full(each, levels[len(levels) // 2])
+    shape, mesh, key = execution.image_shape, execution.mesh, execution.key
+    size, classifier = on_each * mesh.size, execution.classifier
+    each = levels_in_step(execution.info, shape, execution.rows, size, len(spans), mesh)
+    middle = spans[len(spans) // 2]
+    levels = np.full(each, middle.level)
     block = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
     images, index, labels = put((*block, np.zeros(size, np.int32)), sharded(mesh))
-    classifier, key = execution.classifier, execution.key
-    prepared = preparing(images, index, key, alteration, mesh).run()
-    call = answering(classifier, prepared, index, labels, key, at, 1, alteration, mesh)
+    prepared = preparing(images, index, key, middle.alteration, mesh).run()
+    call = answering(
+        classifier, prepared, index, labels, key, levels, 1, middle.alteration, mesh
+    )
     jax.block_until_ready(call.run())
     return min(_timed(call.run) for _ in range(_REPEATS)) / on_each
 

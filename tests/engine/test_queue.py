@@ -306,7 +306,7 @@ def tried(monkeypatch):
     """Sizes tried; half of the usual number is the fastest, and each run is long."""
     sizes = []
 
-    def seconds(execution, dtype, alteration, levels, size):
+    def seconds(execution, dtype, spans, size):
         sizes.append(size)
         return 1.0 if size == 16 else 2.0
 
