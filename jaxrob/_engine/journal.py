@@ -120,11 +120,20 @@ class Journal:
       records: the records read from it, in the order of writing.
     """
 
-    def __init__(self, path: str | os.PathLike, header: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        header: dict[str, Any] | None,
+        records: Sequence[dict[str, Any]] = (),
+    ) -> None:
         """Opens a journal, or starts one if there is none."""
-        # A torn last line is dropped. If the torn line is the header, nothing of the
-        # file is left, and a `RobustnessWarning` says so.
-        self.path = pathlib.Path(path)
+        # Without a header, as another process than the first, it writes nothing and
+        # holds the records that the first has read. A torn last line is dropped. If it
+        # is the header, nothing is left, and a `RobustnessWarning` says so.
+        self.path, self.records = pathlib.Path(path), [*records]
+        self._file: Any = None
+        if header is None:
+            return
         with contextlib.suppress(FileNotFoundError):
             check_regular(self.path)  # A named pipe would wait.
         # In append mode, another process's lines stay whole.
@@ -149,25 +158,14 @@ class Journal:
             os.truncate(self.path, length)
             self._length = length
         if not known:
-            self._write(header)
+            self.append(header)
             sync(self.path.parent)
         return known[1:]
 
     def append(self, record: dict[str, Any]) -> None:
         """Writes a record, which may hold arrays, and waits until it is on the disk."""
-        self._write(record)
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
-
-    def __enter__(self) -> "Journal":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def _write(self, record: dict[str, Any]) -> None:
+        if self._file is None:
+            return
         text = json.dumps(record, default=_encoded).encode()
         line = memoryview(b"%08x %s\n" % (zlib.crc32(text), text))
         written = 0
@@ -186,6 +184,17 @@ class Journal:
             ) from error
         self._length += len(line)
 
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     def _check_own(self) -> None:
         if os.fstat(self._file.fileno()).st_size != self._length:
             raise _busy(self.path)
@@ -198,27 +207,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: [one.close() for one in _open])
 
 
-class JournalOfFirstProcess:
-    """The first process's journal in another process, which writes nothing.
-
-    Attributes:
-      path: the file.
-      records: the records that the first process read.
-    """
-
-    def __init__(self, path: str | os.PathLike, records: list[dict[str, Any]]) -> None:
-        """Holds these records."""
-        self.path = pathlib.Path(path)
-        self.records = records
-
-    def append(self, record: dict[str, Any]) -> None:
-        """Does nothing, because the first process writes the record."""
-        del record
-
-    def close(self) -> None:
-        """Does nothing, because no file is open."""
-
-
 @contextlib.contextmanager
 def opened(
     path: str | os.PathLike | None,
@@ -227,7 +215,7 @@ def opened(
     source: Callable[[], dict[str, Any]],
     mesh: ImageMesh,
     settings: dict[str, Any] | None = None,
-) -> Iterator[Journal | JournalOfFirstProcess | None]:
+) -> Iterator[Journal | None]:
     """Opens the journal of a classifier's results; yields None without a path."""
     if path is None:
         yield None
@@ -254,7 +242,7 @@ def opened(
 
 def _opened_by_first(
     path: str | os.PathLike, header: dict[str, Any], mesh: ImageMesh
-) -> Journal | JournalOfFirstProcess:
+) -> Journal:
     """Opens the journal in the first process and shares its records, or its error."""
     journal, records, failure = None, [], None
     if is_first():
@@ -270,7 +258,7 @@ def _opened_by_first(
         raise failure
     if message is not None:
         raise OSError(message) if is_os_error else ValueError(message)
-    return journal or JournalOfFirstProcess(path, records)
+    return journal or Journal(path, None, records)
 
 
 def _encoded(value: Any) -> dict[str, Any]:
@@ -393,7 +381,7 @@ class CachedAnswers:
 
     def __init__(
         self,
-        journal: Journal | JournalOfFirstProcess,
+        journal: Journal,
         read_answers: Callable[[dict[str, Any], int], Any],
     ) -> None:
         """Indexes the journal's answers."""

@@ -37,7 +37,6 @@ from jaxrob._engine.evaluate import (
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.journal import (
     Journal,
-    JournalOfFirstProcess,
     array_entry,
     entry,
     opened,
@@ -459,7 +458,7 @@ _INPUTS = 256
 
 @computing()
 def answers_in(
-    journal: Journal | JournalOfFirstProcess | None,
+    journal: Journal | None,
     estimate: Callable[[Inputs, Settings], Answers],
     inputs: Inputs,
     settings: Settings,
