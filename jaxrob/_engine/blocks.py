@@ -95,38 +95,10 @@ def placed_blocks(
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
     """Yields the blocks of a data set in order."""
-    # A thread reads ahead from a disk or an iterable.
-    checked = functools.partial(_check_labels, dataset, num_classes)
     if isinstance(dataset, BatchedDataset):
-        yield from _of_batches(dataset, size, mesh, kept, checked)
-        return
-
-    is_there, stopped = _is_at_hand(dataset, mesh), threading.Event()
-    starts = range(0, len(dataset), size)
-
-    def name_of(start: int) -> tuple[Any, ...]:
-        return dataset, size, mesh, start
-
-    new = [start for start in starts if kept.find(name_of(start)) is None]
-    if isinstance(dataset.images, StoredImages):
-        placed = _placed_pictures(dataset, new, size, mesh, stopped)
-    else:
-        placed = (_placed_rows(dataset, start, size, mesh) for start in new)
-
-    def place(start: int) -> PlacedBlock:
-        block = Block(dataset.labels[start : start + size], start)
-        checked(block)
-        arrays = kept.find(name_of(start))
-        if arrays is None:
-            arrays = next(placed)
-            if not is_there:
-                kept.keep(name_of(start), arrays)
-        return PlacedBlock(block, *arrays)
-
-    with contextlib.closing(placed):
-        blocks = map(place, starts)
-        is_read = must_be_read(dataset)
-        yield from prefetched(blocks, stop=stopped.set) if is_read else blocks
+        return _of_batches(dataset, num_classes, size, mesh, kept)
+    order, starts = np.arange(len(dataset)), range(0, len(dataset), size)
+    return _placed(dataset, order, starts, size, num_classes, mesh, kept, _in_order)
 
 
 def picked_blocks(
@@ -139,7 +111,22 @@ def picked_blocks(
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
     """Yields blocks of a data set in another order."""
-    size = math.ceil(number / mesh.size) * mesh.size
+    return _placed(dataset, order, starts, number, num_classes, mesh, kept, _picked)
+
+
+def _placed(
+    dataset: Dataset | CountedBatches,
+    order: np.ndarray,
+    starts: Sequence[int],
+    number: int,
+    num_classes: int | None,
+    mesh: ImageMesh,
+    kept: Kept,
+    read: Callable[..., Generator[Any, None, None]],
+) -> Generator[PlacedBlock, None, None]:
+    """Yields the blocks that begin at some places of an order."""
+    # A thread reads ahead from a disk or an iterable.
+    size, stopped = math.ceil(number / mesh.size) * mesh.size, threading.Event()
     spans = [slice(start, min(start + number, len(order))) for start in starts]
 
     def name_of(span: slice) -> tuple[Any, ...]:
@@ -147,11 +134,13 @@ def picked_blocks(
         return dataset, size, mesh, order[span].tobytes()
 
     new = [span for span in spans if kept.find(name_of(span)) is None]
-    is_there, stopped = _is_at_hand(dataset, mesh), threading.Event()
-    if isinstance(dataset, Dataset) and is_on_devices(dataset.images):
-        images = (taken_on_devices(dataset.images, order[one], size) for one in new)
+    is_read, images = must_be_read(dataset), getattr(dataset, "images", None)
+    # On a CPU, kept arrays cost more than copies: freed memory is mapped anew.
+    is_there = not is_read and (platform(mesh) == "cpu" or is_on(images, mesh))
+    if is_on_devices(images):
+        found = (taken_on_devices(images, order[span], size) for span in new)
     else:
-        images = (padded(some, size) for some in picked(dataset, order, new, stopped))
+        found = read(dataset, order, new, size, mesh, stopped)
 
     def place(span: slice) -> PlacedBlock:
         name, indices = name_of(span), order[span]
@@ -161,23 +150,14 @@ def picked_blocks(
         if arrays is None:
             indices = padded(indices.astype(np.uint32), size)
             labels = padded_labels(block.labels, size)
-            arrays = put((next(images), indices, labels), sharded(mesh))
+            arrays = put((next(found), indices, labels), sharded(mesh))
             if not is_there:
                 kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
 
-    with contextlib.closing(images):
+    with contextlib.closing(found):
         blocks = map(place, spans)
-        is_read = must_be_read(dataset)
         yield from prefetched(blocks, stop=stopped.set) if is_read else blocks
-
-
-def _is_at_hand(dataset: Dataset | CountedBatches, mesh: ImageMesh) -> bool:
-    """Whether images are placed so fast that keeping them gains nothing."""
-    # On a CPU, kept arrays cost more than copies: freed memory is mapped anew.
-    if must_be_read(dataset) or not isinstance(dataset, Dataset):
-        return False
-    return platform(mesh) == "cpu" or is_on(dataset.images, mesh)
 
 
 def _check_labels(
@@ -198,49 +178,41 @@ def padded_labels(labels: np.ndarray, size: int) -> np.ndarray:
     return padded(np.asarray(labels, np.int32), size)
 
 
-def _numbers(dataset: Dataset, start: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the indices and the padded labels of consecutive images."""
-    labels = padded_labels(dataset.labels[start : start + size], size)
-    return start + np.arange(size, dtype=np.uint32), labels
-
-
-def _placed_rows(
-    dataset: Dataset, start: int, size: int, mesh: ImageMesh
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Puts images, padded with zeros, their indices and labels on the devices."""
-    images, split = dataset.images, sharded(mesh)
-    numbers = _numbers(dataset, start, size)
-    if is_on_devices(images):
-        return put((taken_on_devices(images, numbers[0], size), *numbers), split)
-    part = np.asarray(images[start : start + size])
-    if not isinstance(images, np.memmap):
-        return put((padded(part, size), *numbers), split)
-    note_values(dataset._range, part)
-    # Read now, in the prefetching thread; else a step would wait for the disk.
-    read = functools.partial(_read_rows, padded(part, size))
-    return put_rows(read, size, split), *put(numbers, split)
-
-
-def _placed_pictures(
+def _in_order(
     dataset: Dataset,
-    starts: Sequence[int],
+    order: np.ndarray,
+    spans: Sequence[slice],
     size: int,
     mesh: ImageMesh,
     stopped: threading.Event,
-) -> Generator[tuple[jax.Array, jax.Array, jax.Array], None, None]:
-    """Reads blocks of pictures, each process its own devices' rows, and places them."""
-    split = sharded(mesh)
-    rows = own_rows(split, size)
-    # Slices beyond the last picture are empty: these rows are padding.
-    parts = (slice(at + one.start, at + one.stop) for at in starts for one in rows)
-    with contextlib.closing(dataset.images.read(parts, stopped)) as found:
+) -> Generator[Any, None, None]:
+    """Reads blocks in the data's order, each process its own devices' rows."""
+    del order
+    images, split = dataset.images, sharded(mesh)
+    if isinstance(images, StoredImages):
+        rows = own_rows(split, size)
+        # Slices beyond the last picture are empty: these rows are padding.
+        parts = (
+            slice(at.start + one.start, at.start + one.stop)
+            for at in spans
+            for one in rows
+        )
+        with contextlib.closing(images.read(parts, stopped)) as found:
 
-        def read(rows: slice) -> np.ndarray:
-            return padded(next(found), rows.stop - rows.start)
+            def read(rows: slice) -> np.ndarray:
+                return padded(next(found), rows.stop - rows.start)
 
-        for start in starts:
-            numbers = put(_numbers(dataset, start, size), split)
-            yield put_rows(read, size, split), *numbers
+            yield from (put_rows(read, size, split) for _ in spans)
+        return
+    for span in spans:
+        part = np.asarray(images[span])
+        if isinstance(images, np.memmap):
+            note_values(dataset._range, part)
+            # Read now, in the prefetching thread; else a step would wait for the disk.
+            read = functools.partial(_read_rows, padded(part, size))
+            yield put_rows(read, size, split)
+        else:
+            yield padded(part, size)
 
 
 def _read_rows(images: np.ndarray, rows: slice) -> np.ndarray:
@@ -257,10 +229,10 @@ def _read_rows(images: np.ndarray, rows: slice) -> np.ndarray:
 
 def _of_batches(
     dataset: BatchedDataset,
+    num_classes: int | None,
     size: int,
     mesh: ImageMesh,
     kept: Kept,
-    checked: Callable[[Block], None],
 ) -> Generator[PlacedBlock, None, None]:
     """Yields blocks of `size` images, whatever the batches."""
     # If all of them are kept, the batches are not read again.
@@ -271,7 +243,7 @@ def _of_batches(
         return
 
     def place(block: Block, images: np.ndarray) -> PlacedBlock:
-        checked(block)
+        _check_labels(dataset, num_classes, block)
         indices = block.start + np.arange(len(images), dtype=np.uint32)
         labels = padded_labels(block.labels, len(images))
         return PlacedBlock(block, *put((images, indices, labels), sharded(mesh)))
@@ -357,11 +329,12 @@ def picked(
     """Yields the images of some spans of an order."""
     # For batches, the first images of the order, up to 1 GiB, are read once and kept.
     # Each further GiB takes another pass over all batches.
-    if isinstance(dataset, Dataset) and isinstance(dataset.images, StoredImages):
-        yield from dataset.images.read((order[span] for span in spans), stopped)
-        return
     if isinstance(dataset, Dataset):
-        yield from (_rows(dataset, order[span]) for span in spans)
+        rows = (order[span] for span in spans)
+        if isinstance(dataset.images, StoredImages):
+            yield from dataset.images.read(rows, stopped)
+        else:
+            yield from (_rows(dataset, one) for one in rows)
         return
     most = max(1, _MAX_BYTES // max(1, dataset.image.nbytes))
     if not dataset._first:
@@ -374,9 +347,22 @@ def picked(
     at_once = max(1, most // longest)
     for start in range(0, len(behind), at_once):
         group = behind[start : start + at_once]
-        images = _read_picked(dataset, np.concatenate([order[span] for span in group]))
+        images = _read_picked(dataset, np.concatenate([order[one] for one in group]))
         ends = np.cumsum([span.stop - span.start for span in group])
         yield from np.split(images, ends[:-1])
+
+
+def _picked(
+    dataset: Dataset | CountedBatches,
+    order: np.ndarray,
+    spans: Sequence[slice],
+    size: int,
+    mesh: ImageMesh,
+    stopped: threading.Event,
+) -> Generator[np.ndarray, None, None]:
+    del mesh
+    with contextlib.closing(picked(dataset, order, spans, stopped)) as found:
+        yield from (padded(images, size) for images in found)
 
 
 def _rows(dataset: Dataset, indices: np.ndarray) -> np.ndarray:
