@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from jaxrob._codec import (
     from_json,
     to_json,
 )
+from jaxrob._devices.rows import joined, taken
 from jaxrob._score import SCORE_NAME, check_score_name
 from jaxrob.metrics._counts import (
     MOST_CONFUSED,
@@ -30,7 +31,6 @@ from jaxrob.metrics._counts import (
     count,
     count_pairs,
     counts_of,
-    stacked,
 )
 from jaxrob.metrics._measures import ImageScores, mean_named, mean_score, top_k
 from jaxrob.uncertainty import unknown_threshold
@@ -231,8 +231,8 @@ class Curve:
         return self.counts if k <= MOST_RANKS else self._counted(k)
 
     def _counted(self, num_ranks: int) -> Counts:
-        about = self._answers, self.labels, self.num_classes
-        return count(*about, self.rank, num_ranks)
+        labels, classes = self.labels, self.num_classes
+        return count(self._answers, labels, classes, self.rank, num_ranks)
 
     @functools.cached_property
     def confusion(self) -> np.ndarray:
@@ -283,7 +283,7 @@ class Curve:
           NaN if there is no such level.
         """
         wrong = ~self._is_right & ~self.unknown
-        return self._first_level(wrong, identity)
+        return _first_level(self.levels, wrong, identity)
 
     def first_unknown_level(self, identity: float) -> np.ndarray:
         """The smallest alteration of each image that makes the answer "unknown".
@@ -295,14 +295,7 @@ class Curve:
           float64 `[N]`: the level nearest to the identity at which the answer is
           "unknown", the lower of two equally near ones. NaN if there is no such level.
         """
-        return self._first_level(self.unknown, identity)
-
-    def _first_level(self, which: np.ndarray, identity: float) -> np.ndarray:
-        """Returns each image's level nearest to the identity where `which` holds."""
-        identity = checked_number("identity", identity)
-        order = np.lexsort((self.levels, np.abs(self.levels - identity)))
-        first = which[order].argmax(axis=0)
-        return np.where(which.any(axis=0), self.levels[order][first], np.nan)
+        return _first_level(self.levels, self.unknown, identity)
 
     def reduced(self) -> "ReducedCurve":
         """The counts by class, without the single answers."""
@@ -503,12 +496,8 @@ class ScoreCurve:
           float64 `[N]`: the level nearest to the identity, the lower of two equally
           near ones; NaN if there is none.
         """
-        score = checked_number("score", score)
-        identity = checked_number("identity", identity)
-        below = self.scores < score
-        order = np.lexsort((self.levels, np.abs(self.levels - identity)))
-        first = below[order].argmax(axis=0)
-        return np.where(below.any(axis=0), self.levels[order][first], np.nan)
+        below = self.scores < checked_number("score", score)
+        return _first_level(self.levels, below, identity)
 
     def lowest(self, identity: float) -> tuple[np.ndarray, np.ndarray]:
         """Each image's lowest score, and the smallest alteration that has it.
@@ -547,29 +536,27 @@ AnyCurve = Curve | ReducedCurve | ScoreCurve
 
 def join(first: C, second: C) -> C:
     """Joins the levels of two curves of the same images."""
-    if isinstance(first, ReducedCurve):
-        assert isinstance(second, ReducedCurve)
-        counts = stacked([first.counts, second.counts])
-        levels = np.concatenate([first.levels, second.levels])
-        return dataclasses.replace(first, levels=levels, counts=counts)
-    joined = {
-        name: np.concatenate([part, getattr(second, name)])
-        for name, part in _by_level(first)
-    }
-    return dataclasses.replace(first, **joined)
+    return dataclasses.replace(first, **joined([_by_level(first), _by_level(second)]))
 
 
 def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
     """Returns these rows of a curve as the answers at new levels."""
-    if isinstance(curve, ReducedCurve):
-        return dataclasses.replace(curve, levels=levels, counts=curve.counts.at(rows))
-    parts = {name: part[rows] for name, part in _by_level(curve)}
+    parts = taken(_by_level(curve), rows)
     return dataclasses.replace(curve, **(parts | {"levels": levels}))
 
 
-def _by_level(curve: Curve | ScoreCurve) -> list[tuple[str, np.ndarray]]:
-    """Returns the fields with a leading axis of levels, by name, unless None."""
-    names = ("levels", "predicted", "confidence", "uncertainty", "rank")
-    names = ("levels", "scores") if isinstance(curve, ScoreCurve) else names
-    parts = ((name, getattr(curve, name)) for name in names)
-    return [(name, part) for name, part in parts if part is not None]
+def _by_level(curve: AnyCurve) -> dict[str, Any]:
+    """Returns the fields with a leading axis of levels, by name."""
+    every = [one.name for one in dataclasses.fields(curve)]
+    return {name: getattr(curve, name) for name in every if name in _OF_LEVELS}
+
+
+_OF_LEVELS = "levels predicted confidence uncertainty rank counts scores".split()
+
+
+def _first_level(levels: np.ndarray, which: np.ndarray, identity: float) -> np.ndarray:
+    """Returns each image's level nearest to the identity where `which` holds."""
+    identity = checked_number("identity", identity)
+    order = np.lexsort((levels, np.abs(levels - identity)))
+    first = which[order].argmax(axis=0)
+    return np.where(which.any(axis=0), levels[order][first], np.nan)

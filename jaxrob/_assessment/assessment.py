@@ -205,8 +205,8 @@ class Assessment:
 
     def _check_together(self) -> None:
         """Refuses limits that depend on other fields, in a document."""
-        limits = {"is_partial": True, "ignores_unknown": True}
-        read(Provenance, self.provenance, "provenance", **limits)
+        name, given = "provenance", self.provenance
+        read(Provenance, given, name, is_partial=True, ignores_unknown=True)
         check_levels_range("lower", self.lower, "upper", self.upper)
         checked_number(
             "identity", self.identity, at_least=self.lower, at_most=self.upper
@@ -266,9 +266,10 @@ class Assessment:
     @functools.cached_property
     def decided_ratio(self) -> np.ndarray:
         """float64 `[L]`, the share of inputs decided; 1 everywhere without alpha."""
-        if isinstance(self.curve, ScoreCurve):
+        counts: Any = self.curve.counts
+        if not self.curve.num_classes:
             return np.ones(len(self.levels))
-        return metrics.decided_ratio(self.curve.counts)
+        return metrics.decided_ratio(counts)
 
     @property
     def lowest_decided_ratio(
@@ -326,17 +327,12 @@ class Assessment:
         half width asked for: what levels and images leave open together,
         as often as the confidence level says.
         """
-        if math.isnan(self.robustness):
-            return ConfidenceInterval(0.0, 1.0)
-        if self.sampling is not None:
+        if self.sampling is not None and not math.isnan(self.robustness):
             return self.sampling.dataset_interval
-        if self.error_bound is None:
-            return ConfidenceInterval(0.0, 1.0)
-        low, high = (
-            self.robustness - self.error_bound,
-            self.robustness + self.error_bound,
-        )
-        return ConfidenceInterval(max(low, 0.0), min(high, 1.0))
+        bound = 1.0 if self.error_bound is None else self.error_bound
+        # Python's own take 0 and 1 where the robustness is NaN.
+        low, high = self.robustness - bound, self.robustness + bound
+        return ConfidenceInterval(max(0.0, low), min(1.0, high))
 
     @property
     def evaluations(self) -> Annotated[int, Integer(0, 2**53), WRITTEN]:
@@ -351,47 +347,25 @@ class Assessment:
         return any_measure(self.measure).per_class(self.counts)
 
     @functools.cached_property
-    def robustness_per_class(self) -> np.ndarray:
+    def robustness_per_class(
+        self,
+    ) -> Annotated[np.ndarray | None, Array("K", may_be_nan=True), WRITTEN]:
         """float64 `[K]`, the robustness for each class; NaN where it has no inputs.
 
         The accuracy on the inputs of one class is its recall. An adaptive strategy
         chose the levels for the measure over all classes, and its error bound holds for
-        that alone: for exact values of each class take `strategies.Uniform`.
-
-        Raises:
-          ValueError: if the robustness is of scores, or from few images.
+        that alone: for exact values of each class take `strategies.Uniform`. None with
+        a score, from few images, and with a tolerance (`values_per_class` then goes
+        into `jaxrob.metrics.tolerance_robustness`).
         """
-        if self.sampling is not None:
-            raise ValueError(
-                "robustness_per_class is not known from few images; assess without "
-                "FewImages"
-            )
-        if self.scores is not None:
-            raise ValueError(
-                "robustness_per_class is not kept with a tolerance or a "
-                "distribution of the levels; give values_per_class to "
-                "jaxrob.metrics.tolerance_robustness"
-            )
+        if self.sampling or self.scores or not self.curve.num_classes:
+            return None
         return np.array(
             [
                 np.nan if np.isnan(values).any() else self._robustness_of(values)
                 for values in self.values_per_class.T
             ]
         )
-
-    @property
-    def _stated_per_class(
-        self,
-    ) -> Annotated[
-        np.ndarray | None,
-        Array("K", may_be_nan=True),
-        Layout(name="robustness_per_class"),
-        WRITTEN,
-    ]:
-        """None where it is not kept."""
-        is_kept = self.scores is None and self.sampling is None
-        is_kept &= self.curve.num_classes > 0
-        return self.robustness_per_class if is_kept else None
 
     def _robustness_of(self, values: np.ndarray) -> float:
         return metrics.heaviside_robustness(

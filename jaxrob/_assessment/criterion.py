@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -210,9 +210,9 @@ class Criterion:
             )
 
     def with_unknown(self, curve: AnyCurve) -> AnyCurve:
-        if self.alpha is None or not isinstance(curve, Curve):
+        if curve.alpha == self.alpha:
             return curve
-        return curve.with_unknown(self.alpha)
+        return cast(Curve, curve).with_unknown(self.alpha)
 
     def values(self, curve: AnyCurve) -> tuple[np.ndarray, np.ndarray]:
         """Returns the measure at each level, and the number of inputs behind it."""

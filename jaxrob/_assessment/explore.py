@@ -12,7 +12,8 @@ from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.assessment import Sampling
 from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
-from jaxrob._curve import AnyCurve, ReducedCurve, ScoreCurve, join, select
+from jaxrob._curve import AnyCurve, ReducedCurve, join, select
+from jaxrob._devices.rows import joined
 from jaxrob._engine.answers import INVALID
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import Run
@@ -20,7 +21,7 @@ from jaxrob._engine.queue import answer_parts, evaluate_queue, everywhere, rando
 from jaxrob._engine.scores import Scored
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
-from jaxrob.metrics._counts import MOST_RANKS, count, stacked
+from jaxrob.metrics._counts import MOST_RANKS, count
 from jaxrob.metrics._measures import in_words, top_k
 from jaxrob.strategies import Asked, Found, History, Strategy, Task
 from jaxrob.strategies._drive import (
@@ -257,7 +258,7 @@ class SomeImages(_Answers):
     def _curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
         kind = self.run.execution.kind
         if kind.num_classes is not None:
-            counts = stacked([self._counts(one) for one in seen])
+            counts = joined([self._counts(one) for one in seen])
             return ReducedCurve(levels, counts, self._criterion.alpha)
         scores = np.full((len(levels), len(self._order)), np.nan)
         for row, one in zip(scores, seen):
@@ -343,8 +344,8 @@ def _look_at_curve(
     for side in (-1, 1):
         beyond = history.distinct[side * distances[history.distinct] > 0]
         near = beyond[np.argsort(side * distances[beyond])][:3]
-        around = side * distances[near], history.values[near]
-        if jumps(*around, value, history.typical_inputs):
+        steps, values = side * distances[near], history.values[near]
+        if jumps(steps, values, value, history.typical_inputs):
             level, beside = history.levels[near[0]], history.values[near[0]]
             _warn_of_jump(alteration, float(level), float(beside), value)
             return
@@ -369,9 +370,9 @@ def jumps(
 
 def _answers_one_class(unaltered: AnyCurve) -> bool:
     """Returns whether images of several classes all get one answer; warns if so."""
-    if isinstance(unaltered, ScoreCurve):
+    if not unaltered.num_classes:
         return False
-    counts = unaltered.counts.at(0)
+    counts: Any = unaltered.counts.at(0)
     answers = np.flatnonzero(np.append(counts.given, counts.unknown.sum()))
     number, num_labels = counts.inputs.sum(), np.count_nonzero(counts.inputs)
     if len(answers) > 1 or num_labels < 2 or number < _FEWEST_IMAGES:

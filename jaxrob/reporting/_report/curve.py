@@ -255,7 +255,8 @@ def _classes(one: Assessment) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[
         0
     )
     lowest = np.where(np.isinf(lowest), np.nan, lowest)
-    per_class = lowest if one.scores else one.robustness_per_class
+    robustness = one.robustness_per_class
+    per_class = lowest if robustness is None else robustness
     order = np.lexsort((np.arange(len(inputs)), lowest, per_class))
     return per_class, lowest, inputs, [int(k) for k in order if inputs[k]]
 

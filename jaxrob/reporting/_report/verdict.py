@@ -195,9 +195,9 @@ def _check(
 
 def _of_worst(one: Assessment, class_names: Sequence[str]) -> str:
     """Names a class that is not good enough unaltered, so that no alteration is."""
-    if one.sampling is not None or one.scores or not one.curve.num_classes:
-        return ""
     values = one.robustness_per_class
+    if values is None:
+        return ""
     worst = int(np.where(np.isnan(values), np.inf, values).argmin())
     at = np.flatnonzero(one.levels == one.identity)
     # NaN, where it is not known, is not below either.
