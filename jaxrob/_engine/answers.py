@@ -185,20 +185,21 @@ class OfClasses(NamedTuple):
         predicted = array_entry(record, "predicted", "i", (num_levels, None))
         if not predicted.size or predicted.min() < 0:
             raise ValueError("'predicted' must hold classes, from 0, at least one")
-        answers = {"predicted": predicted}
+        shares = []
         for field in ("confidence", "uncertainty"):
-            answers[field] = found = array_entry(record, field, "f", predicted.shape)
+            found = array_entry(record, field, "f", predicted.shape)
             # Rounding may carry a probability beyond 1. NaN fails both comparisons.
             fits = (found >= 0) & (found <= 1 + 1e-5)
             if not (fits if has_probabilities else np.isnan(found)).all():
                 wanted = "in [0, 1]" if has_probabilities else "NaN, of scores"
                 raise ValueError(f"{field!r} must be {wanted}")
-        answers["rank"] = rank = array_entry(record, "rank", "i", predicted.shape)
+            shares.append(found)
+        rank = array_entry(record, "rank", "i", predicted.shape)
         # `CachedAnswers.check` compares with the classes' number.
         if not (rank >= 0 if has_probabilities else rank == INVALID).all():
             wanted = "at least 0" if has_probabilities else f"{INVALID}, of scores"
             raise ValueError(f"'rank' must be {wanted}")
-        return Answers(**answers)
+        return Answers(predicted, shares[0], shares[1], rank)
 
 
 class OfScores(NamedTuple):

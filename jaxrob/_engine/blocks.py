@@ -393,7 +393,5 @@ def _read_picked(dataset: CountedBatches, indices: np.ndarray) -> np.ndarray:
     return found
 
 
-def first_image(dataset: Dataset | BatchedDataset) -> np.ndarray:
-    """Returns the first image."""
-    batch = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
-    return np.asarray(batch.images[0])
+def first_batch(dataset: Dataset | BatchedDataset) -> Dataset:
+    return dataset if isinstance(dataset, Dataset) else next(dataset.batches())

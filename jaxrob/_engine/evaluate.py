@@ -29,7 +29,7 @@ from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.memory import Kept
 from jaxrob._devices.memory_maps import make_room
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.blocks import first_image, must_be_read
+from jaxrob._engine.blocks import first_batch, must_be_read
 from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.journal import cached_answers_in
 from jaxrob._engine.preflight import check_shape_is_kept, preflight
@@ -240,11 +240,13 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
     classifier, dataset, alterations, key, mesh, batch_size, *_ = arguments
     make_room()
     with collected() as warned:
-        image = first_image(dataset)
+        image = np.asarray(first_batch(dataset).images[0])
         classifier, alterations = fingerprint_inputs(classifier, alterations, image)
         each = preflight(classifier, dataset, alterations, image, key)
         rule = _rule(arguments.score, classifier, dataset, alterations, image)
-        with progress_bar(_title(alterations), arguments.progress) as bar:
+        name, number = alterations[0].name, len(alterations)
+        title = name if number == 1 else f"{number} alterations"
+        with progress_bar(title, arguments.progress) as bar:
             execution = set_up(
                 classifier, image.shape, key, mesh, bar, batch_size, rule
             )
@@ -275,7 +277,8 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 )
                 try:
                     yield run
-                    if isinstance(images := _images(dataset), StoredImages):
+                    images = getattr(dataset, "images", None)
+                    if isinstance(images, StoredImages):
                         images.warn_of_odd()
                     if must_be_read(dataset) and (doubt := value_doubt(dataset)):
                         warn(doubt)
@@ -292,13 +295,15 @@ def source_ahead(run: Run) -> Iterator[Run]:
     # part, because processes must communicate in one order. A thread would take longer
     # for few bytes. Of files of pictures the provenance reads at the end what the run
     # has not read.
-    if isinstance(_images(run.dataset), StoredImages):
+    images, mesh = getattr(run.dataset, "images", None), run.execution.mesh
+    if isinstance(images, StoredImages):
         yield run
         return
-    mesh = run.execution.mesh
     is_ordered = mesh.is_multi_process and mesh.splits_network
-    is_read = must_be_read(run.dataset) or is_ordered
-    if is_read or _num_bytes(run) < _BYTES_FOR_A_THREAD:
+    types = map(jax.typeof, jax.tree.leaves(run.classifier.variables))
+    size = getattr(images, "nbytes", 0)
+    size += sum(math.prod(one.shape) * one.dtype.itemsize for one in types)
+    if must_be_read(run.dataset) or is_ordered or size < _BYTES_FOR_A_THREAD:
         run.source()
         yield run
         return
@@ -320,30 +325,12 @@ def _rule(
     """Checks a score with the other arguments, and says where it runs."""
     if score is None:
         return None
-    first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
+    first = first_batch(dataset)
     if first.labels is None:
         raise ValueError(f"score needs labels, and {dataset.name} has none")
     labels = first.labels[:_LABELS_LOOKED_AT]
     check_labels_move(score, alterations, labels, image.shape)
     return rule_of(score, classifier, image.shape, labels)
-
-
-def _images(dataset: Dataset | BatchedDataset) -> Any:
-    return dataset.images if isinstance(dataset, Dataset) else None
-
-
-def _num_bytes(run: Run) -> int:
-    """Returns the bytes of the images, in memory, and of the classifier's variables."""
-    assert isinstance(run.dataset, Dataset)
-    types = map(jax.typeof, jax.tree.leaves(run.classifier.variables))
-    variables = sum(math.prod(one.shape) * one.dtype.itemsize for one in types)
-    return run.dataset.images.nbytes + variables
-
-
-def _title(alterations: Sequence[Alteration]) -> str:
-    """Returns the title of the progress bar."""
-    number = len(alterations)
-    return alterations[0].name if number == 1 else f"{number} alterations"
 
 
 def fingerprint_inputs(

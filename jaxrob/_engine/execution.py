@@ -129,8 +129,8 @@ def set_up(
     """Replicates a classifier and the key over the devices; a split network stays."""
     check_split_network(classifier, image_shape, mesh)
     key = _no_key() if key is None else key
-    given = classifier, key
-    check_same("classifier and key", lambda: arguments_digest(*given), mesh)
+    digest_of = functools.partial(arguments_digest, classifier, key)
+    check_same("classifier and key", digest_of, mesh)
     placed, key_there = put_whole((unnamed(classifier), key), mesh)
     info = trace_info(classifier, image_shape)
     kind = OfClasses(placed, info.num_classes) if rule is None else OfScores(rule)

@@ -28,6 +28,7 @@ from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import (
     Block,
     PlacedBlock,
+    first_batch,
     must_be_read,
     padded_labels,
     picked,
@@ -39,7 +40,6 @@ from jaxrob._identity.identity import is_identifiable
 from jaxrob._keys import classifier_keys
 from jaxrob._pixels import as_floats
 from jaxrob._score import Score
-from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
 
@@ -318,14 +318,11 @@ def check_network(
 
 def _images_at(rows: np.ndarray, dataset: Dataset) -> np.ndarray:
     """Returns images on the host."""
-    images = dataset.images
-    if isinstance(images, StoredImages):
-        spans = [slice(0, len(rows))]
-        with contextlib.closing(picked(dataset, rows, spans, threading.Event())) as one:
-            return next(one)
-    if is_on_devices(images):
-        return np.asarray(taken_on_devices(images, rows, len(rows)))
-    return np.asarray(images)[rows]
+    if is_on_devices(dataset.images):
+        return np.asarray(taken_on_devices(dataset.images, rows, len(rows)))
+    spans = [slice(0, len(rows))]
+    with contextlib.closing(picked(dataset, rows, spans, threading.Event())) as found:
+        return next(found)
 
 
 def check_unaltered(
@@ -369,7 +366,7 @@ def check_logits(
     # Called only if `are_doubtful`, because it runs the classifier on a few images.
     if not is_worthwhile("logits", classifier, _NUM_ALONE, number):
         return
-    first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
+    first = first_batch(dataset)
     # From all over the data, because a sorted folder starts with one class.
     few = min(_NUM_ALONE, len(first))
     at = np.linspace(0, len(first) - 1, few).astype(np.uint32)

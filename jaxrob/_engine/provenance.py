@@ -15,7 +15,7 @@ from jaxrob._arguments.wrapping import classifier_wanted, dataset_wanted
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.blocks import first_image
+from jaxrob._engine.blocks import first_batch
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._identity.digest import contiguous, digest, host_array, host_or_sharded
 from jaxrob._identity.fingerprinted import Fingerprinted
@@ -86,7 +86,12 @@ def provenance(
         check_key(key)
     devices = checked_mesh(mesh, classifier.variables).devices
     if not isinstance(classifier.apply_fn, Fingerprinted):
-        classifier = fingerprinted_classifier(classifier, first_image(dataset).shape)
+        image_shape = first_batch(dataset).images.shape[1:]
+        classifier = fingerprinted_classifier(classifier, image_shape)
+    is_own, reading = False, None
+    if isinstance(dataset, Dataset):
+        is_own = dataset.labels is None or dataset._has_pseudo_labels
+        reading = dataset._reading
     return {
         "versions": {**_versions()},
         "devices": {
@@ -101,8 +106,8 @@ def provenance(
         "dataset": {
             "name": dataset.name,
             "fingerprint": dataset_fingerprint(dataset),
-            "labels": _labels(dataset),
-            **_reading(dataset),
+            "labels": "own answers" if is_own else "given",
+            **({} if reading is None else {"reading": {**reading}}),
         },
     }
 
@@ -149,19 +154,6 @@ def _network(classifier: Classifier) -> dict[str, Any]:
     }
     network = on_host(classifier.apply_fn)
     return found | ({} if network is None else {"version": network.function.version})
-
-
-def _labels(dataset: Dataset | BatchedDataset) -> str:
-    is_own = isinstance(dataset, Dataset) and (
-        dataset.labels is None or dataset._has_pseudo_labels
-    )
-    return "own answers" if is_own else "given"
-
-
-def _reading(dataset: Dataset | BatchedDataset) -> dict[str, Any]:
-    if not isinstance(dataset, Dataset) or dataset._reading is None:
-        return {}
-    return {"reading": {**dataset._reading}}
 
 
 def alteration_fingerprint(alteration: Alteration) -> str | None:

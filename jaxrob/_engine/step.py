@@ -110,8 +110,9 @@ def answer_at_levels(
 
     split = (False, True, True, True, False, False, False, False)
     per_device = on_each_device(local, mesh, split, joined_along=1)
-    args = classifier, prepared, index, labels, key, levels, num_levels, scale
-    return per_device(*args)
+    return per_device(
+        classifier, prepared, index, labels, key, levels, num_levels, scale
+    )
 
 
 def levels_are_sequential(image_shape: tuple[int, ...], mesh: ImageMesh) -> bool:
