@@ -16,7 +16,7 @@ from jaxrob._engine.scores import Scored, ScoreRule
 from jaxrob._log_probabilities import log_normalised, mean_over_samples
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration
-from jaxrob.metrics._counts import Counts, count, counts_of
+from jaxrob.metrics._counts import Counts, count
 
 # The predicted class where the classifier returned no distribution.
 INVALID = -1
@@ -195,7 +195,6 @@ class OfClasses(NamedTuple):
                 raise ValueError(f"{field!r} must be {wanted}")
             shares.append(found)
         rank = array_entry(record, "rank", "i", predicted.shape)
-        # `CachedAnswers.check` compares with the classes' number.
         if not (rank >= 0 if has_probabilities else rank == INVALID).all():
             wanted = "at least 0" if has_probabilities else f"{INVALID}, of scores"
             raise ValueError(f"'rank' must be {wanted}")
@@ -313,24 +312,19 @@ class CountCollector:
         self._levels = levels
         self._num_classes = num_classes
         self._has_ranks = has_probabilities
-        # The parts of the counts that others do not follow from, by name.
-        self._sums: dict[str, np.ndarray] = {}
+        self._sums: Counts | None = None
 
     def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
         rank = answers.rank if self._has_ranks else None
         counted = count(answers.predicted, block.labels, self._num_classes, rank)
-        names = Counts._fields if counted.confusion is None else ("confusion", "ranks")
-        for name in names:
-            part = getattr(counted, name)
-            if part is not None:
-                shape = len(self._levels), *part.shape[1:]
-                whole = self._sums.setdefault(name, np.zeros(shape, np.int64))
-                whole[rows] += part
+        if self._sums is None:
+            number = len(self._levels)
+            self._sums = jax.tree.map(
+                lambda part: np.zeros((number, *part.shape[1:]), np.int64), counted
+            )
+        for whole, part in zip(*map(jax.tree.leaves, (self._sums, counted))):
+            whole[rows] += part
 
     def curve(self) -> ReducedCurve:
-        sums = dict(self._sums)
-        if "confusion" in sums:
-            counts = counts_of(sums.pop("confusion"))._replace(**sums)
-        else:
-            counts = Counts(**sums)
-        return ReducedCurve(self._levels, counts)
+        assert self._sums is not None
+        return ReducedCurve(self._levels, self._sums)

@@ -12,7 +12,6 @@ its own, a run notices lines that are not its own, and stops.
 import base64
 import contextlib
 import errno
-import functools
 import json
 import math
 import os
@@ -21,7 +20,7 @@ import re
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -367,8 +366,6 @@ def _differences(known: Any, wanted: Any, name: str = "") -> list[str]:
 
 # A record's name for the random order of the images.
 _RANDOM = "random"
-# As many images in a block as a trial may choose on a thousand devices.
-_MOST_ROWS = 2**24
 
 
 class CachedAnswers:
@@ -380,47 +377,18 @@ class CachedAnswers:
     """
 
     def __init__(
-        self,
-        journal: Journal,
-        read_answers: Callable[[dict[str, Any], int], Any],
+        self, journal: Journal, read_answers: Callable[[dict[str, Any], int], Any]
     ) -> None:
         """Indexes the journal's answers."""
         self._journal = journal
+        self._read_answers = read_answers
         # Each piece's first position and its answers, sorted by position. The keys are
         # alteration, level, and whether the order is random.
         self._pieces: dict[tuple[str, float, bool], list[tuple[int, Any]]] = {}
-        # The records read but not yet checked, by alteration.
-        self._unchecked: dict[str, list[tuple[int, _Record]]] = {}
-        read = functools.partial(_read_entry, read_answers=read_answers)
         # The most images of a block, if a trial chose it.
         self.rows: int | None = None
-        for number, record in read_records(journal.path, journal.records, read):
-            if isinstance(record, int):
-                self.rows = record
-                continue
-            self._unchecked.setdefault(record.alteration, []).append((number, record))
-            self._add(*record)
-
-    def check(
-        self, alteration: Alteration, num_classes: int | None, num_images: int | None
-    ) -> None:
-        """Rejects answers that no run can have given."""
-        for number, record in self._unchecked.pop(alteration.description, ()):
-            _, levels, start, answers, _ = record
-            low, high = levels.min(), levels.max()
-            stop = start + answers[0].shape[1]
-            if low < alteration.lower or high > alteration.upper:
-                what = f"levels from {low:g} to {high:g}, outside the range of "
-                what += f"{alteration.name}"
-            elif num_classes and (largest := answers.predicted.max()) >= num_classes:
-                what = f"the class {largest} of a classifier of {num_classes}"
-            elif num_classes and (largest := answers.rank.max()) >= num_classes:
-                what = f"the rank {largest} among {num_classes} classes"
-            elif num_images is not None and stop > num_images:
-                what = f"answers on {stop} images, where there are {num_images}"
-            else:
-                continue
-            raise malformed(self._journal.path, number, what)
+        for _ in read_records(journal.path, journal.records, self._read):
+            pass
 
     def find(
         self,
@@ -468,6 +436,25 @@ class CachedAnswers:
         self._journal.append({"rows": rows})
         self.rows = rows
 
+    def _read(self, record: dict[str, Any]) -> None:
+        if "rows" in record:
+            self.rows = entry(record, "rows", int)
+            if self.rows < 1:
+                raise ValueError(f"'rows' must be at least 1; got {self.rows}")
+            return
+        name, start = entry(record, "alteration", str), entry(record, "start", int)
+        # Records without an order are in the data set's order.
+        in_random_order = "order" in record
+        if in_random_order and record["order"] != _RANDOM:
+            raise ValueError(f"'order' must be {_RANDOM!r}; got {record['order']!r}")
+        if start < 0:
+            raise ValueError(f"'start' is negative: {start}")
+        levels = array_entry(record, "levels", "f", (None,))
+        if not len(levels) or not np.isfinite(levels).all():
+            raise ValueError("'levels' must be finite, at least one")
+        answers = self._read_answers(record, len(levels))
+        self._add(name, levels, start, answers, in_random_order)
+
     def _add(
         self,
         name: str,
@@ -501,36 +488,3 @@ def cached_answers_in(
             )
     with opened(path, "answers", classifier, source, mesh) as journal:
         yield None if journal is None else CachedAnswers(journal, read_answers)
-
-
-class _Record(NamedTuple):
-    """Answers `[l, n]` at `[l]` levels on the images from `start` on."""
-
-    alteration: str
-    levels: np.ndarray
-    start: int
-    answers: Any
-    in_random_order: bool
-
-
-def _read_entry(
-    record: dict[str, Any], read_answers: Callable[[dict[str, Any], int], Any]
-) -> _Record | int:
-    """Reads answers, or the most images of a block."""
-    if "rows" in record:
-        rows = entry(record, "rows", int)
-        if not 1 <= rows <= _MOST_ROWS:
-            raise ValueError(f"'rows' must lie in [1, {_MOST_ROWS}]; got {rows}")
-        return rows
-    name, start = entry(record, "alteration", str), entry(record, "start", int)
-    # Records without an order are in the data set's order.
-    in_random_order = "order" in record
-    if in_random_order and record["order"] != _RANDOM:
-        raise ValueError(f"'order' must be {_RANDOM!r}; got {record['order']!r}")
-    if start < 0:
-        raise ValueError(f"'start' is negative: {start}")
-    levels = array_entry(record, "levels", "f", (None,))
-    if not len(levels) or not np.isfinite(levels).all():
-        raise ValueError("'levels' must be finite, at least one")
-    answers = read_answers(record, len(levels))
-    return _Record(name, levels, start, answers, in_random_order)

@@ -59,7 +59,7 @@ def evaluate_queue(
     with computing():
         length = len(dataset) if isinstance(dataset, Dataset) else None
         check_same_request(execution, queue, length)
-        kind, cached = execution.kind, execution.cached
+        kind = execution.kind
         has_probabilities = execution.classifier.outputs != "scores"
         collectors = [
             CountCollector(levels, execution.info.num_classes, has_probabilities)
@@ -70,9 +70,6 @@ def evaluate_queue(
         tasks = [
             EvaluationTask(spans, one.add) for spans, one in zip(queue, collectors)
         ]
-        if cached is not None:
-            for task in tasks:
-                cached.check(task.alteration, kind.num_classes, length)
         number = (length or 0) * sum(map(len, queue))
         size = images_in_block(
             execution.classifier,
@@ -139,10 +136,7 @@ def answer_parts(
     cut, kind = _images_in_block(execution), execution.kind
     answers = [kind.empty((part.length,)) for part in parts]
 
-    def new_task(alteration: Alteration, places: list[int]) -> EvaluationTask:
-        if execution.cached is not None:
-            execution.cached.check(alteration, kind.num_classes, len(order))
-
+    def new_task(places: list[int]) -> EvaluationTask:
         def add(block: Block, rows: list[int], found: Any) -> None:
             for row, values in zip(rows, zip(*found)):
                 start = parts[places[row]].start
@@ -155,7 +149,7 @@ def answer_parts(
     by_alteration: dict[Alteration, list[int]] = {}
     for place, part in enumerate(parts):
         by_alteration.setdefault(part.alteration, []).append(place)
-    tasks = [new_task(*item) for item in by_alteration.items()]
+    tasks = [new_task(places) for places in by_alteration.values()]
     starts = sorted(
         {
             start

@@ -13,7 +13,7 @@ from scipy import stats
 import jaxrob
 from jaxrob import alterations
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine import journal, queue
+from jaxrob._engine import queue
 from jaxrob._engine.answers import OfClasses
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import fingerprint_inputs
@@ -366,12 +366,6 @@ def test_batches_of_unknown_number_are_not_tried(tried):
     classifier = jaxrob.Classifier(linear, TRIED_WEIGHTS)
     jaxrob.evaluate(classifier, batches, alterations.brightness(), [0.0])
     assert not tried
-
-
-def test_a_journal_takes_the_largest_size_that_a_trial_may_choose():
-    most = _best(lambda size: 1 / size, 1024, queue._MOST_ON_EACH, 1e9)
-    # On more devices than any machine of CPUs has.
-    assert most == 2**14 and most * 1000 < journal._MOST_ROWS
 
 
 def test_the_real_step_is_timed(monkeypatch):
