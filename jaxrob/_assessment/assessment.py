@@ -28,7 +28,7 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
-from jaxrob._files.strict_json import parsed, short
+from jaxrob._files.strict_json import parsed
 from jaxrob._score import SCORE_NAME
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval, measures
@@ -44,10 +44,6 @@ _REPORTING = "jaxrob.reporting"
 
 #: The name of a measure, as `measure_named` takes it.
 MEASURE = Text("the name of a measure", "|".join([*measures, TOP_K, MEAN + SCORE_NAME]))
-
-
-# Levels nearer to an end than this share of the range count as that end.
-_NEAR = 1e-6
 
 
 class DataSet(NamedTuple):
@@ -213,7 +209,7 @@ class Assessment:
         )
         rules = metrics.RULES if self.scores is None else ("trapezoid",)
         check_choice("rule", self.rule, rules)
-        check_levels(self.levels, (self.lower, self.upper), self.rule)
+        refuse(np.diff(self.levels) <= 0, "levels must ascend")
 
     @property
     def is_stability(self) -> bool:
@@ -471,19 +467,3 @@ class Assessment:
     def plot(self, axes: Any = None) -> Any:
         """The measure over the level, see `jaxrob.reporting.plot`."""
         return importlib.import_module(_REPORTING).plot(self, axes)
-
-
-def check_levels(levels: np.ndarray, bounds: tuple[float, float], rule: str) -> None:
-    refuse(np.diff(levels) <= 0, f"levels must ascend; got {short(levels.tolist())}")
-    lower, upper = bounds
-    where = f"the range [{lower:g}, {upper:g}]"
-    got = f"got levels from {levels[0]:g} to {levels[-1]:g}"
-    refuse(
-        levels[0] < lower or levels[-1] > upper, f"levels must lie in {where}; {got}"
-    )
-    near = _NEAR * (upper - lower)
-    are_at_ends = levels[0] - lower <= near and upper - levels[-1] <= near
-    refuse(
-        rule in ("right", "linear") and not are_at_ends,
-        f"rule {rule!r} needs levels at both ends of {where}; {got}",
-    )

@@ -167,17 +167,21 @@ class Criterion:
                     "alpha does not go with score, which has no unknown answers; got "
                     f"{self.alpha}"
                 )
-            if reduced:
-                raise ValueError("score keeps each image's score; got reduced=True")
             return
-        measure_named(self.measure)
-        self._check_ranks(classifier, reduced)
-        if self.alpha is None:
-            return
-        unknown_threshold(self.alpha)
-        if reduced:
+        k, has_order = top_k(self.measure), classifier.outputs != "scores"
+        if k is not None and not has_order:
+            raise ValueError(
+                f'measure="{self.measure}" needs the order of the classes, and of '
+                'outputs="scores" only the largest counts'
+            )
+        if k is not None and reduced and k > MOST_RANKS:
+            raise ValueError(
+                f'measure="{self.measure}" needs single answers beyond k = '
+                f"{MOST_RANKS}; it does not go with reduced"
+            )
+        if self.alpha is not None and reduced:
             raise ValueError("alpha needs single answers; it does not go with reduced")
-        if classifier.outputs == "scores":
+        if self.alpha is not None and not has_order:
             raise ValueError(
                 'alpha needs uncertainties, which outputs="scores" does not have'
             )
@@ -185,21 +189,6 @@ class Criterion:
     @property
     def is_of_scores(self) -> bool:
         return is_mean_score(self.measure)
-
-    def _check_ranks(self, classifier: Classifier, reduced: bool) -> None:
-        k = top_k(self.measure)
-        if k is None:
-            return
-        if classifier.outputs == "scores":
-            raise ValueError(
-                f'measure="{self.measure}" needs the order of the classes, and of '
-                'outputs="scores" only the largest counts'
-            )
-        if reduced and k > MOST_RANKS:
-            raise ValueError(
-                f'measure="{self.measure}" needs single answers beyond k = '
-                f"{MOST_RANKS}; it does not go with reduced"
-            )
 
     def check_classes(self, num_classes: int) -> None:
         k = top_k(self.measure)

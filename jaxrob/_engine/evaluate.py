@@ -140,8 +140,6 @@ def evaluate(
             score,
         )
     )
-    if score is not None and reduced:
-        raise ValueError("score keeps each image's score; got reduced=True")
     levels = checked_array("levels", levels, "L").astype(np.float64)
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:
@@ -219,6 +217,8 @@ def checked(given: Arguments) -> Arguments:
     if journal is not None:
         journal = checked_path("journal", journal)
     over = checked_mesh(given.mesh, classifier.variables)
+    if score is not None and given.reduced:
+        raise ValueError("score keeps each image's score; got reduced=True")
     if score is not None and over.is_multi_process:
         raise ValueError("score runs in one process; mesh spans several")
     if journal is not None and score is not None and score.version is None:

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from tqdm.auto import tqdm
 
 from jaxrob._adapters.network import on_host
-from jaxrob._arguments.checks import checked_integer
 from jaxrob._arguments.readable import error_text
 from jaxrob._classifier import (
     Classifier,
@@ -287,7 +286,7 @@ def images_in_block(
 ) -> int:
     """Returns the number of images in a block, a multiple of the devices."""
     if batch_size is not None:
-        images = checked_integer("batch_size", batch_size, at_least=1)
+        images = batch_size
     elif length is None:
         images = rows
     else:

@@ -35,7 +35,7 @@ from jaxrob._engine.execution import (
 )
 from jaxrob._engine.step import answering, levels_are_sequential, preparing
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
-from jaxrob._keys import checked_key, order_keys
+from jaxrob._keys import order_keys
 from jaxrob.alterations import Alteration
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
@@ -180,7 +180,7 @@ def random_order(key: jax.Array | None, length: int) -> np.ndarray:
     """Returns the indices of a data set's images in the key's random order."""
     # Images are sorted by 64 random bits each, drawn from the key and the image's
     # index. The order is the same in every process and version.
-    key = jax.random.key(0) if key is None else checked_key(key)
+    key = jax.random.key(0) if key is None else key
     index = jnp.arange(length, dtype=jnp.uint32)
     bits = np.asarray(jax.random.key_data(order_keys(key, index)))
     # `lexsort` sorts by its last key first. Ties keep the lower index first.

@@ -211,8 +211,6 @@ IMPLAUSIBLE = {
     "range beyond float32": (put("upper", 1e308), "upper"),
     "lower huge": (put("lower", -(10**400)), "lower must be finite"),
     "identity outside": (put("identity", 0.8), "identity"),
-    "level outside": (put("levels", -1, 0.71), "levels must lie in the range"),
-    "level missing at the end": (put("upper", 0.8), "both ends"),
     "level NaN": (put("levels", 1, float("nan")), "no finite number|NaN"),
     "levels descending": (put("levels", lambda levels: levels[::-1]), "ascend"),
     "levels more": (put("levels", lambda levels: [*levels, 0.9]), "L ="),
