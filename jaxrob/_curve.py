@@ -307,14 +307,7 @@ class Curve:
 
     @staticmethod
     def from_json(text: str | bytes) -> "Curve":
-        """A curve from the text that `to_json` gave.
-
-        Raises:
-          TypeError: if it is no text.
-          ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range or of a wrong shape, or another than was
-            written.
-        """
+        """A curve from the text that `to_json` gave; errors as of an assessment's."""
         return from_json(text, Curve)
 
 

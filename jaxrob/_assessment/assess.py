@@ -108,8 +108,7 @@ def assess(
         data set, key or version is rejected. Your own functions are identified by what
         they compute, as JAX traces it, with all constants; a host callback by the name
         and version that `Classifier.from_host` takes.
-      progress: whether a progress bar is shown, and a line on standard error says how
-        long the run takes, if that is over ten seconds.
+      progress: see `evaluate`.
 
     Returns:
       An `Assessment`, or a tuple of them for several alterations.
@@ -176,7 +175,6 @@ def _checked_alterations(
 
 
 def checked_measure(measure: Any, score: Score | None) -> str:
-    """Returns the measure's name: with a score, that of its mean."""
     if score is None:
         measure_named(measure)
         return measure

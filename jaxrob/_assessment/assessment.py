@@ -47,8 +47,6 @@ MEASURE = Text("the name of a measure", "|".join([*measures, TOP_K, MEAN + SCORE
 
 
 class DataSet(NamedTuple):
-    """The images in the provenance."""
-
     fingerprint: str
     labels: str = ""
 
@@ -61,8 +59,6 @@ class Network(NamedTuple):
 
 
 class ScoreFacts(NamedTuple):
-    """What identifies a score."""
-
     name: str
     version: str | None
     labels: str | None

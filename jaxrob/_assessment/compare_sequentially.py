@@ -59,23 +59,12 @@ class SequentialComparison(NamedTuple):
         return self.first.evaluations + self.second.evaluations
 
     def to_json(self) -> str:
-        """Returns the comparison as JSON text, including both assessments.
-
-        NaN becomes null.
-        """
+        """Returns the comparison as JSON text with both assessments, NaN as null."""
         return to_json(self)
 
     @staticmethod
     def from_json(text: str | bytes) -> "SequentialComparison":
-        """Reads a comparison from the text that `to_json` gave.
-
-        Nothing is executed.
-
-        Raises:
-          TypeError: if `text` is not text.
-          ValueError: as `Assessment.from_json`; the message names the path of the part,
-            such as "first.sampling.seen".
-        """
+        """Reads what `to_json` gave; errors as of `Assessment.from_json`."""
         return from_json(text, SequentialComparison)
 
 
@@ -125,8 +114,7 @@ def compare_sequentially(
       key: see `assess`.
       batch_size: see `evaluate`.
       mesh: see `evaluate`.
-      progress: whether a progress bar is shown, and a line on standard error says how
-        long the run takes, if that is over ten seconds.
+      progress: see `evaluate`.
 
     Returns:
       The `SequentialComparison`.

@@ -105,7 +105,6 @@ class Tolerance:
         nominal: float | None,
         confidence_level: float,
     ) -> Scores:
-        """Returns the scores of a curve."""
         counts: Any = curve.counts_for(measure)
         values = any_measure(measure)(counts)
         bands = metrics.bands(counts, measure, confidence_level)
@@ -132,7 +131,6 @@ class Tolerance:
 
 
 def _named(value: Any) -> str:
-    """Returns a function's name, or a NumPyro distribution's class and parameters."""
     if hasattr(value, "gather_pytree_data_fields"):
         fields = sorted(type(value).gather_pytree_data_fields())
         known = {name: vars(value).get(name) for name in fields}
@@ -204,7 +202,6 @@ class Criterion:
         return cast(Curve, curve).with_unknown(self.alpha)
 
     def values(self, curve: AnyCurve) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the measure at each level, and the number of inputs behind it."""
         counts: Any = self.with_unknown(curve).counts_for(self.measure)
         measure = any_measure(self.measure)
         return measure(counts), measure.num_inputs(counts)
@@ -260,7 +257,6 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
 
 
 def ratio_per_image(name: str) -> tuple[Measure, Ratio]:
-    """Returns a measure and the ratio of one image; rejects measures without one."""
     measure = measure_named(name)
     if measure.of_one_input is None:
         able = [one.name for one in measures.values() if one.of_one_input is not None]

@@ -39,8 +39,6 @@ from jaxrob.uncertainty import unknown_threshold
 
 
 class Exploration(NamedTuple):
-    """What is found about one alteration."""
-
     curve: AnyCurve  # the answers at the strategy's levels, ascending
     history: History  # the measure's values there
     error_bound: float | None  # the strategy's
@@ -113,7 +111,6 @@ class AllImages(_Answers):
         self._known: dict[int, AnyCurve] = {}  # by the alteration's index
 
     def look(self, spans: Sequence[Span], learn: Learn) -> None:
-        """Computes answers; the levels of all alterations share one queue."""
         # `learn` gets each span's answers as soon as they are known, see `drive`.
         asked: dict[int, dict[float, Span]] = {}
         for span in spans:
@@ -187,7 +184,6 @@ class SomeImages(_Answers):
         self._rows: list[dict[float, _Row]] = [{} for _ in run.alterations]
 
     def look(self, spans: Sequence[Span], learn: Learn) -> None:
-        """Computes answers; levels and alterations share blocks of images."""
         if not spans:
             return
         run, start = self.run, time.perf_counter()
@@ -241,7 +237,6 @@ class SomeImages(_Answers):
         )
 
     def _kept(self, span: Span, answers: Any) -> Seen:
-        """Stores new answers of a level, and returns all scores there."""
         rows, total = self._rows[span.alteration], len(self._order)
         if span.level not in rows:
             room = self.run.execution.kind.empty((total,))

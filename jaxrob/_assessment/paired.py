@@ -27,8 +27,6 @@ _Swapped = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Answers(NamedTuple):
-    """A classifier's answers."""
-
     levels: np.ndarray  # float64 `[L]`, ascending
     # Integers `[L, N]` in 0 ... K, K for "unknown"; float64 scores in [0, 1] if the
     # measure is their mean.
@@ -36,8 +34,6 @@ class Answers(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The question put to both classifiers."""
-
     labels: np.ndarray  # integers `[N]` in 0 ... K - 1; 0 with scores
     num_classes: int  # K; 0 with scores
     measure: Measure | MeanScore  # the measure
@@ -171,7 +167,6 @@ def most_swaps(confidence_level: float) -> int:
 def _swapped(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swapped:
-    """Returns the function from swaps to both networks' values."""
     if isinstance(question.measure, MeanScore):
         moves, number = (other - mine)[:, differ], len(question.labels)
         sums = [one.sum(1, keepdims=True) for one in (mine, other)]

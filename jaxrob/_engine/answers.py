@@ -111,7 +111,6 @@ class OfClasses(NamedTuple):
     score: None = None
 
     def empty(self, shape: tuple[int, ...]) -> HostAnswers:
-        """Allocates answers of a shape."""
         is_small = self.num_classes <= np.iinfo(np.int16).max
         classes = np.int16 if is_small else np.int32
         return Answers(
@@ -264,7 +263,6 @@ class AnswerCollector:
     """Keeps every answer, in a `Curve`, or every score, in a `ScoreCurve`."""
 
     def __init__(self, levels: np.ndarray, length: int | None, kind: Kind) -> None:
-        """Starts without answers."""
         self._levels = levels
         self._kind = kind
         # Allocated at full size if the number of images is known.
@@ -308,7 +306,6 @@ class CountCollector:
     def __init__(
         self, levels: np.ndarray, num_classes: int, has_probabilities: bool
     ) -> None:
-        """Starts without counts."""
         self._levels = levels
         self._num_classes = num_classes
         self._has_ranks = has_probabilities

@@ -42,7 +42,6 @@ class Block(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The position after the last image."""
         return self.start + len(self.labels)
 
     def part(self, span: Span) -> "Block":
@@ -78,12 +77,10 @@ class CountedBatches:
 
     @property
     def name(self) -> str:
-        """The data set's name in reports."""
         return self.batches.name
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """One name for each class, or None."""
         return self.batches.class_names
 
 
@@ -94,7 +91,6 @@ def placed_blocks(
     mesh: ImageMesh,
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
-    """Yields the blocks of a data set in order."""
     if isinstance(dataset, BatchedDataset):
         return _of_batches(dataset, num_classes, size, mesh, kept)
     order, starts = np.arange(len(dataset)), range(0, len(dataset), size)
@@ -110,7 +106,6 @@ def picked_blocks(
     mesh: ImageMesh,
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
-    """Yields blocks of a data set in another order."""
     return _placed(dataset, order, starts, number, num_classes, mesh, kept, _picked)
 
 
@@ -172,7 +167,6 @@ def _check_labels(
 
 
 def padded_labels(labels: np.ndarray, size: int) -> np.ndarray:
-    """Returns class indices int32 `[size]`; zeros for labels that are none."""
     if not are_classes(labels):
         return np.zeros(size, np.int32)
     return padded(np.asarray(labels, np.int32), size)
@@ -234,7 +228,6 @@ def _of_batches(
     mesh: ImageMesh,
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
-    """Yields blocks of `size` images, whatever the batches."""
     # If all of them are kept, the batches are not read again.
     every = dataset, size, mesh
     number = kept.find(every)
@@ -366,7 +359,6 @@ def _picked(
 
 
 def _rows(dataset: Dataset, indices: np.ndarray) -> np.ndarray:
-    """Returns images in memory; checks those of a memory map."""
     images = dataset.images
     if not isinstance(images, np.memmap):
         return np.asarray(images)[indices]

@@ -60,9 +60,9 @@ def evaluate(
 ) -> Curve | ReducedCurve | ScoreCurve:
     """Evaluates a classifier on every image of a data set, at every level.
 
-    Everything else follows from the answers: accuracy and other measures by level,
-    "unknown" answers, each image's first failing level. `jaxrob.assess` chooses the
-    levels itself and says how robust the classifier is.
+    Measures by level, "unknown" answers, and each image's first failing level follow
+    from the answers. `jaxrob.assess` chooses the levels itself and says how robust the
+    classifier is.
 
     Example::
 
@@ -72,16 +72,15 @@ def evaluate(
 
     The answers do not depend on the batch size, on the order or number of the levels,
     or on the devices: noise is drawn from `fold_in(key, index of the image)`, the same
-    at every level. Only rounding may differ. It may change the class of an image whose
-    best two classes are within about 1e-5 of each other.
+    at every level. Only rounding may differ, and change the class of an image whose
+    best two classes are within about 1e-5 of each other. Levels of the same effect (see
+    `Alteration.resolution`) are evaluated once.
 
     One compiled step alters a block of images at a few levels and classifies it. It is
-    compiled once for each structure of classifier, alteration and shape of a block. New
+    compiled once for each structure of classifier, alteration and shape of a block; new
     variables trigger no compilation, unless they are committed to a device and those
-    before were not. On a CPU and a TPU neither does another number of levels, since a
-    step takes them one by one. On a GPU a step takes 1, 4, 16, ... of them at once, and
-    each size is compiled when it is first needed. Levels of the same effect (see
-    `Alteration.resolution`) are evaluated once.
+    before were not. A CPU and a TPU take levels one by one, a GPU 1, 4, 16, ... at
+    once, where each size is compiled when it is first needed.
 
     Args:
       classifier: the classifier.
@@ -99,15 +98,11 @@ def evaluate(
         default all devices of this process. Variables that are sharded (by a
         `NamedSharding`) stay so: the mesh is theirs, and the images are sharded along
         the axes that no variable names. If the mesh spans all processes
-        (`jax.distributed`), each process makes the call with the same arguments, feeds
-        its own devices and returns the whole result. The first process reads and writes
-        the journal and shows progress.
-      reduced: whether only counts by class are kept, for data sets so large that about
-        ten bytes for each image and level are too many. Up to 64 classes they include
-        the confusion.
-      journal: a file. Every block of answers is written to it as soon as it is known,
-        and a rerun on the same classifier, data and key reads the answers from there
-        (see `jaxrob.assess`).
+        (`jax.distributed`), each makes the same call, feeds its own devices and returns
+        the whole result; the first reads and writes the journal and shows progress.
+      reduced: whether only counts by class are kept (up to 64 classes with the
+        confusion), where about ten bytes for each image and level are too many.
+      journal: a file, see `jaxrob.assess`.
       progress: whether a progress bar is shown, and a line on standard error says how
         long the run takes, if that is over ten seconds.
 
@@ -117,12 +112,11 @@ def evaluate(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if no level is given, a level is NaN or outside the range, a key is
-        missing, the alteration or the classifier rejects the images' shape, the
-        alteration changes an image at its identity, a label is not a class of the
-        classifier, the classifier returned NaN (or rows that are not probabilities) for
-        some image, the journal belongs to another evaluation, a host callback has no
-        name and version by which a journal could identify it, or variables are sharded
+      ValueError: if levels are none, NaN or outside the range, a key is missing, the
+        alteration or the classifier rejects the images' shape, the alteration changes
+        an image at its identity, a label is no class of the classifier, it returned NaN
+        or rows that are no probabilities, the journal belongs to another run or cannot
+        identify a host callback (without name and version), or variables are sharded
         over another mesh or fail there (constraints along the images' axes).
       OSError: if the journal cannot be read or written.
     """
@@ -170,30 +164,16 @@ class Arguments(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A prepared run: checked and fingerprinted inputs, and their execution.
-
-    Attributes:
-      classifier: the classifier, fingerprinted.
-      dataset: the images with labels, which are the network's own answers if none were
-        given.
-      alterations: the alterations, fingerprinted.
-      image: the first image.
-      key: the key as given; None if nothing is random.
-      execution: the classifier and the key on the devices, cached answers from the
-        journal, and the progress bar.
-      source: returns the provenance; its first call reads all data.
-      warned: the warnings that concern all alterations, until the run ends.
-      warned_of_each: the warnings about each alteration.
-    """
+    """A prepared run: checked and fingerprinted inputs, and their execution."""
 
     classifier: Classifier
-    dataset: Dataset | BatchedDataset
+    dataset: Dataset | BatchedDataset  # with labels, if need be the network's answers
     alterations: tuple[Alteration, ...]
-    image: np.ndarray
-    key: jax.Array | None
+    image: np.ndarray  # the first image
+    key: jax.Array | None  # as given; None if nothing is random
     execution: Execution
-    source: Callable[[], dict[str, Any]]
-    warned: list[str]
+    source: Callable[[], dict[str, Any]]  # the provenance; the first call reads all
+    warned: list[str]  # of all alterations, until the run ends
     warned_of_each: list[list[str]]
 
 
@@ -322,7 +302,6 @@ def _rule(
     alterations: Sequence[Alteration],
     image: np.ndarray,
 ) -> ScoreRule | None:
-    """Checks a score with the other arguments, and says where it runs."""
     if score is None:
         return None
     first = first_batch(dataset)
@@ -336,7 +315,6 @@ def _rule(
 def fingerprint_inputs(
     classifier: Classifier, alterations: Sequence[Alteration], image: np.ndarray
 ) -> tuple[Classifier, tuple[Alteration, ...]]:
-    """A classifier and alterations fingerprinted, with the values they capture."""
     fingerprinted_ones = tuple(
         fingerprinted_alteration(alteration, image.shape) for alteration in alterations
     )

@@ -48,10 +48,7 @@ _ENOUGH_SECONDS = 0.5
 
 
 class Bar(tqdm):
-    """A progress bar that says how long the rest takes, if that is long.
-
-    Its total is what was asked for so far: an adaptive search may ask for more.
-    """
+    """A progress bar that says how long the rest takes; its total may still grow."""
 
     _asked = 0
     _first: tuple[float, float] | None = None
@@ -83,7 +80,6 @@ class Bar(tqdm):
         self.refresh()
 
     def skip(self, number: int) -> None:
-        """Counts answers that were known."""
         super().update(number)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -149,13 +145,11 @@ def set_up(
 
 
 def check_same_request(execution: Execution, *asked: Any) -> None:
-    """Rejects requests that differ between processes."""
     what = "levels and number of images"
     check_same(what, lambda: digest([text(asked)]), execution.mesh)
 
 
 def progress_bar(name: str, progress: bool, unit: str = "image", total: int = 0) -> Bar:
-    """Returns a progress bar. The total grows if queues ask for more."""
     shown = progress and is_first()
     return Bar(desc=name, unit=unit, unit_scale=True, disable=not shown, total=total)
 
@@ -222,9 +216,8 @@ _MAX_OPERATIONS_CPU = 2**36
 _BATCHED_LEVELS = (16, 4, 1)
 _LEAST_FILLED = 0.9
 _LEAST_IMAGES = 128
-# The first block's images arrive before anything is computed: 256 of 224 px, bytes, in
-# 8 ms beside 80 of a ResNet-50 on an H100. So a block has at most these bytes, unless
-# its step had fewer operations, about 10 ms of them: to dispatch one takes 2 ms.
+# The first block arrives before anything is computed, so it has at most these bytes,
+# unless its step had fewer operations, about 10 ms of them: dispatching takes 2 ms.
 _UPLOADED_BYTES = 2**24
 _LEAST_OPERATIONS = 2**40
 
@@ -232,7 +225,6 @@ _LEAST_OPERATIONS = 2**40
 def rows_for(
     classifier: Classifier, image_shape: tuple[int, ...], mesh: ImageMesh
 ) -> int:
-    """Returns the number of images in one step, over all devices."""
     largest_array = trace_info(classifier, image_shape).largest_array
     rows = rows_that_fit(largest_array, image_shape, mesh)
     return whole_batches(classifier, rows // mesh.size) * mesh.size
@@ -246,9 +238,8 @@ def rows_of_a_level(
     mesh: ImageMesh,
 ) -> int:
     """Returns the most images of a block, of which a step has several levels."""
-    # Where levels are batched, a step of few images at many levels is as fast as one of
-    # many images at one level, but its images are uploaded while the devices compute
-    # those before (1,000 images of 50x50x3, H100: 0.8 ms at 10 GB/s beside 3 ms).
+    # Where levels are batched, few images at many levels are as fast as many at one,
+    # and are uploaded while the devices compute those before (H100: 0.8 ms beside 3).
     if levels_are_sequential(image_shape, mesh):
         return rows
 
@@ -272,7 +263,6 @@ def whole_batches(classifier: Classifier, rows: int) -> int:
 
 
 def batch_size_of(classifier: Classifier) -> int:
-    """Returns the batch size of a network on the host; 1 if any size will do."""
     network = on_host(classifier.apply_fn)
     return network.function.batch_size or 1 if network is not None else 1
 
@@ -284,7 +274,6 @@ def images_in_block(
     batch_size: int | None,
     mesh: ImageMesh,
 ) -> int:
-    """Returns the number of images in a block, a multiple of the devices."""
     if batch_size is not None:
         images = batch_size
     elif length is None:
@@ -305,7 +294,6 @@ def levels_in_step(
     num_levels: int,
     mesh: ImageMesh,
 ) -> int:
-    """Returns the number of levels in a step."""
     if levels_are_sequential(image_shape, mesh):
         if platform(mesh) == "tpu":
             return _MAX_SEQUENTIAL_LEVELS

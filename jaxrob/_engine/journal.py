@@ -42,7 +42,6 @@ _DTYPE = re.compile(r"\|[bui]1|<[uif][248]|<U[0-9]{1,6}")
 
 
 def malformed(path: pathlib.Path, number: int, what: str) -> ValueError:
-    """Returns the error for an intact but wrong record; number 0 is the header."""
     name = f"record {number}" if number else "the header"
     return ValueError(f"{path}: {name} is wrong: {what}; move it away to start anew")
 
@@ -62,7 +61,6 @@ def read_records(
 
 
 def entry(record: dict[str, Any], name: str, kind: type[T]) -> T:
-    """Returns an entry of a record: a text, a whole number, a list or a dictionary."""
     if name not in record:
         raise ValueError(f"{name!r} is missing")
     value = record[name]
@@ -76,7 +74,6 @@ def entry(record: dict[str, Any], name: str, kind: type[T]) -> T:
 def array_entry(
     record: dict[str, Any], name: str, kinds: str, shape: tuple[int | None, ...]
 ) -> np.ndarray:
-    """Returns an entry of a record that is an array."""
     try:
         array = decoded(entry(record, name, dict))
     except ValueError as error:
@@ -93,7 +90,6 @@ def array_entry(
 
 
 def decoded(value: dict[str, Any]) -> np.ndarray:
-    """Decodes an array from a record's dtype, shape and base64 data."""
     dtype, text = entry(value, "dtype", str), entry(value, "data", str)
     shape = entry(value, "shape", list)
     if not _DTYPE.fullmatch(dtype):
@@ -112,12 +108,7 @@ _FORMAT = "jaxrob journal 2"
 
 
 class Journal:
-    """Reads the results of earlier runs from a file, and appends new ones.
-
-    Attributes:
-      path: the file.
-      records: the records read from it, in the order of writing.
-    """
+    """Reads the `records` of earlier runs from a file, and appends new ones."""
 
     def __init__(
         self,
@@ -145,7 +136,6 @@ class Journal:
         _open.add(self)
 
     def _begin(self, header: dict[str, Any]) -> list[dict[str, Any]]:
-        """Locks the file, and returns its records; writes the header if it is new."""
         if lock(self._file.fileno()) is False:
             raise _busy(self.path)
         header = json.loads(json.dumps({"format": _FORMAT} | header))
@@ -184,7 +174,6 @@ class Journal:
         self._length += len(line)
 
     def close(self) -> None:
-        """Closes the file."""
         if self._file is not None:
             self._file.close()
 
@@ -309,7 +298,6 @@ def _read_file(path: pathlib.Path) -> tuple[list[dict[str, Any]], int, int]:
 
 
 def _checked_line(line: bytes) -> bytes | None:
-    """Returns the text of a line, or None if its checksum does not match."""
     checksum, _, text = line.partition(b" ")
     try:
         fits = int(checksum, 16) == zlib.crc32(text) and len(checksum) == 8
@@ -354,7 +342,6 @@ def _check_header(
 
 
 def _differences(known: Any, wanted: Any, name: str = "") -> list[str]:
-    """Lists the entries in which two headers differ."""
     if isinstance(known, dict) and isinstance(wanted, dict):
         found = []
         for key in {**known, **wanted}:
@@ -369,12 +356,7 @@ _RANDOM = "random"
 
 
 class CachedAnswers:
-    """Looks up a journal's answers and adds new ones.
-
-    All alterations and strategies share one journal: an answer depends on the
-    classifier, the data and the key, which the header holds, and on the alteration, the
-    level and the image.
-    """
+    """Answers by alteration, level and image; the header holds all else they need."""
 
     def __init__(
         self, journal: Journal, read_answers: Callable[[dict[str, Any], int], Any]

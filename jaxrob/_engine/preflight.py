@@ -210,10 +210,9 @@ def check_network(
     number: int,
 ) -> None:
     """Warns of a network in training mode, or of pixels on another scale."""
-    # Batch statistics and dropout left on after training make an answer depend on the
-    # rest of the batch: images are classified again among copies of one of them, by the
-    # program of a step of `levels`, on a block like the one placed. To a network of
-    # bytes, images in [0, 1] are black: they are classified again times 255.
+    # What is left on after training makes an answer depend on the rest of the batch:
+    # images are classified again among copies of one of them, by the step's own program
+    # on a block like the one placed; and times 255, for a network of bytes.
     answerer, classifier = execution.answerer, execution.classifier
     mesh, size = execution.mesh, len(placed.images)
     if mesh.is_multi_process or "network" in execution.checked:
@@ -317,7 +316,6 @@ def check_network(
 
 
 def _images_at(rows: np.ndarray, dataset: Dataset) -> np.ndarray:
-    """Returns images on the host."""
     if is_on_devices(dataset.images):
         return np.asarray(taken_on_devices(dataset.images, rows, len(rows)))
     spans = [slice(0, len(rows))]
@@ -491,11 +489,9 @@ def _takes_bytes(
     answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray
 ) -> bool:
     """Whether a classifier takes pixels of 0 to 255, judged by both scales' answers."""
-    # To a network that takes bytes, images in [0, 1] are nearly black: its confidences
-    # hardly differ; times 255 its accuracy far exceeds that in [0, 1] and the share of
-    # the most frequent class. A network that takes [0, 1] is overconfident times 255,
-    # even early in training. The limits separated both kinds of networks at each stage
-    # of a training on MNIST.
+    # To a network of bytes, images in [0, 1] are nearly black: confidences hardly
+    # differ, times 255 it is far more often right. One of [0, 1] is overconfident times
+    # 255. The limits separated both kinds at each stage of a training on MNIST.
     has_confidence = not np.isnan(answers.confidence).any()  # NaN for scores.
     spread = np.ptp(answers.confidence) if has_confidence else 0.0
     sure = as_bytes.confidence.mean()
@@ -511,7 +507,6 @@ def _takes_bytes(
 
 
 def _is_better(answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray) -> bool:
-    """Whether the accuracy is far higher, and significantly so, with bytes."""
     right, right_as_bytes = answers.predicted == labels, as_bytes.predicted == labels
     most_frequent = np.bincount(labels).max() / len(labels)
     if right_as_bytes.mean() < max(right.mean(), most_frequent) + _MIN_GAIN:
@@ -521,7 +516,6 @@ def _is_better(answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray) 
 
 
 def _share_of_one(answers: HostAnswers) -> float:
-    """Returns the share of the most frequent answer."""
     _, counts = np.unique(answers.predicted, return_counts=True)
     return counts.max() / counts.sum()
 
@@ -546,7 +540,6 @@ def _kept(*of: Hashable) -> collections.deque[bool]:
 def _raw_outputs(
     classifier: Classifier, images: jax.Array, key: jax.Array
 ) -> jax.Array:
-    """Returns the raw outputs `[S, B, K]`."""
     keys = None
     if classifier.stochastic:
         keys = classifier_keys(key, jnp.arange(len(images), dtype=np.uint32))

@@ -38,9 +38,7 @@ def provenance(
 ) -> dict[str, Any]:
     """Returns the facts that a reader needs to repeat a result.
 
-    `Assessment.provenance` holds them, together with the alteration. Results of the
-    same provenance were computed from the same classifier, data and key, by the same
-    versions, on the same kind and number of devices.
+    `Assessment.provenance` holds them, together with the alteration.
 
     Example::
 
@@ -69,16 +67,15 @@ def provenance(
         network on the host also its "version": a digest of its file or weights, the
         version given, or, of a function in a Python file that the command was given, a
         digest of that file, the files that it read as it was loaded, and some answers.
-      * "dataset": the "name", and the "fingerprint", a digest of images and labels that
-        does not depend on the batches they come in (of pictures that are read when
-        needed: of their names, their files' bytes, and how they are prepared); "labels"
-        is "given", or "own answers" where they are the network's answers on the
-        unaltered images; "reading", for files of pictures, says how many hidden and
-        system files were skipped, how many pictures were left out and which, whether
-        they were decoded at a reduced size, the arguments that changed pixels
-        ("preparation": size, value_range and so on), and of DICOM and NIfTI the
-        "window" and the "rescale" that the files say, if they agree (of pictures that
-        are read when needed: those of the first).
+      * "dataset": the "name"; the "fingerprint", a digest of images and labels,
+        whatever the batches (of pictures that are read when needed: of their names,
+        their files' bytes, and how they are prepared); "labels", "given" or "own
+        answers", those of the network on the unaltered images; for files of pictures
+        "reading": how many hidden and system files were skipped, which pictures were
+        left out, whether they were decoded at a reduced size, the arguments that
+        changed pixels ("preparation"), and of DICOM and NIfTI the "window" and the
+        "rescale" that all files agree on (of pictures that are read when needed, those
+        of the first).
     """
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     check_type("dataset", dataset, Dataset | BatchedDataset, dataset_wanted(dataset))
@@ -113,7 +110,6 @@ def provenance(
 
 
 def score_facts(score: Score | None) -> dict[str, Any]:
-    """Returns what the provenance of an assessment says of its score."""
     if score is None:
         return {}
     about = {"name": score.name, "version": score.version, "labels": score.labels}
@@ -121,7 +117,6 @@ def score_facts(score: Score | None) -> dict[str, Any]:
 
 
 def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
-    """Returns a digest of a classifier and other arguments, equal in every process."""
     return digest([str(classifier_fingerprint(classifier)), text(arguments)])
 
 
@@ -146,7 +141,6 @@ def _versions() -> dict[str, str]:
 
 
 def _network(classifier: Classifier) -> dict[str, Any]:
-    """Returns a classifier's names, and a host network's version."""
     names = classifier.class_names
     found = {
         "name": classifier.name,
@@ -163,7 +157,6 @@ def alteration_fingerprint(alteration: Alteration) -> str | None:
 
 
 def classifier_name(classifier: Classifier) -> str:
-    """Returns the name of the classifier's function, the same in every process."""
     return name_of(classifier.apply_fn)
 
 

@@ -177,7 +177,6 @@ def _images_in_block(execution: Execution) -> int:
 
 
 def random_order(key: jax.Array | None, length: int) -> np.ndarray:
-    """Returns the indices of a data set's images in the key's random order."""
     # Images are sorted by 64 random bits each, drawn from the key and the image's
     # index. The order is the same in every process and version.
     key = jax.random.key(0) if key is None else key
@@ -207,11 +206,9 @@ def _tried_rows(
     number: int,
 ) -> int:
     """Returns the most images of a block, from timings of steps of several sizes."""
-    # How many images suit a CPU depends on its caches, on how the system gives memory
-    # to XLA and on the network: one of 0.4 GMAC takes 2.2 ms an image of 224 px with
-    # blocks of 8, and 6.6 ms with 64; the IDC CNN of 50 px takes a fifth less with 500
-    # than with 250. So a long run tries half and twice the usual number, and goes on in
-    # the better direction. Accelerators keep to the memory's rule.
+    # No rule fits caches, XLA's memory and networks: one of 0.4 GMAC takes 2.2 ms an
+    # image of 224 px in blocks of 8, 6.6 ms in blocks of 64; the IDC CNN of 50 px takes
+    # a fifth less with 500 than with 250. So a long run tries half and twice the usual.
     rows, mesh, operations = execution.rows, execution.mesh, execution.info.operations
     if (
         not isinstance(dataset, Dataset)
@@ -293,6 +290,5 @@ def _timed(run: Callable[[], Any]) -> float:
 
 @functools.lru_cache(maxsize=512)
 def _found(*about: Any) -> list[int]:
-    """Returns what was found for such classifiers, if anything."""
     del about
     return []

@@ -47,8 +47,6 @@ Array = TypeVar("Array", jax.Array, np.ndarray)
 
 
 class Scored(NamedTuple, Generic[Array]):
-    """Scores of one shape, in [0, 1]."""
-
     score: Array  # floating; float64 on the host
 
 
@@ -72,7 +70,6 @@ class Unscored(NamedTuple):
 def rule_of(
     score: Score, classifier: Classifier, image_shape: tuple[int, ...], labels: Any
 ) -> ScoreRule:
-    """Finds out where a score runs."""
     is_listed = labels.dtype == object
     if on_host(classifier.apply_fn) or is_listed or score.labels == "boxes":
         return ScoreRule(score, image_shape, False)
@@ -220,7 +217,6 @@ def _check_boxes(
 
 
 def _boxes(label: Any) -> Any:
-    """Returns the boxes of a label, which may be a dict with more."""
     if not isinstance(label, Mapping):
         return label
     if "boxes" not in label:
@@ -250,7 +246,6 @@ def _moved(rule: ScoreRule, given: Unscored) -> Any:
 def _moved_boxes(
     alteration: Alteration, label: Any, level: float, image_shape: tuple[int, ...]
 ) -> Any:
-    """Moves an image's boxes, with the entries beside them."""
     is_dict = isinstance(label, Mapping)
     given = np.asarray(_boxes(label))
     # An image without objects may have an empty list.
@@ -299,7 +294,6 @@ def _moved_masks(masks: Any, level: Any, *, alteration: Alteration) -> jax.Array
 
 
 def _listed(given: Any) -> str:
-    """Describes outputs or labels: the arrays in them, and how to reach each."""
     if isinstance(given, list):
         return f"a list of {len(given)}, the first is {_listed(given[0])}"
     parts = [

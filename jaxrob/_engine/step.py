@@ -32,8 +32,6 @@ def prepare(
     alteration: Alteration,
     mesh: ImageMesh,
 ) -> Any:
-    """Computes the part of an alteration that does not depend on the level."""
-
     def local(images: jax.Array, index: jax.Array, key: jax.Array) -> Any:
         images = as_floats(images)
         if not alteration.stochastic:
@@ -57,7 +55,6 @@ def answer_at_levels(
     alteration: Alteration,
     mesh: ImageMesh,
 ) -> Answers:
-    """Computes a classifier's answers on a block of images at a few levels."""
     # The devices do not communicate, except within a network that is split over them.
 
     def local(
@@ -117,26 +114,22 @@ def answer_at_levels(
 
 def levels_are_sequential(image_shape: tuple[int, ...], mesh: ImageMesh) -> bool:
     """Whether a step takes its levels sequentially, not batched."""
-    # One level keeps a CPU or most TPUs busy, and its images reuse the caches, or the
-    # TPU's on-chip memory, of the level before. On a CPU a perceptron takes a fifth
-    # longer with one step per level. For a TPU the compiler estimates a third of the
-    # cycles of batched levels (MNIST CNN, 16 levels of 1,000 images).
+    # One level keeps a CPU or most TPUs busy, and reuses the caches of the level before:
+    # a TPU's compiler estimates a third of the cycles of batched levels (MNIST CNN).
     return is_best_with_few_rows(image_shape, mesh)
 
 
 def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -> bool:
     """Whether altered images come from products of matrices."""
-    # A TPU then writes them in the layout that the network's first convolution wants,
-    # but not if their scale can be multiplied in between: zoom and MNIST CNN on a v5e,
-    # by its compiler's estimate, 5.8 ms for 8.8. Images from elementwise operations
-    # alone are never written (brightness 5.0 ms, else 6.2).
+    # A TPU then writes them in the layout of the first convolution, unless their scale
+    # is multiplied in between: zoom takes 5.8 ms for 8.8 on a v5e, by its compiler.
+    # Images from elementwise operations are never written (brightness 5.0 ms for 6.2).
     return operations(jax.make_jaxpr(images_at)(level).jaxpr) > 0
 
 
 def preparing(
     images: Any, index: Any, key: Any, alteration: Alteration, mesh: ImageMesh
 ) -> Call:
-    """Returns the call of `prepare` for a block, from arrays or their shapes."""
     static = {"alteration": alteration, "mesh": mesh}
     return Call(prepare, (images, index, key), static, mesh)
 
@@ -153,7 +146,6 @@ def answering(
     mesh: ImageMesh,
     scale: float = 1.0,
 ) -> Call:
-    """Returns the call of `answer_at_levels`, from arrays or their shapes."""
     # The arguments are those of `answer_at_levels`, but `levels`, `num_levels` and
     # `scale` are numbers on the host.
     numbers = levels.astype(np.float32), np.int32(num_levels), np.float32(scale)
@@ -173,7 +165,6 @@ def outputs_at_level(
     alteration: Alteration,
     mesh: ImageMesh,
 ) -> Any:
-    """Computes a classifier's raw outputs `[S, B, K]` on a block at one level."""
     # Of outputs="any" what the network returns, `[B, ...]`. The arguments are those of
     # `answer_at_levels`.
     is_any = classifier.outputs == "any"
@@ -246,7 +237,6 @@ class Compiled(NamedTuple):
         return pending
 
     def outputs(self, ask: Ask) -> Any:
-        """Computes raw outputs at the first level."""
         return outputs_at_level(
             self.classifier,
             ask.prepared,
@@ -320,8 +310,6 @@ def _altered(
     preprocessing: Preprocessing,
     mesh: ImageMesh,
 ) -> jax.Array:
-    """Returns a block altered to one level and preprocessed for the network."""
-
     def local(prepared: Any, level: jax.Array, scale: jax.Array) -> jax.Array:
         images = jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
         return preprocessing(images * scale.astype(images.dtype))

@@ -182,7 +182,6 @@ def _collect_if_journaled(
 
 
 def _finish(step: _Step, execution: Execution) -> None:
-    """Awaits a step's answers, checks, journals and collects them."""
     _, task, block, rows, found, indices = step
     whole = jax.tree.map(np.asarray, found)
     # Spans that share the same part of the block are journaled together.
