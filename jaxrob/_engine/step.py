@@ -114,8 +114,8 @@ def answer_at_levels(
 
 def levels_are_sequential(image_shape: tuple[int, ...], mesh: ImageMesh) -> bool:
     """Whether a step takes its levels sequentially, not batched."""
-    # One level keeps a CPU or most TPUs busy, and reuses the caches of the level before:
-    # a TPU's compiler estimates a third of the cycles of batched levels (MNIST CNN).
+    # One level keeps a CPU or most TPUs busy, and reuses the caches of that before: a
+    # TPU's compiler estimates a third of the cycles of batched levels (MNIST CNN).
     return is_best_with_few_rows(image_shape, mesh)
 
 

@@ -14,7 +14,7 @@ from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import platform
 from jaxrob._engine.blocks import Block, PlacedBlock
 from jaxrob._engine.execution import Execution, levels_in_step
-from jaxrob._engine.preflight import are_doubtful, check_logits, check_network
+from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
 from jaxrob._engine.step import Ask, preparing
 from jaxrob.alterations import Alteration
 from jaxrob.strategies._drive import Span

@@ -26,7 +26,8 @@ from jaxrob._devices.mesh import ImageMesh, checked_mesh, on_each_device, platfo
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.execution import check_split_network
-from jaxrob._engine.preflight import check_unaltered, preflight
+from jaxrob._engine.mistakes import check_unaltered
+from jaxrob._engine.preflight import preflight
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import check_key, checked_key, classifier_keys
 from jaxrob._log_probabilities import mean_over_samples

@@ -10,7 +10,6 @@ from common.timing import compilations
 
 import jaxrob
 from jaxrob import RobustnessWarning, adversarial, alterations, roma, strategies
-from jaxrob._engine import preflight
 
 RANDOM = np.random.default_rng(0)
 # Four classes, each bright in a quarter of its own.
@@ -315,7 +314,7 @@ class TestTrainingMode:
         by_evaluate(of(1.0))  # JAX's own small programs, of the first call alone.
         with compilations() as with_check:
             by_evaluate(of(2.0))
-        monkeypatch.setattr(preflight, "is_worthwhile", lambda *_: False)
+        monkeypatch.setattr("jaxrob._engine.mistakes.is_worthwhile", lambda *_: False)
         with compilations() as without:
             by_evaluate(of(3.0))
         assert len(with_check) == len(without) > 0
