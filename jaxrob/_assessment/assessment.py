@@ -33,7 +33,6 @@ from jaxrob._score import SCORE_NAME
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval, measures
 from jaxrob.metrics._measures import MEAN, TOP_K, any_measure, measure_named
-from jaxrob.metrics._tolerance import scored_robustness
 from jaxrob.strategies._strategy import STATUSES
 
 _UNIT = Number(at_least=0, at_most=1)
@@ -242,10 +241,8 @@ class Assessment:
         """
         if self.undecided.any():
             return math.nan
-        if self.sampling is not None:
-            return self.sampling.robustness
-        if self.scores is not None:
-            return scored_robustness(self.scores.values, self.scores.weights)
+        if concluded := self.sampling or self.scores:
+            return concluded.robustness
         return self._robustness_of(self.values)
 
     @property
@@ -289,15 +286,8 @@ class Assessment:
         See `jaxrob.metrics.confidence_interval`. It always holds `robustness`: where
         the rule is coarser than the interval, the interval is widened.
         """
-        if self.sampling is not None:
-            return self.sampling.population_interval
-        if self.scores is not None:
-            return ConfidenceInterval(
-                *(
-                    scored_robustness(scores, self.scores.weights)
-                    for scores in (self.scores.low, self.scores.high)
-                )
-            )
+        if concluded := self.sampling or self.scores:
+            return concluded.population_interval
         low, high = metrics.confidence_interval(
             self.levels,
             self.counts,

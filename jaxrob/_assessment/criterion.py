@@ -22,7 +22,12 @@ from jaxrob.metrics._measures import (
     measure_named,
     top_k,
 )
-from jaxrob.metrics._tolerance import check_scoring, level_scores, level_weights
+from jaxrob.metrics._tolerance import (
+    check_scoring,
+    level_scores,
+    level_weights,
+    scored_robustness,
+)
 from jaxrob.uncertainty import unknown_threshold
 
 if TYPE_CHECKING:
@@ -44,6 +49,15 @@ class Scores(NamedTuple):
     high: Annotated[np.ndarray, _Scores]  # float64 `[L]`, the highest
     # Float64 `[L]`, the weight of each level
     weights: Annotated[np.ndarray, Array("L", at_least=0, at_most=1)]
+
+    @property
+    def robustness(self) -> float:
+        return scored_robustness(self.values, self.weights)
+
+    @property
+    def population_interval(self) -> metrics.ConfidenceInterval:
+        ends = (scored_robustness(some, self.weights) for some in (self.low, self.high))
+        return metrics.ConfidenceInterval(*ends)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -124,19 +124,11 @@ def _dispatched(
     if not missing:
         return
     mesh, answerer, alteration = execution.mesh, execution.answerer, task.alteration
-    # Journaled answers do not change a step's shape, and so not its rounding.
-    each = (
-        1
-        if answerer.is_on_host
-        else levels_in_step(
-            execution.info,
-            execution.image_shape,
-            execution.rows,
-            len(images),
-            len(wanted),
-            mesh,
-        )
-    )
+    each = 1
+    if not answerer.is_on_host:
+        # Journaled answers do not change a step's shape, and so not its rounding.
+        info, shape, rows = execution.info, execution.image_shape, execution.rows
+        each = levels_in_step(info, shape, rows, len(images), len(wanted), mesh)
     levels = task.levels([*range(len(task.spans))]).astype(np.float32)
     mildest = np.abs(levels - alteration.identity).argmin()
     there = np.full(each, levels[mildest])
