@@ -43,7 +43,7 @@ from jaxrob._command.subject import (
     load_subject,
 )
 from jaxrob._devices.hosts import is_first
-from jaxrob._engine.checks import check_together
+from jaxrob._engine.preflight import preflight
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.reporting._plan import planned_requirements
@@ -103,9 +103,8 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
         _check_comparable(flag, some, found, altered, request)
     shown = [read_results_at(path) for path in values.regressions if values.report]
     key = jax.random.key(values.seed)
-    for one in altered:
-        image = found.dataset.images[0]
-        check_together(found.classifier, found.dataset, one, image, key)
+    image = found.dataset.images[0]
+    preflight(found.classifier, found.dataset, altered, image, key)
     first_look(found, values.seed)
     _warn_of_no_means(altered, request, values.levels)
     announce(found)

@@ -19,7 +19,7 @@ from jaxrob._command.define import Values
 from jaxrob._command.network import identified, load_network
 from jaxrob._command.refused import Refused
 from jaxrob._dataset import check_labels_below
-from jaxrob._run.prepare import UNALTERED
+from jaxrob._engine.evaluate import UNALTERED
 
 # The epochs in which a small network learns the digits to an accuracy of 95 %.
 _EPOCHS = 20

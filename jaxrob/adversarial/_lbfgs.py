@@ -21,8 +21,7 @@ from jaxrob._devices.blocks import filled, in_blocks, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import platform, sharded
-from jaxrob._engine.bar import Bar
-from jaxrob._engine.execution import progress_bar
+from jaxrob._engine.execution import Bar, progress_bar
 from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._problem import (
     LEAD,

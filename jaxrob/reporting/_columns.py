@@ -17,7 +17,7 @@ from jaxrob._arguments.messages import wrong_type
 from jaxrob._arguments.texts import install
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison
-from jaxrob._score_curve import ScoreCurve
+from jaxrob._curve import ScoreCurve
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._escaped import cell, latex

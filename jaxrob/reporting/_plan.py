@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
     checked_text,
 )
 from jaxrob._arguments.messages import named
-from jaxrob._assessment.document import MEASURE
+from jaxrob._assessment.assessment import MEASURE
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
 from jaxrob._files.reading import content_of, short
 from jaxrob.alterations._alteration import check_levels_range

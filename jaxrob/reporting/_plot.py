@@ -20,9 +20,9 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.messages import named
 from jaxrob._arguments.texts import install
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._curve import ScoreCurve
 from jaxrob._keys import check_key
 from jaxrob._pixels import as_floats
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._style import (

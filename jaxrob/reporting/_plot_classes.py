@@ -15,8 +15,7 @@ from jaxrob._arguments.checks import (
     checked_sequence,
 )
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import select
-from jaxrob._score_curve import ScoreCurve
+from jaxrob._curve import ScoreCurve, select
 from jaxrob.reporting._plot import checked_axes, literal, pyplot
 from jaxrob.reporting._results import Picture
 from jaxrob.reporting._style import LINES

@@ -57,12 +57,12 @@ def _lowest_accuracy(result: Assessment) -> float:
 
 
 def _worst_class(result: Assessment) -> float:
-    is_known = result.sampling is None and result.scores is None
-    if not is_known or not result.curve.num_classes:
+    robustness = result.robustness_per_class
+    if robustness is None:
         return math.nan
     inputs = np.asarray(result.curve.counts.at(0).inputs)
     # NaN of a class that has inputs makes the lowest unknown.
-    return float(np.min(result.robustness_per_class[inputs > 0]))
+    return float(np.min(robustness[inputs > 0]))
 
 
 _GOOD = "the share of the range over which the network is good enough, on"

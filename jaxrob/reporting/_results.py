@@ -19,10 +19,9 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.messages import named
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import Layout, Text, document
-from jaxrob._curve import Curve
+from jaxrob._curve import Curve, ScoreCurve
 from jaxrob._files.reading import short
 from jaxrob._identity.digest import contiguous
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._earlier import Difference
 from jaxrob.reporting._plan import Plan, Requirement

@@ -8,8 +8,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_sequence
 from jaxrob._arguments.texts import readable
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.document import Sampling
+from jaxrob._assessment.assessment import Assessment, Sampling
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._columns import OF_CORRUPTIONS, Row, rows_of
 from jaxrob.reporting._corruptions import corruptions

@@ -10,9 +10,8 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.texts import readable
 from jaxrob._arguments.warnings import cause_of
-from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.assessment import Assessment, Sampling
 from jaxrob._assessment.diagnostics import SIGNS, severity
-from jaxrob._assessment.document import Sampling
 from jaxrob.metrics._measures import MeanScore, any_measure
 from jaxrob.roma import RomaResult
 

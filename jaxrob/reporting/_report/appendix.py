@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from jaxrob._arguments.texts import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.paired import most_swaps
-from jaxrob._score_curve import ScoreCurve
+from jaxrob._curve import ScoreCurve
 from jaxrob.metrics._bootstrap import num_rank_resamples, num_resamples
 from jaxrob.metrics._measures import MeanScore, any_measure, in_words, top_k
 from jaxrob.reporting._report.parts import line, sentences

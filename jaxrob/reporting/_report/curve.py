@@ -8,9 +8,8 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.texts import counted
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import Curve, ReducedCurve, select
+from jaxrob._curve import Curve, ReducedCurve, ScoreCurve, select
 from jaxrob._identity.digest import digest
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._columns import worst
 from jaxrob.reporting._report import figures
@@ -256,7 +255,8 @@ def _classes(one: Assessment) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[
         0
     )
     lowest = np.where(np.isinf(lowest), np.nan, lowest)
-    per_class = lowest if one.scores else one.robustness_per_class
+    robustness = one.robustness_per_class
+    per_class = lowest if robustness is None else robustness
     order = np.lexsort((np.arange(len(inputs)), lowest, per_class))
     return per_class, lowest, inputs, [int(k) for k in order if inputs[k]]
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob._arguments.texts import counted, readable
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.document import Sampling
+from jaxrob._assessment.assessment import Assessment, Sampling
 from jaxrob.reporting._gate import (
     MET,
     NOT_MET,
@@ -17,11 +16,7 @@ from jaxrob.reporting._gate import (
     is_doubted,
     placed_of,
 )
-from jaxrob.reporting._plan import (
-    AT_LEAST,
-    Requirement,
-    planned_requirements,
-)
+from jaxrob.reporting._plan import AT_LEAST, Requirement, planned_requirements
 from jaxrob.reporting._quantities import QUANTITIES
 from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import (
@@ -195,9 +190,9 @@ def _check(
 
 def _of_worst(one: Assessment, class_names: Sequence[str]) -> str:
     """Names a class that is not good enough unaltered, so that no alteration is."""
-    if one.sampling is not None or one.scores or not one.curve.num_classes:
-        return ""
     values = one.robustness_per_class
+    if values is None:
+        return ""
     worst = int(np.where(np.isnan(values), np.inf, values).argmin())
     at = np.flatnonzero(one.levels == one.identity)
     # NaN, where it is not known, is not below either.

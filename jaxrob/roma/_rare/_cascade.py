@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob._devices.blocks import put_at, taken
-from jaxrob._engine.bar import Bar
+from jaxrob._engine.execution import Bar
 from jaxrob.roma._draws import COUNTED, Inputs, Settings, Work, count, counted
 from jaxrob.roma._estimate import (
     MOST_MODES,
@@ -26,11 +26,7 @@ from jaxrob.roma._estimate import (
 )
 from jaxrob.roma._rare._importance import by_importance, importance_obstacle
 from jaxrob.roma._rare._pilot import Candidates, draw_pilot, pairs_that_matter
-from jaxrob.roma._rare._splitting import (
-    by_splitting,
-    expected_cost,
-    splitting_obstacle,
-)
+from jaxrob.roma._rare._splitting import by_splitting, expected_cost, splitting_obstacle
 
 # From this many hits on, counting is exact enough.
 _ENOUGH_HITS = 50

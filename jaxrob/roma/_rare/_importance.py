@@ -11,7 +11,7 @@ import scipy
 
 from jaxrob._classifier import gradient_obstacle
 from jaxrob._devices.blocks import joined, taken
-from jaxrob._engine.bar import Bar
+from jaxrob._engine.execution import Bar
 from jaxrob.roma._draws import ANY_CLASS, MORE_SCOUTS, Pairs, Work
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._perturbation import is_ball

@@ -18,7 +18,7 @@ from scipy import special
 from jaxrob._devices.blocks import Call, in_blocks, joined, taken
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import ImageMesh
-from jaxrob._engine.bar import Bar
+from jaxrob._engine.execution import Bar
 from jaxrob.roma._draws import (
     MIXTURE,
     Pairs,

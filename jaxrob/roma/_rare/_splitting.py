@@ -22,7 +22,7 @@ from jaxrob._devices.blocks import put_at, taken
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.memory import nearest_bucket
 from jaxrob._devices.mesh import sharded
-from jaxrob._engine.bar import Bar
+from jaxrob._engine.execution import Bar
 from jaxrob.roma._draws import (
     AGAIN,
     SPLITTING,

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import zlib
 
+import interrupted
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,18 +14,16 @@ from scipy import stats
 import jaxrob
 from jaxrob import alterations
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine import picked
+from jaxrob._engine import queue
 from jaxrob._engine.answers import OfClasses
-from jaxrob._engine.cached_answers import cached_answers_in
+from jaxrob._engine.blocks import counted
+from jaxrob._engine.evaluate import fingerprint_inputs
 from jaxrob._engine.execution import progress_bar, set_up
-from jaxrob._engine.parts import answer_parts, random_order
-from jaxrob._engine.picked import counted
+from jaxrob._engine.journal import cached_answers_in
 from jaxrob._engine.provenance import provenance
-from jaxrob._run.prepare import fingerprint_inputs
+from jaxrob._engine.queue import _best, answer_parts, random_order
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
-
-from . import interrupted
 
 NUM_IMAGES = 2 * BLOCK + 88
 KEY = jax.random.key(7)
@@ -126,7 +125,9 @@ def assert_same(one, other):
 class TestData:
     @pytest.mark.parametrize("in_memory", [NUM_IMAGES, 2 * BLOCK, 100])
     def test_batches(self, in_memory, monkeypatch):
-        monkeypatch.setattr(picked, "_MAX_BYTES", in_memory * IMAGES[0].nbytes)
+        monkeypatch.setattr(
+            "jaxrob._engine.blocks._MAX_BYTES", in_memory * IMAGES[0].nbytes
+        )
         batches = Batches()
         data = counted(jaxrob.Dataset.from_batches(batches))
         np.testing.assert_array_equal(data.labels, DATASET.labels)
@@ -196,8 +197,10 @@ class TestJournal:
         classifier, fingerprinted = fingerprint_inputs(classifier, names, IMAGES[0])
         mesh = checked_mesh(None)
         source = functools.partial(provenance, classifier, DATASET, KEY, mesh.mesh)
-        given = classifier, fingerprinted, source, mesh, OfClasses(classifier, 4)
-        with cached_answers_in(path, *given) as cached:
+        read = OfClasses(classifier, 4).read
+        with cached_answers_in(
+            path, classifier, fingerprinted, source, mesh, read
+        ) as cached:
             return answered(parts, classifier, cached=cached)[1]
 
     def test_whatever_is_known_of_a_part_is_taken(self, tmp_path):
@@ -253,3 +256,123 @@ class TestOrder:
         order = random_order(KEY, 20_000)
         assert stats.spearmanr(order, np.arange(20_000)).pvalue > 1e-3
         assert stats.kstest(order[:500] / 20_000, "uniform").pvalue > 1e-3
+
+
+TRIED_IMAGES = np.random.default_rng(0).integers(0, 256, (40, 6, 6, 1), np.uint8)
+TRIED_LABELS = np.arange(40) % 4
+TRIED_WEIGHTS = np.random.default_rng(1).normal(size=(36, 4)).astype(np.float32)
+
+
+def linear(weights, images):
+    return images.reshape(len(images), -1) @ weights
+
+
+def evaluate(**settings):
+    return jaxrob.evaluate(
+        jaxrob.Classifier(linear, TRIED_WEIGHTS),
+        jaxrob.Dataset(TRIED_IMAGES, TRIED_LABELS),
+        alterations.gaussian_noise(0.0, 0.5),
+        [0.0, 0.1, 0.5],
+        key=jax.random.key(0),
+        **settings,
+    )
+
+
+@pytest.mark.parametrize("fastest", [1, 2, 4, 16, 64, 128])
+def test_the_fastest_size_is_found(fastest):
+    tried = []
+
+    def seconds(size):
+        tried.append(size)
+        return 1 + abs(np.log2(size / fastest))
+
+    assert _best(seconds, 16, 1000, 10_000) == fastest
+    assert len(tried) == len(set(tried)) <= 8
+
+
+def test_no_size_beyond_the_bounds_is_tried():
+    assert _best(lambda size: 1 / size, 16, 40, 10_000) == 32
+    # Three sizes of 16, 8 and 32 would be too many answers.
+    assert _best(lambda size: 1 / size, 16, 1000, 3 * 24) == 16
+    assert _best(lambda size: 1 / size, 16, 1000, 3 * 16) == 0
+
+
+def test_sizes_that_are_alike_are_left_alone():
+    assert _best(lambda size: 1 + 0.01 / size, 16, 1000, 10_000) == 16
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """Sizes tried; half of the usual number is the fastest, and each run is long."""
+    sizes = []
+
+    def seconds(execution, dtype, spans, size):
+        sizes.append(size)
+        return 1.0 if size == 16 else 2.0
+
+    queue._found.cache_clear()
+    monkeypatch.setattr(queue, "_FEWEST_OPERATIONS", 0)
+    monkeypatch.setattr(queue, "_LARGEST_SHARE", 10.0)
+    monkeypatch.setattr(queue, "_seconds", seconds)
+    yield sizes
+    queue._found.cache_clear()
+
+
+def blocks_of(monkeypatch):
+    found, placed = [], queue.placed_blocks
+
+    def spy(dataset, num_classes, size, *rest):
+        found.append(size)
+        return placed(dataset, num_classes, size, *rest)
+
+    monkeypatch.setattr(queue, "placed_blocks", spy)
+    return found
+
+
+def test_a_long_run_takes_the_fastest_size_and_remembers_it(tried, monkeypatch):
+    blocks = blocks_of(monkeypatch)
+    evaluate()
+    # Three blocks of 14 images are the fewest of at most 16.
+    assert blocks == [14] and 16 in tried
+    number = len(tried)
+    evaluate()
+    assert len(tried) == number and blocks == [14, 14]
+
+
+@pytest.mark.slow
+def test_a_given_batch_size_and_a_short_run_need_no_trial(tried, monkeypatch):
+    evaluate(batch_size=14)
+    monkeypatch.setattr(queue, "_FEWEST_OPERATIONS", 1e12)
+    evaluate()
+    assert not tried
+
+
+def test_a_resumed_run_keeps_the_size_of_its_journal(tried, monkeypatch, tmp_path):
+    path = tmp_path / "journal"
+    first = evaluate(journal=path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3]))  # The header, the size, one block.
+    queue._found.cache_clear()
+    tried.clear()
+    blocks = blocks_of(monkeypatch)
+    resumed = evaluate(journal=path)
+    assert not tried and blocks == [14]
+    np.testing.assert_array_equal(resumed.confidence, first.confidence)
+    assert path.read_bytes() == b"".join(lines)
+
+
+def test_batches_of_unknown_number_are_not_tried(tried):
+    batches = jaxrob.Dataset.from_batches([(TRIED_IMAGES, TRIED_LABELS)])
+    classifier = jaxrob.Classifier(linear, TRIED_WEIGHTS)
+    jaxrob.evaluate(classifier, batches, alterations.brightness(), [0.0])
+    assert not tried
+
+
+def test_the_real_step_is_timed(monkeypatch):
+    queue._found.cache_clear()
+    monkeypatch.setattr(queue, "_FEWEST_OPERATIONS", 0)
+    found = evaluate()
+    reference = evaluate(batch_size=40)
+    np.testing.assert_array_equal(found.predicted, reference.predicted)
+    assert queue._found.cache_info().currsize == 1
+    queue._found.cache_clear()
