@@ -14,7 +14,7 @@ from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob.reporting import Results
-from jaxrob.reporting._escaped import log_name
+from jaxrob.reporting._columns import log_name
 from jaxrob.reporting._failing import check_empty
 
 

@@ -8,7 +8,7 @@ from jaxrob._assessment.criterion import ratio_per_image
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob.reporting import Plan, Requirement
-from jaxrob.reporting._plan import AT_LEAST
+from jaxrob.reporting._requirements import AT_LEAST
 from jaxrob.strategies import ASAP, FewImages, Uniform
 
 FLAGS = ("half_width", "budget", "curtail")

@@ -16,8 +16,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._files.writing import not_written, write_new
 from jaxrob.alterations import Alteration
-from jaxrob.reporting._columns import csv_text, plain
-from jaxrob.reporting._escaped import escaped
+from jaxrob.reporting._columns import csv_text, escaped, plain
 from jaxrob.reporting._pictures import failing_pictures, png
 from jaxrob.reporting._results import Picture
 

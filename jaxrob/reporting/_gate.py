@@ -18,18 +18,18 @@ from jaxrob._arguments.readable import readable
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.reporting._corruptions import corruptions
-from jaxrob.reporting._earlier import Difference
-from jaxrob.reporting._plan import AT_LEAST, Requirement, check_requirement
-from jaxrob.reporting._quantities import (
+from jaxrob.reporting._requirements import (
+    AT_LEAST,
     OF_ALTERATION,
     OF_ROMA,
     OF_SET,
     QUANTITIES,
+    Requirement,
     about_quantity,
+    check_requirement,
 )
-from jaxrob.reporting._results import Results
-from jaxrob.reporting._words import joint_interval
+from jaxrob.reporting._results import Difference, Results
+from jaxrob.reporting._words import corruptions, joint_interval
 from jaxrob.roma import RomaResult
 
 Quantities = Mapping[str, float | ConfidenceInterval]

@@ -18,14 +18,14 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.naming import named
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._codec import Layout, Text, document
+from jaxrob._codec import Layout, Number, Row, Text, document
 from jaxrob._curve import Curve
 from jaxrob._files.strict_json import short
 from jaxrob._identity.digest import contiguous
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.adversarial import Attack
-from jaxrob.reporting._earlier import Difference
-from jaxrob.reporting._plan import Plan, Requirement
+from jaxrob.metrics import ConfidenceInterval
+from jaxrob.reporting._requirements import Plan, Requirement
 from jaxrob.roma import RomaResult
 
 
@@ -107,6 +107,31 @@ class Picture(NamedTuple):
     predicted: int | None
     shown_as: Annotated[str, Text(allowed=SHOWN_AS)]
     file: str | None = None
+
+
+_Interval = Annotated[
+    ConfidenceInterval,
+    Row(Number(at_least=-1, at_most=1, may_be_nan=True), ascends=True),
+]
+
+
+class Difference(NamedTuple):
+    """How much more robust a network is to an alteration than an earlier one.
+
+    Attributes:
+      alteration: the alteration's name.
+      value: the difference in robustness, in [-1, 1]; NaN if not known.
+      interval: its interval.
+      joint_interval: its interval of a simultaneous coverage of all differences, by
+        Bonferroni's inequality.
+      reason: why it is not known, or "".
+    """
+
+    alteration: Annotated[str, Text()]
+    value: Annotated[float, Number(at_least=-1, at_most=1, may_be_nan=True)]
+    interval: _Interval
+    joint_interval: _Interval
+    reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

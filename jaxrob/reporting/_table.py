@@ -12,12 +12,11 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.document import Sampling
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._columns import OF_CORRUPTIONS, Row, rows_of
-from jaxrob.reporting._corruptions import corruptions
-from jaxrob.reporting._corruptions import lines as corruption_lines
 from jaxrob.reporting._words import (
     ROUNDED,
     by_cause,
     confidence_text,
+    corruptions,
     ending_text,
     excursions,
     full_evaluations,
@@ -25,6 +24,7 @@ from jaxrob.reporting._words import (
     request_text,
     sampling_of,
 )
+from jaxrob.reporting._words import lines as corruption_lines
 
 
 def table(assessments: Sequence[Assessment]) -> str:

@@ -12,7 +12,7 @@ from PIL import Image
 import jaxrob
 from jaxrob import data, reporting
 from jaxrob.reporting import _failing
-from jaxrob.reporting._escaped import cell, escaped
+from jaxrob.reporting._columns import cell, escaped
 
 from .test_pictures import (
     BRIGHTER,

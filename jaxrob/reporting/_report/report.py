@@ -8,7 +8,7 @@ from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison as Compared
 from jaxrob._assessment.compare import compare
-from jaxrob.reporting._earlier import Adjusted, adjusted, p_value_text
+from jaxrob.reporting._comparisons import Adjusted, adjusted, p_value_text
 from jaxrob.reporting._report.figures import side_of
 from jaxrob.reporting._report.parts import Mark, Table, Words
 from jaxrob.reporting._report.tested import class_names, has_classes

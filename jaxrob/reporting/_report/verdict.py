@@ -18,12 +18,12 @@ from jaxrob.reporting._gate import (
     is_doubted,
     placed_of,
 )
-from jaxrob.reporting._plan import (
+from jaxrob.reporting._requirements import (
     AT_LEAST,
+    QUANTITIES,
     Requirement,
     planned_requirements,
 )
-from jaxrob.reporting._quantities import QUANTITIES
 from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import (
     confidence_text,
