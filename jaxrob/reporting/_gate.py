@@ -418,9 +418,8 @@ def _check_value(name: str, values: Quantities, quantity: str) -> None:
     for value in ends(values[quantity]):
         if not (isinstance(value, float) and math.isnan(value)):
             about = about_quantity(quantity)
-            most = None if math.isinf(about.high) else about.high
             place = f"{name}[{quantity!r}]"
-            checked_number(place, value, at_least=about.low, at_most=most)
+            checked_number(place, value, at_least=about.low, at_most=about.high)
 
 
 def outcomes_of(results: Results, number: int | None = None) -> list[Outcome]:

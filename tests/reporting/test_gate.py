@@ -17,6 +17,7 @@ from jaxrob.reporting import (
     requirement,
     unmet,
 )
+from jaxrob.reporting._requirements import QUANTITIES
 from jaxrob.reporting._words import joint_interval
 
 from . import reports as made
@@ -149,7 +150,7 @@ def test_what_was_not_measured_does_not_pass():
     asked = [
         Requirement("robustness", 0.0, ">=", "rotation"),
         Requirement("plr", 0.0),
-        Requirement("mce", 9.0, "<="),
+        Requirement("mce", 1.3, "<="),
         Requirement("difference", -1.0),
     ]
     found = outcomes(asked, {"gaussian blur": made.assessment()})
@@ -226,8 +227,9 @@ def test_mce_is_one_value_of_all():
     ]
     states = {one.requirement: one.state for one in outcomes(asked, found)}
     assert [states[one] for one in asked] == ["met", "not met", "met"]
-    few = dict(list(found.items())[:3])
-    (one,) = outcomes(asked[:1], few)
+    # The bound that catches percent is above that of a network that is always wrong.
+    assert expected / 0.6 < QUANTITIES["mce"].high < 1.31
+    (one,) = outcomes(asked[:1], dict(list(found.items())[:3]))
     assert (one.subject, one.state) == ("all alterations", "not shown")
     assert "fifteen corruptions" in one.words
 
