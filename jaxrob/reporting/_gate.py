@@ -13,7 +13,6 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_sequence,
 )
-from jaxrob._arguments.naming import named
 from jaxrob._arguments.readable import readable
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
@@ -29,7 +28,7 @@ from jaxrob.reporting._requirements import (
     check_requirement,
 )
 from jaxrob.reporting._results import Difference, Results
-from jaxrob.reporting._words import corruptions, joint_interval
+from jaxrob.reporting._words import corruptions
 from jaxrob.roma import RomaResult
 
 Quantities = Mapping[str, float | ConfidenceInterval]
@@ -67,8 +66,8 @@ class Outcome(NamedTuple):
 class _Value(NamedTuple):
     """A value's ends, those sure for all results at once, and why it shows nothing."""
 
-    ends: ConfidenceInterval
-    at_once: ConfidenceInterval
+    ends: ConfidenceInterval = _UNKNOWN
+    at_once: ConfidenceInterval = _UNKNOWN
     reason: str = ""
 
 
@@ -102,14 +101,14 @@ def quantities(
     Raises:
       TypeError: if `result` is neither.
     """
-    for of, kind in ((OF_ALTERATION, Assessment), (OF_ROMA, RomaResult)):
-        if isinstance(result, kind):
-            every = [(name, one) for name, one in QUANTITIES.items() if one.of == of]
-            return {name: one.get(result) for name, one in every if one.get}
-    raise TypeError(
-        "result must be a jaxrob.Assessment or a jaxrob.roma.RomaResult; got "
-        f"{named(result)}"
-    )
+    wanted = "a jaxrob.Assessment or a jaxrob.roma.RomaResult"
+    check_type("result", result, Assessment | RomaResult, wanted)
+    of = OF_ROMA if isinstance(result, RomaResult) else OF_ALTERATION
+    return {
+        name: one.get(result)
+        for name, one in QUANTITIES.items()
+        if one.of == of and one.get
+    }
 
 
 def outcomes(
@@ -147,21 +146,29 @@ def outcomes(
       ValueError: if a requirement or a value is out of its quantity's range, or values
         lack a required quantity.
     """
-    requirements = _checked(requirements, found)
+    requirements = checked_sequence(
+        "requirements", requirements, Requirement, "Requirement", min_length=0
+    )
+    for one in requirements:
+        check_requirement(one)
+    check_type("found", found, Mapping, "results or quantities by name")
+    kinds = Mapping | Assessment | RomaResult
+    for name, one in found.items():
+        check_type(f"found[{name!r}]", one, kinds, "a result, or numbers by quantity")
     differences = checked_sequence(
         "differences", differences, Difference, "Difference", min_length=0
     )
     if number is not None:
         number = checked_integer("number", number, at_least=1)
-    pairs = list(found.items())
-    return [one for _, one in placed(requirements, pairs, differences, number)]
+    placed = _placed(requirements, list(found.items()), differences, number)
+    return [one for _, one in placed]
 
 
-def placed(
+def _placed(
     requirements: Sequence[Requirement],
     found: Sequence[tuple[str, Assessment | RomaResult | Quantities]],
-    differences: Sequence[Difference] = (),
-    number: int | None = None,
+    differences: Sequence[Difference],
+    number: int | None,
 ) -> list[tuple[int | None, Outcome]]:
     """Returns each outcome with the place of its result, which may share its name."""
     assessments = [one for _, one in found if isinstance(one, Assessment)]
@@ -172,7 +179,7 @@ def placed(
     for place, (name, one) in enumerate(found):
         for each in requirements:
             if _concerns(each, name, one):
-                value = _value(name, one, each, by_name.get(name), number)
+                value = _value(name, one, each.quantity, by_name.get(name), number)
                 # Any curve has a robustness of 0 at least, and of 1 at most.
                 is_sure = each.bound <= 0 if each.sign == AT_LEAST else each.bound >= 1
                 if is_doubted(one, each.quantity) and not is_sure:
@@ -183,9 +190,8 @@ def placed(
         if each in concerned:
             continue
         about = about_quantity(each.quantity)
-        value = _Value(_UNKNOWN, _UNKNOWN, "it was not measured")
-        if about.of == OF_SET and assessments:
-            value = _of_set(assessments)
+        is_mce = about.of == OF_SET and assessments
+        value = _mce(assessments) if is_mce else _Value(reason="it was not measured")
         subject = "RoMA" if about.of == OF_ROMA else each.alteration or OF_SET
         every.append((None, _outcome(subject, each, value, number)))
     return every
@@ -216,43 +222,33 @@ def _concerns(
 def _value(
     name: str,
     one: Assessment | RomaResult | Quantities,
-    requirement: Requirement,
+    quantity: str,
     difference: Difference | None,
     number: int,
 ) -> _Value:
-    quantity = requirement.quantity
     if isinstance(one, Mapping):
         _check_value(f"found[{name!r}]", one, quantity)
-        value = ends(one[quantity])
+        value = _ends(one[quantity])
         # How high the value of a lower end may be is not known from it.
         is_low = quantity.endswith(".low")
         return _Value(value, value._replace(high=math.nan) if is_low else value)
     if quantity == "difference":
         if difference is None:
-            return _Value(_UNKNOWN, _UNKNOWN, "there is no earlier result")
+            return _Value(reason="there is no earlier result")
         return _Value(difference.interval, difference.joint_interval, difference.reason)
-    get = about_quantity(quantity).get
-    assert get is not None
-    value = at_once = ends(get(one))
-    if isinstance(one, RomaResult):
-        if quantity == "plr.low":
-            at_once = value._replace(high=float(one.mean_plr))
-    elif quantity == "robustness.low":
-        # NaN, where no joint interval is known, shows nothing.
-        at_once = value._replace(high=joint_interval(one, number)[1])
-    return _Value(value, at_once)
+    about = about_quantity(quantity)
+    assert about.get is not None
+    value = _ends(about.get(one))
+    most = value.high if about.most is None else about.most(one, number)
+    return _Value(value, value._replace(high=most))
 
 
-def _of_set(assessments: Sequence[Assessment]) -> _Value:
+def _mce(assessments: Sequence[Assessment]) -> _Value:
     found = corruptions(assessments)
     if found is None or found.mce is None:
-        return _Value(
-            _UNKNOWN,
-            _UNKNOWN,
-            "it is of the fifteen corruptions of ImageNet-C, of 1,000 classes at 224 "
-            "pixels",
-        )
-    value = ends(found.mce.value)
+        of = "the fifteen corruptions of ImageNet-C, of 1,000 classes at 224 pixels"
+        return _Value(reason=f"it is of {of}")
+    value = _ends(found.mce.value)
     return _Value(value, value, found.mce.reason)
 
 
@@ -331,8 +327,23 @@ def _failed(
 ) -> list[Outcome]:
     """Returns the outcomes that fail a gate, and warns of one that may pass wrongly."""
     every = outcomes(requirements, found, differences)
-    assessments = [one for one in found.values() if isinstance(one, Assessment)]
-    _warn_of_undecided(requirements, assessments)
+    quantities = {one.quantity for one in requirements}
+    of_decided = [
+        one
+        for one in found.values()
+        if isinstance(one, Assessment) and one.is_of_decided
+    ]
+    of_robustness = quantities & {"robustness", "robustness.low"}
+    if of_decided and of_robustness and "decided_ratio" not in quantities:
+        shares = [one.lowest_decided_ratio for one in of_decided]
+        known = [share for share in shares if not math.isnan(share)]
+        least = f", {min(known):.1%} of the images at least" if known else ""
+        warn(
+            f"with alpha = {of_decided[0].curve.alpha:g} the robustness required is of "
+            f"the decided images alone{least}: a network that declines most of them "
+            'meets it. Require "decided_ratio>=0.9" as well, or take '
+            'measure="effectiveness", which counts unknown answers.'
+        )
     return [one for one in every if one.state != MET]
 
 
@@ -340,7 +351,7 @@ def _sentence(one: Outcome) -> str:
     return f"{one.subject}: {one.words}"
 
 
-def ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
+def _ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
     """Returns the interval of a value; both ends of a number are the number."""
     return (
         value
@@ -376,46 +387,10 @@ def verdict(
     return f"{begins}: {'; '.join([*map(_sentence, failed), *worse])}"
 
 
-def _warn_of_undecided(
-    requirements: Sequence[Requirement], assessments: Sequence[Assessment]
-) -> None:
-    """Warns of a gate that a network may pass while it leaves most images undecided."""
-    asked = {one.quantity for one in requirements}
-    of_decided = [one for one in assessments if one.is_of_decided]
-    if not of_decided or "decided_ratio" in asked:
-        return
-    if not asked & {"robustness", "robustness.low"}:
-        return
-    shares = [one.lowest_decided_ratio for one in of_decided]
-    known = [one for one in shares if not math.isnan(one)]
-    least = f", {min(known):.1%} of the images at least" if known else ""
-    warn(
-        f"with alpha = {of_decided[0].curve.alpha:g} the robustness required is of the "
-        f"decided images alone{least}: a network that declines most of them meets it. "
-        'Require "decided_ratio>=0.9" as well, or take measure="effectiveness", which '
-        "counts unknown answers."
-    )
-
-
-def _checked(
-    requirements: Sequence[Requirement], found: Mapping[str, object]
-) -> Sequence[Requirement]:
-    requirements = checked_sequence(
-        "requirements", requirements, Requirement, "Requirement", min_length=0
-    )
-    kinds = Mapping | Assessment | RomaResult
-    check_type("found", found, Mapping, "results or quantities by name")
-    for name, one in found.items():
-        check_type(f"found[{name!r}]", one, kinds, "a result, or numbers by quantity")
-    for one in requirements:
-        check_requirement(one)
-    return requirements
-
-
 def _check_value(name: str, values: Quantities, quantity: str) -> None:
     if quantity not in values:
         raise ValueError(f"{name} must have {quantity!r}; got {tuple(values)}")
-    for value in ends(values[quantity]):
+    for value in _ends(values[quantity]):
         if not (isinstance(value, float) and math.isnan(value)):
             about = about_quantity(quantity)
             place = f"{name}[{quantity!r}]"
@@ -446,7 +421,7 @@ def placed_of(
     ]
     if results.roma is not None:
         found.append(("RoMA", results.roma))
-    return placed(results.requirements, found, results.differences, number)
+    return _placed(results.requirements, found, results.differences, number)
 
 
 _SUITE = "jaxrob"
@@ -473,8 +448,7 @@ def to_junit(results: Results) -> str:
     check_type("results", results, Results, "a jaxrob.reporting.Results")
     network = readable(results.network or "") or "network"
     every = outcomes_of(results)
-    failed = [one for one in every if one.state != MET]
-    number_failed = str(len(failed) + len(results.regressions))
+    number_failed = sum(one.state != MET for one in every) + len(results.regressions)
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(
         root,
@@ -486,51 +460,37 @@ def to_junit(results: Results) -> str:
         timestamp=datetime.datetime.now().isoformat(timespec="seconds"),
         hostname="localhost",
         tests=str(len(every) + len(results.regressions)),
-        failures=number_failed,
+        failures=str(number_failed),
         errors="0",
         time=f"{sum(one.seconds for one in results.assessments):.3f}",
     )
     # Of two common schemas one requires properties, the other that they are not empty.
     properties = ElementTree.SubElement(suite, "properties")
     ElementTree.SubElement(properties, "property", name="network", value=network)
-    taken: collections.Counter[str] = collections.Counter()
+    titles: collections.Counter[str] = collections.Counter()
+
+    def add(title: str, state: str, failure: str) -> None:
+        # Readers collapse spaces, and no two cases may share a name.
+        name = " ".join(readable(title).split())
+        titles[name] += 1
+        if titles[name] > 1:
+            name = f"{name} ({titles[name]})"
+        case = ElementTree.SubElement(
+            suite, "testcase", name=name, classname=network, time="0"
+        )
+        if state != MET:
+            text = readable(failure)
+            ElementTree.SubElement(
+                case, "failure", message=text, type=state
+            ).text = text
+
     for one in every:
-        said = f"{one.words} ({one.how_sure})"
-        case = _case(suite, network, _title(one), taken)
-        if one.state != MET:
-            _fail(case, one.state, f"{one.subject}: {said}")
+        said = f"{one.subject}: {one.words} ({one.how_sure})"
+        add(f"{one.subject}: {one.requirement.condition}", one.state, said)
     for text in results.regressions:
-        case = _case(suite, network, f"no regression: {text}", taken)
-        _fail(case, "regression", text)
+        add(f"no regression: {text}", "regression", text)
     for name in ("system-out", "system-err"):
         ElementTree.SubElement(suite, name)
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
-
-
-def _title(one: Outcome) -> str:
-    return f"{one.subject}: {one.requirement.condition}"
-
-
-def _case(
-    suite: ElementTree.Element,
-    network: str,
-    title: str,
-    taken: collections.Counter[str],
-) -> ElementTree.Element:
-    """Adds a test case, whose name no other one has."""
-    # Readers collapse spaces.
-    name = " ".join(readable(title).split())
-    taken[name] += 1
-    if taken[name] > 1:
-        name = f"{name} ({taken[name]})"
-    return ElementTree.SubElement(
-        suite, "testcase", name=name, classname=network, time="0"
-    )
-
-
-def _fail(case: ElementTree.Element, kind: str, text: str) -> None:
-    text = readable(text)
-    failure = ElementTree.SubElement(case, "failure", message=text, type=kind)
-    failure.text = text

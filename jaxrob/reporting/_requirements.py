@@ -19,17 +19,15 @@ from jaxrob._arguments.checks import (
     checked_path,
     checked_text,
 )
-from jaxrob._arguments.naming import named
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.document import MEASURE
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import short
 from jaxrob.alterations._alteration import check_levels_range
-from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics import ConfidenceInterval, accuracy
 from jaxrob.metrics._counts import Counts
-from jaxrob.metrics._measures import accuracy, measures
-from jaxrob.reporting._words import is_open_by_levels
+from jaxrob.reporting._words import is_open_by_levels, joint_interval
 from jaxrob.roma import RomaResult
 
 #: What a quantity is a value of.
@@ -48,6 +46,8 @@ class Quantity(NamedTuple):
     of_tested: bool = True  # whether it is a value of the tested images alone
     # Whether it depends on what the curve does between its levels
     over_levels: bool = False
+    # Of a lower end: the highest value that so many results at once leave plausible
+    most: Callable[[Any, int], float] | None = None
 
 
 def _mean_plr(result: RomaResult) -> float | ConfidenceInterval:
@@ -65,23 +65,20 @@ def _robustness(result: Assessment) -> float | ConfidenceInterval:
 
 
 def _lowest_accuracy(result: Assessment) -> float:
-    if result.sampling is not None or not result.curve.num_classes:
+    counts = result.curve.counts
+    if result.sampling is not None or not isinstance(counts, Counts):
         return math.nan
-    counts = result.curve.counts_for("accuracy")
     # An accuracy of nothing counts as 1, which must not pass a gate.
-    if not isinstance(counts, Counts):
-        return math.nan
-    is_known = measures["accuracy"].num_inputs(counts).all()
+    is_known = counts.decided.sum(-1).all()
     return float(accuracy(counts).min()) if is_known else math.nan
 
 
 def _worst_class(result: Assessment) -> float:
-    is_known = result.sampling is None and result.scores is None
-    if not is_known or not result.curve.num_classes:
+    counts = result.curve.counts
+    if result.sampling is not None or not isinstance(counts, Counts):
         return math.nan
-    inputs = np.asarray(result.curve.counts.at(0).inputs)
     # NaN of a class that has inputs makes the lowest unknown.
-    return float(np.min(result.robustness_per_class[inputs > 0]))
+    return float(np.min(result.robustness_per_class[counts.inputs[0] > 0]))
 
 
 _GOOD = "the share of the range over which the network is good enough, on"
@@ -104,6 +101,8 @@ QUANTITIES = {
         lambda one: float(one.confidence_interval.low),
         of_tested=False,
         over_levels=True,
+        # NaN, where no joint interval is known, shows nothing.
+        most=lambda one, number: joint_interval(one, number)[1],
     ),
     "accuracy": Quantity(
         OF_ALTERATION,
@@ -143,6 +142,7 @@ QUANTITIES = {
         OF_ROMA,
         f"{_DISTINCT}: the lower ends of the intervals, on average",
         lambda one: one.mean_low,
+        most=lambda one, number: float(one.mean_plr),
     ),
 }
 # A script may have quantities of its own, which are shares.
@@ -287,12 +287,11 @@ def requirement_text(one: Requirement) -> str:
 
 def _day(text: str, place: str) -> datetime.date:
     try:
-        day = datetime.date.fromisoformat(text)
+        return datetime.date.fromisoformat(text)
     except ValueError:
-        day = None
-    if day is None or day.isoformat() != text:
-        raise ValueError(f"{place} must be one such as 2026-03-02; got {short(text)}")
-    return day
+        raise ValueError(
+            f"{place} must be one such as 2026-03-02; got {short(text)}"
+        ) from None
 
 
 #: A requirement, written in documents as on the command line.
@@ -377,8 +376,7 @@ class Plan:
     curtail: bool = False
 
     def _check_together(self) -> None:
-        if not self.alterations:
-            raise ValueError("alterations must be at least one")
+        refuse(not self.alterations, "alterations must be at least one")
 
     @property
     def wants_few(self) -> bool:
@@ -440,17 +438,9 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
 
 
 def _plan_of(document: dict[str, Any], digest: str) -> Plan:
-    date = document.get("date")
-    if date is not None and type(date) is not datetime.date:
-        raise TypeError(
-            "date must be a day, written without quotes such as 2026-03-02; got "
-            f"{named(date)}"
-        )
-    if not document.get("alterations"):
-        raise ValueError("the plan has no [[alterations]]; it must have at least one")
-    if "digest" in document:
-        raise ValueError("the plan must not have a digest, which is that of its file")
+    refuse("digest" in document, "the plan's digest is that of its file")
     parts = document | {"digest": digest}
-    if date is not None:
-        parts["date"] = date.isoformat()
+    if "date" in document:
+        # Without quotes TOML has days, and times, which are another type.
+        parts["date"] = str(document["date"])
     return read(Plan, parts, name="the plan", is_partial=True)

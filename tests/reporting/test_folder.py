@@ -326,7 +326,7 @@ IMPLAUSIBLE = {
     "label": (put(*SHOWN, "label", 3), "label"),
     "predicted": (put(*SHOWN, "predicted", 4), "predicted"),
     "shown_as": (put(*SHOWN, "shown_as", "x"), "shown_as"),
-    "plan's date": (put("plan", "date", "20260302"), "date"),
+    "plan's date": (put("plan", "date", "2026-02-30"), "date"),
     "plan's digest": (put("plan", "digest", "AB" * 32), "digest"),
     "another plan": (put("plan", "digest", "cd" * 32), "by the plan"),
     "plan's alterations": (put("plan", "alterations", []), "alterations"),

@@ -81,8 +81,8 @@ WRONG = [
     ('"the mount gives way by 12°"', "3", "reason"),
     ('{ fill = "edge" }', "[" * 10**4 + "]" * 10**4, "plan.toml"),
     ("0.8", "9" * 10**4, "digits|must lie"),
-    (PLAN[PLAN.index("[[") :], "alterations = []", r"\[\[alterations\]\]"),
-    (PLAN[PLAN.index("[[") :], "", r"\[\[alterations\]\]"),
+    (PLAN[PLAN.index("[[") :], "alterations = []", "alterations"),
+    (PLAN[PLAN.index("[[") :], "", "alterations"),
     ("threshold", "half_width = 0.5\nthreshold", "half_width"),
     ("threshold", 'curtail = "yes"\nthreshold', "curtail"),
 ]
