@@ -2,15 +2,12 @@
 
 import dataclasses
 import hashlib
-import re
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from jaxrob._arguments.checks import (
-    check_choice,
     check_type,
-    checked_integer,
     checked_names,
     checked_number,
     checked_sequence,
@@ -19,7 +16,6 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.naming import named
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import Layout, Number, Row, Text, document
-from jaxrob._curve import Curve
 from jaxrob._files.strict_json import short
 from jaxrob._identity.digest import contiguous
 from jaxrob._score_curve import ScoreCurve
@@ -76,7 +72,6 @@ MOST_PICTURES = 16
 SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure", "lowest score")
 #: Numbers of channels that a picture may have.
 CHANNELS = (1, 3, 4)
-_Digest = Text("32 hexadecimal digits", "[0-9a-f]{32}")
 
 
 class Picture(NamedTuple):
@@ -100,7 +95,7 @@ class Picture(NamedTuple):
     """
 
     image: Annotated[np.ndarray | None, Layout(make=lambda axes: None)]
-    digest: Annotated[str, _Digest]
+    digest: Annotated[str, Text("32 hexadecimal digits", "[0-9a-f]{32}")]
     level: float
     index: Annotated[int, Layout("image")]  # pyright: ignore[reportIncompatibleMethodOverride]
     label: int | None
@@ -183,34 +178,32 @@ class Results:
         for name, kind in (("roma", RomaResult), ("attack", Attack), ("plan", Plan)):
             wanted = f"a {kind.__module__.rpartition('.')[0]}.{kind.__name__} or None"
             check_type(name, getattr(self, name), kind | None, wanted)
-        for name, kind, wanted, min_length in (
-            ("assessments", Assessment, "jaxrob.Assessment", 0),
-            ("requirements", Requirement, "Requirement", 0),
-            ("regressions", str, "texts", 0),
-            ("differences", Difference, "Difference", 0),
-            ("runs", Run, "jaxrob.reporting.Run", 0),
+        for name, kind, wanted in (
+            ("assessments", Assessment, "jaxrob.Assessment"),
+            ("requirements", Requirement, "Requirement"),
+            ("regressions", str, "texts"),
+            ("differences", Difference, "Difference"),
+            ("runs", Run, "jaxrob.reporting.Run"),
+            ("reasons", str | None, "texts or None"),
+            ("pictures", tuple | list, "tuples of Picture"),
         ):
-            given = checked_sequence(
-                name, getattr(self, name), kind, wanted, min_length=min_length
-            )
-            object.__setattr__(self, name, given)
-        for name, missing, kind, wanted in (
-            ("reasons", None, str | None, "texts or None"),
-            ("pictures", (), tuple | list, "tuples of Picture"),
-        ):
-            given = checked_sequence(
+            entries = checked_sequence(
                 name, getattr(self, name), kind, wanted, min_length=0
-            ) or (missing,) * len(self.assessments)
-            if len(given) != len(self.assessments):
+            )
+            object.__setattr__(self, name, entries)
+        number = len(self.assessments)
+        for name in ("reasons", "pictures"):
+            entries = getattr(self, name) or ((),) * number
+            if len(entries) != number:
                 raise ValueError(
-                    f"{name} must have an entry for each of {len(self.assessments)} "
-                    f"assessments; got {len(given)}"
+                    f"{name} must have an entry for each of {number} assessments; got "
+                    f"{len(entries)}"
                 )
-            object.__setattr__(self, name, given)
-        object.__setattr__(self, "pictures", tuple(map(tuple, self.pictures)))
+            object.__setattr__(self, name, entries)
         # An empty reason becomes None.
-        reasons = tuple(one or None for one in self.reasons)
+        reasons = tuple(reason or None for reason in self.reasons)
         object.__setattr__(self, "reasons", reasons)
+        object.__setattr__(self, "pictures", tuple(map(tuple, self.pictures)))
         if self.class_names is not None:
             names = checked_names("class_names", self.class_names)
             object.__setattr__(self, "class_names", names)
@@ -222,12 +215,6 @@ def picture_digest(image: np.ndarray) -> str:
     found = hashlib.sha256(repr(tuple(map(int, image.shape))).encode())
     found.update(contiguous(image))
     return found.hexdigest()[:32]
-
-
-def check_digest(name: str, digest: Any) -> None:
-    check_type(name, digest, str, "a text")
-    if not re.fullmatch("[0-9a-f]{32}", digest):
-        raise ValueError(f"{name} must be 32 hexadecimal digits; got {short(digest)}")
 
 
 def with_plan(results: Results) -> tuple[Assessment, ...]:
@@ -255,16 +242,22 @@ def sizes(assessment: Assessment) -> tuple[int, int]:
     """Returns the number of classes, 0 of a score, and of the images that count."""
     curve = assessment.curve
     if assessment.sampling is not None:
-        return curve.num_classes, assessment.sampling.num_images
-    if isinstance(curve, Curve):
-        return curve.num_classes, len(curve.labels)
-    if isinstance(curve, ScoreCurve):
-        return 0, curve.num_images
-    return curve.num_classes, int(curve.counts.at(0).inputs.sum())
+        number = assessment.sampling.num_images
+    elif isinstance(curve, ScoreCurve):
+        number = curve.num_images
+    else:
+        number = int(curve.counts.inputs[0].sum())
+    return curve.num_classes, number
 
 
 def _check_together(results: Results) -> None:
-    first, names = None, results.class_names
+    names = results.class_names
+    networks = {one.provenance.get("classifier") for one in results.assessments}
+    if len(networks - {None}) > 1:
+        raise ValueError(
+            "assessments must be of one network; got those of the digests "
+            f"{', '.join(sorted(map(short, networks - {None})))}"
+        )
     for assessment, pictures in zip(results.assessments, results.pictures):
         place = short(assessment.alteration)
         num_classes, num_images = sizes(assessment)
@@ -273,51 +266,24 @@ def _check_together(results: Results) -> None:
                 f"class_names must have a name for each of the {num_classes} classes "
                 f"of {place}; got {len(names)}"
             )
-        network = assessment.provenance.get("classifier")
-        first = first or network
-        if network and network != first:
-            raise ValueError(
-                f"assessments must be of one network; {place} is of the network of "
-                f"digest {short(network)}, another of {short(first)}"
-            )
         if len(pictures) > MOST_PICTURES:
             raise ValueError(
                 f"pictures of {place} must be at most {MOST_PICTURES}; got "
                 f"{len(pictures)}"
             )
-        for number, picture in enumerate(pictures):
-            where = f"pictures of {place}, number {number}"
+        where = f"pictures of {place}"
+        for picture in pictures:
             check_type(where, picture, Picture, "a Picture")
-            _check_picture(where, picture, assessment, num_classes, num_images)
-
-
-def _check_picture(
-    where: str,
-    picture: Picture,
-    assessment: Assessment,
-    num_classes: int,
-    num_images: int,
-) -> None:
-    check_digest(f"{where}: digest", picture.digest)
-    if picture.image is not None:
-        check_picture(f"{where}: image", picture.image)
-        if picture_digest(picture.image) != picture.digest:
-            raise ValueError(f"{where}: the image is not that of its digest")
-    lower, upper = assessment.lower, assessment.upper
-    checked_number(f"{where}: level", picture.level, at_least=lower, at_most=upper)
-    checked_integer(
-        f"{where}: index", picture.index, at_least=0, at_most=num_images - 1
-    )
-    for name, most in (("label", num_classes - 1), ("predicted", num_classes)):
-        value = getattr(picture, name)
-        if value is not None:
-            checked_integer(f"{where}: {name}", value, at_least=0, at_most=most)
-    check_choice(f"{where}: shown_as", picture.shown_as, SHOWN_AS)
-    check_type(f"{where}: file", picture.file, str | None, "a text or None")
-    of_view = {"unaltered": assessment.identity, "lower end": lower, "upper end": upper}
-    wanted = of_view.get(picture.shown_as, picture.level)
-    if picture.level != wanted:
-        raise ValueError(
-            f"{where}: level must be {wanted:g}, as it is shown as "
-            f"{picture.shown_as!r}; got {picture.level:g}"
-        )
+            if picture.image is not None:
+                check_picture(f"{where}: image", picture.image)
+            for name, least, most in (
+                ("index", 0, num_images - 1),
+                ("label", 0, num_classes - 1),
+                ("predicted", 0, num_classes),
+                ("level", assessment.lower, assessment.upper),
+            ):
+                value = getattr(picture, name)
+                if value is not None:
+                    checked_number(
+                        f"{where}: {name}", value, at_least=least, at_most=most
+                    )
