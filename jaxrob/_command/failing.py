@@ -15,7 +15,7 @@ from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob.reporting import Results
 from jaxrob.reporting._columns import log_name
-from jaxrob.reporting._failing import check_empty
+from jaxrob.reporting._exports import check_empty
 
 
 def check(values: Values) -> None:

@@ -1,10 +1,6 @@
 """Reports: tables and plots of results, and whether results are good enough."""
 
 from jaxrob.reporting._columns import (
-    Logged,
-    LoggedFile,
-    Metric,
-    logged,
     to_csv,
     to_frame,
     to_latex,
@@ -19,7 +15,7 @@ from jaxrob.reporting._comparisons import (
     ranks,
     regressions,
 )
-from jaxrob.reporting._failing import write_failing
+from jaxrob.reporting._exports import Logged, LoggedFile, Metric, logged, write_failing
 from jaxrob.reporting._folder import read_results, write_results
 from jaxrob.reporting._gate import (
     Outcome,
