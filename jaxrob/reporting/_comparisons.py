@@ -1,5 +1,6 @@
 """Comparisons of networks: ranks, differences to earlier results, regressions."""
 
+import collections
 import dataclasses
 import math
 import os
@@ -124,20 +125,29 @@ def ranks(
     confidence_level = checked_confidence_level(confidence_level)
     by_name = _checked(networks)
     names = tuple(by_name)
-    alterations = [one.alteration for one in by_name[names[0]]]
-    tasks = [
-        _task(names, [_of(by_name[name], title) for name in names])
-        for title in alterations
-    ]
-    _check_enough(len(tasks[0].question.labels), len(names), confidence_level)
+    tasks = [_task(names, some) for some in zip(*by_name.values())]
     number = num_rank_resamples(confidence_level)
-    values = [_values(names, one) for one in tasks]
-    drawn = [resampled_means(one.question, one.answers, number) for one in tasks]
+    pairs = len(names) * (len(names) - 1) / 2
+    num_images = len(tasks[0].question.labels)
+    # Of fewer images no exact test of all pairs could find anything.
+    fewest = 1 + math.ceil(math.log2(pairs / (1 - confidence_level)))
+    if num_images < fewest:
+        raise ValueError(
+            f"networks must be assessed on at least {fewest} images to rank "
+            f"{len(names)} of them at {100 * confidence_level:g} %; got {num_images}"
+        )
+    values = [_values(names, task) for task in tasks]
+    drawn = [resampled_means(task.question, task.answers, number) for task in tasks]
     found = [
-        _ranked(names, confidence_level, title, [task], value, replicates)
-        for title, task, value, replicates in zip(alterations, tasks, values, drawn)
+        _ranked(names, confidence_level, task.alteration, [task], value, replicates)
+        for task, value, replicates in zip(tasks, values, drawn)
     ]
-    if len(tasks) > 1 and _are_alike(tasks):
+    if len({(task.measure, *task.images) for task in tasks}) > 1:
+        warn(
+            "the alterations differ in the measure or in the images, so there is no "
+            "rank over all"
+        )
+    elif len(tasks) > 1:
         means = np.mean(values, axis=0), np.mean(drawn, axis=0)
         found.append(_ranked(names, confidence_level, None, tasks, *means))
     return tuple(found)
@@ -146,54 +156,39 @@ def ranks(
 class _Task(NamedTuple):
     alteration: str
     measure: str
-    images: object
+    images: tuple[object, bytes]  # What tells the images and labels from others.
     question: Question
     answers: list[Answers]
 
 
 def _checked(
     networks: Mapping[str, Sequence[Assessment]],
-) -> dict[str, tuple[Assessment, ...]]:
+) -> dict[str, list[Assessment]]:
+    """Returns the assessments of each network, in the first network's order."""
     check_type("networks", networks, Mapping, "a mapping from names to assessments")
     names = checked_names("networks", tuple(networks))
     if len(names) < 2:
         raise ValueError(
             f"networks must be at least two, because one has no rank; got {len(names)}"
         )
-    found = {
-        name: checked_sequence(
+    found: dict[str, list[Assessment]] = {}
+    for name in names:
+        some = checked_sequence(
             f"networks[{name!r}]", networks[name], Assessment, "jaxrob.Assessment"
         )
-        for name in names
-    }
-    wanted = {one.alteration for one in found[names[0]]}
-    for name, some in found.items():
-        own = [one.alteration for one in some]
-        twice = sorted({one for one in own if own.count(one) > 1})
-        if twice:
-            raise ValueError(f"networks[{name!r}] has two assessments of {twice[0]}")
-        if set(own) != wanted:
-            differ = ", ".join(sorted(wanted ^ set(own)))
+        own = {one.alteration: one for one in some}
+        titles = [one.alteration for one in found.get(names[0], some)]
+        if len(own) < len(some):
+            (twice, _), *_ = collections.Counter(titles).most_common(1)
+            raise ValueError(f"networks[{name!r}] has two assessments of {twice}")
+        if own.keys() != {*titles}:
+            differ = ", ".join(sorted(own.keys() ^ {*titles}))
             raise ValueError(
                 "networks must be assessed under the same alterations; "
                 f"{names[0]!r} and {name!r} differ in {differ}"
             )
+        found[name] = [own[title] for title in titles]
     return found
-
-
-def _check_enough(num_images: int, number: int, confidence_level: float) -> None:
-    """Rejects so few images that no exact test of all pairs could find anything."""
-    pairs = number * (number - 1) / 2
-    fewest = 1 + math.ceil(math.log2(pairs / (1 - confidence_level)))
-    if num_images < fewest:
-        raise ValueError(
-            f"networks must be assessed on at least {fewest} images to rank {number} "
-            f"of them at {100 * confidence_level:g} %; got {num_images}"
-        )
-
-
-def _of(some: Sequence[Assessment], alteration: str) -> Assessment:
-    return next(one for one in some if one.alteration == alteration)
 
 
 def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
@@ -205,7 +200,6 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
                 "which say how stable it is and not which one is better; assess all "
                 "networks with true labels"
             )
-    for name, one in zip(names[1:], some[1:]):
         try:
             check_pair(first, one)
         except ValueError as error:
@@ -219,8 +213,8 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
             "may be first because it decides only what is easy. Rank by "
             'measure="effectiveness" to count them as wrong.'
         )
-    images = first.provenance["dataset"]["fingerprint"]
     question = question_of(first)
+    images = first.provenance["dataset"]["fingerprint"], question.labels.tobytes()
     return _Task(first.alteration, first.measure, images, question, answers)
 
 
@@ -257,17 +251,6 @@ def _values(names: Sequence[str], task: _Task) -> np.ndarray:
             "level, so its mean over the range has no rank"
         )
     return values
-
-
-def _are_alike(tasks: Sequence[_Task]) -> bool:
-    """Whether a mean over alterations has a meaning, of the same images and measure."""
-    kinds = {(one.measure, one.images, one.question.labels.tobytes()) for one in tasks}
-    if len(kinds) > 1:
-        warn(
-            "the alterations differ in the measure or in the images, so there is no "
-            "rank over all"
-        )
-    return len(kinds) == 1
 
 
 def _ranked(
@@ -469,9 +452,6 @@ def _side(interval: ConfidenceInterval, p_value: float, confidence_level: float)
     return int(interval.low > 0) - int(interval.high < 0)
 
 
-_UNKNOWN = ConfidenceInterval(math.nan, math.nan)
-
-
 def differences(
     new: Sequence[Assessment], old: Sequence[Assessment]
 ) -> tuple[Difference, ...]:
@@ -499,21 +479,21 @@ def differences(
 
 def _difference(new: Assessment, old: Assessment, number: int) -> Difference:
     level = new.confidence_level
+    unknown = ConfidenceInterval(math.nan, math.nan)
     try:
         found = compare(new, old, level)
         joint = found if number == 1 else compare(new, old, 1 - (1 - level) / number)
     except ValueError as error:
-        return Difference(new.alteration, math.nan, _UNKNOWN, _UNKNOWN, str(error))
-    alone, at_once = found.confidence_interval, joint.confidence_interval
+        return Difference(new.alteration, math.nan, unknown, unknown, str(error))
     if math.isnan(found.difference):
-        return Difference(
-            new.alteration, math.nan, _UNKNOWN, _UNKNOWN, "a robustness is not known"
-        )
+        reason = "a robustness is not known"
+        return Difference(new.alteration, math.nan, unknown, unknown, reason)
+    (low, high), at_once = found.confidence_interval, joint.confidence_interval
     # Two bootstraps may differ in the last digits.
-    at_once = ConfidenceInterval(
-        min(alone.low, at_once.low), max(alone.high, at_once.high)
+    at_once = ConfidenceInterval(min(low, at_once.low), max(high, at_once.high))
+    return Difference(
+        new.alteration, found.difference, found.confidence_interval, at_once
     )
-    return Difference(new.alteration, found.difference, alone, at_once)
 
 
 def regressions(
@@ -542,7 +522,7 @@ def regressions(
       ValueError: if two of them are of one alteration, range, measure and alpha.
     """
     by_subject = _by_subject("new", new, 1)
-    pairs, found = [], []
+    pairs, comparisons, found = [], [], []
     for subject, before in _by_subject("old", old, 0).items():
         # Another range or measure than before: the comparison says which.
         alike = [one for one in by_subject.values() if one.alteration == subject[0]]
@@ -551,10 +531,18 @@ def regressions(
             found.append(f"{before.alteration}: it is not assessed any more")
             continue
         try:
-            pairs.append((now, before, compare(now, before, now.confidence_level)))
+            comparisons.append(compare(now, before, now.confidence_level))
+            pairs.append((now, before))
         except ValueError as error:
             found.append(f"{before.alteration}: no comparison is possible, {error}")
-    return _regressions(pairs) + found
+    worse = [
+        f"{now.alteration}: robustness is {now.robustness:.6g}, it was "
+        f"{before.robustness:.6g} ({difference_text(each)})"
+        for (now, before), each in zip(pairs, adjusted(comparisons))
+        # NaN counts as worse, because it is not known to be as good.
+        if each.is_worse or math.isnan(each.found.difference)
+    ]
+    return worse + found
 
 
 def _by_subject(
@@ -575,18 +563,6 @@ def _by_subject(
             )
         found[subject] = one
     return found
-
-
-def _regressions(
-    pairs: Sequence[tuple[Assessment, Assessment, Comparison]],
-) -> list[str]:
-    return [
-        f"{new.alteration}: robustness is {new.robustness:.6g}, it was "
-        f"{old.robustness:.6g} ({difference_text(one)})"
-        for (new, old, found), one in zip(pairs, adjusted([row[2] for row in pairs]))
-        # NaN counts as worse, because it is not known to be as good.
-        if one.is_worse or math.isnan(found.difference)
-    ]
 
 
 def earlier_assessments(
@@ -614,7 +590,11 @@ def earlier_assessments(
     found = []
     for path in (checked_path("paths", one) for one in paths):
         if path.is_dir():
-            found += _in_folder(path, alterations)
+            there = read_results(path).assessments
+            lacking = {*alterations} - {one.alteration for one in there}
+            if lacking:
+                raise ValueError(f"{path}: it has no assessment of {min(lacking)}")
+            found += there
             continue
         old = _in_file(path)
         if old.alteration not in alterations:
@@ -623,14 +603,6 @@ def earlier_assessments(
                 f"{', '.join(alterations)} are"
             )
         found.append(old)
-    return found
-
-
-def _in_folder(path: pathlib.Path, alterations: Sequence[str]) -> list[Assessment]:
-    found = [*read_results(path).assessments]
-    for name in alterations:
-        if name not in [one.alteration for one in found]:
-            raise ValueError(f"{path}: it has no assessment of {name}")
     return found
 
 
