@@ -10,7 +10,7 @@ from jaxrob._command import reports
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob.reporting import Results
-from jaxrob.reporting._comparisons import adjusted, difference_text
+from jaxrob.reporting._results import adjusted, difference_text
 
 
 def run(values: Values, words: Sequence[str]) -> str:

@@ -1,22 +1,8 @@
 """Reports: tables and plots of results, and whether results are good enough."""
 
-from jaxrob.reporting._columns import (
-    to_csv,
-    to_frame,
-    to_latex,
-)
-from jaxrob.reporting._comparisons import (
-    Ranks,
-    differences,
-    earlier_assessments,
-    plot_ranks,
-    rank_figure,
-    rank_table,
-    ranks,
-    regressions,
-)
+from jaxrob.reporting._columns import to_csv, to_frame, to_latex
 from jaxrob.reporting._exports import Logged, LoggedFile, Metric, logged, write_failing
-from jaxrob.reporting._folder import read_results, write_results
+from jaxrob.reporting._folder import earlier_assessments, read_results, write_results
 from jaxrob.reporting._gate import (
     Outcome,
     outcomes,
@@ -33,6 +19,7 @@ from jaxrob.reporting._plot_classes import (
     plot_confusion,
     plot_first_failures,
 )
+from jaxrob.reporting._ranks import Ranks, plot_ranks, rank_figure, rank_table, ranks
 from jaxrob.reporting._report import read_report, to_html, to_markdown, to_summary
 from jaxrob.reporting._report.parts import Bullets, Figure, Section, Table, Text
 from jaxrob.reporting._requirements import (
@@ -42,7 +29,15 @@ from jaxrob.reporting._requirements import (
     read_plan,
     requirement,
 )
-from jaxrob.reporting._results import Difference, File, Picture, Results, Run
+from jaxrob.reporting._results import (
+    Difference,
+    File,
+    Picture,
+    Results,
+    Run,
+    differences,
+    regressions,
+)
 from jaxrob.reporting._table import table
 
 __all__ = (

@@ -20,7 +20,7 @@ from jaxrob.reporting import (
     regressions,
     write_results,
 )
-from jaxrob.reporting._comparisons import adjusted
+from jaxrob.reporting._results import adjusted
 
 from . import reports
 from .test_gate import assess

@@ -10,8 +10,8 @@ from jaxrob._arguments.counted import counted
 from jaxrob._arguments.warnings import RobustnessWarning
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._comparisons import rank_text, ranks
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
+from jaxrob.reporting._ranks import rank_text, ranks
 from jaxrob.reporting._report.curve import condition
 from jaxrob.reporting._report.parts import (
     Facts,
