@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -128,15 +128,14 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     # NaN for measures whose interval is a bootstrap's, because a thousand resamples are
     # too few for it, and from few images, whose number was chosen for one confidence
     # level.
-    measure = any_measure(one.measure)
-    exact = isinstance(measure, MeanScore) or (
-        measure.is_proportion and measure.single_ratio(one.counts) is not None
-    )
     if number == 1:
         return one.confidence_interval.low, one.confidence_interval.high
-    if one.sampling is not None:
-        return math.nan, math.nan
-    if one.scores is not None or not exact or math.isnan(one.robustness):
+    measure = any_measure(one.measure)
+    is_exact = isinstance(measure, MeanScore) or (
+        measure.is_proportion and measure.single_ratio(one.counts) is not None
+    )
+    of_part = one.sampling is not None or one.scores is not None
+    if of_part or not is_exact or math.isnan(one.robustness):
         return math.nan, math.nan
     low, high = metrics.confidence_interval(
         one.levels,
@@ -323,8 +322,10 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     rows = tuple(
         Corruption(
             name,
-            _error(one, _NO_REFERENCE),
-            _error(one, ALEXNET[name]) if like_alexnet and name in ALEXNET else None,
+            _measured(metrics.corruption_error, {name: one}, one, _NO_REFERENCE),
+            _measured(metrics.corruption_error, {name: one}, one, ALEXNET[name])
+            if like_alexnet and name in ALEXNET
+            else None,
             _fails_at(one),
         )
         for name, one in found.items()
@@ -333,8 +334,8 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
         return Corruptions(rows, None, None)
     mce = None
     if like_alexnet:
-        mce = _or_unknown(lambda: _mean(found, ALEXNET))
-    mean = _or_unknown(lambda: _mean(found, None))
+        mce = _measured(metrics.mean_corruption_error, found, found, ALEXNET)
+    mean = _measured(metrics.mean_corruption_error, found, found, None)
     return Corruptions(rows, mean, mce)
 
 
@@ -355,31 +356,21 @@ def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
 
 def share(one: CorruptionError) -> str:
     if math.isnan(one.value):
-        return "not known"
+        return _UNKNOWN
     low, high = one.confidence_interval
-    interval = "" if math.isnan(low) else f", {100 * low:.1f} to {100 * high:.1f} %"
-    return f"{100 * one.value:.1f} %{interval}"
+    beside = "" if math.isnan(low) else f", {interval(low, high)}"
+    return f"{100 * one.value:.1f} %{beside}"
 
 
 def severity(one: FailingLevel | None) -> str:
     if one is None:
-        return "not known"
-    if math.isinf(one.confidence_interval.low):
-        return _severity(math.inf)
-    low, high = map(_severity, one.confidence_interval)
-    return f"{_severity(one.level)}, {low} to {high}"
-
-
-def _severity(level: float) -> str:
-    return "beyond 5" if math.isinf(level) else f"{level:.2f}"
-
-
-def _error(one: Assessment, reference: ReferenceErrors) -> CorruptionError:
-    return _or_unknown(
-        lambda: metrics.corruption_error(
-            _complete(one), reference, one.confidence_level
-        )
+        return _UNKNOWN
+    level, low, high = (
+        "beyond 5" if math.isinf(level) else f"{level:.2f}"
+        for level in (one.level, *one.confidence_interval)
     )
+    is_beyond = math.isinf(one.confidence_interval.low)
+    return low if is_beyond else f"{level}, {low} to {high}"
 
 
 def _fails_at(one: Assessment) -> FailingLevel | None:
@@ -395,30 +386,23 @@ def _fails_at(one: Assessment) -> FailingLevel | None:
     )
 
 
-def _mean(
-    found: Mapping[str, Assessment], reference: Mapping[str, ReferenceErrors] | None
-) -> CorruptionError:
-    level = min(one.confidence_level for one in found.values())
-    every = {name: _complete(one) for name, one in found.items()}
-    return metrics.mean_corruption_error(every, reference, confidence_level=level)
-
-
-def _complete(one: Assessment) -> Assessment:
-    """Returns an assessment on all images, as benchmarks' means require."""
-    if one.sampling is not None:
-        raise ValueError("few images were looked at, and means are of all of them")
-    return one
-
-
 def _is_like_alexnet(one: Assessment) -> bool:
     alexnet = next(iter(ALEXNET.values()))
     size = one.provenance.get("settings", {}).get("size", alexnet.size)
     return one.curve.num_classes == alexnet.num_classes and size == alexnet.size
 
 
-def _or_unknown(measured: Callable[[], CorruptionError]) -> CorruptionError:
+def _measured(
+    measure: Callable[..., CorruptionError],
+    of: Mapping[str, Assessment],
+    curves: Any,
+    reference: Any,
+) -> CorruptionError:
+    level = min(one.confidence_level for one in of.values())
     try:
-        return measured()
+        if any(one.sampling is not None for one in of.values()):
+            raise ValueError("few images were looked at, and means are of all of them")
+        return measure(curves, reference, confidence_level=level)
     except ValueError as error:
         unknown = metrics.ConfidenceInterval(math.nan, math.nan)
         return CorruptionError(math.nan, unknown, str(error))
