@@ -175,17 +175,19 @@ def _placed(
     number = max(len(assessments), 1) if number is None else number
     by_name = {one.alteration: one for one in differences}
     every: list[tuple[int | None, Outcome]] = []
-    concerned = set()
     for place, (name, one) in enumerate(found):
+        of = OF_ROMA if isinstance(one, RomaResult) else OF_ALTERATION
         for each in requirements:
-            if _concerns(each, name, one):
-                value = _value(name, one, each.quantity, by_name.get(name), number)
-                # Any curve has a robustness of 0 at least, and of 1 at most.
-                is_sure = each.bound <= 0 if each.sign == AT_LEAST else each.bound >= 1
-                if is_doubted(one, each.quantity) and not is_sure:
-                    value = value._replace(reason=_DOUBT)
-                every.append((place, _outcome(name, each, value, number)))
-                concerned.add(each)
+            has_it = isinstance(one, Mapping) or about_quantity(each.quantity).of == of
+            if not has_it or not each.is_of(name):
+                continue
+            value = _value(name, one, each.quantity, by_name.get(name), number)
+            # Any curve has a robustness of 0 at least, and of 1 at most.
+            is_sure = each.bound <= 0 if each.sign == AT_LEAST else each.bound >= 1
+            if is_doubted(one, each.quantity) and not is_sure:
+                value = value._replace(reason=_DOUBT)
+            every.append((place, _outcome(name, each, value, number)))
+    concerned = {one.requirement for _, one in every}
     for each in dict.fromkeys(requirements):
         if each in concerned:
             continue
@@ -203,22 +205,6 @@ def is_doubted(one: Assessment | RomaResult | Quantities, quantity: str) -> bool
     return not one.diagnostics.signs.keys().isdisjoint(("jitter", "margin"))
 
 
-def _concerns(
-    requirement: Requirement, name: str, one: Assessment | RomaResult | Quantities
-) -> bool:
-    if not requirement.is_of(name):
-        return False
-    if isinstance(one, Mapping):
-        return True
-    if requirement.quantity not in QUANTITIES:
-        known = tuple(QUANTITIES)
-        raise ValueError(
-            f"found[{name!r}] must have {requirement.quantity!r}; results have {known}"
-        )
-    of = QUANTITIES[requirement.quantity].of
-    return of != OF_SET and (of == OF_ROMA) == isinstance(one, RomaResult)
-
-
 def _value(
     name: str,
     one: Assessment | RomaResult | Quantities,
@@ -226,9 +212,15 @@ def _value(
     difference: Difference | None,
     number: int,
 ) -> _Value:
+    about = about_quantity(quantity)
     if isinstance(one, Mapping):
-        _check_value(f"found[{name!r}]", one, quantity)
+        if quantity not in one:
+            raise ValueError(f"found[{name!r}] must have {quantity!r}")
         value = _ends(one[quantity])
+        for end in value:
+            if not (isinstance(end, float) and math.isnan(end)):
+                place = f"found[{name!r}][{quantity!r}]"
+                checked_number(place, end, at_least=about.low, at_most=about.high)
         # How high the value of a lower end may be is not known from it.
         is_low = quantity.endswith(".low")
         return _Value(value, value._replace(high=math.nan) if is_low else value)
@@ -236,8 +228,8 @@ def _value(
         if difference is None:
             return _Value(reason="there is no earlier result")
         return _Value(difference.interval, difference.joint_interval, difference.reason)
-    about = about_quantity(quantity)
-    assert about.get is not None
+    if about.get is None:
+        raise ValueError(f"found[{name!r}] must have {quantity!r}")
     value = _ends(about.get(one))
     most = value.high if about.most is None else about.most(one, number)
     return _Value(value, value._replace(high=most))
@@ -265,13 +257,10 @@ def _outcome(
         state = MET
     elif value.at_once.high < bound if at_least else value.at_once.low > bound:
         state = NOT_MET
-    if math.isnan(low):
-        text = "not known"
-    elif low == high:
-        text = f"{low:.6g}"
-    else:
-        sure = "" if state != NOT_SHOWN else "not sure, "
-        text = f"{sure}between {low:.6g} and {high:.6g}"
+    sure = "not sure, " if state == NOT_SHOWN else ""
+    text = f"{sure}between {low:.6g} and {high:.6g}"
+    if low == high or math.isnan(low):
+        text = "not known" if math.isnan(low) else f"{low:.6g}"
     text += f" ({value.reason})" if value.reason else ""
     return Outcome(
         subject,
@@ -288,17 +277,14 @@ def _how_sure(quantity: str, state: str, value: _Value, number: int) -> str:
         return "what is not known does not pass"
     if value.reason:
         return f"not sure: {value.reason}; more levels may show it"
-    about = about_quantity(quantity)
-    if about.of_tested:
-        return (
-            "not sure; more images may show it"
-            if state == NOT_SHOWN
-            else "of the tested images alone; of others nothing is stated"
-        )
+    of_tested = about_quantity(quantity).of_tested
+    if state == NOT_SHOWN:
+        shown = "not sure" if of_tested else "not shown either way"
+        return f"{shown}; more images may show it"
+    if of_tested:
+        return "of the tested images alone; of others nothing is stated"
     if state == MET:
         return "shown by its interval; that all are met needs no adjustment"
-    if state == NOT_SHOWN:
-        return "not shown either way; more images may show it"
     if number == 1:
         return "shown to fall short: the whole interval does"
     return f"shown to fall short, for all {number} intervals at once"
@@ -353,11 +339,9 @@ def _sentence(one: Outcome) -> str:
 
 def _ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
     """Returns the interval of a value; both ends of a number are the number."""
-    return (
-        value
-        if isinstance(value, ConfidenceInterval)
-        else ConfidenceInterval(value, value)
-    )
+    if isinstance(value, ConfidenceInterval):
+        return value
+    return ConfidenceInterval(value, value)
 
 
 def verdict(
@@ -387,16 +371,6 @@ def verdict(
     return f"{begins}: {'; '.join([*map(_sentence, failed), *worse])}"
 
 
-def _check_value(name: str, values: Quantities, quantity: str) -> None:
-    if quantity not in values:
-        raise ValueError(f"{name} must have {quantity!r}; got {tuple(values)}")
-    for value in _ends(values[quantity]):
-        if not (isinstance(value, float) and math.isnan(value)):
-            about = about_quantity(quantity)
-            place = f"{name}[{quantity!r}]"
-            checked_number(place, value, at_least=about.low, at_most=about.high)
-
-
 def outcomes_of(results: Results, number: int | None = None) -> list[Outcome]:
     """Returns whether a network's results meet their requirements.
 
@@ -422,9 +396,6 @@ def placed_of(
     if results.roma is not None:
         found.append(("RoMA", results.roma))
     return _placed(results.requirements, found, results.differences, number)
-
-
-_SUITE = "jaxrob"
 
 
 def to_junit(results: Results) -> str:
@@ -454,7 +425,7 @@ def to_junit(results: Results) -> str:
         root,
         "testsuite",
         id="0",
-        package=_SUITE,
+        package="jaxrob",
         name=network,
         # The format has no time zone. The machine's name is nobody's business.
         timestamp=datetime.datetime.now().isoformat(timespec="seconds"),

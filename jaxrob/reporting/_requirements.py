@@ -161,10 +161,10 @@ _MOST_BYTES = 1 << 20  # Plans are written by hand.
 AT_LEAST, AT_MOST = ">=", "<="
 _FORM = re.compile(
     r"\s*(?:(?P<of>.*\S)\s*:)?\s*(?P<quantity>[^<>=:]*[^<>=:\s])\s*"
-    r"(?P<sign>>=|<=)\s*(?P<number>\S+)\s*",
+    r"(?P<sign>>=|<=)\s*"
+    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*",
     re.DOTALL,
 )
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 
 class Requirement(NamedTuple):
@@ -237,11 +237,8 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
             f'{name}: a requirement is written "{quantities[0]}>=0.9", or "gaussian '
             f'blur: {quantities[0]}>=0.9" for one alteration; got {text!r}'
         )
-    number = found["number"]
-    if not _NUMBER.fullmatch(number):
-        raise ValueError(f"{name}: {number!r} in {text!r} is not a number")
-    alteration = None if found["of"] is None else found["of"].strip()
-    one = Requirement(found["quantity"], float(number), found["sign"], alteration)
+    of, quantity, sign, number = found.groups()
+    one = Requirement(quantity, float(number), sign, of and of.strip())
     if one.quantity not in quantities:
         raise ValueError(
             f"{name}: the quantity must be one of {tuple(quantities)}; got "
@@ -330,16 +327,9 @@ class PlannedAlteration:
     def _check_together(self) -> None:
         check_levels_range("lower", self.lower, "upper", self.upper)
         for one in self.requirements:
-            refuse(
-                one.alteration is not None,
-                f"requirements are of {self.name!r} already; got one of "
-                f"{one.alteration!r}",
-            )
+            refuse(one.alteration, f"requirements are of {self.name!r} already")
             of = about_quantity(one.quantity).of
-            refuse(
-                of != OF_ALTERATION,
-                f"requirements must be of an alteration; {one.quantity} is of {of}",
-            )
+            refuse(of != OF_ALTERATION, f"requirements: {one.quantity} is of {of}")
 
 
 @dataclasses.dataclass(frozen=True)
