@@ -267,7 +267,7 @@ def _class_names(
             f"class_names must be {number} distinct names, one for each class; got "
             f"{len(names)}, of which {len(set(names))} are distinct"
         )
-    unknown = _UNKNOWN
+    unknown = "unknown"
     while unknown in names:
         unknown = f"({unknown})"
     return (*names, unknown)
@@ -276,15 +276,13 @@ def _class_names(
 def _fiftyone(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     labels = {}
     for row in rows:
-        about = {name: row[name] for name in _SHARED}
-        for of, end, level in (
-            ("unaltered", "_unaltered", None),
-            ("altered", "", row["level"]),
-        ):
-            labels[pathlib.PurePosixPath(row[of]).stem] = {
+        shared = {name: row[name] for name in _SHARED}
+        ends = ("unaltered", "_unaltered", None), ("altered", "", row["level"])
+        for file, end, level in ends:
+            labels[pathlib.PurePosixPath(row[file]).stem] = {
                 "label": row[f"answer{end}"],
                 "confidence": row[f"confidence{end}"],
-                "attributes": about | {"level": level},
+                "attributes": shared | {"level": level},
             }
     return {"classes": None, "labels": labels}
 
@@ -295,17 +293,17 @@ def _label_studio(rows: Sequence[dict[str, Any]], folder: str) -> list[dict[str,
         return f"/data/local-files/?d={where}"
 
     def task(row: dict[str, Any]) -> dict[str, Any]:
-        value = {"choices": [row["answer"]]}
         choice = {"from_name": "class", "to_name": "image", "type": "choices"}
-        shown = {"image": url(row["altered"]), "unaltered": url(row["unaltered"])}
-        told = (*_SHARED, "answer_unaltered", "level")
-        prediction = {"model_version": row["network"] or "network"}
+        prediction = {
+            "model_version": row["network"] or "network",
+            "score": row["confidence"],
+            "result": [choice | {"value": {"choices": [row["answer"]]}}],
+        }
+        urls = {"image": url(row["altered"]), "unaltered": url(row["unaltered"])}
+        names = (*_SHARED, "answer_unaltered", "level")
         return {
-            "data": shown | {name: row[name] for name in told},
-            "predictions": [
-                prediction
-                | {"score": row["confidence"], "result": [choice | {"value": value}]}
-            ],
+            "data": urls | {name: row[name] for name in names},
+            "predictions": [prediction],
         }
 
     return list(map(task, rows))
@@ -335,8 +333,6 @@ def _write(path: pathlib.Path, contents: dict[str, bytes]) -> None:
 
 
 _DATA = "data"
-_UNKNOWN = "unknown"
-
 
 # Of `failing.csv`; what is not known is None. The level is the nearest to the identity
 # at which the picture fails, the labels "given", or "own answers" of the network.
@@ -354,11 +350,7 @@ _OF_RESULT = (
     *("dataset_low", "dataset_high", "decided_ratio"),
     *("levels", "images", "evaluations", "warnings"),
 )
-
-
 _OF_LEVEL = ("level", "value", "value_low", "value_high", "decided_ratio")
-
-
 _OF_ROMA = ("mean_plr", "mean_plr_low", "mean_plr_high", "mean_low", "answered")
 
 
