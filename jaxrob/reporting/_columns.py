@@ -41,7 +41,6 @@ def to_frame(results: Result | Sequence[Result], rows: str = "results") -> Any:
 
     Example::
 
-        found = jaxrob.assess(classifier, dataset, [blur, noise], key=key)
         frame = reporting.to_frame(found)
         levels = reporting.to_frame(found, rows="levels")
         levels.pivot(index="level", columns="alteration", values="value").plot()
@@ -49,9 +48,7 @@ def to_frame(results: Result | Sequence[Result], rows: str = "results") -> Any:
     Levels are in the unit that the row says. Shares such as the robustness lie in
     [0, 1], `seconds` are seconds. Corruptions by severity have `corruption_error`,
     `relative_to_alexnet` and `mce`, of the assessments given together. What is not
-    known is NaN (a text None), and `status` says why. Numbers are those of the result,
-    to the bit. Texts are as they were given: `to_csv` makes them harmless for
-    spreadsheets.
+    known is NaN (a text None), and `status` says why. Texts are as they were given.
 
     Args:
       results: one result, the `Results` of a network, or a sequence of such, also of
@@ -82,32 +79,16 @@ def to_frame(results: Result | Sequence[Result], rows: str = "results") -> Any:
 
 
 def to_csv(results: Result | Sequence[Result], rows: str = "results") -> str:
-    r"""Returns results as CSV, with the columns of `to_frame`.
+    r"""Returns results as CSV, with the columns, arguments and errors of `to_frame`.
 
-    Example::
-
-        pathlib.Path("results.csv").write_text(reporting.to_csv(found), "utf-8")
-        frame = pandas.read_csv("results.csv", float_precision="round_trip")
-
-    Numbers are written in full. `float_precision="round_trip"` reads them to the bit;
-    from 3.1 on pandas does so without it, and warns of it.
-    What is not known is an empty cell. Texts are in quotation marks, and none is taken
-    for a formula: before those that begin with =, +, - or @ (also after spaces, or in
-    full width) or with an apostrophe, there is an apostrophe, as OWASP advises. Control
-    characters, line breaks and marks that reverse the direction of writing are spelt
-    out, such as \u202e. Different texts stay different. pandas takes texts for numbers
-    where a whole column looks like numbers: `dtype={"network": str}` prevents it.
-
-    Args:
-      results: as in `to_frame`.
-      rows: as in `to_frame`.
-
-    Returns:
-      The text. Its lines end with a newline character.
-
-    Raises:
-      TypeError: if something is no result.
-      ValueError: if there is no such kind of rows, or no result has such.
+    Numbers are written in full: `pandas.read_csv(..., float_precision="round_trip")`
+    reads them to the bit. What is not known is an empty cell. Texts are in quotation
+    marks, and none is taken for a formula: before those that begin with =, +, - or @
+    (also after spaces, or in full width) or with an apostrophe, there is an apostrophe,
+    as OWASP advises. Control characters, line breaks and marks that reverse the
+    direction of writing are spelt out, such as \u202e. Different texts stay different.
+    pandas takes texts for numbers where a whole column looks like numbers:
+    `dtype={"network": str}` prevents it.
     """
     found = rows_of(results, rows)
     return csv_text(found[0], [row.values() for row in found])
@@ -121,10 +102,6 @@ def to_latex(results: Result | Sequence[Result]) -> str:
     interval because of few images, and how many levels and images there were. Of
     several networks, the first column is the network. Every special character of a name
     is escaped, so that it is typeset and runs nothing.
-
-    Example::
-
-        pathlib.Path("table.tex").write_text(reporting.to_latex(found), "utf-8")
 
     Args:
       results: as in `to_frame`; those that are no assessments are left out.

@@ -90,16 +90,13 @@ def logged(
 
     A result has names such as "gaussian_blur/robustness", with the step that you give,
     an epoch for instance. Its levels have "gaussian_blur/at_levels/level", and ending
-    with "/value", "/value_low", "/value_high" and "/decided_ratio". A step must be an
-    integer and a level is none, so **their step is the level's place** among those of
-    this result, from 0, ascending: plot "value" over "level", which is in the
+    with "/value", "/value_low", "/value_high" and "/decided_ratio"; **their step is the
+    level's place** from 0, ascending: plot "value" over "level", which is in the
     alteration's unit. RoMA has "roma/inputs/mean_plr" and so on. Values are those of
-    the columns in `to_frame`; what is not known, NaN there, is left out, because not
-    all trackers take it.
+    the columns in `to_frame`; what is not known is left out.
 
     Words of small letters keep their name, with "_" for spaces. Any other name is cut,
-    and ends with a digest: so it has the same name in every run, characters that
-    MLflow, Weights & Biases and TensorBoard take, and no other name becomes the same.
+    and ends with a digest, so that it is the same in every run, and that of no other.
 
     Args:
       results: the results of one network.
@@ -141,10 +138,6 @@ def write_failing(
     class_names: Sequence[str] | None = None,
 ) -> int:
     """Writes the pictures that fail first into a folder, with the answers to them.
-
-    Example::
-
-        number = reporting.write_failing("failing", result, blur, test)
 
     A picture fails at the level nearest to the identity at which its answer is wrong;
     those misclassified unaltered are left out. The folder then holds:

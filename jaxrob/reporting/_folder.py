@@ -55,10 +55,7 @@ class Entry(NamedTuple):
 
 @document("jaxrob results 1")
 class Index(NamedTuple):
-    """The index's contents: fields of `Results`, or the names of their files.
-
-    Pictures are checked later, with their assessments; `images` is their pixels' file.
-    """
+    """The fields of `Results`, or the names of their files; `images` is the pixels'."""
 
     network: Annotated[str | None, Text()]
     class_names: tuple[str, ...] | None
@@ -102,19 +99,6 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
     The index is replaced last, and atomically: whenever a run is killed, `read_results`
     returns either the old results or the new ones. So the disk needs space for both.
     Then files that no index names any more are removed.
-
-    Example::
-
-        result = jaxrob.assess(classifier, dataset, blur, key=key)
-        shown = reporting.pictures(result, blur, dataset, key)
-        results = reporting.Results(
-            "my network", dataset.class_names, (result,), pictures=(shown,)
-        )
-        reporting.write_results("results", results)
-
-    Args:
-      folder: the folder.
-      results: the results.
 
     Raises:
       TypeError: if an argument has a wrong type.
@@ -176,9 +160,6 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
 
     From a folder without `results.json` it reads all assessments, sorted by file name,
     without pictures. Nothing is executed or unpickled.
-
-    Args:
-      folder: the folder.
 
     Raises:
       OSError: if a file cannot be read.
@@ -355,9 +336,6 @@ def earlier_assessments(
       paths: results folders with an assessment of each alteration, or JSON files of
         single assessments.
       alterations: the names of the alterations assessed now.
-
-    Returns:
-      All that are there: `regressions` names those that are not assessed any more.
 
     Raises:
       TypeError: if an argument has a wrong type.

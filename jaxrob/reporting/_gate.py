@@ -46,8 +46,7 @@ class Outcome(NamedTuple):
     Attributes:
       subject: the alteration's name, "RoMA", or "all alterations".
       requirement: the requirement.
-      value: the value found, both ends of its interval alike if it has none; NaN if it
-        is not known.
+      value: the value's interval, both ends alike if it has none; NaN if not known.
       state: "met"; "not met", which is sure, of several results for all at once; or
         "not shown", which more images might change, or more levels where the curve is
         jagged, or nothing is known.
@@ -79,21 +78,16 @@ def quantities(
     An assessment has "robustness"; "robustness.low", the lower end of its confidence
     interval; "accuracy", the lowest at any level that was looked at (of decided inputs,
     if some are not); "worst_class", the lowest robustness of any class with inputs;
-    and "decided_ratio", the lowest share of decided inputs at an accepted level (not
-    known if no level is accepted).
+    and "decided_ratio", the lowest share of decided inputs at an accepted level. From
+    few images the robustness is the interval on the data set, unless only the levels
+    leave its width, and the last three are not known. Scores have no classes.
 
     RoMA has "plr", the mean over the inputs, and "plr.low", the mean of the lower ends
     of their intervals. An input without an answer counts with the share of its crude
-    Monte Carlo samples that are not distinctly misclassified, and has no interval. If a
-    budget left inputs undecided, "plr" is an interval, whose ends take each of these
-    inputs at the lower or upper end of its own. If a half width left inputs unseen,
-    they count like the seen ones of their category; in "plr.low", as low as they can
-    be with the confidence of the result.
-
-    From few images (`Assessment.sampling`) the robustness is the interval of that on
-    all images of the data set, unless only the levels leave its width; "accuracy",
-    "worst_class" and "decided_ratio" are not known. Scores have no accuracy and no
-    classes.
+    Monte Carlo samples that are not distinctly misclassified, and has no interval.
+    "plr" is an interval if a budget left inputs undecided, at either end of theirs. If
+    a half width left inputs unseen, they count like the seen ones of their category;
+    in "plr.low", as low as they can be with the confidence of the result.
 
     Returns:
       The values, in [0, 1], or intervals; NaN if not known.
@@ -122,12 +116,6 @@ def outcomes(
     That all are met needs no adjustment: to pass wrongly, the interval of one that
     falls short has to miss. That one of many is not met does: it is stated only if an
     interval with simultaneous coverage of all shows it.
-
-    Example::
-
-        found = {result.alteration: result for result in results}
-        for one in reporting.outcomes(requirements, found):
-            print(one.state, one.subject, one.words)
 
     Args:
       requirements: the requirements. One without an alteration applies to everything
@@ -298,12 +286,11 @@ def unmet(
     """Returns a sentence for each requirement that is not met; empty if all are.
 
     Args:
-      requirements: the requirements, see `outcomes`.
-      found: results, or their `quantities`, by name, such as an alteration's. NaN is
-        not good enough, nor is an interval that lies partly beyond the bound. A
-        `RobustnessWarning` says so if an assessment with alpha may pass although it
-        leaves most inputs undecided.
-      differences: see `outcomes`.
+      requirements: the requirements.
+      found: as in `outcomes`. NaN is not good enough, nor is an interval that lies
+        partly beyond the bound. A `RobustnessWarning` says so if an assessment with
+        alpha may pass although it leaves most inputs undecided.
+      differences: as in `outcomes`.
     """
     return list(map(_sentence, _failed(requirements, found, differences)))
 
@@ -352,15 +339,14 @@ def verdict(
 ) -> str:
     """Returns everything that is not good enough in one line; "" if all is.
 
-    The command and the scripts end with this line, and status 1. It begins with "not
-    shown to be good enough" if there are no regressions and every unmet requirement is
-    only not shown to be met, see `outcomes`. A report's headline agrees with this line.
+    It begins with "not shown to be good enough" if there are no regressions and every
+    unmet requirement is only not shown to be met, as a report's headline does.
 
     Args:
-      requirements: the requirements, see `outcomes`.
-      found: the results, see `outcomes`.
+      requirements: as in `outcomes`.
+      found: as in `outcomes`.
       regressions: further faults as text, see `regressions`.
-      differences: see `outcomes`.
+      differences: as in `outcomes`.
     """
     worse = checked_sequence("regressions", regressions, str, "texts", min_length=0)
     failed = _failed(requirements, found, differences)
@@ -372,16 +358,7 @@ def verdict(
 
 
 def outcomes_of(results: Results, number: int | None = None) -> list[Outcome]:
-    """Returns whether a network's results meet their requirements.
-
-    Args:
-      results: the results.
-      number: the number of assessments of which something is stated at once; by
-        default those of the results.
-
-    Raises:
-      TypeError: if an argument has a wrong type.
-    """
+    """Returns whether a network's results meet their requirements, see `outcomes`."""
     check_type("results", results, Results, "a jaxrob.reporting.Results")
     return [one for _, one in placed_of(results, number)]
 
@@ -404,14 +381,6 @@ def to_junit(results: Results) -> str:
     Each requirement of each result is a test case. One that is not met is a failure of
     the type "not met" or "not shown"; each regression is one of the type "regression".
     Characters that XML forbids, or that are invisible, are spelt out: "(U+0007)".
-
-    Example::
-
-        results = reporting.read_results("results/today")
-        pathlib.Path("gate.xml").write_text(reporting.to_junit(results), "utf-8")
-
-    Args:
-      results: the results of one network, with their requirements.
 
     Raises:
       TypeError: if `results` has a wrong type.

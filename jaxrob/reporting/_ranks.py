@@ -82,19 +82,13 @@ def ranks(
     curve runs along the threshold its bootstrap does not hold.
 
     The intervals of the ranks hold for all networks at once, with the probability
-    `confidence_level`: whoever looks for the best of eight does not have to correct for
-    looking (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks"). The rank
-    of a network is one more than the number of better ones; the lower end counts those
-    that are significantly better, the higher one leaves out those significantly worse.
-    The differences are bootstrapped over images, drawn for all networks together, with
-    an image added for each network that it alone gets right (see `jaxrob.compare`).
-    Each of the results has its own confidence: they are not joint over alterations.
-    The networks are taken as they are: another training may give other ranks.
-
-    Example::
-
-        for found in reporting.ranks({"plain": plain, "augmented": augmented}):
-            print(reporting.rank_table(found))
+    `confidence_level` (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for
+    Ranks"), but not for all alterations at once. The rank of a network is one more than
+    the number of better ones; the lower end counts those that are significantly better,
+    the higher one leaves out those significantly worse. The differences are
+    bootstrapped over images, drawn for all networks together, with an image added for
+    each network that it alone gets right (see `jaxrob.compare`). The networks are taken
+    as they are: another training may give other ranks.
 
     Args:
       networks: the assessments of each network by its name, at least two networks, with
@@ -286,12 +280,6 @@ def rank_table(found: Ranks) -> str:
 
     A rank that is not certain is a range ("1-3"). Below stands who could be first.
 
-    Args:
-      found: the ranks.
-
-    Returns:
-      The table as text, without a newline at its end.
-
     Raises:
       TypeError: if `found` are no ranks.
     """
@@ -314,9 +302,6 @@ def plot_ranks(found: Ranks, axes: Any = None) -> Any:
     Args:
       found: the ranks.
       axes: matplotlib axes to draw on; by default those of a new figure.
-
-    Returns:
-      The axes.
 
     Raises:
       ImportError: if matplotlib is missing.
@@ -343,18 +328,7 @@ def plot_ranks(found: Ranks, axes: Any = None) -> Any:
 
 
 def rank_figure(found: Sequence[Ranks]) -> Any:
-    """Plots several ranks, one below the other, see `plot_ranks`.
-
-    Args:
-      found: the ranks, at least one, such as those that `ranks` returns.
-
-    Returns:
-      A matplotlib figure.
-
-    Raises:
-      ImportError: if matplotlib is missing.
-      TypeError: if `found` is no sequence of ranks.
-    """
+    """Plots several ranks, one below the other, see `plot_ranks`; at least one."""
     found = checked_sequence("found", found, Ranks, "jaxrob.reporting.Ranks")
     rows = 1.2 + 0.28 * len(found[0].networks)
     whole = pyplot().figure(figsize=(6, rows * len(found)), layout="constrained")

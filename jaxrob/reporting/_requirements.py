@@ -207,16 +207,9 @@ class Requirement(NamedTuple):
 def requirement(text: str, quantities: Sequence[str]) -> Requirement:
     """Parses a requirement such as "robustness>=0.9", for instance from a command line.
 
-    Example::
-
-        found = {result.alteration: result for result in results}
-        least = reporting.requirement("robustness>=0.9", ["robustness"])
-        for sentence in reporting.unmet([least], found):
-            print(sentence)  # blur: robustness is 0.85, at least 0.9 is required
-
     Args:
-      text: a quantity, ">=" or "<=" and a number in the quantity's range. An
-        alteration's name and a colon before it make it a requirement of that
+      text: a quantity, ">=" or "<=" and a number in the quantity's range, 0.7 for 70 %.
+        An alteration's name and a colon before it make it a requirement of that
         alteration alone: "gaussian blur: robustness>=0.9". Spaces do not matter.
       quantities: the quantities allowed. Others than the library's are shares in
         [0, 1] of everything found.
@@ -348,8 +341,7 @@ class Plan:
       measure: the quality measure's name, see `jaxrob.assess`.
       requirements: what each assessment must meet, or the one that is named, or all
         together.
-      half_width: the half width wanted for the robustness on the data set, from as few
-        images as that takes, see `jaxrob.assess`; None if not given.
+      half_width: as of `jaxrob.strategies.FewImages`; None if not given.
       budget: the most altered images that are classified; None if not given.
       curtail: whether a level ends only when the images left cannot change its side.
     """
@@ -404,9 +396,6 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         settings = { fill = "edge" }       # may be left out
         reason = "the mount gives way by up to 12 degrees"
         requirements = ["worst_class>=0.3"]   # of this one; may be left out
-
-    Args:
-      path: the file.
 
     Raises:
       OSError: if it cannot be read.

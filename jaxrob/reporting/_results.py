@@ -176,7 +176,6 @@ class Results:
     runs: tuple[Run, ...] = ()
 
     def __post_init__(self) -> None:
-        """Checks the fields, and fills in defaults for every assessment."""
         if self.network is not None:
             checked_text("network", self.network)
         for name, kind in (("roma", RomaResult), ("attack", Attack), ("plan", Plan)):
