@@ -46,8 +46,12 @@ from jaxrob._devices.hosts import is_first
 from jaxrob._engine.preflight import preflight
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
-from jaxrob.reporting._plan import planned_requirements
-from jaxrob.reporting._quantities import OF_ALTERATION, OF_SET, names_of
+from jaxrob.reporting._requirements import (
+    OF_ALTERATION,
+    OF_SET,
+    names_of,
+    planned_requirements,
+)
 from jaxrob.strategies import FewImages, Strategy
 
 _ANY_SHAPE = (224, 224, 3)

@@ -18,8 +18,8 @@ from jaxrob._devices.hosts import is_first
 from jaxrob._files.writing import not_written, write_file
 from jaxrob.metrics import ALEXNET
 from jaxrob.reporting import Requirement, Results
-from jaxrob.reporting._escaped import log_name
-from jaxrob.reporting._failing import check_empty
+from jaxrob.reporting._columns import log_name
+from jaxrob.reporting._exports import check_empty
 
 _REPORTS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
 

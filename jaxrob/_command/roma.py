@@ -32,7 +32,7 @@ from jaxrob._command.subject import (
 )
 from jaxrob._devices.hosts import is_first
 from jaxrob.reporting import Requirement, Results, Run
-from jaxrob.reporting._quantities import OF_ROMA, names_of
+from jaxrob.reporting._requirements import OF_ROMA, names_of
 from jaxrob.reporting._words import percent_of
 from jaxrob.roma import RomaResult
 from jaxrob.roma._assess import checked_budget, fewest_and_most

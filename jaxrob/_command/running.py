@@ -17,7 +17,7 @@ from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob.reporting import Plan, Requirement
-from jaxrob.reporting._plan import AT_LEAST
+from jaxrob.reporting._requirements import AT_LEAST
 from jaxrob.strategies import ASAP, FewImages, Including, Strategy, Uniform
 
 _NAMES = ("coordinator_address", "num_processes", "process_id")

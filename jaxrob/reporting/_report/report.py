@@ -8,12 +8,11 @@ from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison as Compared
 from jaxrob._assessment.compare import compare
-from jaxrob.reporting._earlier import Adjusted, adjusted, p_value_text
 from jaxrob.reporting._report.figures import side_of
 from jaxrob.reporting._report.parts import Mark, Table, Words
 from jaxrob.reporting._report.tested import class_names, has_classes
 from jaxrob.reporting._report.verdict import Verdict, verdict_of
-from jaxrob.reporting._results import Picture, Results
+from jaxrob.reporting._results import Adjusted, Picture, Results, adjusted, p_value_text
 from jaxrob.reporting._words import Warned, by_cause, joint_interval, level_of, short
 
 

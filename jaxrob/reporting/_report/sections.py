@@ -9,13 +9,6 @@ import numpy as np
 
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._corruptions import (
-    Corruption,
-    corruptions,
-    means,
-    severity,
-    share,
-)
 from jaxrob.reporting._report import figures
 from jaxrob.reporting._report.appendix import glossary, methods, multiplicity
 from jaxrob.reporting._report.curve import (
@@ -67,12 +60,17 @@ from jaxrob.reporting._style import axis_label, common_threshold
 from jaxrob.reporting._words import (
     ROUNDED,
     VERSION,
+    Corruption,
+    corruptions,
     excursions,
     images_at_levels,
     interval,
     level_of,
+    means,
     number,
     range_with_unit,
+    severity,
+    share,
     short,
     with_unit,
 )

@@ -9,8 +9,8 @@ import numpy as np
 from jaxrob._arguments.texts import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._plan import Plan, PlannedAlteration
 from jaxrob.reporting._report.verdict import is_as_planned, planned_text
+from jaxrob.reporting._requirements import Plan, PlannedAlteration
 from jaxrob.reporting._results import Results, Run
 from jaxrob.reporting._words import number, percent, short
 

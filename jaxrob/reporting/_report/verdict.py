@@ -16,8 +16,12 @@ from jaxrob.reporting._gate import (
     is_doubted,
     placed_of,
 )
-from jaxrob.reporting._plan import AT_LEAST, Requirement, planned_requirements
-from jaxrob.reporting._quantities import QUANTITIES
+from jaxrob.reporting._requirements import (
+    AT_LEAST,
+    QUANTITIES,
+    Requirement,
+    planned_requirements,
+)
 from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import (
     confidence_text,
@@ -103,9 +107,8 @@ def _meaning(quantity: str) -> str:
     about = QUANTITIES[quantity]
     if (about.low, about.high) == (0, 1):
         return f"is {about.meaning}"
-    to = "upwards" if math.isinf(about.high) else f"to {about.high:g} (100 %)"
-    low = f"{about.low:g} ({100 * about.low:g} %)"
-    return f"from {low} {to}, is {about.meaning}"
+    low, high = (f"{end:g} ({100 * end:g} %)" for end in (about.low, about.high))
+    return f"from {low} to {high}, is {about.meaning}"
 
 
 def _said(every: Sequence[Outcome], failed: Sequence[Outcome]) -> list[str]:

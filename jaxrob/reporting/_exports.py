@@ -1,38 +1,131 @@
-"""The pictures that fail first, as a folder for tools that look at pictures."""
+"""Results for other programs: numbers for trackers, pictures that fail first."""
 
 import contextlib
 import json
 import os
 import pathlib
 import urllib.parse
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from jaxrob._arguments.checks import checked_integer, checked_names, checked_path
+from jaxrob._arguments.checks import (
+    checked_integer,
+    checked_names,
+    checked_path,
+    checked_sequence,
+)
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._files.reading import short
 from jaxrob._files.writing import not_written, write_new
 from jaxrob.alterations import Alteration
-from jaxrob.reporting._columns import csv_text, plain
-from jaxrob.reporting._escaped import escaped
-from jaxrob.reporting._pictures import failing_pictures, png
-from jaxrob.reporting._results import Picture
-
-_DATA = "data"
-_UNKNOWN = "unknown"
-
-
-# Of `failing.csv`; what is not known is None. The level is the nearest to the identity
-# at which the picture fails, the labels "given", or "own answers" of the network.
-_COLUMNS = (
-    *("unaltered", "altered", "source", "index", "right", "labels"),
-    *("answer_unaltered", "confidence_unaltered", "answer", "confidence"),
-    *("alteration", "level", "unit", "network"),
+from jaxrob.reporting._columns import (
+    OF_CORRUPTIONS,
+    Row,
+    csv_text,
+    escaped,
+    log_name,
+    plain,
+    rows_of,
+    to_csv,
 )
-_SHARED = ("right", "alteration", "unit", "source", "index")
+from jaxrob.reporting._pictures import failing_pictures, png
+from jaxrob.reporting._results import Picture, Results
+
+
+class Metric(NamedTuple):
+    """A number to log.
+
+    Attributes:
+      name: of a-z, 0-9, "_" and "/", at most 250 characters, distinct.
+      value: a finite number.
+      step: an integer from 0.
+    """
+
+    name: str
+    value: float
+    step: int
+
+
+class LoggedFile(NamedTuple):
+    """A file to log.
+
+    Attributes:
+      name: of a-z, 0-9, "_" and an ending, distinct.
+      content: its text.
+    """
+
+    name: str
+    content: str
+
+
+class Logged(NamedTuple):
+    """What a tracker of experiments logs of one network's results.
+
+    Attributes:
+      metrics: numbers with names and steps.
+      files: texts with file names.
+    """
+
+    metrics: tuple[Metric, ...]
+    files: tuple[LoggedFile, ...]
+
+
+def logged(
+    results: Results | Assessment | Sequence[Assessment], step: int = 0
+) -> Logged:
+    """Returns one network's results as numbers and files that a tracker logs.
+
+    Example::
+
+        found = reporting.logged(results)
+        with mlflow.start_run():
+            for name, value, step in found.metrics:
+                mlflow.log_metric(name, value, step=step)
+            for name, content in found.files:
+                mlflow.log_text(content, name)
+
+    A result has names such as "gaussian_blur/robustness", with the step that you give,
+    an epoch for instance. Its levels have "gaussian_blur/at_levels/level", and ending
+    with "/value", "/value_low", "/value_high" and "/decided_ratio"; **their step is the
+    level's place** from 0, ascending: plot "value" over "level", which is in the
+    alteration's unit. RoMA has "roma/inputs/mean_plr" and so on. Values are those of
+    the columns in `to_frame`; what is not known is left out.
+
+    Words of small letters keep their name, with "_" for spaces. Any other name is cut,
+    and ends with a digest, so that it is the same in every run, and that of no other.
+
+    Args:
+      results: the results of one network.
+      step: the step of the results' own numbers, at least 0.
+
+    Returns:
+      `Logged`: the metrics; and as files `results.csv`, `levels.csv`, `roma.csv`, and
+      for each alteration its assessment as JSON without the single answers.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if there is no result, they are of several networks, or two have the
+        same alteration: log these in runs of their own.
+    """
+    step = checked_integer("step", step, at_least=0)
+    if isinstance(results, Assessment):
+        results = (results,)
+    if not isinstance(results, Results):
+        wanted = "jaxrob.Assessment"
+        ones = checked_sequence("results", results, Assessment, wanted)
+        results = Results(None, None, ones)
+    names = [one.alteration for one in results.assessments]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"results must hold one of each alteration; got {names.count(name)} of "
+                f"{short(name)}: log them in runs of their own"
+            )
+    return Logged(tuple(_metrics(results, step)), tuple(_files(results)))
 
 
 def write_failing(
@@ -45,10 +138,6 @@ def write_failing(
     class_names: Sequence[str] | None = None,
 ) -> int:
     """Writes the pictures that fail first into a folder, with the answers to them.
-
-    Example::
-
-        number = reporting.write_failing("failing", result, blur, test)
 
     A picture fails at the level nearest to the identity at which its answer is wrong;
     those misclassified unaltered are left out. The folder then holds:
@@ -171,7 +260,7 @@ def _class_names(
             f"class_names must be {number} distinct names, one for each class; got "
             f"{len(names)}, of which {len(set(names))} are distinct"
         )
-    unknown = _UNKNOWN
+    unknown = "unknown"
     while unknown in names:
         unknown = f"({unknown})"
     return (*names, unknown)
@@ -180,15 +269,13 @@ def _class_names(
 def _fiftyone(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     labels = {}
     for row in rows:
-        about = {name: row[name] for name in _SHARED}
-        for of, end, level in (
-            ("unaltered", "_unaltered", None),
-            ("altered", "", row["level"]),
-        ):
-            labels[pathlib.PurePosixPath(row[of]).stem] = {
+        shared = {name: row[name] for name in _SHARED}
+        ends = ("unaltered", "_unaltered", None), ("altered", "", row["level"])
+        for file, end, level in ends:
+            labels[pathlib.PurePosixPath(row[file]).stem] = {
                 "label": row[f"answer{end}"],
                 "confidence": row[f"confidence{end}"],
-                "attributes": about | {"level": level},
+                "attributes": shared | {"level": level},
             }
     return {"classes": None, "labels": labels}
 
@@ -199,17 +286,17 @@ def _label_studio(rows: Sequence[dict[str, Any]], folder: str) -> list[dict[str,
         return f"/data/local-files/?d={where}"
 
     def task(row: dict[str, Any]) -> dict[str, Any]:
-        value = {"choices": [row["answer"]]}
         choice = {"from_name": "class", "to_name": "image", "type": "choices"}
-        shown = {"image": url(row["altered"]), "unaltered": url(row["unaltered"])}
-        told = (*_SHARED, "answer_unaltered", "level")
-        prediction = {"model_version": row["network"] or "network"}
+        prediction = {
+            "model_version": row["network"] or "network",
+            "score": row["confidence"],
+            "result": [choice | {"value": {"choices": [row["answer"]]}}],
+        }
+        urls = {"image": url(row["altered"]), "unaltered": url(row["unaltered"])}
+        names = (*_SHARED, "answer_unaltered", "level")
         return {
-            "data": shown | {name: row[name] for name in told},
-            "predictions": [
-                prediction
-                | {"score": row["confidence"], "result": [choice | {"value": value}]}
-            ],
+            "data": urls | {name: row[name] for name in names},
+            "predictions": [prediction],
         }
 
     return list(map(task, rows))
@@ -236,3 +323,59 @@ def _write(path: pathlib.Path, contents: dict[str, bytes]) -> None:
         if isinstance(error, OSError):
             raise not_written(error.filename or path, error) from error
         raise
+
+
+_DATA = "data"
+
+# Of `failing.csv`; what is not known is None. The level is the nearest to the identity
+# at which the picture fails, the labels "given", or "own answers" of the network.
+_COLUMNS = (
+    *("unaltered", "altered", "source", "index", "right", "labels"),
+    *("answer_unaltered", "confidence_unaltered", "answer", "confidence"),
+    *("alteration", "level", "unit", "network"),
+)
+_SHARED = ("right", "alteration", "unit", "source", "index")
+
+
+# Columns of results that are logged under their own names.
+_OF_RESULT = (
+    *("robustness", "error_bound", "interval_low", "interval_high"),
+    *("dataset_low", "dataset_high", "decided_ratio"),
+    *("levels", "images", "evaluations", "warnings"),
+)
+_OF_LEVEL = ("level", "value", "value_low", "value_high", "decided_ratio")
+_OF_ROMA = ("mean_plr", "mean_plr_low", "mean_plr_high", "mean_low", "answered")
+
+
+def _metrics(results: Results, step: int) -> Iterator[Metric]:
+    if results.assessments:
+        for row in rows_of(results.assessments, "results", OF_CORRUPTIONS):
+            yield from _of_row(row, _OF_RESULT, log_name(row["alteration"]), step)
+    for one in results.assessments:
+        for place, row in enumerate(rows_of(one, "levels")):
+            prefix = f"{log_name(one.alteration)}/at_levels"
+            yield from _of_row(row, _OF_LEVEL, prefix, place)
+    if results.roma is not None:
+        (row,) = rows_of(results.roma, "roma")
+        # With a "/" that no alteration's name has.
+        yield from _of_row(row, _OF_ROMA, "roma/inputs", step)
+
+
+def _of_row(
+    row: Row, columns: Sequence[str], prefix: str, step: int
+) -> Iterator[Metric]:
+    for column in columns:
+        value = row[column]
+        if value is not None:
+            yield Metric(f"{prefix}/{column}", float(value), step)
+
+
+def _files(results: Results) -> Iterator[LoggedFile]:
+    if results.assessments:
+        for rows in ("results", "levels"):
+            yield LoggedFile(f"{rows}.csv", to_csv(results, rows))
+    if results.roma is not None:
+        yield LoggedFile("roma.csv", to_csv(results, "roma"))
+    for one in results.assessments:
+        content = json.dumps(one.to_dict(), allow_nan=False)
+        yield LoggedFile(f"{log_name(one.alteration)}.json", content)

@@ -2,8 +2,12 @@ import datetime
 import hashlib
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as drawn
 
 from jaxrob import reporting
+from jaxrob.reporting import Requirement, requirement
+from jaxrob.reporting._requirements import QUANTITIES, requirement_text
 
 PLAN = """
 name = "cameras"
@@ -77,8 +81,8 @@ WRONG = [
     ('"the mount gives way by 12°"', "3", "reason"),
     ('{ fill = "edge" }', "[" * 10**4 + "]" * 10**4, "plan.toml"),
     ("0.8", "9" * 10**4, "digits|must lie"),
-    (PLAN[PLAN.index("[[") :], "alterations = []", r"\[\[alterations\]\]"),
-    (PLAN[PLAN.index("[[") :], "", r"\[\[alterations\]\]"),
+    (PLAN[PLAN.index("[[") :], "alterations = []", "alterations"),
+    (PLAN[PLAN.index("[[") :], "", "alterations"),
     ("threshold", "half_width = 0.5\nthreshold", "half_width"),
     ("threshold", 'curtail = "yes"\nthreshold', "curtail"),
 ]
@@ -114,3 +118,43 @@ def test_how_few_images_a_plan_asks_for(tmp_path):
     asked = "half_width = 0.02\nbudget = 10_000\ncurtail = true"
     assert read(asked) == (0.02, 10_000, True)
     assert read("") == (None, None, False)
+
+
+ALLOWED = ("robustness", "robustness.low")
+
+
+def test_requirements_are_read():
+    for text in ("robustness>=0.9", " robustness >= 9e-1 "):
+        assert requirement(text, ALLOWED) == Requirement("robustness", 0.9)
+    of_phrase = requirement("BNN, unknown>=1", ("BNN, unknown",))
+    assert of_phrase == Requirement("BNN, unknown", 1.0)
+    found = requirement(" gaussian blur :robustness.low>= .5", list(QUANTITIES))
+    assert found == Requirement("robustness.low", 0.5, ">=", "gaussian blur")
+
+
+@pytest.mark.parametrize("allowed", [ALLOWED, tuple(QUANTITIES)])
+def test_others_are_refused(allowed):
+    texts = ["", "robustness>0.9", ">=0.9", "robustness>=0.9>=0.8", "beauty>=0.9"]
+    texts += [f"robustness>={one}" for one in ("0,9", "0_9", "nan", "90", "-0.1")]
+    if allowed != ALLOWED:
+        texts += ["mce<=-0.1", "difference>=-1.5", "robustness<=1.5", "mce<=70"]
+        texts += ["robustness.low<=0.5", "zoom: mce<=0.7", "zoom: plr>=0.7"]
+        texts += [": robustness>=0.5", "zoom: robustness>=0.5:"]
+    for text in texts:
+        with pytest.raises(ValueError, match="text: "):
+            requirement(text, allowed)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    quantity=drawn.sampled_from(
+        [name for name, one in QUANTITIES.items() if one.of == "an alteration"]
+    ),
+    bound=drawn.floats(0, 1),
+    at_most=drawn.booleans(),
+    alteration=drawn.none() | drawn.text(min_size=1).map(str.strip).filter(bool),
+)
+def test_what_is_written_is_read_back(quantity, bound, at_most, alteration):
+    sign = "<=" if at_most and not quantity.endswith(".low") else ">="
+    one = Requirement(quantity, bound, sign, alteration)
+    assert requirement(requirement_text(one), list(QUANTITIES)) == one

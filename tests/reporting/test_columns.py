@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob.reporting._escaped import cell, escaped, latex, log_name
+from jaxrob.reporting._columns import cell, escaped, latex, log_name
 
 from . import reports
 

@@ -7,8 +7,10 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
+
+import numpy as np
 
 from jaxrob._arguments.checks import (
     check_choice,
@@ -17,21 +19,150 @@ from jaxrob._arguments.checks import (
     checked_path,
     checked_text,
 )
-from jaxrob._arguments.messages import named
-from jaxrob._assessment.assessment import MEASURE
+from jaxrob._assessment.assessment import MEASURE, Assessment
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
 from jaxrob._files.reading import content_of, short
 from jaxrob.alterations._alteration import check_levels_range
-from jaxrob.reporting._quantities import OF_ALTERATION, QUANTITIES, about_quantity
+from jaxrob.metrics import ConfidenceInterval, accuracy
+from jaxrob.metrics._counts import Counts
+from jaxrob.reporting._words import is_open_by_levels, joint_interval
+from jaxrob.roma import RomaResult
+
+#: What a quantity is a value of.
+OF_ALTERATION, OF_SET, OF_ROMA = "an alteration", "all alterations", "RoMA"
+
+
+class Quantity(NamedTuple):
+    """A quantity that may be required."""
+
+    of: str  # `OF_ALTERATION`, `OF_SET` (one value of all alterations) or `OF_ROMA`
+    meaning: str  # what it is, for readers who do not know its name
+    # Gets it from a result; None where that takes more than one
+    get: Callable[[Any], float | ConfidenceInterval] | None = None
+    low: float = 0.0  # its lowest possible value
+    high: float = 1.0  # its highest
+    of_tested: bool = True  # whether it is a value of the tested images alone
+    # Whether it depends on what the curve does between its levels
+    over_levels: bool = False
+    # Of a lower end: the highest value that so many results at once leave plausible
+    most: Callable[[Any, int], float] | None = None
+
+
+def _mean_plr(result: RomaResult) -> float | ConfidenceInterval:
+    if (result.status == "undecided").any():
+        return result.mean_plr_interval
+    return result.mean_plr
+
+
+def _robustness(result: Assessment) -> float | ConfidenceInterval:
+    if math.isnan(result.robustness):
+        return math.nan
+    if result.sampling is None or is_open_by_levels(result.sampling):
+        return float(result.robustness)
+    return result.dataset_interval
+
+
+def _lowest_accuracy(result: Assessment) -> float:
+    counts = result.curve.counts
+    if result.sampling is not None or not isinstance(counts, Counts):
+        return math.nan
+    # An accuracy of nothing counts as 1, which must not pass a gate.
+    is_known = counts.decided.sum(-1).all()
+    return float(accuracy(counts).min()) if is_known else math.nan
+
+
+def _worst_class(result: Assessment) -> float:
+    robustness, counts = result.robustness_per_class, result.curve.counts
+    if robustness is None or not isinstance(counts, Counts):
+        return math.nan
+    # NaN of a class that has inputs makes the lowest unknown.
+    return float(np.min(robustness[counts.inputs[0] > 0]))
+
+
+_GOOD = "the share of the range over which the network is good enough, on"
+_DISTINCT = (
+    "the probability that a random perturbation of an image leads to no distinct "
+    "misclassification"
+)
+#: The quantities that may be required, by name.
+QUANTITIES = {
+    "robustness": Quantity(
+        OF_ALTERATION,
+        f"{_GOOD} the images of the data set",
+        _robustness,
+        over_levels=True,
+    ),
+    "robustness.low": Quantity(
+        OF_ALTERATION,
+        "the lower end of the interval of the robustness, "
+        f"{_GOOD} all images of the kind tested",
+        lambda one: float(one.confidence_interval.low),
+        of_tested=False,
+        over_levels=True,
+        # NaN, where no joint interval is known, shows nothing.
+        most=lambda one, number: joint_interval(one, number)[1],
+    ),
+    "accuracy": Quantity(
+        OF_ALTERATION,
+        "the lowest share of right answers at any level that was looked at; between "
+        "the levels it may be lower",
+        _lowest_accuracy,
+    ),
+    "worst_class": Quantity(
+        OF_ALTERATION,
+        "the robustness of the class for which it is lowest",
+        _worst_class,
+        over_levels=True,
+    ),
+    "decided_ratio": Quantity(
+        OF_ALTERATION,
+        'the share of images that get an answer other than "unknown", at that accepted '
+        "level where it is smallest",
+        lambda one: math.nan if one.sampling else one.lowest_decided_ratio,
+    ),
+    "difference": Quantity(
+        OF_ALTERATION,
+        "the robustness, less that of an earlier result on the same images. Its whole "
+        "interval has to meet the requirement",
+        low=-1.0,
+        of_tested=False,
+        over_levels=True,
+    ),
+    "mce": Quantity(
+        OF_SET,
+        "the mean error over the common corruptions, each divided by AlexNet's: above "
+        "1 is worse than AlexNet",
+        # Of a network that is always wrong: the mean of 1 / AlexNet's errors is 1.293.
+        high=1.3,
+    ),
+    "plr": Quantity(OF_ROMA, f"{_DISTINCT}, on average over the images", _mean_plr),
+    "plr.low": Quantity(
+        OF_ROMA,
+        f"{_DISTINCT}: the lower ends of the intervals, on average",
+        lambda one: one.mean_low,
+        most=lambda one, number: float(one.mean_plr),
+    ),
+}
+# A script may have quantities of its own, which are shares.
+_OTHER = Quantity(OF_ALTERATION, "")
+
+
+def about_quantity(name: str) -> Quantity:
+    return QUANTITIES.get(name, _OTHER)
+
+
+def names_of(*kinds: str) -> tuple[str, ...]:
+    return tuple(name for name, one in QUANTITIES.items() if one.of in kinds)
+
 
 _MOST_BYTES = 1 << 20  # Plans are written by hand.
 AT_LEAST, AT_MOST = ">=", "<="
 _FORM = re.compile(
     r"\s*(?:(?P<of>.*\S)\s*:)?\s*(?P<quantity>[^<>=:]*[^<>=:\s])\s*"
-    r"(?P<sign>>=|<=)\s*(?P<number>\S+)\s*",
+    r"(?P<sign>>=|<=)\s*"
+    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*",
     re.DOTALL,
 )
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 
 class Requirement(NamedTuple):
@@ -74,16 +205,9 @@ class Requirement(NamedTuple):
 def requirement(text: str, quantities: Sequence[str]) -> Requirement:
     """Parses a requirement such as "robustness>=0.9", for instance from a command line.
 
-    Example::
-
-        found = {result.alteration: result for result in results}
-        least = reporting.requirement("robustness>=0.9", ["robustness"])
-        for sentence in reporting.unmet([least], found):
-            print(sentence)  # blur: robustness is 0.85, at least 0.9 is required
-
     Args:
-      text: a quantity, ">=" or "<=" and a number in the quantity's range. An
-        alteration's name and a colon before it make it a requirement of that
+      text: a quantity, ">=" or "<=" and a number in the quantity's range, 0.7 for 70 %.
+        An alteration's name and a colon before it make it a requirement of that
         alteration alone: "gaussian blur: robustness>=0.9". Spaces do not matter.
       quantities: the quantities allowed. Others than the library's are shares in
         [0, 1] of everything found.
@@ -104,11 +228,8 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
             f'{name}: a requirement is written "{quantities[0]}>=0.9", or "gaussian '
             f'blur: {quantities[0]}>=0.9" for one alteration; got {text!r}'
         )
-    number = found["number"]
-    if not _NUMBER.fullmatch(number):
-        raise ValueError(f"{name}: {number!r} in {text!r} is not a number")
-    alteration = None if found["of"] is None else found["of"].strip()
-    one = Requirement(found["quantity"], float(number), found["sign"], alteration)
+    of, quantity, sign, number = found.groups()
+    one = Requirement(quantity, float(number), sign, of and of.strip())
     if one.quantity not in quantities:
         raise ValueError(
             f"{name}: the quantity must be one of {tuple(quantities)}; got "
@@ -125,8 +246,13 @@ def check_requirement(one: Requirement) -> None:
     checked_text("a requirement's quantity", one.quantity)
     check_choice("a requirement's sign", one.sign, (AT_LEAST, AT_MOST))
     about = about_quantity(one.quantity)
-    most = None if math.isinf(about.high) else about.high
-    checked_number("the number", one.bound, at_least=about.low, at_most=most)
+    bound = checked_number("the number", one.bound)
+    if not about.low <= bound <= about.high:
+        percent = f" ({bound:g} % is written {bound / 100:g})" * (abs(bound) > 1)
+        raise ValueError(
+            f"the number must lie in [{about.low:g}, {about.high:g}]; got {bound:g}"
+            f"{percent}"
+        )
     if one.sign == AT_MOST and one.quantity.endswith(".low"):
         raise ValueError(
             f"{one.quantity} is a lower end, and that it is at most a number says "
@@ -149,12 +275,11 @@ def requirement_text(one: Requirement) -> str:
 
 def _day(text: str, place: str) -> datetime.date:
     try:
-        day = datetime.date.fromisoformat(text)
+        return datetime.date.fromisoformat(text)
     except ValueError:
-        day = None
-    if day is None or day.isoformat() != text:
-        raise ValueError(f"{place} must be one such as 2026-03-02; got {short(text)}")
-    return day
+        raise ValueError(
+            f"{place} must be one such as 2026-03-02; got {short(text)}"
+        ) from None
 
 
 #: A requirement, written in documents as on the command line.
@@ -193,16 +318,9 @@ class PlannedAlteration:
     def _check_together(self) -> None:
         check_levels_range("lower", self.lower, "upper", self.upper)
         for one in self.requirements:
-            refuse(
-                one.alteration is not None,
-                f"requirements are of {self.name!r} already; got one of "
-                f"{one.alteration!r}",
-            )
+            refuse(one.alteration, f"requirements are of {self.name!r} already")
             of = about_quantity(one.quantity).of
-            refuse(
-                of != OF_ALTERATION,
-                f"requirements must be of an alteration; {one.quantity} is of {of}",
-            )
+            refuse(of != OF_ALTERATION, f"requirements: {one.quantity} is of {of}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,8 +339,7 @@ class Plan:
       measure: the quality measure's name, see `jaxrob.assess`.
       requirements: what each assessment must meet, or the one that is named, or all
         together.
-      half_width: the half width wanted for the robustness on the data set, from as few
-        images as that takes, see `jaxrob.assess`; None if not given.
+      half_width: as of `jaxrob.strategies.FewImages`; None if not given.
       budget: the most altered images that are classified; None if not given.
       curtail: whether a level ends only when the images left cannot change its side.
     """
@@ -239,8 +356,7 @@ class Plan:
     curtail: bool = False
 
     def _check_together(self) -> None:
-        if not self.alterations:
-            raise ValueError("alterations must be at least one")
+        refuse(not self.alterations, "alterations must be at least one")
 
     @property
     def wants_few(self) -> bool:
@@ -279,9 +395,6 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         reason = "the mount gives way by up to 12 degrees"
         requirements = ["worst_class>=0.3"]   # of this one; may be left out
 
-    Args:
-      path: the file.
-
     Raises:
       OSError: if it cannot be read.
       ValueError: if it is not TOML, or an entry is missing, unknown, of a wrong type or
@@ -302,17 +415,9 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
 
 
 def _plan_of(document: dict[str, Any], digest: str) -> Plan:
-    date = document.get("date")
-    if date is not None and type(date) is not datetime.date:
-        raise TypeError(
-            "date must be a day, written without quotes such as 2026-03-02; got "
-            f"{named(date)}"
-        )
-    if not document.get("alterations"):
-        raise ValueError("the plan has no [[alterations]]; it must have at least one")
-    if "digest" in document:
-        raise ValueError("the plan must not have a digest, which is that of its file")
+    refuse("digest" in document, "the plan's digest is that of its file")
     parts = document | {"digest": digest}
-    if date is not None:
-        parts["date"] = date.isoformat()
+    if "date" in document:
+        # Without quotes TOML has days, and times, which are another type.
+        parts["date"] = str(document["date"])
     return read(Plan, parts, name="the plan", is_partial=True)

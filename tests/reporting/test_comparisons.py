@@ -1,17 +1,29 @@
-"""Ranks of networks: tables, figures and what is refused."""
+"""Comparisons of networks: ranks, differences to earlier results, regressions."""
 
 import dataclasses
 import functools
+import math
 import warnings
 
 import numpy as np
 import pytest
 
 import jaxrob
+from jaxrob import reporting
 from jaxrob._command import run
-from jaxrob.reporting import Results, plot_ranks, rank_table, ranks, write_results
+from jaxrob.reporting import (
+    Results,
+    plot_ranks,
+    quantities,
+    rank_table,
+    ranks,
+    regressions,
+    write_results,
+)
+from jaxrob.reporting._results import adjusted
 
 from . import reports
+from .test_gate import assess
 
 _BASE = np.random.default_rng(5).uniform(0, 4, 400)
 
@@ -169,3 +181,123 @@ def test_the_command(tmp_path, capsys):
     ):
         assert run.main(["rank", *words]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_worse_means_surely_worse():
+    old, slightly, much = (assess(f) for f in (1.0, 0.99, 0.8))
+    assert regressions(old, much) == regressions(old, old) == []
+    # Half of the images are right up to half of the factor.
+    found = quantities(old)
+    assert found["robustness"] == pytest.approx(0.5, abs=0.03)
+    assert found["robustness.low"] < 0.47
+    (line,) = regressions(much, old)
+    assert line.startswith("dim: robustness is 0.4") and "it was 0.5" in line
+    # A paired comparison tells apart what the intervals do not.
+    assert quantities(slightly)["robustness"] > found["robustness.low"]
+    beside = jaxrob.compare(slightly, old)
+    assert bool(regressions(slightly, old)) == (
+        min(beside.confidence_interval.high, beside.mean_interval.high) < 0
+    )
+    (line,) = regressions(dataclasses.replace(old, threshold=0.6), old)
+    assert "no comparison is possible" in line and "threshold" in line
+
+
+def test_worse_where_both_are_accepted_everywhere():
+    """The robustness is 1 of both, but one is wrong three times as often."""
+    levels = np.linspace(0, 1, 5)
+    old, new = (
+        reports.assessment(
+            answers=reports.curve(9 - 10 * (np.arange(1000) < wrong), levels)
+        )
+        for wrong in (50, 150)
+    )
+    assert new.robustness == old.robustness == 1
+    (line,) = regressions(new, old)
+    assert "mean over the range -0.1000, " in line
+    assert regressions(old, new) == []
+
+
+def test_among_several_one_difference_by_chance_is_none():
+    """Eight in the tail of one: each p-value is 2 %, which none of eight may be."""
+    found = jaxrob.compare(assess(0.8), assess(1.0))
+    interval = jaxrob.metrics.ConfidenceInterval(-0.2, -0.01)
+    one = dataclasses.replace(
+        found,
+        confidence_interval=interval,
+        mean_interval=interval,
+        p_value=0.02,
+        mean_p_value=0.3,
+    )
+    (alone,) = adjusted([one])
+    assert (alone.p_value, alone.mean_p_value) == (0.04, 0.3) and alone.is_worse
+    several = adjusted([one] + 7 * [dataclasses.replace(one, p_value=0.5)])
+    assert several[0].p_value == pytest.approx(0.32)
+    assert not any(one.is_worse for one in several)
+    # One that no chance explains stays one, and NaN does not count.
+    surely = dataclasses.replace(one, p_value=0.0002, mean_p_value=np.nan)
+    first, second = adjusted([surely, dataclasses.replace(one, p_value=0.03)])
+    assert first.p_value == pytest.approx(0.0006)
+    assert (first.side, first.mean_side) == (-1, 0)
+    assert second.p_value == 0.06 and not second.is_worse
+
+
+def test_worse_than_earlier_ones():
+    good, bad = assess(1.0), assess(0.45)
+    assert regressions([good], []) == []
+    assert regressions([good], [bad]) == []
+    assert regressions([bad], [good]) == regressions(bad, good)
+    renamed = dataclasses.replace(good, alteration="another")
+    (said,) = regressions([renamed], [good])
+    assert said == f"{good.alteration}: it is not assessed any more"
+    other = dataclasses.replace(good, threshold=0.3)
+    (said,) = regressions([other], [good])
+    assert "no comparison is possible, " in said
+
+
+def test_earlier_assessments_of_folders_and_files(tmp_path):
+    one = reports.assessment()
+    folder, file = tmp_path / "folder", tmp_path / "one.json"
+    reporting.write_results(folder, reporting.Results("net", None, (one,)))
+    file.write_text(one.to_json())
+    read = reporting.earlier_assessments
+    for path in (folder, file):
+        (found,) = read([path], [one.alteration])
+        np.testing.assert_array_equal(found.values, one.values)
+        with pytest.raises(ValueError, match=str(path)):
+            read([path], ["another"])
+    assert len(read([folder, file], [one.alteration])) == 2
+    assert read([], ["blur"]) == []
+    with pytest.raises(ValueError, match="nowhere.json: No such file"):
+        read([tmp_path / "nowhere.json"], ["blur"])
+    file.write_text("{}")
+    with pytest.raises(ValueError, match="one.json: "):
+        read([file], ["blur"])
+
+
+def test_each_measure_and_range_has_its_own_regressions():
+    good, bad = assess(1.0), assess(0.45)
+    other = dataclasses.replace(good, measure="effectiveness")
+    assert regressions([good, other], [good, other]) == []
+    found = regressions([other, bad], [good, other])
+    assert len(found) == 1 and found[0].startswith("dim: robustness is 0")
+    for new, old in (([bad, good], [good]), ([good], [good, bad])):
+        with pytest.raises(ValueError, match="two of 'dim'"):
+            regressions(new, old)
+
+
+def test_differences_are_those_of_compare():
+    now, then = reports.assessment(np.full(60, 2.0)), reports.assessment()
+    (alone,) = reporting.differences([now], [then])
+    beside = reporting.differences([now], [reports.assessment(name="zoom")])
+    assert beside == ()
+    assert alone.value == pytest.approx(now.robustness - then.robustness)
+    assert alone.interval == alone.joint_interval
+    pair = [now, dataclasses.replace(now, alteration="zoom")]
+    old = [then, dataclasses.replace(then, alteration="zoom")]
+    first, second = reporting.differences(pair, old)
+    assert first.joint_interval.low <= first.interval.low
+    assert first.interval.high <= first.joint_interval.high
+    assert second.alteration == "zoom"
+    # What cannot be compared is not known, and says why.
+    (other,) = reporting.differences([now], [dataclasses.replace(then, threshold=0.3)])
+    assert math.isnan(other.value) and "threshold" in other.reason
