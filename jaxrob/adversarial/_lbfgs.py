@@ -24,14 +24,15 @@ from jaxrob._devices.mesh import platform, sharded
 from jaxrob._devices.rows import filled, taken
 from jaxrob._engine.bar import Bar
 from jaxrob._engine.execution import progress_bar
-from jaxrob.adversarial._attack import Attack, most_adversarial
-from jaxrob.adversarial._problem import (
+from jaxrob.adversarial._attack import (
     LEAD,
+    Attack,
     Problem,
     by_image,
     lead,
     make_attack,
     make_problem,
+    most_adversarial,
     ranking_scores,
     warned,
 )

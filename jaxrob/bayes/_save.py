@@ -22,13 +22,6 @@ from jaxrob._files.npz import DAMAGE, read_npz
 from jaxrob._files.writing import write_file
 from jaxrob._identity.digest import digest, host_array
 from jaxrob._identity.hashable_partial import HashablePartial
-from jaxrob.bayes._dropout import (
-    apply_members,
-    apply_passes,
-    dropout_apply_fn,
-    from_members,
-    from_passes,
-)
 from jaxrob.bayes._model import (
     MOST_SAMPLES,
     Head,
@@ -37,7 +30,16 @@ from jaxrob.bayes._model import (
     params_apply_fn,
     variables_apply_fn,
 )
-from jaxrob.bayes._posterior import Posterior, apply_draws, from_draws
+from jaxrob.bayes._posterior import (
+    Posterior,
+    apply_draws,
+    apply_members,
+    apply_passes,
+    dropout_apply_fn,
+    from_draws,
+    from_members,
+    from_passes,
+)
 
 _KINDS = {apply_draws: "draws", apply_members: "members", apply_passes: "passes"}
 _FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")

@@ -5,7 +5,7 @@ import pytest
 from scipy import ndimage
 
 from jaxrob.alterations import elastic_deformation
-from jaxrob.alterations._elastic_deformation import Displacement, displaced, smooth
+from jaxrob.alterations._geometric import Displacement, displaced, smooth
 from jaxrob.alterations._resample import warped
 
 from .pictures import random_image, random_key
