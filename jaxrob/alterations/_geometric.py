@@ -256,21 +256,6 @@ def _translation(
     lower, upper = checked_range(name, lower, upper, 0.0)
     relative = unit == "relative"
     side = "width" if axis else "height"
-
-    def tenth(*sides: int) -> tuple[float, float]:
-        end = 0.1 if relative else rounded(sides[axis] / 10)
-        return -end, end
-
-    def doubt(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | None:
-        size, farthest = image_shape[axis], max(-lower, upper)
-        if farthest < (1 if relative else size):
-            return None
-        return (
-            f"a level of {farthest:g} moves all of an image of {size} px out of sight. "
-            'Levels are in pixels, or with unit="relative" in parts of the size: 0.1 '
-            "is a tenth."
-        )
-
     how = _Translation(name, axis, (lower, upper), fill, relative)
     return Alteration(
         name,
@@ -284,9 +269,9 @@ def _translation(
             f"positive is {'to the right' if axis else 'down'}",
             {"fill": fill},
             {"fill": FILLS[fill]},
-            default_range=tenth,
+            default_range=functools.partial(_tenth, how=how),
             range_from=f"10 % of the {side}, as in the papers of 2022 and 2024",
-            doubt=doubt,
+            doubt=functools.partial(_out_of_sight, how=how),
             size_matters=not relative,
             jump=_JUMP if fill == "crop" else "",
         ),
@@ -299,6 +284,24 @@ class _Translation(NamedTuple):
     extremes: tuple[float, float]
     fill: str
     relative: bool
+
+
+def _tenth(*sides: int, how: _Translation) -> tuple[float, float]:
+    end = 0.1 if how.relative else rounded(sides[how.axis] / 10)
+    return -end, end
+
+
+def _out_of_sight(
+    lower: float, upper: float, image_shape: tuple[int, ...], *, how: _Translation
+) -> str | None:
+    size, farthest = image_shape[how.axis], max(-lower, upper)
+    if farthest < (1 if how.relative else size):
+        return None
+    return (
+        f"a level of {farthest:g} moves all of an image of {size} px out of sight. "
+        'Levels are in pixels, or with unit="relative" in parts of the size: 0.1 '
+        "is a tenth."
+    )
 
 
 def _translate(image: jax.Array, level: jax.Array, *, how: _Translation) -> jax.Array:
@@ -398,7 +401,7 @@ def elastic_deformation(
             "the root mean square of the displacement along each axis",
             {"smoothness": smoothness},
             {"smoothness": "the Gaussian's standard deviation, in the levels' unit"},
-            default_range=from_0_to_part(50, unit),
+            default_range=functools.partial(from_0_to_part, number=50, unit=unit),
             range_from="2 % of the shorter side",
             size_matters=unit == "px",
         ),

@@ -436,7 +436,8 @@ def nuts(
     )
     likelihood, shape = problem.likelihood, (len(dataset), problem.num_classes)
     bits = noise_bits(likelihood.head, noise_key, shape)
-    start = init_to_value(values={"params": problem.initial})
+    # NumPyro's momenta have JAX's default type, and positions must have it too.
+    start = init_to_value(values={"params": problem.initial.astype(float)})
     kernel = NUTS(model, init_strategy=start)
     sampler = MCMC(
         kernel,
@@ -447,7 +448,7 @@ def nuts(
     with jax.set_mesh(problem.mesh.mesh):
         key, bits = put((key, bits), replicated(problem.mesh))
         sampler.run(key, likelihood, problem.data, bits)
-    samples = local(sampler.get_samples()["params"])
+    samples = local(sampler.get_samples()["params"]).astype(problem.initial.dtype)
     if not np.isfinite(samples).all():
         raise FloatingPointError("NUTS returned samples that are not finite")
     divergent = int(sampler.get_extra_fields()["diverging"].sum())

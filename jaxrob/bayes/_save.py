@@ -103,7 +103,7 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=_is_empty)
     arrays, described = {}, []
     for keys, leaf in leaves:
-        location: Any = tuple(key.key for key in keys)
+        location: Any = tuple(_plain(key.key) for key in keys)
         name = "/".join(map(str, location))
         if name in arrays or "\0" in name or not all(map(_is_name, location)):
             raise ValueError(
@@ -245,6 +245,10 @@ def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
 def _flat(node: Any) -> dict[str, Any]:
     leaves = jax.tree_util.tree_leaves_with_path(node)
     return {"/".join(str(key.key) for key in keys): leaf for keys, leaf in leaves}
+
+
+def _plain(key: Any) -> Any:
+    return int(key) if isinstance(key, np.integer) else key
 
 
 def _is_name(key: Any) -> bool:
