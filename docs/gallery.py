@@ -173,12 +173,14 @@ def photograph() -> np.ndarray:
 def section(name: str, alteration: jaxrob.Alteration) -> str:
     """Returns the part of the page about an alteration."""
     shown = ", ".join(f"{level:.4g}" for level in levels(alteration))
-    use = USES[name]
+    use = ""
+    if name in USES:
+        use = f" Stands for {USES[name].field}. Test it if {USES[name].when}."
     return (
         f"### {_title(name)}\n\n"
         f"![{_title(name)}](gallery/{name}.webp)\n\n"
         f"{{py:obj}}`jaxrob.alterations.{name}`, here {shown} {alteration.unit}: "
-        f"{alteration.about.level}. Stands for {use.field}. Test it if {use.when}.\n"
+        f"{alteration.about.level}.{use}\n"
     )
 
 

@@ -141,6 +141,10 @@ class AllImages(_Answers):
         row_of = {level: row for row, level in enumerate(known.levels.tolist())}
         canonical = subject.canonical(history.levels).tolist()
         rows = np.array([row_of[level] for level in canonical])
+        diagnostics = diagnose(subject.task, history, len(known.levels))
+        if self.run.alterations[place].resolution is not None:
+            # It moves by steps of its own, which no key decides.
+            diagnostics = diagnostics._replace(jitter=math.nan)
         nominal = None
         if criterion.scoring.needs_nominal:
             at_identity = np.array([row_of[self._identity(place)]])
@@ -150,7 +154,7 @@ class AllImages(_Answers):
             select(known, rows, history.levels),
             history,
             concluded(self._strategy, subject, explored).error_bound,
-            diagnose(subject.task, history, len(known.levels)),
+            diagnostics,
             nominal,
             self._seconds[place],
         )

@@ -20,10 +20,10 @@ from jaxrob._devices.blocks import in_blocks, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
 from jaxrob._pixels import warn_beyond_pixels
-from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._problem import (
+from jaxrob.adversarial._attack import (
     LEAD,
     UNTARGETED,
+    Attack,
     by_image,
     has_slope,
     lead,

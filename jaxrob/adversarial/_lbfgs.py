@@ -22,14 +22,15 @@ from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import platform, sharded
 from jaxrob._engine.execution import Bar, progress_bar
-from jaxrob.adversarial._attack import Attack, most_adversarial
-from jaxrob.adversarial._problem import (
+from jaxrob.adversarial._attack import (
     LEAD,
+    Attack,
     Problem,
     by_image,
     lead,
     make_attack,
     make_problem,
+    most_adversarial,
     ranking_scores,
     warned,
 )

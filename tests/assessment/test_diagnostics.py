@@ -5,14 +5,13 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from test_serialization import assessment
 
 import jaxrob
 from jaxrob import metrics, strategies
 from jaxrob._assessment.diagnostics import diagnose, met_width
 from jaxrob.alterations import corruptions, presets
-from jaxrob.strategies import ASAP, History, Task, sample
-
-from .test_serialization import assessment
+from jaxrob.strategies import ASAP, History, Task, Uniform, sample
 
 LIMITS = np.sort(0.1 + 0.8 * np.random.default_rng(0).beta(3, 3, 1000))
 
@@ -60,6 +59,18 @@ def test_steps_between_levels_of_the_same_effect_are_no_jitter():
     assert not found.jitter > 12
     taken_apart = diagnose(task, sampled(levels, common(steps)), 257)
     assert taken_apart.jitter > found.jitter or math.isnan(found.jitter)
+
+
+@pytest.mark.parametrize("resolution", [None, 1 / 256])
+def test_steps_that_an_alteration_declares_are_no_jitter(resolution):
+    def inverted(image, level):
+        return jnp.where(jnp.sin(1e5 * level) >= 0, image, 1 - image)
+
+    stepwise = jaxrob.Alteration("steps", inverted, 0, 1, resolution=resolution)
+    classifier = jaxrob.Classifier(lambda _, x: 5 * jnp.hstack([x, 1 - x]), None)
+    data = jaxrob.Dataset(np.ones((99, 1), np.float32), np.zeros(99, int))
+    found = jaxrob.assess(classifier, data, stepwise, 0.8, strategy=Uniform(257))
+    assert ("jitter" in found.diagnostics.signs) == (resolution is None)
 
 
 def test_levels_far_apart_tell_no_jitter():

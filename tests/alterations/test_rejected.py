@@ -1,4 +1,4 @@
-"""Alterations of images that are not float32 in [0, 1]."""
+"""Images and parameters that alterations reject, and images of half precision."""
 
 import functools
 
@@ -8,16 +8,12 @@ import numpy as np
 import pytest
 
 from jaxrob import alterations
+from jaxrob._command.catalogue import NAMES
 from jaxrob.alterations import corruptions
 
 from .pictures import random_image, random_key
 
-PAPERS = ("gaussian_blur", "zoom", "rotation", "horizontal_translation")
-PHYSICAL = (
-    "motion_blur", "defocus_blur", "elastic_deformation", "shot_noise", "contrast",
-    "impulse_noise", "speckle_noise", "saturation", "pixelation", "jpeg_compression",
-)  # fmt: skip
-MAKERS = {name: getattr(alterations, name) for name in (*PAPERS, *PHYSICAL)} | {
+MAKERS = {name: getattr(alterations, name) for name in NAMES} | {
     f"corruptions.{name}": functools.partial(getattr(corruptions, name), 64)
     for name in corruptions.__all__
     if name != "frost"
@@ -30,16 +26,7 @@ def altered(alteration, image):
     return alteration(image, alteration.upper, key)
 
 
-# The others are the library's alterations, by severity.
-OWN_CODE = (
-    "brightness", "elastic_transform", "fog", "glass_blur", "motion_blur", "snow",
-    "spatter",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "name", [*PHYSICAL[:-1], *(f"corruptions.{name}" for name in OWN_CODE)]
-)
+@pytest.mark.parametrize("name", [name for name in MAKERS if "jpeg" not in name])
 def test_images_of_half_precision_are_altered(name):
     random_key(0)
     image = jax.ShapeDtypeStruct(SHAPE, jnp.bfloat16)
@@ -95,3 +82,56 @@ def test_a_key_stands_for_the_same_noise_in_every_precision():
         assert found.dtype == jnp.bfloat16
         off = np.abs(np.float32(found) - np.asarray(exact))
         assert (off <= float(jnp.finfo(jnp.bfloat16).eps) / 2 * exact + 1e-7).all()
+
+
+# Beyond the levels that a function names.
+BEYOND = {
+    "brightness": [(-1.01, 0.5)],
+    "contrast": [(-0.1, 1.0)],
+    "defocus_blur": [(-1, 1), (0, 1001)],
+    "elastic_deformation": [(-1, 1)],
+    "gaussian_blur": [(-1, 2), (0, 10_001)],
+    "gaussian_noise": [(-0.1, 1)],
+    "impulse_noise": [(0.0, 1.5)],
+    "jpeg_compression": [(0, 101), (-1, 100)],
+    "motion_blur": [(-1, 1), (0, 1001)],
+    "pixelation": [(0.5, 2.0)],
+    "zoom": [(0.5, 2), (-1, 2)],
+}
+
+
+def rejects(name, parameter):
+    return pytest.raises(
+        ValueError, match=f"{name.replace('_', '[_ ]')}: {parameter} must"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ranges_that_are_empty_or_without_the_identity_or_too_large(name):
+    make = getattr(alterations, name)
+    lower, upper, identity = (
+        getattr(make(), end) for end in ("lower", "upper", "identity")
+    )
+    between = [(identity + end) / 2 for end in (lower, upper)]
+    wrong = [(upper, lower), (identity, identity), *BEYOND.get(name, ())]
+    wrong += [(between[1], upper)] * (upper > identity)
+    wrong += [(lower, between[0])] * (lower < identity)
+    for ends in wrong:
+        with rejects(name, "(lower|upper)"):
+            make(*ends)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value"),
+    [
+        *(("motion_blur", "angle", angle) for angle in (-1, 181, float("nan"))),
+        *(("elastic_deformation", "smoothness", wrong) for wrong in (0, -1, 1e300)),
+        ("defocus_blur", "unit", "mm"),
+        ("rotation", "fill", "nearest"),
+        ("horizontal_translation", "fill", "reflect"),
+        ("vertical_translation", "unit", "pixels"),
+    ],
+)
+def test_other_parameters(name, parameter, value):
+    with rejects(name, parameter):
+        getattr(alterations, name)(**{parameter: value})
