@@ -23,10 +23,9 @@ from jaxrob.reporting._report.parts import (
 )
 from jaxrob.reporting._report.report import report_of
 from jaxrob.reporting._report.sections import AFTER_DETAILS, SECTIONS
-from jaxrob.reporting._report.tested import class_names
 from jaxrob.reporting._report.verdict import verdict_of
 from jaxrob.reporting._results import Results
-from jaxrob.reporting._words import interval, joint_interval, percent, short
+from jaxrob.reporting._words import interval, percent, short
 
 __all__ = ("read_report", "to_html", "to_markdown", "to_summary")
 
@@ -146,9 +145,8 @@ def _checked(name: str, value: Any, min_length: int) -> tuple[Results, ...]:
 
 
 def _summary(results: Results, report: str | None) -> str:
-    number = len(results.assessments)
-    joints = [joint_interval(one, number) for one in results.assessments]
-    verdict = verdict_of(results, joints, number, class_names(results))
+    whole = report_of([results], [])
+    verdict = verdict_of(whole.networks[0], whole)
     subjects = [readable(one.alteration) for one in results.assessments]
     cut = {one: short(one, _MOST_LETTERS) for one in subjects}
     if len(set(cut.values())) < len(cut):

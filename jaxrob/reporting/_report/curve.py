@@ -68,18 +68,20 @@ _MOST_WORDS = 400  # Letters that describe a level or a setting.
 
 def details(report: Report) -> Iterator[Section]:
     """What was found of each alteration, of random perturbations and of attacks."""
+    found = [row for one in report.results for row in one.pictures]
+    side = figures.side_of([each for row in found for each in row])
     for at, network in enumerate(report.networks):
         parts: list[Part] = []
         if lacking := _no_pictures(network.results):
             parts.append(Text(lacking, "soft"))
         elif not at:
-            parts.append(Text(_about_pictures(report), "soft"))
+            parts.append(Text(_about_pictures(report, side), "soft"))
         if network.each and not at:
             words = "Images have numbers, from 0 in the order of the data."
             classes = " Names in quotes are classes." * report.has_classes
             parts.append(Text(words + classes, "soft"))
         parts += [
-            Article(each.anchor, each.one.alteration, _article(report, each))
+            Article(each.anchor, each.one.alteration, _article(report, each, side))
             for each in network.each
         ]
         found = network.results
@@ -93,8 +95,8 @@ def details(report: Report) -> Iterator[Section]:
         yield Section(title, parts, network.anchor)
 
 
-def _about_pictures(report: Report) -> str:
-    reduced = "" if report.side is None else line("reduced", side=report.side)
+def _about_pictures(report: Report, side: int | None) -> str:
+    reduced = "" if side is None else line("reduced", side=side)
     name = "pictures_of_classes" if report.has_classes else "pictures_of_scores"
     return line(name, reduced=reduced)
 
@@ -109,7 +111,7 @@ def _no_pictures(results: Results) -> str:
     return words * bool(lacking)
 
 
-def _article(report: Report, each: Tested) -> list[Part]:
+def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
     one = each.one
     found = (
         f"Good enough is {condition(one)}. That holds over ",
@@ -127,7 +129,7 @@ def _article(report: Report, each: Tested) -> list[Part]:
     if undecided := _undecided(one):
         parts += [Heading("What was left undecided", 4), Text(undecided)]
     if each.pictures:
-        parts += [Heading("Pictures", 4), Pictures(_pictures(report, each))]
+        parts += [Heading("Pictures", 4), Pictures(_pictures(each, side))]
     scored = isinstance(one.curve, ScoreCurve)
     which = "Which images have low scores" if scored else "Which images fail"
     parts += [Heading(which, 4), *map(Text, _failures(one, each.classes))]
@@ -140,9 +142,9 @@ def _article(report: Report, each: Tested) -> list[Part]:
 _WARNINGS = Mark("Warnings", "link", "warnings")
 
 
-def _pictures(report: Report, each: Tested) -> list:
+def _pictures(each: Tested, side: int | None) -> list:
     return [
-        shown(one, each.classes, each.one.unit, report.side, _score_of(each.one, one))
+        shown(one, each.classes, each.one.unit, side, _score_of(each.one, one))
         for one in each.pictures
     ]
 

@@ -29,7 +29,7 @@ from jaxrob.reporting._report.parts import (
     table,
 )
 from jaxrob.reporting._report.report import Comparison, Report
-from jaxrob.reporting._report.verdict import Verdict
+from jaxrob.reporting._report.verdict import Verdict, verdict_of
 from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import VERSION, percent, short
 
@@ -50,15 +50,16 @@ _USUAL = (
 
 def first_page(report: Report) -> Iterator[Section]:
     """The verdict on each network, what was not tested, and what is left to judge."""
-    parts: list[Part] = [_box(report.of(one), one.verdict) for one in report.networks]
+    verdicts = [(one, verdict_of(one, report)) for one in report.networks]
+    parts: list[Part] = [_box(report.of(one), verdict) for one, verdict in verdicts]
     parts.append(Facts(_facts(report)))
-    for network in report.networks:
-        if network.verdict.checks:
+    for network, verdict in verdicts:
+        if verdict.checks:
             of = report.of(network)
             label = f"Requirements of {of}" if of else "Requirements"
             how_sure = f"how sure ({report.level} interval)"
-            parts.append(checks_table(network.verdict, how_sure, of, label, _STATES))
-    asked = [each for one in report.networks for each in one.verdict.meanings]
+            parts.append(checks_table(verdict, how_sure, of, label, _STATES))
+    asked = [each for _, verdict in verdicts for each in verdict.meanings]
     meanings = [
         part
         for quantity, meaning in dict.fromkeys(asked)

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jaxrob._arguments.readable import readable
 from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison as Compared
 from jaxrob._assessment.compare import compare
 from jaxrob.reporting._earlier import Adjusted, adjusted, p_value_text
-from jaxrob.reporting._report.figures import side_of
 from jaxrob.reporting._report.parts import Mark, Table, Words
-from jaxrob.reporting._report.tested import class_names, has_classes
-from jaxrob.reporting._report.verdict import Verdict, verdict_of
 from jaxrob.reporting._results import Picture, Results
 from jaxrob.reporting._words import Warned, by_cause, joint_interval, level_of, short
 
@@ -164,14 +163,13 @@ class Tested(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A network in a report: its name there, its verdict, its warnings by cause."""
+    """A network in a report: its name there, its warnings by cause."""
 
     results: Results
     name: str
     anchor: str
     classes: tuple[str, ...]
     each: tuple[Tested, ...]
-    verdict: Verdict
     warned: tuple[Warned, ...]
 
 
@@ -182,7 +180,6 @@ class Report(NamedTuple):
     networks: tuple[Network, ...]  # what the report says of each
     earlier: tuple[Comparison, ...]  # comparisons with earlier results
     between: tuple[Comparison, ...]  # comparisons of the networks with the first one
-    side: int | None  # to which pictures are reduced, in pixels; None if they are not
 
     @property
     def many(self) -> bool:
@@ -268,7 +265,6 @@ def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:
         ),
         tuple(beside[: len(pairs)]),
         tuple(beside[len(pairs) :]),
-        side_of([each for one in results for row in one.pictures for each in row]),
     )
 
 
@@ -280,8 +276,7 @@ def _network(results: Results, anchor: str, name: str, intervals: int) -> Networ
         Tested(one, f"{anchor}-a{place}", classes, reason or "", pictures, joint)
         for place, (one, reason, pictures, joint) in enumerate(rows, 1)
     )
-    verdict = verdict_of(results, joints, intervals, classes)
-    return Network(results, name, anchor, classes, each, verdict, _warned(results))
+    return Network(results, name, anchor, classes, each, _warned(results))
 
 
 def _warned(results: Results) -> tuple[Warned, ...]:
@@ -306,3 +301,33 @@ def _earlier_name(old: Results, name: str) -> str:
     if old.network in (None, name):
         return "the earlier result"
     return f"the earlier result of {old.network}"
+
+
+def has_classes(results: Results) -> bool:
+    of_curves = any(one.curve.num_classes for one in results.assessments)
+    others = results.roma is not None or results.attack is not None
+    return of_curves or others or not results.assessments
+
+
+def class_names(results: Results) -> tuple[str, ...]:
+    number = max((one.curve.num_classes for one in results.assessments), default=0)
+    number = number or _classes_elsewhere(results)
+    given = results.class_names or ()
+    if not given:
+        for one in results.assessments:
+            found = (one.provenance.get("network") or {}).get("class_names")
+            if isinstance(found, list) and all(isinstance(each, str) for each in found):
+                given = tuple(found)
+                break
+    return (*given[:number], *(f"class {k}" for k in range(len(given), number)))
+
+
+def _classes_elsewhere(results: Results) -> int:
+    """Returns the number of classes that RoMA, attacks and class names show."""
+    found = []
+    if results.roma is not None:
+        found += [results.roma.excluded, results.roma.labels]
+    if results.attack is not None:
+        found += [results.attack.labels, results.attack.predicted]
+    most = [int(np.max(one)) + 1 for one in found if one is not None and len(one)]
+    return max([*most, len(results.class_names or ())], default=0)

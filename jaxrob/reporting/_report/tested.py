@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.counted import counted
+from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._plan import Plan, PlannedAlteration
-from jaxrob.reporting._report.verdict import is_as_planned, planned_text
+from jaxrob.reporting._plan import Plan, PlannedAlteration, planned_requirements
+from jaxrob.reporting._report.report import has_classes
 from jaxrob.reporting._results import Results, Run
 from jaxrob.reporting._words import number, percent, short
 
@@ -127,34 +128,26 @@ def _is_domain(results: Results, plan: Plan) -> bool:
     return True
 
 
-def has_classes(results: Results) -> bool:
-    of_curves = any(one.curve.num_classes for one in results.assessments)
-    others = results.roma is not None or results.attack is not None
-    return of_curves or others or not results.assessments
+def is_as_planned(results: Results) -> bool:
+    # Those of alterations that are not assessed yet cannot be told.
+    if results.plan is None:
+        return True
+    names = [one.alteration for one in results.assessments]
+    planned = set(planned_requirements(results.plan, names))
+    stripped = {name.strip() for name in names}
+    asked = {
+        one
+        for one in results.requirements
+        if one.alteration is None or one.alteration in stripped or one in planned
+    }
+    return asked == planned
 
 
-def class_names(results: Results) -> tuple[str, ...]:
-    number = max((one.curve.num_classes for one in results.assessments), default=0)
-    number = number or _classes_elsewhere(results)
-    given = results.class_names or ()
-    if not given:
-        for one in results.assessments:
-            found = _entry(one.provenance, "network", "class_names")
-            if isinstance(found, list) and all(isinstance(each, str) for each in found):
-                given = tuple(found)
-                break
-    return (*given[:number], *(f"class {k}" for k in range(len(given), number)))
-
-
-def _classes_elsewhere(results: Results) -> int:
-    """Returns the number of classes that RoMA, attacks and class names show."""
-    found = []
-    if results.roma is not None:
-        found += [results.roma.excluded, results.roma.labels]
-    if results.attack is not None:
-        found += [results.attack.labels, results.attack.predicted]
-    most = [int(np.max(one)) + 1 for one in found if one is not None and len(one)]
-    return max([*most, len(results.class_names or ())], default=0)
+def planned_text(results: Results) -> str:
+    assert results.plan is not None
+    names = [one.alteration for one in results.assessments]
+    planned = planned_requirements(results.plan, names)
+    return ", ".join(readable(one.said) for one in planned) or "nothing"
 
 
 def _images(counts: Sequence[np.ndarray], names: Sequence[str]) -> tuple[Pairs, str]:

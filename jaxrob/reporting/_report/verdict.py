@@ -21,9 +21,10 @@ from jaxrob.reporting._gate import (
 from jaxrob.reporting._plan import (
     AT_LEAST,
     Requirement,
-    planned_requirements,
 )
 from jaxrob.reporting._quantities import QUANTITIES
+from jaxrob.reporting._report.report import Network, Report, Tested
+from jaxrob.reporting._report.tested import is_as_planned, planned_text
 from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import (
     confidence_text,
@@ -66,21 +67,17 @@ class Verdict(NamedTuple):
         return NOT_SHOWN in states and NOT_MET not in states and not self.regressions
 
 
-def verdict_of(
-    results: Results,
-    joints: Sequence[tuple[float, float]],
-    number: int,
-    class_names: Sequence[str],
-) -> Verdict:
+def verdict_of(network: Network, report: Report) -> Verdict:
+    results, number = network.results, len(report.ones)
     order = (NOT_MET, NOT_SHOWN, MET)
     ordered = sorted(  # Stable.
         placed_of(results, max(number, 1)), key=lambda pair: order.index(pair[1].state)
     )
     every = [one for _, one in ordered]
     # RoMA comes after the assessments.
-    pairs = dict(enumerate(zip(results.assessments, joints)))
+    tested = dict(enumerate(network.each))
     checks = tuple(
-        _check(one, None if place is None else pairs.get(place), number, class_names)
+        _check(one, None if place is None else tested.get(place), number)
         for place, one in ordered
     )
     asked = dict.fromkeys(one.quantity for one in results.requirements)
@@ -140,28 +137,6 @@ def _names(failed: Sequence[Outcome], every: Sequence[Outcome]) -> str:
     return ", ".join(names)
 
 
-def is_as_planned(results: Results) -> bool:
-    # Those of alterations that are not assessed yet cannot be told.
-    if results.plan is None:
-        return True
-    names = [one.alteration for one in results.assessments]
-    planned = set(planned_requirements(results.plan, names))
-    stripped = {name.strip() for name in names}
-    asked = {
-        one
-        for one in results.requirements
-        if one.alteration is None or one.alteration in stripped or one in planned
-    }
-    return asked == planned
-
-
-def planned_text(results: Results) -> str:
-    assert results.plan is not None
-    names = [one.alteration for one in results.assessments]
-    planned = planned_requirements(results.plan, names)
-    return ", ".join(readable(one.said) for one in planned) or "nothing"
-
-
 def _other_than_planned(results: Results) -> str:
     if is_as_planned(results):
         return ""
@@ -170,20 +145,19 @@ def _other_than_planned(results: Results) -> str:
 
 def _check(
     outcome: Outcome,
-    assessed: tuple[Assessment, tuple[float, float]] | None,
+    assessed: Tested | None,
     number: int,
-    class_names: Sequence[str],
 ) -> Check:
     asked = outcome.requirement
     how_sure = outcome.how_sure
     if assessed is not None:
-        one, joint = assessed
+        one, joint = assessed.one, assessed.joint
         of_robustness = asked.quantity in ("robustness", "robustness.low")
         is_sure = asked.sign == AT_LEAST and not is_doubted(one, asked.quantity)
         if of_robustness and is_sure:
             how_sure = _certainty(one, asked, joint, number) or how_sure
         if asked.quantity == "worst_class":
-            how_sure += _of_worst(one, class_names)
+            how_sure += _of_worst(one, assessed.classes)
         how_sure += _of_decided(one)
     low, high = outcome.value
     shown = distinct_percent(low, asked.bound) if low == high else interval(low, high)
