@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from jaxrob._command import reports
 from jaxrob._command.compare import read
 from jaxrob._command.define import Values
-from jaxrob.reporting._report.data import with_tester
+from jaxrob.reporting._report import with_tester
 
 
 def run(values: Values, words: Sequence[str]) -> str:

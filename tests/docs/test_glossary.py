@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from jaxrob.reporting._report.appendix import glossary
+from jaxrob.reporting._report.sections import glossary
 
 from ..reporting import reports as made
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from jaxrob._arguments.readable import readable
 from jaxrob.reporting._pictures import png
+from jaxrob.reporting._plot import LINES, MARGIN, MOST_MARKS
 from jaxrob.reporting._report.parts import Shown
 from jaxrob.reporting._results import Picture
-from jaxrob.reporting._style import LINES, MARGIN, MOST_MARKS
 from jaxrob.reporting._words import number, short, with_unit
 
 _WIDTH, _HEIGHT = 640, 250

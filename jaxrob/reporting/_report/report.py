@@ -5,13 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.readable import readable
 from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison as Compared
 from jaxrob._assessment.compare import compare
-from jaxrob.reporting._earlier import Adjusted, adjusted, p_value_text
-from jaxrob.reporting._report.parts import Mark, Table, Words
+from jaxrob.reporting._earlier import Adjusted, adjusted
 from jaxrob.reporting._results import Picture, Results
 from jaxrob.reporting._words import Warned, by_cause, joint_interval, level_of, short
 
@@ -86,61 +84,6 @@ def _row(new: Assessment, old: Assessment) -> Difference:
     except ValueError as error:
         return Difference(new.alteration, why=f"no comparison: {error}")
     return Difference(new.alteration, new, old, found)
-
-
-def differences_table(one: Comparison, level: str) -> Table:
-    """The table of a comparison, with what each difference means."""
-    between = f"{level} interval"
-    heads = ["alteration", one.first, one.second, "difference", between, "p-value"]
-    heads += ["mean difference", between, "p-value", "what it means"]
-    looks = ["row", "n", "n", "n", "n", "n wraps", "n", "n", "n wraps", ""]
-    rows = [
-        (row.alteration, *_numbers(row), _meaning(row, one.first)) for row in one.rows
-    ]
-    return Table(heads, rows, looks, look="differences")
-
-
-def _numbers(row: Difference) -> Sequence[str]:
-    if row.new is None or row.old is None or row.adjusted is None:
-        return [""] * 8
-    both = [f"{100 * one.robustness:.1f} %" for one in (row.new, row.old)]
-    one, found = row.adjusted, row.adjusted.found
-    for value, (low, high), p_value, adjusted_to in (
-        (found.difference, found.confidence_interval, found.p_value, one.p_value),
-        (
-            found.mean_difference,
-            found.mean_interval,
-            found.mean_p_value,
-            one.mean_p_value,
-        ),
-    ):
-        both += [f"{100 * value:+.1f} points", f"{100 * low:+.1f} to {100 * high:+.1f}"]
-        both.append(p_value_text(p_value, adjusted_to))
-    return both
-
-
-def _meaning(row: Difference, name: str) -> Words:
-    one = row.adjusted
-    if one is None:
-        return readable(row.why)
-    words = "no difference that these images can show"
-    if one.side:
-        how = "more" if one.side > 0 else "less"
-        words = f"{name} is {how} robust, beyond what chance explains"
-    elif one.mean_side:
-        how = "better" if one.mean_side > 0 else "worse"
-        words = (
-            f"{name} is {how} on average over the range, beyond what chance explains, "
-            "though the robustness does not show it"
-        )
-    elif (
-        min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence_level
-    ):
-        words = (
-            "no difference beyond what chance explains among so many comparisons; "
-            "alone it might be one"
-        )
-    return Mark(words, "unmet") if one.is_worse else words
 
 
 class Tested(NamedTuple):

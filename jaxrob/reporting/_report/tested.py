@@ -1,7 +1,7 @@
-"""What was tested: the network, the data, the plan, versions and devices."""
+"""The sections on what was tested: networks, data, versions, domain and plan."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,28 @@ from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._plan import Plan, PlannedAlteration, planned_requirements
-from jaxrob.reporting._report.report import has_classes
+from jaxrob.reporting._report.curve import settings, unit
+from jaxrob.reporting._report.parts import (
+    Bullets,
+    Facts,
+    Heading,
+    Mark,
+    Part,
+    Section,
+    Table,
+    Text,
+    Words,
+    say,
+)
+from jaxrob.reporting._report.report import Report, Tested, has_classes
 from jaxrob.reporting._results import Results, Run
-from jaxrob.reporting._words import number, percent, short
+from jaxrob.reporting._words import (
+    VERSION,
+    number,
+    percent,
+    short,
+    with_unit,
+)
 
 _MOST_CLASSES = 60
 _UNKNOWN = "not known"
@@ -378,3 +397,79 @@ def _same(texts: Any) -> str:
     return "not the same for all alterations: " + "; ".join(
         text or _UNKNOWN for text in found
     )
+
+
+def tested(report: Report) -> Iterator[Section]:
+    """The networks, the images, the runs of the command and the versions."""
+    parts: list[Part] = [
+        Facts(about_network(one.results, one.classes)) for one in report.networks
+    ]
+    level = 4 if report.many else 3
+    images = [data_of(one.results, one.classes) for one in report.networks]
+    for of, content in report.grouped(images):
+        facts, words, classes = content
+        parts += [Heading(f"Images of {of}")] * bool(of)
+        parts += [Facts(facts), Text(words)]
+        if classes:
+            listed = [f"{name}: {count}" for name, count in classes]
+            parts += [Heading("Images by class", level), Bullets(listed, "columns")]
+    parts += [Text(say("not_held")), Text(say("how_to_check"))]
+    parts.append(Heading("How to repeat it"))
+    for network in report.networks:
+        parts += [Heading(network.name, 4)] * report.many
+        parts += [Facts(run_of(run)) for run in network.results.runs]
+        if not network.results.runs:
+            parts.append(Text(say("no_runs")))
+    for of, facts in report.grouped([versions_of(one) for one in report.results]):
+        parts += [Heading(f"Versions of {of}", 4)] * bool(of)
+        parts.append(Facts(facts))
+    parts.append(Text(say("repeat", version=VERSION), "soft"))
+    yield Section("What was tested, and how to repeat it", parts, "tested")
+
+
+def domain(report: Report) -> Iterator[Section]:
+    """The alterations' ranges, and the reasons for them."""
+    parts: list[Part] = [Text(say("domain"))]
+    heads = ("alteration", "unit of the level", "range", "unaltered at", "settings")
+    looks = ("row", "name", "", "", "name", "name")
+    rows = [tuple(map(_domain, one.each)) for one in report.networks]
+    for of, some in report.grouped(rows):
+        if some:
+            parts.append(Table((*heads, "why this range"), some, looks, of))
+    title = "Operating domain: what may happen to the images"
+    yield Section(title, parts, "domain")
+
+
+def _domain(each: Tested) -> tuple[Words, ...]:
+    one = each.one
+    span = f"{number(one.lower)} to {number(one.upper)}"
+    identity = with_unit(one.identity, one.unit)
+    no_reason = Mark("no reason was given", "soft")
+    reason = f"“{each.reason}”" if each.reason else no_reason
+    return each.label, unit(one), span, identity, settings(one), reason
+
+
+def plan(report: Report) -> Iterator[Section]:
+    """The plan, and where the results differ from it."""
+    if all(one.plan is None for one in report.results):
+        yield Section("Plan", [Text(say("no_plan"))], "plan")
+        return
+    parts: list[Part] = []
+    level = 4 if report.many else 3
+    for of, content in report.grouped([plan_of(one) for one in report.results]):
+        parts += [Heading(of)] * bool(of)
+        if content is None:
+            parts.append(Text("There was no plan."))
+            continue
+        facts, rows, differences = content
+        parts += [Facts(facts), Text(say("plan_digest"), "soft")]
+        if rows:
+            heads = ("planned", "range", "settings", "reason")
+            parts.append(Table(heads, rows, ("row", "", "name", "name")))
+        if differences:
+            parts.append(Heading("Where the results differ from the plan", level))
+            parts += [Text(one, "warning") for one in differences]
+        else:
+            own = "" if rows else ", and its settings and reasons"
+            parts.append(Text(say("as_planned", own=own)))
+    yield Section("Plan", parts, "plan")
