@@ -4,6 +4,7 @@ import base64
 import functools
 import pathlib
 import re
+import string
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
@@ -176,15 +177,13 @@ def code(text: str) -> Mark:
 def table(
     each: Iterable[T],
     *columns: tuple[str, str, Callable[[T], Words]] | None,
-    caption: str = "",
-    look: str = "",
-    label: str = Table._field_defaults["label"],
+    **about: str,
 ) -> Table:
     """Makes a table of columns: head, look, and what gets a cell; None is left out."""
     kept = [one for one in columns if one is not None]
     rows = [[get(one) for _, _, get in kept] for one in each]
     looks = [how for _, how, _ in kept]
-    return Table([head for head, _, _ in kept], rows, looks, caption, look, label)
+    return Table([head for head, _, _ in kept], rows, looks, **about)
 
 
 @functools.cache
@@ -211,69 +210,47 @@ def say(name: str, **values: object) -> list[str | Mark]:
     return parts
 
 
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-_HTML_MARKS = {"strong": "<b>{}</b>", "em": "<em>{}</em>", "code": "<code>{}</code>"}
-_HTML_MARKS["whole"] = '<code class="whole">{}</code>'
-
-
 def html(document: Document, data: str) -> str:
-    title = _escaped(document.title)
     first, *others = document.sections
-    contents = "\n".join(
+    contents = [
         f'<li><a href="#{one.anchor}">{_escaped(one.title)}</a></li>' for one in others
+    ]
+    return _filled(
+        "report.html",
+        version=VERSION,
+        title=_escaped(document.title),
+        style=_style_sheet(document.title),
+        about=_html_words(document.about),
+        first=_html_section(first),
+        contents="\n".join(contents),
+        others="".join(map(_html_section, others)),
+        data=data,
     )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="jaxrob {VERSION}">
-<title>{title}</title>
-<style>
-{_style_sheet(document.title)}</style>
-</head>
-<body>
-<a class="skip" href="#results">Skip to the results</a>
-<header>
-<h1>{title}</h1>
-<p class="soft">{_html_words(document.about)}</p>
-</header>
-<main>
-{_html_section(first)}
-<nav id="contents" aria-labelledby="contents-title">
-<h2 id="contents-title">Contents</h2>
-<ol>
-{contents}
-</ol>
-</nav>
-{"".join(map(_html_section, others))}</main>
-{data}
-</body>
-</html>
-"""
+
+
+def _filled(name: str, **texts: str) -> str:
+    template = pathlib.Path(__file__).with_name(name).read_text("utf-8")
+    return string.Template(template).substitute(texts)
 
 
 def _style_sheet(title: str) -> str:
-    texts = {"TITLE": _css(title), "VERSION": _css(VERSION)}
-    texts |= {"REQUIRED": THRESHOLD, "ACCEPTED": ACCEPTED}
-    sheet = pathlib.Path(__file__).with_name("report.css").read_text("utf-8")
-    for name, text in texts.items():
-        sheet = sheet.replace(f"${name}", text)
-    lines = []
+    sheet = _filled(
+        "report.css",
+        TITLE=_css(title),
+        VERSION=_css(VERSION),
+        REQUIRED=THRESHOLD,
+        ACCEPTED=ACCEPTED,
+    )
     for index, line in enumerate(LINES):
-        kind = f"k{index}"
         dashes = f" stroke-dasharray: {line.dashes};" if line.dashes else ""
         # Half white: on a dark page the same hues, lighter.
-        light = f"color-mix(in srgb, {line.colour}, #fff 50%)"
-        lines += [
-            f":root {{ --{kind}: {line.colour}; }}",
-            "@media screen and (prefers-color-scheme: dark) "
-            f"{{ :root {{ --{kind}: {light}; }} }}",
-            f"svg .line.{kind} {{ stroke: var(--{kind});{dashes} }}",
-            f"svg .mark.{kind}, svg .band.{kind} {{ fill: var(--{kind}); }}",
-        ]
-    return sheet + "\n".join(lines) + "\n"
+        sheet += f""":root {{ --k{index}: {line.colour}; }}
+@media screen and (prefers-color-scheme: dark) \
+{{ :root {{ --k{index}: color-mix(in srgb, {line.colour}, #fff 50%); }} }}
+svg .line.k{index} {{ stroke: var(--k{index});{dashes} }}
+svg .mark.k{index}, svg .band.k{index} {{ fill: var(--k{index}); }}
+"""
+    return sheet
 
 
 def _css(text: str) -> str:
@@ -289,46 +266,74 @@ def _escaped(text: str) -> str:
 
 
 def _html_words(words: Words) -> str:
-    if isinstance(words, Mark):
-        return _mark(words)
-    return (
-        _escaped(words) if isinstance(words, str) else "".join(map(_html_words, words))
-    )
-
-
-def _mark(one: Mark) -> str:
-    text = _escaped(one.text)
-    if one.look == "link":
-        return f'<a href="#{one.to}">{text}</a>'
-    if one.look == "nobreak":
-        return text.replace(" %", "&nbsp;%")
-    return _HTML_MARKS.get(one.look, f'<span class="{one.look}">{{}}</span>').format(
-        text
-    )
+    if isinstance(words, str):
+        return _escaped(words)
+    if not isinstance(words, Mark):
+        return "".join(map(_html_words, words))
+    text = _escaped(words.text)
+    match words.look:
+        case "link":
+            return f'<a href="#{words.to}">{text}</a>'
+        case "nobreak":
+            return text.replace(" %", "&nbsp;%")
+        case "whole":
+            return f'<code class="whole">{text}</code>'
+        case "strong" | "em" | "code":
+            tag = words.look.replace("strong", "b")
+            return f"<{tag}>{text}</{tag}>"
+    return f'<span class="{words.look}">{text}</span>'
 
 
 def _class(look: str) -> str:
     return f' class="{look}"' if look else ""
 
 
-def _html_parts(some: Iterable[Part]) -> str:
-    return "".join(_HTML[type(one)](one) for one in some)
-
-
 def _html_section(one: Section) -> str:
     return (
         f'<section id="{one.anchor}"{_class(one.look)}>\n<h2>{_escaped(one.title)}'
-        f"</h2>\n{_html_parts(one.parts)}</section>\n\n"
+        f"</h2>\n{_html(one.parts)}</section>\n\n"
     )
 
 
-def _article(one: Article) -> str:
-    title = f"{one.anchor}-title"
-    return (
-        f'<article id="{one.anchor}" aria-labelledby="{title}">\n'
-        f'<h3 id="{title}">{_escaped(one.title)}</h3>\n{_html_parts(one.parts)}'
-        "</article>\n"
-    )
+def _html(parts: Iterable[Part]) -> str:
+    return "".join(map(_html_part, parts))
+
+
+def _html_part(part: Part) -> str:
+    match part:
+        case Text(words, look):
+            return f"<p{_class(look)}>{_html_words(words)}</p>\n"
+        case Heading(words, level):
+            return f"<h{level}>{_escaped(words)}</h{level}>\n"
+        case Bullets(items, look):
+            inner = "".join(f"<li>{_html_words(item)}</li>\n" for item in items)
+            return f"<ul{_class(look)}>\n{inner}</ul>\n"
+        case Facts(rows):
+            inner = "".join(map(_html_fact, rows))
+            whole = f'<table class="facts"><tbody>\n{inner}</tbody></table>'
+            return _scrolling(whole, Table._field_defaults["label"])
+        case Table():
+            return _html_table(part)
+        case Figure(drawn):
+            return f"<figure>{drawn}</figure>\n" if drawn else ""
+        case Pictures(shown):
+            inner = "".join(map(_html_picture, shown))
+            return f'<ul class="pictures">\n{inner}</ul>\n'
+        case Group(parts, look):
+            return f"<div{_class(look)}>\n{_html(parts)}</div>\n"
+        case Article(anchor, title, parts):
+            return (
+                f'<article id="{anchor}" aria-labelledby="{anchor}-title">\n'
+                f'<h3 id="{anchor}-title">{_escaped(title)}</h3>\n'
+                f"{_html(parts)}</article>\n"
+            )
+
+
+def _html_fact(row: tuple[str, Words]) -> str:
+    name, text = _escaped(row[0]), _html_words(row[1])
+    if "digest" in row[0] or "key" in row[0]:
+        text = f"<code>{text}</code>"
+    return f'<tr><th scope="row">{name}</th><td class="name">{text}</td></tr>\n'
 
 
 def _html_table(one: Table) -> str:
@@ -354,21 +359,6 @@ def _html_cell(words: Words, look: str) -> str:
     return f"<td{_class(look)}>{_html_words(words) or '&nbsp;'}</td>"
 
 
-def _facts(one: Facts) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{_escaped(name)}</th><td class="name">'
-        + (f"<code>{_html_words(text)}</code>" if _is_code(name) else _html_words(text))
-        + "</td></tr>\n"
-        for name, text in one.rows
-    )
-    whole = f'<table class="facts"><tbody>\n{rows}</tbody></table>'
-    return _scrolling(whole, Table._field_defaults["label"])
-
-
-def _is_code(name: str) -> bool:
-    return "digest" in name or "key" in name
-
-
 def _scrolling(table: str, label: str) -> str:
     return (
         f'<div class="table" role="group" tabindex="0" aria-label="{_escaped(label)}">'
@@ -376,42 +366,19 @@ def _scrolling(table: str, label: str) -> str:
     )
 
 
-def _html_bullets(one: Bullets) -> str:
-    items = "".join(f"<li>{_html_words(item)}</li>\n" for item in one.items)
-    return f"<ul{_class(one.look)}>\n{items}</ul>\n"
-
-
-def _pictures(one: Pictures) -> str:
-    shown = "".join(map(_picture, one.shown))
-    return f'<ul class="pictures">\n{shown}</ul>\n'
-
-
-def _picture(one: Shown) -> str:
-    drawn = "(not kept) "
+def _html_picture(one: Shown) -> str:
+    drawn, words, level = "(not kept) ", _escaped(one.words), _escaped(one.level)
     if one.image is not None:
         content, width, height, kind = one.image
         drawn = (
             f'<img class="{kind}" width="{width}" height="{height}" '
-            f'alt="{_escaped(f"{one.words}, at {one.level}")}" '
+            f'alt="{words}, at {level}" '
             f'src="data:image/png;base64,{base64.b64encode(content).decode()}">'
         )
     return (
         f"<li{_class('wrong' * one.wrong)}>{drawn}<b>{_escaped(one.shown_as)}</b>, "
-        f"{_escaped(one.level)}<br>{_escaped(one.words)}{' (wrong)' * one.wrong}</li>\n"
+        f"{level}<br>{words}{' (wrong)' * one.wrong}</li>\n"
     )
-
-
-_HTML: dict[type[Any], Callable[[Any], str]] = {
-    Text: lambda one: f"<p{_class(one.look)}>{_html_words(one.words)}</p>\n",
-    Heading: lambda one: f"<h{one.level}>{_escaped(one.words)}</h{one.level}>\n",
-    Bullets: _html_bullets,
-    Facts: _facts,
-    Table: _html_table,
-    Figure: lambda one: f"<figure>{one.drawn}</figure>\n" if one.drawn else "",
-    Pictures: _pictures,
-    Group: lambda one: f"<div{_class(one.look)}>\n{_html_parts(one.parts)}</div>\n",
-    Article: _article,
-}
 
 
 # Characters with a meaning in Markdown. "<", ">" and "&" become entities instead.
@@ -428,15 +395,16 @@ def markdown(document: Document) -> str:
 
 
 def markdown_section(one: Section) -> str:
-    return f"## {_md_escaped(one.title)}\n\n{_md_parts(one.parts)}"
+    return f"## {_md_escaped(one.title)}\n\n{_md(one.parts)}"
 
 
-def _md_words(one: Words) -> str:
+def _md_words(words: Words, look: str = "") -> str:
     """Returns a text, in which no name is Markdown or HTML."""
-    if isinstance(one, Mark):
-        around = _AROUND.get(one.look, "")
-        return f"{around}{_md_escaped(one.text)}{around}"
-    return _md_escaped(one) if isinstance(one, str) else "".join(map(_md_words, one))
+    if isinstance(words, Mark):
+        return _md_words(words.text, words.look)
+    around = _AROUND.get(look, "")
+    inner = _md_escaped(words) if isinstance(words, str) else map(_md_words, words)
+    return f"{around}{''.join(inner)}{around}"
 
 
 def _md_escaped(text: str) -> str:
@@ -445,41 +413,35 @@ def _md_escaped(text: str) -> str:
     return found.replace("@", "&#64;").replace("&#x27;", "'")
 
 
-def _md_parts(some: Iterable[Part]) -> str:
-    return "".join(_MARKDOWN[type(one)](one) for one in some)
+def _md(parts: Iterable[Part]) -> str:
+    return "".join(map(_md_part, parts))
 
 
-def _rows(heads: Sequence[Words], rows: Iterable[Sequence[Words]]) -> str:
+def _md_part(part: Part) -> str:
+    match part:
+        case Text(words, look):
+            return f"{_md_words(words, look)}\n\n"
+        case Heading(words, level):
+            return f"{'#' * level} {_md_escaped(words)}\n\n"
+        case Bullets(items):
+            return "".join(f"* {_md_words(item)}\n" for item in items) + "\n"
+        case Facts(rows):
+            return f"{_md_rows(('', ''), rows)}\n"
+        case Table(heads, rows, _, caption):
+            above = f"{_md_escaped(caption)}:\n\n" if caption else ""
+            return f"{above}{_md_rows(heads, rows)}\n"
+        case Figure() | Pictures():
+            return ""
+        case Group(parts):
+            return _md(parts)
+        case Article(_, title, parts):
+            return f"### {_md_escaped(title)}\n\n{_md(parts)}"
+
+
+def _md_rows(heads: Sequence[Words], rows: Iterable[Sequence[Words]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join(f"|{''.join(map(_md_cell, one))}\n" for one in lines)
 
 
 def _md_cell(one: Words) -> str:
     return f" {text} |" if (text := _md_words(one)) else " |"
-
-
-def _md_text(one: Text) -> str:
-    around = _AROUND.get(one.look, "")
-    return f"{around}{_md_words(one.words)}{around}\n\n"
-
-
-def _md_table(one: Table) -> str:
-    caption = f"{_md_escaped(one.caption)}:\n\n" if one.caption else ""
-    return f"{caption}{_rows(one.heads, one.rows)}\n"
-
-
-def _md_bullets(one: Bullets) -> str:
-    return "".join(f"* {_md_words(item)}\n" for item in one.items) + "\n"
-
-
-_MARKDOWN: dict[type[Any], Callable[[Any], str]] = {
-    Text: _md_text,
-    Heading: lambda one: f"{'#' * one.level} {_md_escaped(one.words)}\n\n",
-    Bullets: _md_bullets,
-    Facts: lambda one: f"{_rows(('', ''), one.rows)}\n",
-    Table: _md_table,
-    Figure: lambda one: "",
-    Pictures: lambda one: "",
-    Group: lambda one: _md_parts(one.parts),
-    Article: lambda one: f"### {_md_escaped(one.title)}\n\n{_md_parts(one.parts)}",
-}
