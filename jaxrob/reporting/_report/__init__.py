@@ -112,7 +112,31 @@ def to_summary(results: Results, report: str | None = None) -> str:
     """
     check_type("results", results, Results, "a jaxrob.reporting.Results")
     check_type("report", report, str | None, "a text or None")
-    return _summary(results, report)
+    whole = report_of([results], [])
+    verdict = verdict_of(whole.networks[0], whole)
+    subjects = [readable(one.alteration) for one in results.assessments]
+    cut = {one: short(one, _MOST_LETTERS) for one in subjects}
+    if len(set(cut.values())) < len(cut):
+        cut = {one: one for one in subjects}
+    sign = {None: "", True: "✅ ", False: "❔ " if verdict.is_open else "❌ "}
+    parts = [Text((sign[verdict.passed], strong(verdict.words)))]
+    worse = [f"❌ worse: {text}" for text in results.regressions]
+    parts += [Bullets(worse)] * bool(worse)
+    if verdict.checks:
+        checks = [one._replace(of=cut.get(one.of, one.of)) for one in verdict.checks]
+        parts.append(checks_table(checks, "how sure", "", "", _STATES))
+        parts.append(Text(say("in_summary")))
+    if subjects:
+        alterations = table(
+            results.assessments,
+            ("alteration", "row", lambda one: cut[readable(one.alteration)]),
+            ("robustness", "n", lambda one: percent(one.robustness)),
+            ("interval", "n", lambda one: interval(*one.confidence_interval)),
+        )
+        parts.append(alterations)
+    parts += [Text(f"The report: {report}")] * bool(report)
+    name = short(results.network or "network", _MOST_LETTERS)
+    return markdown_section(Section(f"jaxrob: {name}", parts)).rstrip() + "\n"
 
 
 def _document(
@@ -151,36 +175,6 @@ def _checked(name: str, value: Any, min_length: int) -> tuple[Results, ...]:
         )
     wanted = "jaxrob.reporting.Results"
     return checked_sequence(name, value, Results, wanted, min_length=min_length)
-
-
-def _summary(results: Results, report: str | None) -> str:
-    whole = report_of([results], [])
-    verdict = verdict_of(whole.networks[0], whole)
-    subjects = [readable(one.alteration) for one in results.assessments]
-    cut = {one: short(one, _MOST_LETTERS) for one in subjects}
-    if len(set(cut.values())) < len(cut):
-        cut = {one: one for one in subjects}
-    checks = tuple(one._replace(of=cut.get(one.of, one.of)) for one in verdict.checks)
-    verdict = verdict._replace(checks=checks)
-    sign = {None: "", True: "✅ ", False: "❔ " if verdict.is_open else "❌ "}
-    worse = [f"❌ worse: {text}" for text in verdict.regressions]
-    alterations = table(
-        zip(subjects, results.assessments),
-        ("alteration", "row", lambda pair: cut[pair[0]]),
-        ("robustness", "n", lambda pair: percent(pair[1].robustness)),
-        ("interval", "n", lambda pair: interval(*pair[1].confidence_interval)),
-    )
-    parts = [Text((sign[verdict.passed], strong(verdict.words)))]
-    parts += [Bullets(worse)] * bool(worse)
-    if checks:
-        parts += [
-            checks_table(verdict, "how sure", "", "", _STATES),
-            Text(say("in_summary")),
-        ]
-    parts += [alterations] * bool(subjects)
-    parts += [Text(f"The report: {report}")] * bool(report)
-    name = short(results.network or "network", _MOST_LETTERS)
-    return markdown_section(Section(f"jaxrob: {name}", parts)).rstrip() + "\n"
 
 
 FORM = "jaxrob report 1"

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison as Compared
@@ -14,21 +12,11 @@ from jaxrob.reporting._results import Picture, Results
 from jaxrob.reporting._words import Warned, by_cause, joint_interval, level_of, short
 
 
-class Pair(NamedTuple):
-    """Results to compare, and their names in the report."""
-
-    new: Results
-    old: Results
-    first: str
-    second: str
-
-
 class Difference(NamedTuple):
     """Two assessments of one alteration compared, or why nothing can be."""
 
     alteration: str
-    new: Assessment | None = None
-    old: Assessment | None = None
+    robustness: tuple[float, ...] = ()
     found: Compared | None = None
     why: str = ""
     adjusted: Adjusted | None = None
@@ -39,66 +27,18 @@ class Comparison(NamedTuple):
 
     first: str
     second: str
-    rows: tuple[Difference, ...]
-
-
-def _comparisons(pairs: Sequence[Pair]) -> list[Comparison]:
-    rows = [_rows(pair) for pair in pairs]
-    # All of a report are adjusted for one another.
-    known = [row.found for some in rows for row in some if row.found is not None]
-    together = iter(adjusted(known))
-    return [
-        Comparison(
-            pair.first,
-            pair.second,
-            tuple(
-                row if row.found is None else row._replace(adjusted=next(together))
-                for row in some
-            ),
-        )
-        for pair, some in zip(pairs, rows)
-    ]
-
-
-def _rows(pair: Pair) -> list[Difference]:
-    before = {one.alteration: one for one in pair.old.assessments}
-    rows = [
-        _row(one, before.pop(one.alteration))
-        if one.alteration in before
-        else Difference(one.alteration, why=f"not among those of {pair.second}")
-        for one in pair.new.assessments
-    ]
-    why = f"not among those of {pair.first}"
-    return rows + [Difference(name, why=why) for name in before]
-
-
-def _row(new: Assessment, old: Assessment) -> Difference:
-    # `compare` reads these entries; an assessment made by hand may lack them.
-    if not all(
-        {"alteration", "dataset"} <= one.provenance.keys() for one in (new, old)
-    ):
-        why = "no comparison: where they come from is not known"
-        return Difference(new.alteration, why=why)
-    try:
-        found = compare(new, old, new.confidence_level)
-    except ValueError as error:
-        return Difference(new.alteration, why=f"no comparison: {error}")
-    return Difference(new.alteration, new, old, found)
+    rows: Sequence[Difference]
 
 
 class Tested(NamedTuple):
-    """An assessment in a report.
-
-    `classes` are the names of its network's, `joint` is its interval, adjusted so that
-    all of the report hold at once.
-    """
+    """An assessment in a report, and the names of its network's classes."""
 
     one: Assessment
     anchor: str
     classes: tuple[str, ...]
     reason: str
     pictures: Sequence[Picture]
-    joint: tuple[float, float]
+    joint: tuple[float, float]  # its interval, with all others of the report
 
     @property
     def label(self) -> str:
@@ -119,10 +59,9 @@ class Network(NamedTuple):
 class Report(NamedTuple):
     """A report."""
 
-    results: tuple[Results, ...]  # the results of each network
-    networks: tuple[Network, ...]  # what the report says of each
-    earlier: tuple[Comparison, ...]  # comparisons with earlier results
-    between: tuple[Comparison, ...]  # comparisons of the networks with the first one
+    networks: tuple[Network, ...]
+    earlier: Sequence[Comparison]  # comparisons with earlier results
+    between: Sequence[Comparison]  # comparisons of the networks with the first one
 
     @property
     def many(self) -> bool:
@@ -131,6 +70,10 @@ class Report(NamedTuple):
     @property
     def names(self) -> list[str]:
         return [one.name for one in self.networks]
+
+    @property
+    def results(self) -> list[Results]:
+        return [one.results for one in self.networks]
 
     @property
     def ones(self) -> list[Assessment]:
@@ -149,7 +92,7 @@ class Report(NamedTuple):
     def warned(self) -> list[str]:
         """What each warning is about; of several networks, these too."""
         return [
-            f"{one.name}: {each.of}" if self.many else each.of
+            self.of(one, f": {each.of}", each.of)
             for one in self.networks
             for each in one.warned
         ]
@@ -177,73 +120,107 @@ class Report(NamedTuple):
         found: dict[Any, list[str]] = {}
         for name, content in zip(self.names, contents):
             found.setdefault(content, []).append(name)
-        number = len(self.networks)
-        groups = []
-        for content, of in found.items():
-            all_of_them = "all networks" if number > 1 else ""
-            names = all_of_them if len(of) == number else ", ".join(of)
-            groups.append((names, content))
-        return groups
+        whole = "all networks" * self.many
+        return [
+            (whole if len(of) == len(self.networks) else ", ".join(of), content)
+            for content, of in found.items()
+        ]
 
 
 def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:
     # Long names are whole in the facts about each network.
-    names = _distinct([short(one.network or "network") for one in results])
-    olds = list(earlier) * len(results) if len(earlier) == 1 else list(earlier)
-    pairs = [
-        Pair(new, old, name, _earlier_name(old, name))
+    names = [short(one.network or "network") for one in results]
+    names = [
+        name if names.count(name) == 1 else f"{name} ({names[:at].count(name)})"
+        for at, name in enumerate(names, 1)
+    ]
+    olds = list(earlier) * len(results) if len(earlier) == 1 else earlier
+    rows = [
+        _rows(new, old, name, _earlier_name(old, name))
         for new, old, name in zip(results, olds, names)
     ]
-    others = [
-        Pair(other, results[0], name, names[0])
-        for other, name in zip(results[1:], names[1:])
+    rows += [
+        _rows(new, results[0], name, names[0])
+        for new, name in zip(results[1:], names[1:])
     ]
-    beside = _comparisons(pairs + others)
+    beside = _adjusted(rows)
     intervals = sum(len(one.assessments) for one in results)
-    return Report(
-        tuple(results),
-        tuple(
-            _network(one, f"n{index + 1}", name, intervals)
-            for index, (one, name) in enumerate(zip(results, names))
-        ),
-        tuple(beside[: len(pairs)]),
-        tuple(beside[len(pairs) :]),
-    )
+    networks = [
+        _network(one, f"n{at}", name, intervals)
+        for at, (one, name) in enumerate(zip(results, names), 1)
+    ]
+    return Report(tuple(networks), beside[: len(olds)], beside[len(olds) :])
+
+
+def _earlier_name(old: Results, name: str) -> str:
+    of = "" if old.network in (None, name) else f" of {old.network}"
+    return f"the earlier result{of}"
+
+
+def _rows(new: Results, old: Results, first: str, second: str) -> Comparison:
+    before = {one.alteration: one for one in old.assessments}
+    rows = [
+        _row(one, before.pop(one.alteration))
+        if one.alteration in before
+        else Difference(one.alteration, why=f"not among those of {second}")
+        for one in new.assessments
+    ]
+    why = f"not among those of {first}"
+    rows += [Difference(name, why=why) for name in before]
+    return Comparison(first, second, rows)
+
+
+def _row(new: Assessment, old: Assessment) -> Difference:
+    # `compare` reads these entries; an assessment made by hand may lack them.
+    if not {"alteration", "dataset"} <= new.provenance.keys() & old.provenance.keys():
+        why = "no comparison: where they come from is not known"
+        return Difference(new.alteration, why=why)
+    try:
+        found = compare(new, old, new.confidence_level)
+    except ValueError as error:
+        return Difference(new.alteration, why=f"no comparison: {error}")
+    return Difference(new.alteration, (new.robustness, old.robustness), found)
+
+
+def _adjusted(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Adjusts all comparisons of a report for one another."""
+    found = [row.found for one in comparisons for row in one.rows]
+    together = iter(adjusted([one for one in found if one is not None]))
+    return [
+        one._replace(
+            rows=[
+                row._replace(adjusted=row.found and next(together)) for row in one.rows
+            ]
+        )
+        for one in comparisons
+    ]
 
 
 def _network(results: Results, anchor: str, name: str, intervals: int) -> Network:
     classes = class_names(results)
-    joints = [joint_interval(one, intervals) for one in results.assessments]
-    rows = zip(results.assessments, results.reasons, results.pictures, joints)
+    rows = zip(results.assessments, results.reasons, results.pictures)
     each = tuple(
-        Tested(one, f"{anchor}-a{place}", classes, reason or "", pictures, joint)
-        for place, (one, reason, pictures, joint) in enumerate(rows, 1)
+        Tested(
+            one,
+            f"{anchor}-a{place}",
+            classes,
+            reason or "",
+            pictures,
+            joint_interval(one, intervals),
+        )
+        for place, (one, reason, pictures) in enumerate(rows, 1)
     )
     return Network(results, name, anchor, classes, each, _warned(results))
 
 
 def _warned(results: Results) -> tuple[Warned, ...]:
     found = by_cause(results.assessments, results.roma)
-    ends = [cause_of(one.text)[-60:] for one in found]
+    ends = tuple(cause_of(one.text)[-60:] for one in found)
+    texts = dict.fromkeys(text for run in results.runs for text in run.warnings)
     others = [
-        Warned("the run", text)
-        for text in dict.fromkeys(text for run in results.runs for text in run.warnings)
-        if not any(cause_of(text).endswith(end) for end in ends)
+        Warned("the run", one) for one in texts if not cause_of(one).endswith(ends)
     ]
     return (*others, *found)
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    return [
-        name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
-        for index, name in enumerate(names)
-    ]
-
-
-def _earlier_name(old: Results, name: str) -> str:
-    if old.network in (None, name):
-        return "the earlier result"
-    return f"the earlier result of {old.network}"
 
 
 def has_classes(results: Results) -> bool:
@@ -253,24 +230,16 @@ def has_classes(results: Results) -> bool:
 
 
 def class_names(results: Results) -> tuple[str, ...]:
-    number = max((one.curve.num_classes for one in results.assessments), default=0)
-    number = number or _classes_elsewhere(results)
     given = results.class_names or ()
-    if not given:
-        for one in results.assessments:
-            found = (one.provenance.get("network") or {}).get("class_names")
-            if isinstance(found, list) and all(isinstance(each, str) for each in found):
-                given = tuple(found)
-                break
+    number = max((one.curve.num_classes for one in results.assessments), default=0)
+    if not number:  # RoMA, attacks and names show how many there are.
+        roma, attack = results.roma, results.attack
+        found = [roma.excluded, roma.labels] if roma else []
+        found += [attack.labels, attack.predicted] if attack else []
+        most = [int(one.max()) + 1 for one in found if one is not None and len(one)]
+        number = max([*most, len(given)])
+    for one in results.assessments:
+        names = (one.provenance.get("network") or {}).get("class_names")
+        if isinstance(names, list) and all(isinstance(each, str) for each in names):
+            given = given or tuple(names)
     return (*given[:number], *(f"class {k}" for k in range(len(given), number)))
-
-
-def _classes_elsewhere(results: Results) -> int:
-    """Returns the number of classes that RoMA, attacks and class names show."""
-    found = []
-    if results.roma is not None:
-        found += [results.roma.excluded, results.roma.labels]
-    if results.attack is not None:
-        found += [results.attack.labels, results.attack.predicted]
-    most = [int(np.max(one)) + 1 for one in found if one is not None and len(one)]
-    return max([*most, len(results.class_names or ())], default=0)

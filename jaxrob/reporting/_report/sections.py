@@ -359,22 +359,18 @@ def differences_table(one: Comparison, level: str) -> Table:
 
 
 def _numbers(row: Difference) -> Sequence[str]:
-    if row.new is None or row.old is None or row.adjusted is None:
+    if row.found is None or row.adjusted is None:
         return [""] * 8
-    both = [f"{100 * one.robustness:.1f} %" for one in (row.new, row.old)]
-    one, found = row.adjusted, row.adjusted.found
-    for value, (low, high), p_value, adjusted_to in (
-        (found.difference, found.confidence_interval, found.p_value, one.p_value),
-        (
-            found.mean_difference,
-            found.mean_interval,
-            found.mean_p_value,
-            one.mean_p_value,
-        ),
-    ):
-        both += [f"{100 * value:+.1f} points", f"{100 * low:+.1f} to {100 * high:+.1f}"]
-        both.append(p_value_text(p_value, adjusted_to))
-    return both
+    found, one = row.found, row.adjusted
+    return [
+        *(f"{100 * value:.1f} %" for value in row.robustness),
+        f"{100 * found.difference:+.1f} points",
+        "{:+.1f} to {:+.1f}".format(*(100 * end for end in found.confidence_interval)),
+        p_value_text(found.p_value, one.p_value),
+        f"{100 * found.mean_difference:+.1f} points",
+        "{:+.1f} to {:+.1f}".format(*(100 * end for end in found.mean_interval)),
+        p_value_text(found.mean_p_value, one.mean_p_value),
+    ]
 
 
 def _meaning(row: Difference, name: str) -> Words:
