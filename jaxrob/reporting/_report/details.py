@@ -1,7 +1,8 @@
 """The details: what was found of each alteration, by RoMA and by attacks."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from jaxrob._score_curve import ScoreCurve
 from jaxrob.adversarial import Attack
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._columns import worst
+from jaxrob.reporting._pictures import first_to_fail
 from jaxrob.reporting._plot import axis_label, value_label
 from jaxrob.reporting._report import figures
 from jaxrob.reporting._report.curve import (
@@ -22,21 +24,18 @@ from jaxrob.reporting._report.curve import (
     robustness,
     value_at,
 )
-from jaxrob.reporting._report.figures import shown
 from jaxrob.reporting._report.parts import (
     Article,
     Facts,
     Figure,
     Group,
     Heading,
-    Mark,
     Part,
     Pictures,
     Section,
     Text,
     line,
     say,
-    strong,
     table,
 )
 from jaxrob.reporting._report.report import Report, Tested
@@ -61,32 +60,37 @@ from jaxrob.reporting._words import (
 )
 from jaxrob.roma import RomaResult
 
+_MOST_CONFUSIONS = 6
+_MOST_FAILURES = 10  # And of lowest scores.
+# More categories are not compared in pairs; a thousand would take minutes.
+_MOST_CATEGORIES = 40
+_MOST_INPUTS = 10
+
 
 def details(report: Report) -> Iterator[Section]:
     """What was found of each alteration, of random perturbations and of attacks."""
-    found = [row for one in report.results for row in one.pictures]
-    side = figures.side_of([each for row in found for each in row])
+    rows = [row for one in report.results for row in one.pictures]
+    side = figures.side_of([each for row in rows for each in row])
     for at, network in enumerate(report.networks):
         parts: list[Part] = []
-        if lacking := _no_pictures(network.results):
-            parts.append(Text(lacking, "soft"))
-        elif not at:
-            parts.append(Text(_about_pictures(report, side), "soft"))
+        results, names = network.results, network.classes
+        about = _no_pictures(results) or _about_pictures(report, side) * (not at)
+        parts += [Text(about, "soft")] * bool(about)
         if network.each and not at:
             words = "Images have numbers, from 0 in the order of the data."
             classes = " Names in quotes are classes." * report.has_classes
             parts.append(Text(words + classes, "soft"))
-        parts += [
-            Article(each.anchor, each.one.alteration, _article(report, each, side))
-            for each in network.each
-        ]
-        found = network.results
-        for kind, title, own in (
-            ("roma", "Random perturbations (RoMA)", local(found.roma, network.classes)),
-            ("attacks", "Adversarial attacks", attacked(found.attack, network.classes)),
-        ):
-            if own:
-                parts.append(Article(f"{network.anchor}-{kind}", title, own))
+        for each in network.each:
+            article = _article(report, each, side)
+            parts.append(Article(each.anchor, each.one.alteration, article))
+        if results.roma is not None:
+            title = "Random perturbations (RoMA)"
+            roma = _roma(results.roma, names)
+            parts.append(Article(f"{network.anchor}-roma", title, roma))
+        if results.attack is not None:
+            attacked = _attacked(results.attack, names)
+            anchor = f"{network.anchor}-attacks"
+            parts.append(Article(anchor, "Adversarial attacks", attacked))
         title = f"Details: {network.name}" if report.many else "Details"
         yield Section(title, parts, network.anchor)
 
@@ -108,54 +112,75 @@ def _no_pictures(results: Results) -> str:
 
 
 def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
-    one = each.one
-    found = (
-        f"Good enough is {condition(one)}. That holds over ",
-        strong(robustness(one)),
-        f" of the range of {range_with_unit(one.lower, one.upper, one.unit)} "
-        f"({'stability' if one.is_stability else 'robustness'}), where the level is "
-        f"{_accepted(one)}. {_counted_as(one)}".rstrip(),
+    one, names, curve = each.one, each.classes, each.one.curve
+    words = say(
+        "accepted",
+        condition=condition(one),
+        robustness=robustness(one),
+        range=range_with_unit(one.lower, one.upper, one.unit),
+        what="stability" if one.is_stability else "robustness",
+        accepted=_accepted(one),
+        counted=_counted_as(one),
     )
     both = Group((Figure(_figure(one)), Facts(_errors(report, each))), "beside")
-    parts: list[Part] = [Text(found), both]
-    if number_of := len(one.warnings) + len(one.diagnostics.warnings):
-        are = "A warning is" if number_of == 1 else f"{number_of} warnings are"
-        see = (f"{are} about this alteration: see ", _WARNINGS, ".")
-        parts.append(Text(see, "warning"))
-    if undecided := _undecided(one):
+    parts: list[Part] = [Text(words), both]
+    if warnings := len(one.warnings) + len(one.diagnostics.warnings):
+        are = "A warning is" if warnings == 1 else f"{warnings} warnings are"
+        parts.append(Text(say("see_warnings", are=are), "warning"))
+    if one.curve.alpha is not None:
+        undecided = _undecided(one, one.curve.alpha)
         parts += [Heading("What was left undecided", 4), Text(undecided)]
     if each.pictures:
-        parts += [Heading("Pictures", 4), Pictures(_pictures(each, side))]
-    scored = isinstance(one.curve, ScoreCurve)
-    which = "Which images have low scores" if scored else "Which images fail"
-    parts += [Heading(which, 4), *map(Text, _failures(one, each.classes))]
-    if one.sampling is not None and not scored:
-        parts.append(Text(say("no_classes")))
-    said = _worst_class(one, each.classes), _confusions(one, each.classes)
+        shown = [
+            figures.shown(picture, names, one.unit, side, _score_of(one.curve, picture))
+            for picture in each.pictures
+        ]
+        parts += [Heading("Pictures", 4), Pictures(shown)]
+    if isinstance(curve, ScoreCurve):
+        said = f"{_below(one, curve)} {_lowest(one, curve)}"
+        return [*parts, Heading("Which images have low scores", 4), Text(said)]
+    parts += [Heading("Which images fail", 4), *map(Text, _failures(one, names))]
+    parts += [Text(say("no_classes"))] * (one.sampling is not None)
+    said = _worst_class(one, names), _confusions(one, curve, names)
     return parts + [Text(words) for words in said if words]
-
-
-_WARNINGS = Mark("Warnings", "link", "warnings")
-
-
-def _pictures(each: Tested, side: int | None) -> list:
-    return [
-        shown(one, each.classes, each.one.unit, side, _score_of(each.one, one))
-        for one in each.pictures
-    ]
 
 
 def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
     one, measure, number_of = each.one, in_words(each.one.measure), len(report.ones)
-    found = list(_few(one))
-    if not found:
-        of_images = interval(*one.confidence_interval)
+    if one.sampling is not None:
+        sampling, whole = one.sampling, full_evaluations(one)
+        evaluated = line(
+            "evaluated",
+            number=sampling.evaluations,
+            seen=seen(sampling),
+            images=sampling.num_images,
+            whole=whole,
+            share=percent(sampling.evaluations / whole),
+        )
         found = [
-            ("error of the levels", f"{_level_error(one)}, on these images"),
             (
-                "error of the images",
-                f"{of_images} for all images of this kind ({report.level} interval)",
+                "on this data set",
+                f"{interval(*one.dataset_interval, 2)}, levels and images together, "
+                f"{confidence_text(sampling)} (asked: {request_text(sampling)})",
             ),
+            (
+                "on all images of this kind",
+                f"{interval(*one.confidence_interval)} "
+                f"({percent_of(one.confidence_level)} interval)",
+            ),
+            ("altered images classified", evaluated),
+            ("ended because", f"{ending_text(sampling)} ({sampling.status})"),
+        ]
+    else:
+        of_levels = "not known: this choice of levels has no bound"
+        if one.error_bound is not None:
+            off = percent(one.error_bound).removesuffix(" %")
+            of_levels = f"up to {off} percentage points either way"
+        of_images = interval(*one.confidence_interval)
+        of_images += f" for all images of this kind ({report.level} interval)"
+        found = [
+            ("error of the levels", f"{of_levels}, on these images"),
+            ("error of the images", of_images),
         ]
         if number_of > 1:
             adjusted = f"the same, adjusted for all {number_of} intervals"
@@ -163,39 +188,6 @@ def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
     at_once = value_at(one, one.levels.tolist().index(nearest_level(one)))
     found.append((f"{measure} {unaltered_text(one)}", at_once))
     return [*found, (f"lowest {measure}", " at ".join(lowest(one)))]
-
-
-def _level_error(one: Assessment) -> str:
-    if one.error_bound is None:
-        return "not known: this choice of levels has no bound"
-    off = percent(one.error_bound).removesuffix(" %")
-    return f"up to {off} percentage points either way"
-
-
-def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
-    if one.sampling is None:
-        return ()
-    sampling, whole = one.sampling, full_evaluations(one)
-    spent = percent(sampling.evaluations / whole)
-    return (
-        (
-            "on this data set",
-            f"{interval(*one.dataset_interval, 2)}, levels and images together, "
-            f"{confidence_text(sampling)} (asked: {request_text(sampling)})",
-        ),
-        (
-            "on all images of this kind",
-            f"{interval(*one.confidence_interval)} "
-            f"({percent_of(one.confidence_level)} interval)",
-        ),
-        (
-            "altered images classified",
-            f"{sampling.evaluations:,}, {seen(sampling)} at a level; all "
-            f"{sampling.num_images:,} at these levels would have been {whole:,} "
-            f"({spent} of that)",
-        ),
-        ("ended because", f"{ending_text(sampling)} ({sampling.status})"),
-    )
 
 
 def _accepted(one: Assessment) -> str:
@@ -222,7 +214,8 @@ def _counted_as(one: Assessment) -> str:
     if one.sampling is not None:
         return line("guess")
     parts = _accepted_parts(one)
-    if one.rule == "right" and any(_is_below(one, low) for low, _ in parts):
+    below = one.levels[~(one.values >= one.threshold)]
+    if one.rule == "right" and any(low in below for low, _ in parts):
         return line("upper_end")
     named = math.fsum(high - low for low, high in parts)
     share = percent(named / (one.upper - one.lower))
@@ -231,44 +224,32 @@ def _counted_as(one: Assessment) -> str:
     return line("another_estimate")
 
 
-def _is_below(one: Assessment, level: float) -> bool:
-    return not (one.values[one.levels == level] >= one.threshold).all()
-
-
-def _undecided(one: Assessment) -> str:
-    if one.curve.alpha is None:
-        return ""
+def _undecided(one: Assessment, alpha: float) -> str:
     ratio = one.decided_ratio
     least = int(ratio.argmin())
-    text = (
-        f'An answer is "unknown" where its uncertainty exceeds '
-        f"{number(1 - one.curve.alpha)} (alpha {number(one.curve.alpha)}). "
-        f'The network answers "unknown" to {percent(1 - ratio[least])} of the images '
-        f"at {with_unit(one.levels[least], one.unit)}, more than anywhere else."
+    text = line(
+        "undecided",
+        uncertainty=number(1 - alpha),
+        alpha=number(alpha),
+        share=percent(1 - ratio[least]),
+        level=with_unit(one.levels[least], one.unit),
     )
     if not math.isnan(one.lowest_decided_ratio):
-        text += (
-            f" Where levels are accepted, at least {percent(one.lowest_decided_ratio)} "
-            "of the images are decided."
-        )
+        text += line("least_decided", share=percent(one.lowest_decided_ratio))
     if one.is_of_decided:
         text += f" The {in_words(one.measure)} is that of the decided images alone."
-    return text + _first_unknown(one)
-
-
-def _first_unknown(one: Assessment) -> str:
-    """Counts the images that become "unknown"; of one image, names the level."""
     if one.sampling is not None or not isinstance(one.curve, Curve):
-        return ""
+        return text
     first = one.first_unknown_level
     if len(first) > 1:
-        return f" {_tally(one, first, 'unknown', 'others')}"
+        return f"{text} {_tally(one, first, 'unknown', 'others')}"
     level = float(first[0])
+    where = f"first at {_first_at(one, level)}"
     if math.isnan(level):
-        return " The image is unknown at no level that was looked at."
-    if level == one.identity:
-        return " The image is unknown unaltered."
-    return f" The image is unknown first at {_first_at(one, level)}."
+        where = "at no level that was looked at"
+    elif level == one.identity:
+        where = "unaltered"
+    return f"{text} The image is unknown {where}."
 
 
 def _tally(one: Assessment, first: np.ndarray, what: str, others: str) -> str:
@@ -294,29 +275,20 @@ def _first_at(one: Assessment, level: float) -> str:
 
 def _figure(one: Assessment) -> str:
     low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
-    known = ~np.isnan(one.values)
-    lines = [
-        figures.Line(
-            in_words(one.measure),
-            one.levels[known],
-            one.values[known],
-            low[known],
-            high[known],
-        )
-    ]
+    known, measure = ~np.isnan(one.values), in_words(one.measure)
+    arrays = (array[known] for array in (one.levels, one.values, low, high))
+    lines = [figures.Line(measure, *arrays)]
     if one.curve.alpha is not None and not isinstance(one.curve, ScoreCurve):
         lines.append(figures.Line("decided", one.levels, one.decided_ratio))
         if one.measure != "effectiveness":
-            lines.append(
-                figures.Line("effectiveness", one.levels, one.curve.effectiveness)
-            )
+            values = one.curve.effectiveness
+            lines.append(figures.Line("effectiveness", one.levels, values))
+    level = f"level of {short(one.alteration)}"
     return figures.curves(
         lines,
         (one.lower, one.upper),
-        alt=f"{in_words(one.measure)} over the level of {short(one.alteration)}: "
-        f"{robustness(one)} of the range is accepted",
-        x_label=axis_label(f"level of {short(one.alteration)}", one.unit)
-        + f"; {images_at_levels(one)} images each",
+        alt=f"{measure} over the {level}: {robustness(one)} of the range is accepted",
+        x_label=f"{axis_label(level, one.unit)}; {images_at_levels(one)} images each",
         y_label=value_label(one),
         level=percent_of(one.confidence_level),
         threshold=one.threshold if one.scores is None else None,
@@ -348,23 +320,22 @@ def _worst_class(one: Assessment, names: Sequence[str]) -> str:
     return f"{text}. The lowest {in_words(one.measure)} of a class is {lowest_one}."
 
 
-def _confusions(one: Assessment, names: Sequence[str]) -> str:
+def _confusions(
+    one: Assessment, curve: Curve | ReducedCurve, names: Sequence[str]
+) -> str:
     """Names the most frequent wrong answers at the lowest value, where known."""
-    at, curve = worst(one), one.curve
-    if isinstance(curve, ScoreCurve):
-        return ""
     if isinstance(curve, ReducedCurve) and curve.counts.confusion is None:
         return ""
+    at = worst(one)
     (wrong,) = select(curve, np.array([at]), one.levels[[at]]).confusion[..., :-1]
     totals = curve.counts.at(at).inputs
     np.fill_diagonal(wrong := wrong.copy(), 0)
     labels, answers = np.nonzero(wrong)
-    images = wrong[labels, answers]
-    most = np.argsort(-images, kind="stable")[:_MOST_CONFUSIONS]
+    most = np.argsort(-wrong[labels, answers], kind="stable")[:_MOST_CONFUSIONS]
     found = "; ".join(
         f"“{short(names[label], 40)}” taken for “{short(names[answer], 40)}” "
         f"({wrong[label, answer]:,} of {totals[label]:,})"
-        for label, answer in zip(map(int, labels[most]), map(int, answers[most]))
+        for label, answer in zip(labels[most].tolist(), answers[most].tolist())
     )
     where = with_unit(one.levels[at], one.unit)
     return found and f"Most frequent wrong answers at {where}: {found}."
@@ -372,21 +343,17 @@ def _confusions(one: Assessment, names: Sequence[str]) -> str:
 
 def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
     """Counts the images that fail, and lists the first that do not fail at once."""
-    curve = one.curve
-    if isinstance(curve, ScoreCurve):
-        return [f"{_below(one, curve)} {_lowest(one, curve)}"]
     if one.sampling is not None:
-        unknown = "Not every image was looked at at every level, so which images fail"
-        return [f"{unknown} is not known."]
+        return [line("not_every_image", which="which images fail")]
+    curve = one.curve
     if not isinstance(curve, Curve):
         return ["Only counts were kept, so which images fail is not known."]
     first = one.first_failing_level
-    later = np.flatnonzero(~np.isnan(first) & ~is_at_once(one, first))
-    order = np.argsort(np.abs(first[later] - one.identity), kind="stable")
+    later = first_to_fail(one)
     said = [
         f"image {place} of “{short(names[int(curve.labels[place])], 40)}”, seen at "
         + _first_at(one, float(first[place]))
-        for place in later[order][:_MOST_FAILURES].tolist()
+        for place in later[:_MOST_FAILURES]
     ]
     which = "First to fail,"
     if len(said) < len(later):
@@ -395,8 +362,7 @@ def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
     return [_tally(one, first, "wrong", "others fail"), *[listed] * bool(said)]
 
 
-def _score_of(one: Assessment, picture: Picture) -> str | None:
-    curve = one.curve
+def _score_of(curve: object, picture: Picture) -> str | None:
     if not isinstance(curve, ScoreCurve):
         return None
     at = np.flatnonzero(curve.levels == picture.level)
@@ -408,10 +374,7 @@ def _score_of(one: Assessment, picture: Picture) -> str | None:
 def _below(one: Assessment, curve: ScoreCurve) -> str:
     least = percent(one.threshold, 4).replace(".0000", "")
     if one.sampling is not None:
-        return (
-            "Not every image was looked at at every level, so how many are ever below "
-            f"{least} is not known."
-        )
+        return line("not_every_image", which=f"how many are ever below {least}")
     first = curve.first_level_below(one.threshold, one.identity)
     below = _tally(one, first, "below it", "others")
     return f"The threshold, of the mean, is {least}. {below}"
@@ -429,117 +392,53 @@ def _lowest(one: Assessment, curve: ScoreCurve) -> str:
     return f"The lowest {short(curve.score, 40)}: {'; '.join(said)}."
 
 
-_MOST_CONFUSIONS = 6
-
-
-_MOST_FAILURES = 10  # And of lowest scores.
-
-
-def local(roma: RomaResult | None, names: Sequence[str]) -> list[Part]:
-    if roma is None:
-        return []
-    total, answered = len(roma.plr), int(roma.answered.sum())
+def _roma(roma: RomaResult, names: Sequence[str]) -> list[Part]:
+    answered = int(roma.answered.sum())
     statuses, counts = np.unique(roma.status, return_counts=True)
+    how = ", ".join(f"{one} {count:,}" for one, count in zip(statuses, counts))
     facts = [
         ("estimator", roma.estimator),
         ("perturbation", roma.perturbation),
         ("radius (epsilon)", "none" if roma.epsilon is None else number(roma.epsilon)),
         ("an answer is distinct from a confidence of (delta)", number(roma.delta)),
         ("random draws for each image", f"{roma.num_samples:,}"),
-        *_budget(roma),
-        ("images", f"{total:,}, of which {answered:,} have an answer"),
-        ("mean plr of those", percent(_mean(roma.plr[roma.answered]), 3)),
-        *_precision(roma),
-        (
-            "how answers were found",
-            ", ".join(f"{one} {count:,}" for one, count in zip(statuses, counts)),
-        ),
     ]
+    if roma.budget is not None:
+        facts.append(("forward passes for each image at most", f"{roma.budget:,}"))
+    images = f"{len(roma.plr):,}, of which {answered:,} have an answer"
+    mean = _or_nan(np.mean, roma.plr[roma.answered])
+    facts += [("images", images), ("mean plr of those", percent(mean, 3))]
+    if roma.half_width is not None:
+        looked = line(
+            "known_to",
+            number=int(roma.seen.sum()),
+            half_width=number(roma.half_width),
+            level=percent_of(roma.confidence_level),
+        )
+        mean = f"{percent(roma.mean_plr, 3)}, {interval(*roma.mean_plr_interval)}"
+        facts.append(("images looked at, in random order", looked))
+        facts.append(("mean plr of all images", mean))
+    facts.append(("how answers were found", how))
     warnings = [Text(one, "warning") for one in (*roma.warnings, *roma.caveats)]
     parts = [Text(say("roma")), Facts(facts), *_categories(roma, names)]
     return [*parts, *_least_robust(roma, names), *warnings]
 
 
-def attacked(attack: Attack | None, names: Sequence[str]) -> list[Part]:
-    if attack is None:
-        return []
-    correct, success = np.asarray(attack.correct), np.asarray(attack.success)
-    tried = int(correct.sum())
-    rate = success.sum() / tried if tried else np.nan
-    facts = (
-        ("images", f"{len(correct):,}, of which {tried:,} were right and attacked"),
-        (
-            "with an adversarial example",
-            f"{success.sum():,} ({percent(float(rate))} of those attacked)",
-        ),
-        (
-            "median distance of the examples (Euclidean, pixels in [0, 1])",
-            number(_median(attack.distance[success])),
-        ),
-        (
-            "median structural similarity of the examples (1 is the same image)",
-            number(_median(attack.similarity[success])),
-        ),
-    )
-    if (lost := int(np.sum(attack.vanished))) > 0:
-        words = f"{lost:,}, where nothing was found: no sign of robustness"
-        facts += (("without a gradient to follow", words),)
-    labels = np.asarray(attack.labels)
-    rows = []
-    for index in np.unique(labels):
-        mine = (labels == index) & correct
-        share = float(success[mine].sum() / mine.sum()) if mine.any() else np.nan
-        rows.append((-share, _name(names, int(index)), int(mine.sum()), share))
-    rows.sort(key=lambda row: (np.isnan(row[0]), row[0]))
-    classes = table(
-        rows[:_MOST_CATEGORIES],
-        ("class", "row", lambda row: row[1]),
-        ("attacked", "n", lambda row: f"{row[2]:,}"),
-        ("with an adversarial example", "n", lambda row: percent(row[3])),
-    )
-    return [Text(say("attacks")), Facts(facts), classes]
-
-
-def _budget(roma: RomaResult) -> list[tuple[str, str]]:
-    if roma.budget is None:
-        return []
-    return [("forward passes for each image at most", f"{roma.budget:,}")]
-
-
-def _precision(roma: RomaResult) -> list[tuple[str, str]]:
-    if roma.half_width is None:
-        return []
-    return [
-        (
-            "images looked at, in random order",
-            f"{int(roma.seen.sum()):,}, until each category's mean over all its images "
-            f"was known to {number(roma.half_width)} "
-            f"({percent_of(roma.confidence_level)})",
-        ),
-        (
-            "mean plr of all images",
-            f"{percent(roma.mean_plr, 3)}, {interval(*roma.mean_plr_interval)}",
-        ),
-    ]
-
-
 def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
     numbers = roma.excluded if roma.labels is None else roma.labels
-    by = "predicted class" if roma.labels is None else "right class"
     present = len(np.unique(numbers))
     if present > _MOST_CATEGORIES:
         return [Text(f"{present} categories are too many to compare in pairs.")]
     found = roma.categorial(tuple(_name(names, k) for k in range(max(numbers) + 1)))
     pairs = np.triu_indices(present, 1)
     level = percent_of(roma.confidence_level)
-    kind = "of images to come, by a bound"
-    if roma.half_width is not None:
-        kind = "of images to come, by betting"
-    words = (
-        f"By {by}; intervals are {kind}, {level} each. Of "
-        f"{counted(len(pairs[0]), 'pair')} of categories, "
-        f"{int((found.welch[pairs] < 0.05).sum())} differ by Welch's test at 5 %, "
-        "adjusted for all pairs by Holm's method."
+    words = line(
+        "categories",
+        by="predicted class" if roma.labels is None else "right class",
+        how="a bound" if roma.half_width is None else "betting",
+        level=level,
+        pairs=counted(len(pairs[0]), "pair"),
+        differ=int((found.welch[pairs] < 0.05).sum()),
     )
     estimates = [
         figures.Estimate(name, (float(plr),), (float(low),), (float(high),))
@@ -579,20 +478,46 @@ def _least_robust(roma: RomaResult, names: Sequence[str]) -> list[Part]:
     return [Heading("The least robust images", 4), lowest] * bool(len(order))
 
 
+def _attacked(attack: Attack, names: Sequence[str]) -> list[Part]:
+    correct, success = np.asarray(attack.correct), np.asarray(attack.success)
+    tried = int(correct.sum())
+    rate = success.sum() / tried if tried else np.nan
+    facts = [
+        ("images", f"{len(correct):,}, of which {tried:,} were right and attacked"),
+        (
+            "with an adversarial example",
+            f"{success.sum():,} ({percent(float(rate))} of those attacked)",
+        ),
+        (
+            "median distance of the examples (Euclidean, pixels in [0, 1])",
+            number(_or_nan(np.median, attack.distance[success])),
+        ),
+        (
+            "median structural similarity of the examples (1 is the same image)",
+            number(_or_nan(np.median, attack.similarity[success])),
+        ),
+    ]
+    if (lost := int(np.sum(attack.vanished))) > 0:
+        words = f"{lost:,}, where nothing was found: no sign of robustness"
+        facts.append(("without a gradient to follow", words))
+    labels = np.asarray(attack.labels)
+    rows = []
+    for index in np.unique(labels).tolist():
+        mine = success[(labels == index) & correct]
+        rows.append((_name(names, index), len(mine), float(_or_nan(np.mean, mine))))
+    rows.sort(key=lambda row: (np.isnan(row[2]), -row[2]))
+    classes = table(
+        rows[:_MOST_CATEGORIES],
+        ("class", "row", lambda row: row[0]),
+        ("attacked", "n", lambda row: f"{row[1]:,}"),
+        ("with an adversarial example", "n", lambda row: percent(row[2])),
+    )
+    return [Text(say("attacks")), Facts(facts), classes]
+
+
 def _name(names: Sequence[str], index: int) -> str:
     return short(names[index]) if index < len(names) else f"class {index}"
 
 
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else np.nan
-
-
-def _median(values: np.ndarray) -> float:
-    return float(np.median(values)) if len(values) else np.nan
-
-
-# More categories are not compared in pairs; a thousand would take minutes.
-_MOST_CATEGORIES = 40
-
-
-_MOST_INPUTS = 10
+def _or_nan(statistic: Callable[[np.ndarray], Any], values: np.ndarray) -> float:
+    return float(statistic(values)) if len(values) else np.nan
