@@ -9,20 +9,21 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.counted import counted
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import Curve, ReducedCurve, select
+from jaxrob._curve import Curve
 from jaxrob._score_curve import ScoreCurve
 from jaxrob.adversarial import Attack
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._columns import worst
 from jaxrob.reporting._pictures import first_to_fail
 from jaxrob.reporting._plot import axis_label, value_label
 from jaxrob.reporting._report import figures
 from jaxrob.reporting._report.curve import (
-    classes_of,
     condition,
+    confusions,
     lowest,
     robustness,
+    span,
     value_at,
+    worst_class,
 )
 from jaxrob.reporting._report.parts import (
     Article,
@@ -60,7 +61,6 @@ from jaxrob.reporting._words import (
 )
 from jaxrob.roma import RomaResult
 
-_MOST_CONFUSIONS = 6
 _MOST_FAILURES = 10  # And of lowest scores.
 # More categories are not compared in pairs; a thousand would take minutes.
 _MOST_CATEGORIES = 40
@@ -117,7 +117,7 @@ def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
         "accepted",
         condition=condition(one),
         robustness=robustness(one),
-        range=range_with_unit(one.lower, one.upper, one.unit),
+        range=span(one),
         what="stability" if one.is_stability else "robustness",
         accepted=_accepted(one),
         counted=_counted_as(one),
@@ -141,7 +141,7 @@ def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
         return [*parts, Heading("Which images have low scores", 4), Text(said)]
     parts += [Heading("Which images fail", 4), *map(Text, _failures(one, names))]
     parts += [Text(say("no_classes"))] * (one.sampling is not None)
-    said = _worst_class(one, names), _confusions(one, curve, names)
+    said = worst_class(one, names), confusions(one, names)
     return parts + [Text(words) for words in said if words]
 
 
@@ -187,7 +187,7 @@ def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
             found.append((adjusted, interval(*each.joint)))
     at_once = value_at(one, one.levels.tolist().index(nearest_level(one)))
     found.append((f"{measure} {unaltered_text(one)}", at_once))
-    return [*found, (f"lowest {measure}", " at ".join(lowest(one)))]
+    return [*found, (f"lowest {measure}", lowest(one))]
 
 
 def _accepted(one: Assessment) -> str:
@@ -297,50 +297,6 @@ def _figure(one: Assessment) -> str:
     )
 
 
-def _worst_class(one: Assessment, names: Sequence[str]) -> str:
-    per_class, lowest_of, inputs, order = classes_of(one)
-    known = [k for k in order if not math.isnan(per_class[k])]
-    if not known or one.scores is not None:
-        return ""
-    first = known[0]
-    value = per_class[first]
-    equal = int((per_class[known] == value).sum())
-    if equal == len(known) > 1:
-        return f"All classes have the same: {percent(value)} of the range."
-    text = (
-        f"Worst class: “{short(names[first])}”, good enough over {percent(value)} of "
-        f"the range, from {counted(int(inputs[first]), 'image')}"
-    )
-    if equal > 1:
-        text += f" ({counted(equal - 1, 'other class', 'other classes')} as low)"
-    at = int(np.nanargmin(lowest_of))
-    if lowest_of[at] == lowest_of[first]:
-        return f"{text}."
-    lowest_one = f"{percent(lowest_of[at])}, of “{short(names[at])}”"
-    return f"{text}. The lowest {in_words(one.measure)} of a class is {lowest_one}."
-
-
-def _confusions(
-    one: Assessment, curve: Curve | ReducedCurve, names: Sequence[str]
-) -> str:
-    """Names the most frequent wrong answers at the lowest value, where known."""
-    if isinstance(curve, ReducedCurve) and curve.counts.confusion is None:
-        return ""
-    at = worst(one)
-    (wrong,) = select(curve, np.array([at]), one.levels[[at]]).confusion[..., :-1]
-    totals = curve.counts.at(at).inputs
-    np.fill_diagonal(wrong := wrong.copy(), 0)
-    labels, answers = np.nonzero(wrong)
-    most = np.argsort(-wrong[labels, answers], kind="stable")[:_MOST_CONFUSIONS]
-    found = "; ".join(
-        f"“{short(names[label], 40)}” taken for “{short(names[answer], 40)}” "
-        f"({wrong[label, answer]:,} of {totals[label]:,})"
-        for label, answer in zip(labels[most].tolist(), answers[most].tolist())
-    )
-    where = with_unit(one.levels[at], one.unit)
-    return found and f"Most frequent wrong answers at {where}: {found}."
-
-
 def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
     """Counts the images that fail, and lists the first that do not fail at once."""
     if one.sampling is not None:
@@ -440,15 +396,14 @@ def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
         pairs=counted(len(pairs[0]), "pair"),
         differ=int((found.welch[pairs] < 0.05).sum()),
     )
-    estimates = [
-        figures.Estimate(name, (float(plr),), (float(low),), (float(high),))
-        for name, plr, (low, high) in zip(found.names, found.plr, found.interval)
-    ]
+    estimates = {
+        name: [figures.Estimate(float(plr), *ends)]
+        for name, plr, ends in zip(found.names, found.plr, found.interval.tolist())
+    }
     figure = figures.estimates(
         estimates,
         ("plr",),
         alt="mean probabilistic local robustness of each category",
-        level=level,
         x_label=f"mean plr, with its {level} interval over the images",
     )
     categories = table(

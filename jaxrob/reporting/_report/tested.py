@@ -11,7 +11,6 @@ from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._plan import Plan, PlannedAlteration, planned_requirements
-from jaxrob.reporting._report.curve import settings, unit
 from jaxrob.reporting._report.parts import (
     Bullets,
     Facts,
@@ -35,6 +34,7 @@ from jaxrob.reporting._words import (
 )
 
 _MOST_CLASSES = 60
+_MOST_WORDS = 400  # Letters that describe a level or a setting.
 _UNKNOWN = "not known"
 _OF_DEVICES = ("count", "kind", "platform")
 
@@ -427,6 +427,17 @@ def tested(report: Report) -> Iterator[Section]:
     yield Section("What was tested, and how to repeat it", parts, "tested")
 
 
+def _settings(one: Assessment) -> str:
+    found = one.provenance.get("settings")
+    pairs = found.items() if isinstance(found, dict) else ()
+    return ", ".join(f"{name} {value}{_words(one, name)}" for name, value in pairs)
+
+
+def _words(one: Assessment, name: str) -> str:
+    found = one.provenance.get("words", {}).get(name)
+    return f" ({short(found, _MOST_WORDS)})" if found else ""
+
+
 def domain(report: Report) -> Iterator[Section]:
     """The alterations' ranges, and the reasons for them."""
     parts: list[Part] = [Text(say("domain"))]
@@ -443,10 +454,11 @@ def domain(report: Report) -> Iterator[Section]:
 def _domain(each: Tested) -> tuple[Words, ...]:
     one = each.one
     span = f"{number(one.lower)} to {number(one.upper)}"
+    unit = (short(one.unit, 40) or "none") + _words(one, "level")
     identity = with_unit(one.identity, one.unit)
     no_reason = Mark("no reason was given", "soft")
     reason = f"“{each.reason}”" if each.reason else no_reason
-    return each.label, unit(one), span, identity, settings(one), reason
+    return each.label, unit, span, identity, _settings(one), reason
 
 
 def plan(report: Report) -> Iterator[Section]:
