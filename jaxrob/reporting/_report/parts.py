@@ -198,7 +198,7 @@ def line(name: str, **values: object) -> str:
     return sentences()[name].format(**values)
 
 
-def say(name: str, **values: object) -> list[str | Mark]:
+def say(name: str, **values: object) -> tuple[str | Mark, ...]:
     """A sentence in its parts; what its values hold is never read as a mark."""
     parts: list[str | Mark] = []
     for part in _MARKS.split(sentences()[name]):
@@ -207,7 +207,7 @@ def say(name: str, **values: object) -> list[str | Mark]:
         look = "strong" if part.startswith("**") else _LOOKS.get(part[:1], "link")
         text = (inner if marked else part).format(**values)
         parts.append(Mark(text, look, to) if marked else text)
-    return parts
+    return tuple(parts)
 
 
 def html(document: Document, data: str) -> str:
