@@ -119,7 +119,7 @@ def to_summary(results: Results, report: str | None = None) -> str:
     if len(set(cut.values())) < len(cut):
         cut = {one: one for one in subjects}
     sign = {None: "", True: "✅ ", False: "❔ " if verdict.is_open else "❌ "}
-    parts = [Text((sign[verdict.passed], strong(verdict.words)))]
+    parts: list[Part] = [Text((sign[verdict.passed], strong(verdict.words)))]
     worse = [f"❌ worse: {text}" for text in results.regressions]
     parts += [Bullets(worse)] * bool(worse)
     if verdict.checks:

@@ -111,7 +111,9 @@ def _overview(report: Report) -> str:
         for each in one.requirements
         if each.quantity in ("robustness", "robustness.low") and each.alteration is None
     }
-    return rows and figures.estimates(
+    if not rows:
+        return ""
+    return figures.estimates(
         rows,
         report.names,
         alt="the robustness to each alteration, with its interval",
@@ -324,7 +326,7 @@ def confusions(one: Assessment, names: Sequence[str]) -> str:
     found = "; ".join(
         f"“{short(names[label], 40)}” taken for “{short(names[answer], 40)}” "
         f"({wrong[label, answer]:,} of {totals[label]:,})"
-        for label, answer in zip(labels[most].tolist(), answers[most].tolist())
+        for label, answer in zip(map(int, labels[most]), map(int, answers[most]))
     )
     where = with_unit(one.levels[at], one.unit)
     return found and f"Most frequent wrong answers at {where}: {found}."

@@ -210,6 +210,11 @@ def say(name: str, **values: object) -> tuple[str | Mark, ...]:
     return tuple(parts)
 
 
+def explained(kind: str, *names: str, **values: object) -> list[tuple[str, str]]:
+    """Words, methods or rules, each with its meaning."""
+    return [(name, sentences()[kind][name].format(**values)) for name in names]
+
+
 def html(document: Document, data: str) -> str:
     first, *others = document.sections
     contents = [

@@ -4,7 +4,7 @@ All say the same in HTML and in Markdown: what is written here is written once.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from jaxrob._arguments.counted import counted
 from jaxrob._arguments.readable import readable
@@ -38,6 +38,7 @@ from jaxrob.reporting._report.parts import (
     Text,
     Words,
     appendix,
+    explained,
     line,
     say,
     sentences,
@@ -47,7 +48,6 @@ from jaxrob.reporting._report.parts import (
 from jaxrob.reporting._report.report import Comparison, Difference, Report
 from jaxrob.reporting._report.tested import domain, plan, tested
 from jaxrob.reporting._report.verdict import first_page
-from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import (
     ROUNDED,
     level_of,
@@ -77,7 +77,7 @@ def common_corruptions(report: Report) -> Iterator[Section]:
             found.rows,
             ("corruption", "row", lambda row: row.name),
             ("mean error", "n", lambda row: share(row.error)),
-            ("relative to AlexNet", "n", _relative) if relative else None,
+            ("relative to AlexNet", "n", _to_alexnet) if relative else None,
             ("fails at severity", "n", lambda row: severity(row.fails_at)),
         )
         parts.append(each)
@@ -87,7 +87,7 @@ def common_corruptions(report: Report) -> Iterator[Section]:
         yield Section("Common corruptions", parts, "corruptions")
 
 
-def _relative(row: Corruption) -> str:
+def _to_alexnet(row: Corruption) -> str:
     return share(row.relative_to_alexnet) if row.relative_to_alexnet else ""
 
 
@@ -111,239 +111,6 @@ def _differences(report: Report, found: Iterable[Comparison]) -> Iterator[Part]:
     for one in found:
         yield Heading(f"{one.first} beside {one.second}")
         yield differences_table(one, report.level)
-
-
-def _sides(report: Report) -> list[Part]:
-    found: dict[tuple, list[tuple[str, Assessment]]] = {}
-    for network in report.networks:
-        for each in network.results.assessments:
-            key = each.alteration, each.unit, each.lower, each.upper, each.measure
-            found.setdefault(key, []).append((network.name, each))
-    drawn: list[Part] = []
-    for (title, of, lower, upper, measure), group in found.items():
-        if len(group) < 2:
-            continue
-        said = in_words(measure)
-        figure = figures.curves(
-            [
-                figures.Line(short(name, 40), one.levels, one.values)
-                for name, one in group
-            ],
-            (lower, upper),
-            alt=f"{said} of {len(group)} networks over the level of {short(title)}",
-            x_label=axis_label(f"level of {short(title)}", of),
-            y_label=said,
-            threshold=common_threshold([one for _, one in group]),
-            identity=group[0][1].identity,
-        )
-        drawn.append(Group((Heading(title), Figure(figure))))
-    return drawn
-
-
-def warnings(report: Report) -> Iterator[Section]:
-    """The warnings by cause."""
-    parts = [
-        Text(
-            (strong(report.of(one, f", {each.of}", each.of)), f": {each.text}"),
-            "warning",
-        )
-        for one in report.networks
-        for each in one.warned
-    ]
-    yield Section("Warnings", parts or [Text("None.")], AFTER_DETAILS)
-
-
-def limits(report: Report) -> Iterator[Section]:
-    """What the report does not say."""
-    classes, ones = report.has_classes, report.ones
-    counts, good, bad = "against", "good", "bad"
-    if classes:
-        counts, good, bad = "as an error of", "accurate", "wrong"
-    scores = any(one.scores is not None for one in ones)
-    asked = "tolerance, penalization or a distribution of the levels was asked for"
-    items = [
-        say("limit_no_certificate"),
-        say("limit_alone"),
-        say("limit_kind"),
-        say("limit_labels", counts=counts),
-        say("limit_training"),
-        say("limit_alike", unless=f", unless {asked}" * scores),
-        say("limit_led_to", good=good, bad=bad),
-        say("limit_proof"),
-    ]
-    for name, applies in (
-        ("limit_bound", any(one.error_bound is not None for one in ones)),
-        ("limit_few", report.has_few),
-        ("limit_unknown", any(one.curve.alpha is not None for one in ones)),
-    ):
-        items += [say(name)] * applies
-    yield Section("What this report does not say", [Bullets(items)], "limits")
-
-
-def reading(report: Report) -> Iterator[Section]:
-    """How to read the numbers."""
-    parts: list[Part] = []
-    if any(one.requirements for one in report.results):
-        few = " Of few images it says first what is sure on this data set."
-        few, number_of = few * report.has_few, len(report.ones)
-        words = say("checks", level=report.level, number=number_of, few=few)
-        parts.append(Text(words))
-    parts += [Text(ROUNDED), Text(say("digests"))]
-    found = methods(report.results, report.compared)
-    parts += [Facts(found)] * bool(found)
-    yield appendix("how to read the numbers", parts, "reading")
-
-
-def many_intervals(report: Report) -> Iterator[Section]:
-    """What holds for many intervals at once."""
-    parts = [Text(one) for one in multiplicity(report.results, report.compared)]
-    yield appendix("many intervals at once", parts, "multiplicity")
-
-
-def words(report: Report) -> Iterator[Section]:
-    """Words that not every reader knows."""
-    found = glossary(report.results)
-    if found:
-        items = [(strong(word), f": {meaning}.") for word, meaning in found]
-        yield appendix("words", [Bullets(items)], "words")
-
-
-#: The anchor of the section that a user's own ones stand before.
-AFTER_DETAILS = "warnings"
-#: All sections, in their order; the first is set before the contents.
-SECTIONS: tuple[Callable[[Report], Iterator[Section]], ...] = (
-    first_page,
-    results,
-    common_corruptions,
-    tested,
-    domain,
-    plan,
-    earlier,
-    side_by_side,
-    details,
-    warnings,
-    limits,
-    reading,
-    many_intervals,
-    how_sampled,
-    numbers,
-    words,
-)
-
-
-Pairs = list[tuple[str, str]]
-
-
-def glossary(results: Sequence[Results]) -> Pairs:
-    """The words of these results that not every reader knows, and their meanings."""
-    ones = [each for one in results for each in one.assessments]
-    say = sentences()["words"]
-    found: Pairs = []
-    if ones:
-        level = level_of(ones)
-        scores = {one.measure: one for one in ones if isinstance(one.curve, ScoreCurve)}
-        tops = sorted({top_k(one.measure) or 0 for one in ones} - {0})
-        found += _of(say, "level", "accepted, good enough")
-        found += _of(
-            say, *["accuracy"] * any(one.measure == "accuracy" for one in ones)
-        )
-        found += [
-            (name, say["score"].format(score=getattr(one.curve, "score", "")))
-            for name, one in scores.items()
-        ]
-        found += [(f"top-{k} accuracy", say["top_k"].format(k=k)) for k in tops]
-        found.append(
-            (f"{level} interval, {level} band", say["interval"].format(level=level))
-        )
-        found += _of(say, "points", "digest")
-        found += _of(say, *["ASAP"] * any("ASAP(" in one.strategy for one in ones))
-        found += _of(say, *["p-value"] * (len(results) > 1))
-        rules = sentences()["rules"]
-        used = dict.fromkeys(one.rule for one in ones if one.rule in rules)
-        found += [(f"rule “{rule}”", rules[rule]) for rule in used]
-        found += _of(say, "seen by half", "jitter")
-        unknown = any(one.curve.alpha is not None for one in ones)
-        found += _of(say, *["decided"] * unknown)
-    return found + _of(say, *["RoMA"] * any(one.roma is not None for one in results))
-
-
-def methods(results: Sequence[Results], comparisons: int) -> Pairs:
-    """The statistical methods of these results: pairs of a number and a text."""
-    ones = [each for one in results for each in one.assessments]
-    every = [one for one in ones if one.sampling is None]
-    say = sentences()["methods"]
-    found = [
-        (f"band of {measure} at a level", _band(one))
-        for measure, one in {in_words(one.measure): one for one in every}.items()
-    ]
-    found += _of(say, *["interval of a robustness"] * bool(every))
-    found += _of(say, *["few images"] * (len(every) < len(ones)))
-    if comparisons:
-        level = max(one.confidence_level for one in ones)
-        swaps, number = most_swaps(level), num_resamples(level)
-        names = "interval of a difference", "p-value of a difference"
-        found += _of(say, *names, number=number, swaps=swaps, least=1 / (swaps + 1))
-    if len(results) > 1 and ones:
-        level = min(one.confidence_level for one in ones)
-        # Beyond that there are no ranks, as the first page says.
-        with contextlib.suppress(ValueError):
-            found += _of(say, "ranks", number=num_rank_resamples(level))
-    return found
-
-
-def _of(say: Mapping[str, str], *names: str, **values: object) -> Pairs:
-    return [(name, say[name].format(**values)) for name in names]
-
-
-def _band(one: Assessment) -> str:
-    measure = any_measure(one.measure)
-    if isinstance(measure, MeanScore) or isinstance(one.curve, ScoreCurve):
-        return "Gaffke's interval for the mean of bounded scores (2005)"
-    if measure.is_proportion and measure.single_ratio(one.curve.counts) is not None:
-        return "Wilson's score interval (1927)"
-    number = num_resamples(one.confidence_level)
-    return f"percentile bootstrap over images (Efron, 1979), {number:,} resamples"
-
-
-def multiplicity(results: Sequence[Results], comparisons: int) -> list[str]:
-    ones = [each for one in results for each in one.assessments]
-    romas = [one.roma for one in results if one.roma is not None]
-    number, level = len(ones), level_of(ones or romas)
-    # The lowest of several confidence levels.
-    error = 1 - min((one.confidence_level for one in ones or romas), default=0.95)
-    intervals = counted(number, "interval")
-    words = [line("number_of_intervals", intervals=intervals, level=level)]
-    if number > 1:
-        chance = f"{100 * min(1, error * number):.3g}"
-        # 100 % less an error, in as many digits as that takes.
-        each = f"{100 - float(f'{100 * error / number:.3g}'):.10g}"
-        words.append(
-            line(
-                "adjusted",
-                number=number,
-                miss=f"{error * number:.3g}",
-                chance=chance,
-                each=each,
-                all=percent_of(1 - error),
-            )
-        )
-    of_classes = not ones or any(one.curve.num_classes for one in ones)
-    more = line("bands_of_classes") * of_classes
-    words.append(line("bands", level=level, of_classes=more))
-    if comparisons:
-        words.append(
-            line(
-                "comparisons",
-                comparisons=counted(comparisons, "comparison"),
-                level=level,
-                number=2 * comparisons,
-                error=percent_of(error),
-            )
-        )
-    if romas:
-        inputs = counted(sum(len(one.plr) for one in romas), "interval")
-        words.append(line("intervals_of_roma", intervals=inputs, level=level_of(romas)))
-    return [*words, line("verdicts", level=level)]
 
 
 def differences_table(one: Comparison, level: str) -> Table:
@@ -395,3 +162,201 @@ def _meaning(row: Difference, name: str) -> Words:
             "alone it might be one"
         )
     return Mark(words, "unmet") if one.is_worse else words
+
+
+def _sides(report: Report) -> list[Part]:
+    found: dict[tuple, list[tuple[str, Assessment]]] = {}
+    for network in report.networks:
+        for each in network.results.assessments:
+            key = each.alteration, each.unit, each.lower, each.upper, each.measure
+            found.setdefault(key, []).append((network.name, each))
+    drawn: list[Part] = []
+    for (title, of, lower, upper, measure), group in found.items():
+        if len(group) < 2:
+            continue
+        said = in_words(measure)
+        lines = [
+            figures.Line(short(name, 40), one.levels, one.values) for name, one in group
+        ]
+        figure = figures.curves(
+            lines,
+            (lower, upper),
+            alt=f"{said} of {len(group)} networks over the level of {short(title)}",
+            x_label=axis_label(f"level of {short(title)}", of),
+            y_label=said,
+            threshold=common_threshold([one for _, one in group]),
+            identity=group[0][1].identity,
+        )
+        drawn.append(Group((Heading(title), Figure(figure))))
+    return drawn
+
+
+def warnings(report: Report) -> Iterator[Section]:
+    """The warnings by cause."""
+    parts: list[Part] = []
+    for network in report.networks:
+        for of, text in network.warned:
+            about = strong(report.of(network, f", {of}", of))
+            parts.append(Text((about, f": {text}"), "warning"))
+    yield Section("Warnings", parts or [Text("None.")], AFTER_DETAILS)
+
+
+def limits(report: Report) -> Iterator[Section]:
+    """What the report does not say."""
+    classes, ones = report.has_classes, report.ones
+    counts, good, bad = "against", "good", "bad"
+    if classes:
+        counts, good, bad = "as an error of", "accurate", "wrong"
+    scored = any(one.scores is not None for one in ones)
+    items = [
+        say("limit_no_certificate"),
+        say("limit_alone"),
+        say("limit_kind"),
+        say("limit_labels", counts=counts),
+        say("limit_training"),
+        say("limit_alike", unless=line("unless_scored") * scored),
+        say("limit_led_to", good=good, bad=bad),
+        say("limit_proof"),
+    ]
+    for name, applies in (
+        ("limit_bound", any(one.error_bound is not None for one in ones)),
+        ("limit_few", report.has_few),
+        ("limit_unknown", any(one.curve.alpha is not None for one in ones)),
+    ):
+        items += [say(name)] * applies
+    yield Section("What this report does not say", [Bullets(items)], "limits")
+
+
+def reading(report: Report) -> Iterator[Section]:
+    """How to read the numbers, and the statistical methods behind them."""
+    parts: list[Part] = []
+    if any(one.requirements for one in report.results):
+        few = " Of few images it says first what is sure on this data set."
+        few, number_of = few * report.has_few, len(report.ones)
+        words = say("checks", level=report.level, number=number_of, few=few)
+        parts.append(Text(words))
+    parts += [Text(ROUNDED), Text(say("digests"))]
+    bands = {in_words(one.measure): one for one in report.ones if not one.sampling}
+    methods = [
+        (f"band of {name} at a level", _band(one)) for name, one in bands.items()
+    ]
+    names = ["interval of a robustness"] * report.has_all
+    methods += explained("methods", *names, *["few images"] * report.has_few)
+    if report.compared:
+        level = max(one.confidence_level for one in report.ones)
+        swaps, number = most_swaps(level), num_resamples(level)
+        names = "interval of a difference", "p-value of a difference"
+        values = {"number": number, "swaps": swaps, "least": 1 / (swaps + 1)}
+        methods += explained("methods", *names, **values)
+    if report.many and report.ones:
+        level = min(one.confidence_level for one in report.ones)
+        # Beyond that there are no ranks, as the first page says.
+        with contextlib.suppress(ValueError):
+            methods += explained("methods", "ranks", number=num_rank_resamples(level))
+    parts += [Facts(methods)] * bool(methods)
+    yield appendix("how to read the numbers", parts, "reading")
+
+
+def _band(one: Assessment) -> str:
+    measure = any_measure(one.measure)
+    if isinstance(measure, MeanScore) or isinstance(one.curve, ScoreCurve):
+        return "Gaffke's interval for the mean of bounded scores (2005)"
+    if measure.is_proportion and measure.single_ratio(one.curve.counts) is not None:
+        return "Wilson's score interval (1927)"
+    number = num_resamples(one.confidence_level)
+    return f"percentile bootstrap over images (Efron, 1979), {number:,} resamples"
+
+
+def many_intervals(report: Report) -> Iterator[Section]:
+    """What holds for many intervals at once."""
+    ones, compared = report.ones, report.compared
+    romas = [one.roma for one in report.results if one.roma is not None]
+    number, level = len(ones), report.level
+    # The lowest of several confidence levels.
+    error = 1 - min((one.confidence_level for one in ones or romas), default=0.95)
+    intervals = counted(number, "interval")
+    words = [line("number_of_intervals", intervals=intervals, level=level)]
+    if number > 1:
+        adjusted = line(
+            "adjusted",
+            number=number,
+            miss=f"{error * number:.3g}",
+            chance=f"{100 * min(1, error * number):.3g}",
+            # 100 % less an error, in as many digits as that takes.
+            each=f"{100 - float(f'{100 * error / number:.3g}'):.10g}",
+            all=percent_of(1 - error),
+        )
+        words.append(adjusted)
+    of_classes = not ones or any(one.curve.num_classes for one in ones)
+    more = line("bands_of_classes") * of_classes
+    words.append(line("bands", level=level, of_classes=more))
+    if compared:
+        comparisons = line(
+            "comparisons",
+            comparisons=counted(compared, "comparison"),
+            level=level,
+            number=2 * compared,
+            error=percent_of(error),
+        )
+        words.append(comparisons)
+    if romas:
+        inputs = counted(sum(len(one.plr) for one in romas), "interval")
+        words.append(line("intervals_of_roma", intervals=inputs, level=level_of(romas)))
+    words.append(line("verdicts", level=level))
+    yield appendix("many intervals at once", list(map(Text, words)), "multiplicity")
+
+
+def words(report: Report) -> Iterator[Section]:
+    """Words that not every reader knows."""
+    found = glossary(report)
+    if found:
+        items = [(strong(word), f": {meaning}.") for word, meaning in found]
+        yield appendix("words", [Bullets(items)], "words")
+
+
+def glossary(report: Report) -> list[tuple[str, str]]:
+    """The words of a report that not every reader knows, and their meanings."""
+    ones, level = report.ones, report.level
+    roma = ["RoMA"] * any(one.roma is not None for one in report.results)
+    if not ones:
+        return explained("words", *roma)
+    accuracy = ["accuracy"] * any(one.measure == "accuracy" for one in ones)
+    found = explained("words", "level", "accepted, good enough", *accuracy)
+    for one in {one.measure: one for one in ones}.values():
+        if isinstance(one.curve, ScoreCurve):
+            meaning = explained("words", "score", score=one.curve.score)[0][1]
+            found.append((one.measure, meaning))
+    for k in sorted({top_k(one.measure) or 0 for one in ones} - {0}):
+        found.append((f"top-{k} accuracy", explained("words", "top_k", k=k)[0][1]))
+    meaning = explained("words", "interval", level=level)[0][1]
+    found.append((f"{level} interval, {level} band", meaning))
+    asap = ["ASAP"] * any("ASAP(" in one.strategy for one in ones)
+    found += explained("words", "points", "digest", *asap, *["p-value"] * report.many)
+    rules = dict.fromkeys(one.rule for one in ones if one.rule in sentences()["rules"])
+    pairs = explained("rules", *rules)
+    found += [(f"rule “{rule}”", meaning) for rule, meaning in pairs]
+    decided = ["decided"] * any(one.curve.alpha is not None for one in ones)
+    return found + explained("words", "seen by half", "jitter", *decided, *roma)
+
+
+#: The anchor of the section that a user's own ones stand before.
+AFTER_DETAILS = "warnings"
+#: All sections, in their order; the first is set before the contents.
+SECTIONS: tuple[Callable[[Report], Iterator[Section]], ...] = (
+    first_page,
+    results,
+    common_corruptions,
+    tested,
+    domain,
+    plan,
+    earlier,
+    side_by_side,
+    details,
+    warnings,
+    limits,
+    reading,
+    many_intervals,
+    how_sampled,
+    numbers,
+    words,
+)
