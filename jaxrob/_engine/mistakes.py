@@ -5,7 +5,6 @@ Each look runs once per public call, and only while it costs next to nothing.
 
 import collections
 import contextlib
-import functools
 import math
 import threading
 from collections.abc import Callable, Hashable
@@ -30,7 +29,7 @@ from jaxrob._engine.blocks import (
     padded_labels,
     picked,
 )
-from jaxrob._engine.execution import Execution
+from jaxrob._engine.execution import Execution, noted
 from jaxrob._engine.step import Ask, Compiled, levels_are_sequential, preparing
 from jaxrob._keys import classifier_keys
 from jaxrob._pixels import as_floats
@@ -376,15 +375,9 @@ def _passed(
 ) -> collections.deque[bool]:
     """Returns a check's last result for classifiers of this structure, if any."""
     try:
-        return _kept(what, jax.tree.structure(classifier), score)
+        return noted(what, jax.tree.structure(classifier), score)
     except TypeError:  # A score whose function cannot be hashed.
         return collections.deque(maxlen=1)
-
-
-@functools.lru_cache(maxsize=512)
-def _kept(*of: Hashable) -> collections.deque[bool]:
-    del of
-    return collections.deque(maxlen=1)
 
 
 @jax.jit
