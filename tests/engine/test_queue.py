@@ -373,6 +373,7 @@ def test_the_real_step_is_timed(monkeypatch):
     noted.cache_clear()
     timed, timed_once = [], queue._timed
     monkeypatch.setattr(queue, "_FEWEST_OPERATIONS", 0)
+    monkeypatch.setattr(queue, "_LARGEST_SHARE", 10.0)
     monkeypatch.setattr(queue, "_timed", lambda run: timed.append(1) or timed_once(run))
     found = evaluate()
     reference = evaluate(batch_size=40)
