@@ -182,8 +182,9 @@ class OfClasses(NamedTuple):
     def read(self, record: dict[str, Any], num_levels: int) -> HostAnswers:
         has_probabilities = self.classifier.outputs != "scores"
         predicted = array_entry(record, "predicted", "i", (num_levels, None))
-        if not predicted.size or predicted.min() < 0:
-            raise ValueError("'predicted' must hold classes, from 0, at least one")
+        last = self.num_classes - 1
+        if not predicted.size or predicted.min() < 0 or predicted.max() > last:
+            raise ValueError(f"'predicted' must hold classes, from 0 to {last}")
         shares = []
         for field in ("confidence", "uncertainty"):
             found = array_entry(record, field, "f", predicted.shape)
@@ -194,9 +195,9 @@ class OfClasses(NamedTuple):
                 raise ValueError(f"{field!r} must be {wanted}")
             shares.append(found)
         rank = array_entry(record, "rank", "i", predicted.shape)
-        if not (rank >= 0 if has_probabilities else rank == INVALID).all():
-            wanted = "at least 0" if has_probabilities else f"{INVALID}, of scores"
-            raise ValueError(f"'rank' must be {wanted}")
+        low, high = (0, last) if has_probabilities else (INVALID, INVALID)
+        if rank.min() < low or rank.max() > high:
+            raise ValueError(f"'rank' must lie in [{low}, {high}]")
         return Answers(predicted, shares[0], shares[1], rank)
 
 
