@@ -279,12 +279,7 @@ def question_of(one: Assessment) -> Question:
     is_top_k = top_k(one.measure) is not None
     measure = any_measure("accuracy" if is_top_k else one.measure)
     return Question(
-        _labels(curve),
-        curve.num_classes,
-        measure,
-        one.threshold,
-        one.lower,
-        one.upper,
+        _labels(curve), curve.num_classes, measure, one.threshold, one.lower, one.upper
     )
 
 

@@ -351,10 +351,7 @@ def _look_at_curve(
 
 
 def jumps(
-    distances: np.ndarray,
-    values: np.ndarray,
-    unaltered: float,
-    num_inputs: int | None,
+    distances: np.ndarray, values: np.ndarray, unaltered: float, num_inputs: int | None
 ) -> bool:
     """Returns whether a curve is discontinuous at the identity, seen from one side."""
     if len(distances) < 2 or distances[0] > _NEAR or num_inputs is None:

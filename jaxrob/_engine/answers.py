@@ -215,11 +215,7 @@ class OfScores(NamedTuple):
         return Scored(np.empty(shape))
 
     def checked(
-        self,
-        answers: Scored,
-        place: Place,
-        levels: np.ndarray,
-        alteration: Alteration,
+        self, answers: Scored, place: Place, levels: np.ndarray, alteration: Alteration
     ) -> Scored[np.ndarray]:
         found = np.asarray(answers.score, np.float64)
         fits = (found >= -_ROUNDING_OF_SCORES) & (found <= 1 + _ROUNDING_OF_SCORES)

@@ -22,13 +22,7 @@ from jaxrob._devices.blocks import first_of, is_on_devices, taken, taken_on_devi
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import ImageMesh, replicated
 from jaxrob._engine.answers import HostAnswers
-from jaxrob._engine.blocks import (
-    Block,
-    PlacedBlock,
-    first_batch,
-    padded_labels,
-    picked,
-)
+from jaxrob._engine.blocks import Block, PlacedBlock, first_batch, padded_labels, picked
 from jaxrob._engine.execution import Execution, noted
 from jaxrob._engine.step import Ask, Compiled, levels_are_sequential, preparing
 from jaxrob._keys import classifier_keys

@@ -18,12 +18,7 @@ from jaxrob._devices.hosts import put
 from jaxrob._devices.memory import bucket, rows_in_memory
 from jaxrob._devices.mesh import platform, sharded
 from jaxrob._engine.answers import AnswerCollector, CountCollector
-from jaxrob._engine.blocks import (
-    Block,
-    CountedBatches,
-    picked_blocks,
-    placed_blocks,
-)
+from jaxrob._engine.blocks import Block, CountedBatches, picked_blocks, placed_blocks
 from jaxrob._engine.execution import (
     Execution,
     batch_size_of,

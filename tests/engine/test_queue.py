@@ -95,8 +95,7 @@ def assert_answers_of_evaluate(parts, order, answers, classifier):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["stochastic", pytest.param("in batches of 100", marks=pytest.mark.slow)],
+    "kind", ["stochastic", pytest.param("in batches of 100", marks=pytest.mark.slow)]
 )
 def test_answers_are_those_of_evaluate(kind):
     classifier = CLASSIFIERS[kind]()
