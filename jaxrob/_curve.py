@@ -454,9 +454,18 @@ class ScoreCurve:
         return 0
 
     @property
+    def labels(self) -> np.ndarray:
+        """Zeros `[N]`: there are no classes."""
+        return np.zeros(self.num_images, int)
+
+    @property
     def alpha(self) -> None:
         """None: no answer is "unknown"."""
         return None
+
+    @property
+    def _answers(self) -> np.ndarray:
+        return self.scores
 
     @property
     def measure(self) -> str:
