@@ -263,7 +263,7 @@ class AnswerCollector:
         self._levels = levels
         self._kind = kind
         # Allocated at full size if the number of images is known.
-        self._whole = None if length is None else self._room(length)
+        self._whole = None if length is None else kind.empty((len(levels), length))
         # Each block's labels and its answers at all levels, by its first image.
         self._labels: dict[int, np.ndarray] = {}
         self._blocks: dict[int, Any] = {}
@@ -280,8 +280,6 @@ class AnswerCollector:
         starts = sorted(self._blocks)
         if self._whole is not None:
             whole = self._whole
-        elif len(starts) == 1:
-            (whole,) = self._blocks.values()
         else:
             blocks = [self._blocks[start] for start in starts]
             whole = jax.tree.map(lambda *some: np.concatenate(some, axis=1), *blocks)
@@ -290,11 +288,8 @@ class AnswerCollector:
 
     def _room_for(self, block: Block) -> Any:
         if self._whole is None:
-            return self._room(len(block.labels))
+            return self._kind.empty((len(self._levels), len(block.labels)))
         return jax.tree.map(lambda part: part[:, block.start : block.stop], self._whole)
-
-    def _room(self, length: int) -> Any:
-        return self._kind.empty((len(self._levels), length))
 
 
 class CountCollector:
