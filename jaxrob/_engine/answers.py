@@ -263,7 +263,9 @@ class AnswerCollector:
         self._levels = levels
         self._kind = kind
         # Allocated at full size if the number of images is known.
-        self._whole = None if length is None else kind.empty((len(levels), length))
+        self._whole: Any = None
+        if length is not None:
+            self._whole = kind.empty((len(levels), length))
         # Each block's labels and its answers at all levels, by its first image.
         self._labels: dict[int, np.ndarray] = {}
         self._blocks: dict[int, Any] = {}
@@ -277,10 +279,8 @@ class AnswerCollector:
                 whole[row] = values
 
     def curve(self) -> AnyCurve:
-        starts = sorted(self._blocks)
-        if self._whole is not None:
-            whole = self._whole
-        else:
+        starts, whole = sorted(self._blocks), self._whole
+        if whole is None:
             blocks = [self._blocks[start] for start in starts]
             whole = jax.tree.map(lambda *some: np.concatenate(some, axis=1), *blocks)
         labels = np.concatenate([self._labels[start] for start in starts])
