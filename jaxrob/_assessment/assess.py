@@ -116,10 +116,9 @@ def assess(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if an argument is outside its range, the rule does not suit the
-        strategy's levels, few images do not go with the measure or another argument,
-        a budget is too small, the measure is undefined at a level
-        (a recall where nothing is decided, for instance), the journal belongs to
-        another run or is damaged, or as `evaluate`.
+        strategy's levels, few images do not go with another argument, a budget is too
+        small, the measure is undefined at a level (a recall where nothing is decided,
+        for instance), the journal is damaged, or as `evaluate`.
       OSError: if the journal cannot be read or written, as on a full disk.
     """
     # Fail before anything is computed where possible.

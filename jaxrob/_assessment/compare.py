@@ -133,11 +133,9 @@ def compare(
 
     Returns:
       The `Comparison`, first minus second. Its difference is that of
-      `Assessment.robustness`, by the assessments' own rules; where necessary the
-      interval is widened to contain it. If a level of one classifier is accepted though
-      nothing is decided there, the difference is NaN and the interval [-1, 1]. The same
-      assessments always give the same intervals, and their mirror image when they are
-      swapped.
+      `Assessment.robustness`; where necessary the interval is widened to contain it. If
+      a level of one is accepted though nothing is decided there, the difference is NaN
+      and the interval [-1, 1]. Swapped, the assessments give the mirror image.
 
     Raises:
       TypeError: if one is not an assessment.
