@@ -221,7 +221,7 @@ class Curve:
         return self.counts._replace(ranks=None)
 
     def counts_for(self, measure: str) -> Counts:
-        """The counts that a measure, by name, needs: with k ranks for top-k accuracy."""
+        """The counts that a measure, by name, needs: of top-k accuracy with k ranks."""
         k = top_k(measure) or 0
         return self.counts if k <= MOST_RANKS else self._counted(k)
 
