@@ -27,7 +27,7 @@ from jaxrob._codec import (
     refuse,
     to_json,
 )
-from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
+from jaxrob._curve import AnyCurve, Curve, ReducedCurve
 from jaxrob._files.reading import parsed
 from jaxrob._score import SCORE_NAME
 from jaxrob.alterations._alteration import check_levels_range
@@ -372,11 +372,9 @@ class Assessment:
     def _answers(self, needed_by: str) -> Curve:
         if isinstance(self.curve, Curve):
             return self.curve
-        kept = "counts (reduced)"
-        if isinstance(self.curve, ScoreCurve):
-            kept = "scores: see its first_level_below"
         raise ValueError(
-            f"{needed_by} needs the answer on each image; this curve keeps only {kept}"
+            f"{needed_by} needs the answer on each image; this curve keeps only counts "
+            "(reduced), or scores: see its first_level_below"
         )
 
     def to_json(self, answers: bool = True) -> str:
@@ -403,9 +401,9 @@ class Assessment:
         has no decided input.
         """
         found = parsed(self.to_json(answers=False))
-        # The scores are packed, and the digest is of all.
-        left_out = ("scored", "digest") if isinstance(self.curve, ScoreCurve) else ()
-        return {name: one for name, one in found.items() if name not in left_out}
+        if found.pop("scored", None) is not None:
+            del found["digest"]  # It is of the scores too.
+        return found
 
     def to_frame(self) -> Any:
         """A frame of pandas with a row for each level, see `reporting.to_frame`.
