@@ -190,11 +190,15 @@ def check_unaltered(
 
 def are_doubtful(answers: HostAnswers, num_classes: int) -> bool:
     """Whether "logits" may be something else: all of one side, or in [0, 1]."""
-    # The softmax of values in [0, 1] reaches no higher confidence.
-    largest = math.e / (math.e + num_classes - 1)
-    if answers.confidence.max() <= largest * (1 + 1e-5):
+    if _is_flat(answers.confidence, num_classes):
         return True
     return num_classes == 2 and not np.ptp(answers.predicted)
+
+
+def _is_flat(confidence: np.ndarray, num_classes: int) -> bool:
+    # The softmax of values in [0, 1] reaches no higher confidence.
+    largest = math.e / (math.e + num_classes - 1)
+    return bool(confidence.max() <= largest * (1 + 1e-5))
 
 
 def check_logits(
@@ -246,7 +250,7 @@ def _doubt_of_logits(
             if low <= column.min() and column.max() <= high:
                 return _doubt_of_column(column, labels, what, half, fix)
     # Of confident ones the curve says it.
-    is_flat = np.ptp(rows[:, 0], axis=-1).max() <= 1
+    is_flat = _is_flat(scipy.special.softmax(rows, -1).mean(axis=0), rows.shape[-1])
     if is_flat and images_differ and np.ptp(rows, 1).max() <= 1e-6 * np.abs(rows).max():
         return (
             "{of} returns the same for every image. It has learnt nothing, or the "
