@@ -15,14 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._adapters.network import OnHost, on_host
-from jaxrob._adapters.samples import as_array
 from jaxrob._arguments.messages import named
-from jaxrob._classifier import Classifier, current_trace
+from jaxrob._classifiers.classifier import Classifier, current_trace
+from jaxrob._classifiers.network import OnHost, on_host
+from jaxrob._classifiers.samples import as_array
+from jaxrob._classifiers.score import Score
 from jaxrob._dataset import are_classes
 from jaxrob._devices.blocks import padded
 from jaxrob._identity.program import Fingerprinted, fingerprint_of, traced
-from jaxrob._score import Score
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 from jaxrob.alterations._moves import check_integers
 

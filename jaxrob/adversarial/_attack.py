@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.messages import classifier_wanted
 from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import (
+from jaxrob._classifiers.classifier import (
     Classifier,
     TraceInfo,
     check_has_classes,

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._adapters.network import Preprocessing
 from jaxrob._arguments.checks import check_choice, check_type, checked_names
 from jaxrob._arguments.messages import named, wrong_type
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import Preprocessing
 from jaxrob._dataset import BatchedDataset, Dataset
 
 

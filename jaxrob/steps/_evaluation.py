@@ -7,10 +7,10 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._adapters.network import on_host
 from jaxrob._arguments import checks
 from jaxrob._arguments.messages import classifier_wanted
-from jaxrob._classifier import Classifier, trace_info, unnamed
+from jaxrob._classifiers.classifier import Classifier, trace_info, unnamed
+from jaxrob._classifiers.network import on_host
 from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
 from jaxrob._engine.execution import (

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._adapters.network import (
+from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.classes import IF_NO_CLASSES
+from jaxrob._arguments.texts import required
+from jaxrob._classifiers.network import (
     Network,
     OnHost,
     Preprocessing,
     checked_layout,
 )
-from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.classes import IF_NO_CLASSES
-from jaxrob._arguments.texts import required
 from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
 from jaxrob._files.reading import check_regular, open_file
 

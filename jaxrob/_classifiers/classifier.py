@@ -12,14 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from jaxrob._adapters.keras_model import check_layers
-from jaxrob._adapters.network import (
-    Network,
-    OnHost,
-    Preprocessing,
-    Size,
-    checked_layout,
-)
 from jaxrob._arguments.checks import (
     check_choice,
     check_hashable,
@@ -32,6 +24,14 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.classes import IF_NO_CLASSES, class_outputs
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._arguments.messages import named
+from jaxrob._classifiers.keras_model import check_layers
+from jaxrob._classifiers.network import (
+    Network,
+    OnHost,
+    Preprocessing,
+    Size,
+    checked_layout,
+)
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._identity.digest import hashable_partial
 from jaxrob._identity.program import (
@@ -180,7 +180,7 @@ class Classifier:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
         """
-        from jaxrob._adapters.network import nnx_network
+        from jaxrob._classifiers.network import nnx_network
 
         given = checked_layout(preprocessing, False)
         found = nnx_network(module, outputs, given)
@@ -222,7 +222,7 @@ class Classifier:
           ValueError: if an argument is outside its range.
           ImportError: if Equinox is missing.
         """
-        from jaxrob._adapters.network import equinox_network
+        from jaxrob._classifiers.network import equinox_network
 
         given = checked_layout(preprocessing, True)
         found = equinox_network(module, state, outputs, given)
@@ -275,7 +275,7 @@ class Classifier:
             range; in the first call, if `outputs` contradicts its last operation.
           ImportError: if torch is missing.
         """
-        from jaxrob._adapters.torch_module import torch_network
+        from jaxrob._classifiers.torch_module import torch_network
 
         given = checked_layout(preprocessing, True)
         found = torch_network(
@@ -326,7 +326,7 @@ class Classifier:
             normalise; or if another argument is outside its range.
           ImportError: if transformers or torch is missing.
         """
-        from jaxrob._adapters.hugging_face import transformers_network
+        from jaxrob._classifiers.torch_module import transformers_network
 
         found = transformers_network(
             model, processor, size, name=name, version=version, batch_size=batch_size
@@ -369,7 +369,7 @@ class Classifier:
             outside its range.
           ImportError: if timm or torch is missing.
         """
-        from jaxrob._adapters.hugging_face import timm_network
+        from jaxrob._classifiers.torch_module import timm_network
 
         found = timm_network(
             model, size, name=name, version=version, batch_size=batch_size
@@ -418,7 +418,7 @@ class Classifier:
             or contradicts an argument.
           ImportError: if onnx or onnxruntime is missing.
         """
-        from jaxrob._adapters.onnx_file import onnx_network
+        from jaxrob._classifiers.onnx_file import onnx_network
 
         found = onnx_network(
             path, outputs, preprocessing, name=name, batch_size=batch_size
@@ -468,7 +468,7 @@ class Classifier:
             inputs or outputs, or cannot be copied.
           ImportError: if Keras is missing.
         """
-        from jaxrob._adapters.keras_model import keras_network
+        from jaxrob._classifiers.keras_model import keras_network
 
         given = checked_layout(preprocessing, False)
         found = keras_network(model, outputs, given, name=name, batch_size=batch_size)

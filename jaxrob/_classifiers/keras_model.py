@@ -14,15 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._adapters.code import class_parts
-from jaxrob._adapters.network import (
-    Network,
-    OnHost,
-    Preprocessed,
-    Preprocessing,
-    preprocessed,
-    snapshot,
-)
 from jaxrob._arguments.checks import check_type, checked_path
 from jaxrob._arguments.classes import (
     IF_NO_CLASSES,
@@ -31,6 +22,15 @@ from jaxrob._arguments.classes import (
 )
 from jaxrob._arguments.texts import install, required
 from jaxrob._arguments.warnings import warn
+from jaxrob._classifiers.network import (
+    Network,
+    OnHost,
+    Preprocessed,
+    Preprocessing,
+    class_parts,
+    preprocessed,
+    snapshot,
+)
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._files.reading import most_unpacked, open_file
 from jaxrob._identity.digest import digest
