@@ -11,7 +11,7 @@ from scipy import special
 
 import jaxrob
 from jaxrob import adversarial, alterations, bayes, retraining, roma
-from jaxrob._fingerprint import fingerprinted_classifier
+from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 
 RANDOM = np.random.default_rng(0)

@@ -2,10 +2,9 @@
 
 import dataclasses
 import functools
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,32 +13,32 @@ from jax.extend.core import ClosedJaxpr
 
 from jaxrob._arguments.checks import (
     check_choice,
-    check_hashable,
     check_type,
     checked_flag,
-    checked_integer,
     checked_names,
     checked_sequence,
 )
 from jaxrob._arguments.classes import IF_NO_CLASSES, class_outputs
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._arguments.messages import named
-from jaxrob._classifiers.keras_model import check_layers
+from jaxrob._classifiers.keras_model import keras_network
 from jaxrob._classifiers.network import (
     Network,
-    OnHost,
     Preprocessing,
     Size,
     checked_layout,
+    equinox_network,
+    host_network,
+    linen_network,
+    nnx_network,
 )
-from jaxrob._devices.host_function import HostFunction
-from jaxrob._identity.digest import hashable_partial
+from jaxrob._classifiers.onnx_file import onnx_network
+from jaxrob._classifiers.torch_module import (
+    timm_network,
+    torch_network,
+    transformers_network,
+)
 from jaxrob._identity.program import (
-    Fingerprinted,
-    Trace,
-    has_changed,
-    kept,
-    trace_of,
     traced,
 )
 from jaxrob._log_probabilities import log_normalised
@@ -48,7 +47,7 @@ from jaxrob._log_probabilities import log_normalised
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores", "any")
 
 # Images in a trace: more than one, so that a batch cannot pass for an image.
-_ROWS = 2
+ROWS = 2
 
 
 @jax.tree_util.register_dataclass
@@ -149,16 +148,7 @@ class Classifier:
           **call: further keyword arguments of the module's call, such as
             `train=False`, with hashable values.
         """
-        # Flax is imported only where it is used: a plain function does not need it.
-        from flax import linen
-
-        check_type("module", module, linen.Module, "a Flax Linen module")
-        check_type("variables", variables, Mapping, "what module.init returns")
-        for name, value in call.items():
-            check_hashable(name, value)
-        return Classifier(
-            hashable_partial(_apply_linen, module=module, **call), variables, outputs
-        )
+        return _from_network(linen_network(module, variables, outputs, call))
 
     @staticmethod
     def from_nnx(
@@ -180,10 +170,7 @@ class Classifier:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
         """
-        from jaxrob._classifiers.network import nnx_network
-
-        given = checked_layout(preprocessing, False)
-        found = nnx_network(module, outputs, given)
+        found = nnx_network(module, outputs, checked_layout(preprocessing, False))
         return _from_network(found._replace(name=name), class_names)
 
     @staticmethod
@@ -222,10 +209,8 @@ class Classifier:
           ValueError: if an argument is outside its range.
           ImportError: if Equinox is missing.
         """
-        from jaxrob._classifiers.network import equinox_network
-
-        given = checked_layout(preprocessing, True)
-        found = equinox_network(module, state, outputs, given)
+        layout = checked_layout(preprocessing, True)
+        found = equinox_network(module, state, outputs, layout)
         return _from_network(found._replace(name=name), class_names)
 
     @staticmethod
@@ -275,11 +260,9 @@ class Classifier:
             range; in the first call, if `outputs` contradicts its last operation.
           ImportError: if torch is missing.
         """
-        from jaxrob._classifiers.torch_module import torch_network
-
-        given = checked_layout(preprocessing, True)
+        layout = checked_layout(preprocessing, True)
         found = torch_network(
-            module, outputs, given, name=name, version=version, batch_size=batch_size
+            module, outputs, layout, name=name, version=version, batch_size=batch_size
         )
         return _from_network(found, class_names)
 
@@ -326,8 +309,6 @@ class Classifier:
             normalise; or if another argument is outside its range.
           ImportError: if transformers or torch is missing.
         """
-        from jaxrob._classifiers.torch_module import transformers_network
-
         found = transformers_network(
             model, processor, size, name=name, version=version, batch_size=batch_size
         )
@@ -369,8 +350,6 @@ class Classifier:
             outside its range.
           ImportError: if timm or torch is missing.
         """
-        from jaxrob._classifiers.torch_module import timm_network
-
         found = timm_network(
             model, size, name=name, version=version, batch_size=batch_size
         )
@@ -418,8 +397,6 @@ class Classifier:
             or contradicts an argument.
           ImportError: if onnx or onnxruntime is missing.
         """
-        from jaxrob._classifiers.onnx_file import onnx_network
-
         found = onnx_network(
             path, outputs, preprocessing, name=name, batch_size=batch_size
         )
@@ -468,10 +445,8 @@ class Classifier:
             inputs or outputs, or cannot be copied.
           ImportError: if Keras is missing.
         """
-        from jaxrob._classifiers.keras_model import keras_network
-
-        given = checked_layout(preprocessing, False)
-        found = keras_network(model, outputs, given, name=name, batch_size=batch_size)
+        layout = checked_layout(preprocessing, False)
+        found = keras_network(model, outputs, layout, name=name, batch_size=batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -509,27 +484,16 @@ class Classifier:
           TypeError: if the name or the version is not text.
           ValueError: if there is not one class name for each class.
         """
-        check_type(
-            "function", function, Callable, "a function of a NumPy array of images"
+        layout = checked_layout(preprocessing, False)
+        found = host_network(
+            function,
+            num_classes,
+            outputs,
+            layout,
+            name=name,
+            version=version,
+            batch_size=batch_size,
         )
-        is_any = outputs == "any"
-        if is_any and num_classes is not None:
-            raise ValueError(
-                f'num_classes must be None with outputs="any"; got {num_classes}'
-            )
-        if not is_any and num_classes is None:
-            raise TypeError(
-                f"num_classes must be an integer, the K of [B, K]; got None. "
-                f"{IF_NO_CLASSES}"
-            )
-        if not is_any:
-            num_classes = checked_integer("num_classes", num_classes, at_least=1)
-        given = checked_layout(preprocessing, False)
-        host = HostFunction(
-            function, num_classes, name, version, batch_size, is_any=is_any
-        )
-        expected = None if num_classes is None else max(num_classes, 2)
-        found = Network(OnHost(host, given), outputs, name, expected)
         return _from_network(found, class_names)
 
     def log_probabilities(
@@ -616,18 +580,7 @@ class Classifier:
         """
         image_shape = checked_sequence("image_shape", image_shape, int, "integers")
         check_has_classes(self)
-        return trace_info(self, image_shape).num_classes
-
-
-class TraceInfo(NamedTuple):
-    """Properties of a classifier found by a trace, without running it."""
-
-    num_classes: int  # The number of classes, K; 0 for outputs="any"
-    num_samples: int  # The number of posterior samples or members, S
-    largest_array: int  # Bytes of one image in the largest array computed
-    # Multiplications and additions for one image in matrix products and convolutions;
-    # infinity if a trace cannot determine them
-    operations: float
+        return program_of(self, image_shape)[1].shape[-1]
 
 
 def check_has_classes(classifier: Classifier) -> None:
@@ -640,141 +593,58 @@ def check_has_classes(classifier: Classifier) -> None:
         )
 
 
-def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
-    """Returns a classifier's properties; a fingerprinted one is not traced again."""
-    return info_of(current_trace(classifier, image_shape)[0], image_shape)
-
-
-def info_of(found: Trace, image_shape: tuple[int, ...]) -> TraceInfo:
-    """Returns a classifier's properties for one image, from its trace."""
-    images_bytes = 4 * _ROWS * math.prod(image_shape)
-    num_samples, _, num_classes = getattr(found.outputs, "shape", (1, _ROWS, 0))
-    return TraceInfo(
-        num_classes=num_classes,
-        num_samples=num_samples,
-        largest_array=max(images_bytes, found.largest_array) // _ROWS,
-        operations=found.operations / _ROWS,
-    )
-
-
-def current_trace(
+def program_of(
     classifier: Classifier, image_shape: tuple[int, ...]
-) -> tuple[Trace, bool]:
-    """Returns a classifier's present trace, and whether captured values have changed.
-
-    A fingerprinted one is not traced again.
-    """
-    if isinstance(classifier.apply_fn, Fingerprinted):
-        return classifier.apply_fn.info, False
-    check_layers(classifier.apply_fn)
-    leaves, tree = jax.tree.flatten(classifier.variables)
-    types = tuple(map(jax.typeof, leaves))
-    settings = classifier.outputs, classifier.stochastic, tuple(image_shape)
-    way = tree, types, settings
-    if (known := kept(classifier.apply_fn, way)) is not None:
-        return known, False
-    found = trace_of(*_program(structure(classifier), image_shape))
-    return found, has_changed(classifier.apply_fn, way, found)
-
-
-def gradient_obstacle(
-    classifier: Classifier, image_shape: tuple[int, ...]
-) -> str | None:
-    """Finds why JAX cannot differentiate a classifier with respect to the images."""
-    # Nothing is computed. A function on the host (`Classifier.from_host`) has no
-    # gradient.
-    find = _gradient_obstacle
-    if not isinstance(classifier.apply_fn, Fingerprinted):  # It may have changed since.
-        find = find.__wrapped__
-    return find(structure(classifier), tuple(image_shape))
-
-
-def unnamed(classifier: Classifier) -> Classifier:
-    """Returns the classifier without its names, which would cause recompilations."""
-    return dataclasses.replace(classifier, name=None, class_names=None)
-
-
-class Structure(NamedTuple):
-    """A classifier without its variables' values: hashable, and enough for a trace."""
-
-    tree: Any  # jax.tree_util.PyTreeDef
-    leaves: tuple[jax.ShapeDtypeStruct, ...]
-
-
-def structure(classifier: Classifier) -> Structure:
-    """Returns a classifier without its variables' values."""
-    leaves, tree = jax.tree.flatten(classifier)
-    types = map(jax.typeof, leaves)
-    return Structure(
-        tree, tuple(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in types)
-    )
-
-
-def _program(
-    of: Structure, image_shape: tuple[int, ...]
-) -> tuple[ClosedJaxpr, jax.ShapeDtypeStruct]:
+) -> tuple[ClosedJaxpr, Any]:
     """Traces a classifier in its present state for two images."""
-    classifier, images, keys = _abstract(of, image_shape)
+    plain = dataclasses.replace(classifier, variables=None)
 
-    # `classifier` is captured, not passed: JAX's caches keep arguments' types for long,
-    # and with them its function.
+    # `plain` is captured, not passed: JAX's caches keep arguments' types for long, and
+    # with them its function.
     def outputs(variables: Any, images: jax.Array, keys: jax.Array) -> Any:
-        of_these = dataclasses.replace(classifier, variables=variables)
-        if classifier.outputs != "any":
+        of_these = dataclasses.replace(plain, variables=variables)
+        if plain.outputs != "any":
             return of_these.raw_outputs(images, keys)
         # In a dictionary, so that no array passes for outputs of classes.
         returned = of_these.returned(images, keys)
         _check_images_first(returned)
         return {"any": returned}
 
+    variables = jax.tree.map(abstract, classifier.variables)
     try:
-        return traced(outputs, classifier.variables, images, keys)
+        return traced(outputs, variables, *inputs_of(image_shape))
     except Exception as error:
         raise failed_on_images("the classifier", image_shape, error) from error
+
+
+def abstract(leaf: Any) -> jax.ShapeDtypeStruct:
+    """Returns an array without values or sharding."""
+    kind = jax.typeof(leaf)
+    return jax.ShapeDtypeStruct(kind.shape, kind.dtype)
+
+
+def inputs_of(image_shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Returns images and keys without values."""
+    return jax.ShapeDtypeStruct((ROWS, *image_shape), jnp.float32), _keys()
+
+
+@functools.cache
+def _keys() -> jax.ShapeDtypeStruct:
+    return jax.eval_shape(lambda: jax.random.split(jax.random.key(0), ROWS))
 
 
 def _check_images_first(returned: Any) -> None:
     """Rejects outputs of which a part does not have one row for each image."""
     for path, leaf in jax.tree_util.tree_flatten_with_path(returned)[0]:
-        if np.shape(leaf)[:1] != (_ROWS,):
+        if np.shape(leaf)[:1] != (ROWS,):
             raise ValueError(
                 f'a network with outputs="any" must return arrays [B, ...] for B = '
-                f"{_ROWS} images; got the shape {np.shape(leaf)}"
+                f"{ROWS} images; got the shape {np.shape(leaf)}"
                 + (f" at {jax.tree_util.keystr(path)}" if path else "")
             )
 
 
-@functools.lru_cache(maxsize=256)
-def _gradient_obstacle(of: Structure, image_shape: tuple[int, ...]) -> str | None:
-    classifier, images, keys = _abstract(of, image_shape)
-
-    def total(images: jax.Array, classifier: Classifier, keys: jax.Array) -> jax.Array:
-        return classifier.raw_outputs(images, keys).sum()
-
-    try:
-        jax.eval_shape(jax.grad(total), images, classifier, keys)
-    except Exception as error:  # The user's code may raise anything.
-        return str(error)
-    return None
-
-
-def _abstract(of: Structure, image_shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Returns a classifier, images and keys without values."""
-    classifier = jax.tree.unflatten(of.tree, of.leaves)
-    images = jax.ShapeDtypeStruct((_ROWS, *image_shape), jnp.float32)
-    return classifier, images, _keys()
-
-
-@functools.cache
-def _keys() -> jax.ShapeDtypeStruct:
-    return jax.eval_shape(lambda: jax.random.split(jax.random.key(0), _ROWS))
-
-
-def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any) -> Any:
-    return module.apply(variables, images, **call)
-
-
-def _from_network(found: Network, class_names: Any) -> Classifier:
+def _from_network(found: Network, class_names: Any = None) -> Classifier:
     names = found.class_names if class_names is None else class_names
     made = Classifier(
         found.function,

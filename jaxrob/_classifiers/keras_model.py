@@ -192,11 +192,7 @@ def _digest(keras: Any, model: Any) -> str:
     for variable in model.variables:
         parts += [variable.path, _numbers(keras, variable)]
     layers = (model, *getattr(model, "_flatten_layers", list)())
-    classes = {kind for layer in layers for kind in type(layer).__mro__}
-    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
-        if kind is not object and not kind.__module__.startswith("keras."):
-            parts += class_parts(kind, lambda value: None)
-    return digest(parts)
+    return digest([*parts, *class_parts(layers, "keras.", lambda value: None)])
 
 
 def _numbers(keras: Any, tensor: Any) -> np.ndarray:

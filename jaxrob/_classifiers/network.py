@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,9 +16,11 @@ from jaxrob._arguments.checks import (
     check_type,
     checked_array,
     checked_flag,
+    checked_integer,
     checked_size,
     looks_channels_first,
 )
+from jaxrob._arguments.classes import IF_NO_CLASSES
 from jaxrob._arguments.texts import required
 from jaxrob._devices.host_function import HostFunction, host_callback
 from jaxrob._identity.digest import hashable_partial
@@ -230,6 +232,21 @@ def _numbers(name: str, value: Any) -> tuple[float, ...]:
     return tuple(float(number) for number in array)
 
 
+def linen_network(
+    module: Any, variables: Any, outputs: str, call: dict[str, Any]
+) -> Network:
+    """See `Classifier.from_linen`."""
+    # Flax is imported only where it is used: a plain function does not need it.
+    from flax import linen
+
+    check_type("module", module, linen.Module, "a Flax Linen module")
+    check_type("variables", variables, Mapping, "what module.init returns")
+    for name, value in call.items():
+        check_hashable(name, value)
+    function = hashable_partial(_apply_linen, module=module, **call)
+    return Network(function, outputs, variables=variables)
+
+
 def nnx_network(module: Any, outputs: str, preprocessing: Preprocessing) -> Network:
     """See `Classifier.from_nnx`."""
     from flax import nnx
@@ -249,10 +266,45 @@ def equinox_network(
     wanted = "an equinox.nn.State or None"
     check_type("state", state, equinox.nn.State | None, wanted)
     own = equinox.nn.inference_mode(module)
-    arrays, rest = equinox.partition(own, _is_array)
+    arrays, rest = equinox.partition(
+        own, lambda leaf: isinstance(leaf, jax.Array | np.ndarray)
+    )
     check_hashable("module", rest)
-    function = preprocessed(hashable_partial(_apply, rest=rest), preprocessing)
+    function = preprocessed(hashable_partial(_apply_equinox, rest=rest), preprocessing)
     return Network(function, outputs, variables=snapshot((arrays, state)))
+
+
+def host_network(
+    function: Any,
+    num_classes: int | None,
+    outputs: str,
+    preprocessing: Preprocessing,
+    *,
+    name: str | None,
+    version: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_host`."""
+    check_type("function", function, Callable, "a function of a NumPy array of images")
+    is_any = outputs == "any"
+    if is_any and num_classes is not None:
+        raise ValueError(
+            f'num_classes must be None with outputs="any"; got {num_classes}'
+        )
+    if not is_any:
+        if num_classes is None:
+            raise TypeError(
+                f"num_classes must be an integer, the K of [B, K]; got None. "
+                f"{IF_NO_CLASSES}"
+            )
+        num_classes = checked_integer("num_classes", num_classes, at_least=1)
+    host = HostFunction(function, num_classes, name, version, batch_size, is_any=is_any)
+    expected = None if num_classes is None else max(num_classes, 2)
+    return Network(OnHost(host, preprocessing), outputs, name, expected)
+
+
+def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any) -> Any:
+    return module.apply(variables, images, **call)
 
 
 def _apply_nnx(state: Any, images: Any, *, graph: Any) -> Any:
@@ -263,11 +315,7 @@ def _apply_nnx(state: Any, images: Any, *, graph: Any) -> Any:
     return module(images)
 
 
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array | np.ndarray)
-
-
-def _apply(variables: Any, images: jax.Array, *, rest: Any) -> Any:
+def _apply_equinox(variables: Any, images: jax.Array, *, rest: Any) -> Any:
     equinox = required("equinox", _PURPOSE, "equinox")
     arrays, state = variables
     module = equinox.combine(arrays, rest)
@@ -313,8 +361,16 @@ def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) ->
         )
 
 
-def class_parts(kind: type, describe: Describe) -> Parts:
-    """Yields the parts that identify a class: its functions and the values it holds."""
+def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Parts:
+    """Yields the parts that identify layers' classes outside of their framework."""
+    classes = {kind for layer in layers for kind in type(layer).__mro__} - {object}
+    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
+        if not kind.__module__.startswith(framework):
+            yield from _of_class(kind, describe)
+
+
+def _of_class(kind: type, describe: Describe) -> Parts:
+    """Yields a class's functions and the values it holds."""
     for name, member in sorted(vars(kind).items()):
         function = getattr(member, "__func__", getattr(member, "fget", member))
         if isinstance(function, types.FunctionType):

@@ -22,7 +22,6 @@ from jaxrob._classifiers.network import (
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._identity.digest import digest
 
-_PURPOSE = "Classifier.from_torch"
 # The class name of the last layer, and the kind of outputs that it returns.
 _ACTIVATIONS = {
     "Softmax": "probabilities",
@@ -36,8 +35,6 @@ _OPERATIONS = {
     "SigmoidBackward0": "sigmoid",
     "LogSoftmaxBackward0": "logits",
 }
-_OF_TIMM = "Classifier.from_timm"
-_OF_TRANSFORMERS = "Classifier.from_transformers"
 # A colour whose channels differ, and pictures of two shapes that no processor makes.
 _COLOUR = (31, 122, 213, 180)
 _SHAPES = ((61, 83), (83, 61))
@@ -63,7 +60,7 @@ def torch_network(
         run,
         None,
         name,
-        version or digest(_parts(required("torch", _PURPOSE, "torch"), own)),
+        version or digest(_parts(_torch(), own)),
         batch_size,
         gradient=None if is_any else run.gradient,
         check=None if is_any else run.check,
@@ -80,43 +77,43 @@ class TorchRun:
     outputs: str  # The kind of outputs assumed
 
     def __call__(self, images: np.ndarray) -> Any:
-        """Computes the outputs, float32 `[B, K]`; of "any", all of them as arrays."""
-        torch = required("torch", _PURPOSE, "torch")
+        torch = _torch()
         with torch.inference_mode():
-            found = self.module(self._placed(torch.from_numpy(images)))
+            returned = self.module(self._placed(torch.from_numpy(images)))
             if self.outputs == "any":
-                return with_arrays(found, _array)
-            return _tensor(torch, found, len(images)).float().cpu().numpy()
+                return with_arrays(returned, _array)
+            return _tensor(torch, returned, len(images)).float().cpu().numpy()
 
     def gradient(self, images: np.ndarray, change: np.ndarray) -> np.ndarray:
         """Computes the gradient of `sum(change * outputs)` in the images."""
-        torch = required("torch", _PURPOSE, "torch")
-        with torch.enable_grad():
-            pixels = torch.from_numpy(images).requires_grad_()
-            # A copy, because the first layer may write to its input.
-            found = self.module(self._placed(pixels.clone()))
-            found = _tensor(torch, found, len(images)).float().cpu()
-            if not found.requires_grad:
-                raise ValueError(
-                    "the torch module cuts its gradient off (no_grad, detach or an "
-                    "operation without one)"
-                )
-            (gradient,) = torch.autograd.grad(found, pixels, torch.from_numpy(change))
-        return gradient.numpy()
+        torch = _torch()
+        pixels, outputs = self._recorded(images)
+        if not outputs.requires_grad:
+            raise ValueError(
+                "the torch module cuts its gradient off (no_grad, detach or an "
+                "operation without one)"
+            )
+        change = torch.from_numpy(change).to(outputs)
+        return torch.autograd.grad(outputs, pixels, change)[0].numpy()
 
     def check(self, images: np.ndarray) -> None:
         """Rejects a kind of outputs that contradicts the last operation."""
-        torch = required("torch", _PURPOSE, "torch")
-        with torch.enable_grad():
-            pixels = torch.from_numpy(images).requires_grad_()
-            found = self.module(self._placed(pixels.clone()))
-            found = _tensor(torch, found, len(images))
-        kind = _OPERATIONS.get(getattr(found.grad_fn, "name", str)())
+        _, outputs = self._recorded(images)
+        kind = _OPERATIONS.get(getattr(outputs.grad_fn, "name", str)())
         if kind is not None and kind != self.outputs and self.outputs != "scores":
             raise ValueError(
                 f'outputs="{self.outputs}", but the module\'s last operation makes '
                 f'"{kind}": pass outputs="{kind}"'
             )
+
+    def _recorded(self, images: np.ndarray) -> tuple[Any, Any]:
+        """Returns the images, and the outputs as autograd follows them from there."""
+        torch = _torch()
+        with torch.enable_grad():
+            pixels = torch.from_numpy(images).requires_grad_()
+            # A copy, because the first layer may write to its input.
+            returned = self.module(self._placed(pixels.clone()))
+            return pixels, _tensor(torch, returned, len(images))
 
     def _placed(self, images: Any) -> Any:
         """Moves images to the device and dtype of the module's parameters."""
@@ -124,6 +121,10 @@ class TorchRun:
         if first is None or not first.is_floating_point():
             return images
         return images.to(first.device, first.dtype)
+
+
+def _torch() -> Any:
+    return required("torch", "Classifier.from_torch", "torch")
 
 
 def _copied(module: Any) -> Any:
@@ -134,7 +135,7 @@ def _copied(module: Any) -> Any:
             "are pickles, which run code as they are loaded: load yours yourself, by "
             "module.load_state_dict(torch.load(path, weights_only=True))"
         )
-    torch = required("torch", _PURPOSE, "torch")
+    torch = _torch()
     check_type("module", module, torch.nn.Module, "a torch.nn.Module")
     lazy = torch.nn.parameter.UninitializedTensorMixin
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
@@ -164,12 +165,12 @@ def _array(tensor: Any) -> np.ndarray:
 
 def _tensor(torch: Any, returned: Any, number: int) -> Any:
     """Returns a module's class outputs, checked to be a real tensor."""
-    found = class_outputs("the torch module", returned, number)
-    if not isinstance(found, torch.Tensor):
-        raise TypeError(f"the torch module must return tensors; got {named(found)}")
-    if found.is_complex():
-        raise TypeError(f"the torch module must return numbers; got {found.dtype}")
-    return found
+    outputs = class_outputs("the torch module", returned, number)
+    if not isinstance(outputs, torch.Tensor):
+        raise TypeError(f"the torch module must return tensors; got {named(outputs)}")
+    if outputs.is_complex():
+        raise TypeError(f"the torch module must return numbers; got {outputs.dtype}")
+    return outputs
 
 
 def _activation(module: Any) -> str | None:
@@ -190,10 +191,7 @@ def _parts(torch: Any, module: Any) -> Parts:
             yield from value_parts(_settings(layer), describe)
     # Quantized and scripted layers do not hold their weights as attributes.
     yield from value_parts(dict(module.state_dict()), describe)
-    classes = {kind for layer in module.modules() for kind in type(layer).__mro__}
-    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
-        if kind is not object and not kind.__module__.startswith("torch."):
-            yield from class_parts(kind, describe)
+    yield from class_parts(module.modules(), "torch.", describe)
 
 
 def _settings(layer: Any) -> dict[str, Any]:
@@ -235,7 +233,9 @@ def transformers_network(
     """See `Classifier.from_transformers`."""
     # The processor is run on pictures of one colour, to see whether it does what its
     # settings say and no more.
-    transformers = required("transformers", _OF_TRANSFORMERS, "transformers")
+    transformers = required(
+        "transformers", "Classifier.from_transformers", "transformers"
+    )
     wanted = "a model of transformers"
     check_type("model", model, transformers.PreTrainedModel, wanted)
     _check_model(model)
@@ -244,16 +244,20 @@ def transformers_network(
     check_type("processor", processor, transformers.BaseImageProcessor, wanted)
     channels = getattr(model.config, "num_channels", 3)
     made = [_made(processor, shape, channels) for shape in _SHAPES]
-    if size is None:
-        size = _size(made)
+    size = _size(made) if size is None else size
     scale, mean, std = _normalisation(processor)
-    given = Preprocessing(scale, mean, std, channels_first=True, size=size)
+    preprocessing = Preprocessing(scale, mean, std, channels_first=True, size=size)
     for values in made:
-        _check_same(processor, given, values)
-    found = torch_network(
-        model, "logits", given, name=name, version=version, batch_size=batch_size
+        _check_same(processor, preprocessing, values)
+    network = torch_network(
+        model,
+        "logits",
+        preprocessing,
+        name=name,
+        version=version,
+        batch_size=batch_size,
     )
-    return found._replace(
+    return network._replace(
         num_classes=max(model.config.num_labels, 2),
         class_names=_class_names(model.config),
     )
@@ -271,20 +275,23 @@ def _check_model(model: Any) -> None:
             "model must take images, pixel_values; got one that takes "
             f"{model.main_input_name}"
         )
-    config = model.config
-    kind = getattr(config, "problem_type", None)
-    known = (None, "single_label_classification")
-    if config.num_labels == 1:  # One logit, of class 1.
-        known = ("single_label_classification", "multi_label_classification")
-    if kind not in known:
+    number = model.config.num_labels
+    kind = getattr(model.config, "problem_type", None)
+    if number == 1 and kind is None:
         raise ValueError(
-            f"model must choose one of several classes; got {config.num_labels} "
-            f"of the problem_type {kind!r}"
+            "model must choose one of several classes; got 1 of the problem_type None. "
+            "If its output is the logit of class 1 of 2, pass the model to "
+            'Classifier.from_torch with outputs="logits", which takes one column so'
+        )
+    known = "multi_label_classification" if number == 1 else None
+    if kind not in (known, "single_label_classification"):
+        raise ValueError(
+            f"model must choose one of several classes; got {number} of the "
+            f"problem_type {kind!r}"
         )
 
 
 def _processor(transformers: Any, model: Any) -> Any:
-    """Reads the processor that lies beside the model's weights on this machine."""
     if not model.name_or_path:
         raise ValueError(
             "processor must be given, because the model was not loaded from a folder "
@@ -303,7 +310,7 @@ def _processor(transformers: Any, model: Any) -> Any:
 
 
 def _made(processor: Any, shape: tuple[int, int], channels: int) -> np.ndarray:
-    """Returns what the processor makes of a picture of one colour, `[C, H, W]`."""
+    """Returns what the processor makes of a picture of one colour."""
     picture = np.empty((*shape, channels), np.uint8)
     picture[:] = _COLOUR[:channels]
     try:
@@ -383,7 +390,7 @@ def timm_network(
     batch_size: int | None,
 ) -> Network:
     """See `Classifier.from_timm`."""
-    timm = required("timm", _OF_TIMM, "timm")
+    timm = required("timm", "Classifier.from_timm", "timm")
     if not isinstance(getattr(model, "pretrained_cfg", None), dict):
         raise wrong_type("model", "what timm.create_model returns", model)
     number = getattr(model, "num_classes", 0)

@@ -13,15 +13,15 @@ import jax.numpy as jnp
 from tqdm.auto import tqdm
 
 from jaxrob._arguments.texts import error_text
-from jaxrob._classifiers.classifier import (
-    Classifier,
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.trace import (
     Structure,
     TraceInfo,
     structure,
     trace_info,
     unnamed,
 )
-from jaxrob._classifiers.network import on_host
 from jaxrob._devices.hosts import check_same, is_first, put_whole
 from jaxrob._devices.memory import Kept, bucket, bytes_to_keep, rows_that_fit
 from jaxrob._devices.mesh import ImageMesh, on_each_device, platform

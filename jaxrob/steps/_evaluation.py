@@ -9,8 +9,9 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments import checks
 from jaxrob._arguments.messages import classifier_wanted
-from jaxrob._classifiers.classifier import Classifier, trace_info, unnamed
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.trace import fingerprinted_classifier, trace_info, unnamed
 from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
 from jaxrob._engine.execution import (
@@ -22,7 +23,6 @@ from jaxrob._engine.execution import (
 )
 from jaxrob._engine.preflight import check_shape_is_kept
 from jaxrob._engine.step import answering, levels_are_sequential, preparing
-from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
 
