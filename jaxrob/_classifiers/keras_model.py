@@ -93,10 +93,7 @@ def keras_network(
 
 @dataclasses.dataclass(frozen=True)
 class KerasStep:
-    """A model on the JAX backend, as a pure function of its variables' values.
-
-    Instances of the same model are equal, and share compiled programs.
-    """
+    """A pure function of variables' values; equal ones of a model compile once."""
 
     model: Any  # The model itself, since each copy would be recompiled
     variables: tuple[Any, ...] = dataclasses.field(compare=False)  # Its variables
@@ -137,7 +134,11 @@ def _read(model: Any, is_any: bool) -> tuple[Any, Any]:
     else:
         wanted = "a keras.Model or the path of a .keras file"
         check_type("model", model, keras.Model, wanted)
-        _check_built(model)
+        if not model.built:
+            raise ValueError(
+                "model must be built, so that it has weights: call it once, or give it "
+                "an Input layer"
+            )
         # On JAX its values are copied later, and changed layers are rejected.
         own = model if keras.backend.backend() == "jax" else _copied(keras, model)
     for what in ("inputs",) if is_any else ("inputs", "outputs"):
@@ -200,14 +201,6 @@ def _numbers(keras: Any, tensor: Any) -> np.ndarray:
     if keras.backend.standardize_dtype(tensor.dtype) == "bfloat16":
         tensor = keras.ops.cast(tensor, "float32")
     return np.asarray(keras.ops.convert_to_numpy(tensor))
-
-
-def _check_built(model: Any) -> None:
-    if not model.built:
-        raise ValueError(
-            "model must be built, so that it has weights: call it once, or give it an "
-            "Input layer"
-        )
 
 
 def _copied(keras: Any, model: Any) -> Any:
