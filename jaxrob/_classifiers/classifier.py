@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.classes import IF_NO_CLASSES, class_outputs
+from jaxrob._arguments.classes import class_outputs, if_no_classes
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._arguments.messages import named
 from jaxrob._classifiers.keras_model import keras_network
@@ -542,7 +542,8 @@ class Classifier:
         if outputs.ndim != 3 or outputs.shape[1] != len(images):
             raise ValueError(
                 f"the classifier must return [B, K] or [S, B, K] for B = {len(images)} "
-                f"images; got the shape {returned.shape}. {IF_NO_CLASSES}"
+                f"images; got the shape {returned.shape}. "
+                + if_no_classes(returned.shape)
             )
         if outputs.shape[-1] == 1 and self.outputs in ("logits", "sigmoid"):
             is_logit = self.outputs == "logits"

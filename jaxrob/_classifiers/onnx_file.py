@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.classes import IF_NO_CLASSES
+from jaxrob._arguments.classes import IF_NO_CLASSES, if_no_classes
 from jaxrob._arguments.texts import required
 from jaxrob._classifiers.network import (
     Network,
@@ -210,7 +210,7 @@ def _num_classes(session: Any, path: pathlib.Path) -> int | None:
     if shape and len(shape) != 2:
         raise ValueError(
             f"{path}: its output {found.name!r} must have the shape [B, K]; got "
-            f"{shape}. {IF_NO_CLASSES}"
+            f"{shape}. {if_no_classes(shape)}"
         )
     return shape[1] if shape and isinstance(shape[1], int) else None
 

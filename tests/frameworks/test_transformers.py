@@ -122,7 +122,7 @@ def test_pictures_that_are_not_resized_may_have_any_size():
             "no more than resize, .* MobileViTImageProc",
         ),
         (vit, lambda: of("CLIP", do_center_crop=False), "size must be given, because"),
-        (lambda: vit(num_labels=1), lambda: of("ViT"), "got 1 of the problem_type"),
+        (lambda: vit(num_labels=1), lambda: of("ViT"), "from_torch with outputs=.log"),
         (
             lambda: vit(problem_type="multi_label_classification"),
             lambda: of("ViT"),
