@@ -26,7 +26,6 @@ from jaxrob._classifiers.network import (
     Network,
     Preprocessing,
     Size,
-    checked_layout,
     equinox_network,
     host_network,
     linen_network,
@@ -38,9 +37,7 @@ from jaxrob._classifiers.torch_module import (
     torch_network,
     transformers_network,
 )
-from jaxrob._identity.program import (
-    traced,
-)
+from jaxrob._identity.program import traced
 from jaxrob._log_probabilities import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.
@@ -170,8 +167,8 @@ class Classifier:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
         """
-        found = nnx_network(module, outputs, checked_layout(preprocessing, False))
-        return _from_network(found._replace(name=name), class_names)
+        found = nnx_network(module, outputs, preprocessing, name)
+        return _from_network(found, class_names)
 
     @staticmethod
     def from_equinox(
@@ -209,9 +206,8 @@ class Classifier:
           ValueError: if an argument is outside its range.
           ImportError: if Equinox is missing.
         """
-        layout = checked_layout(preprocessing, True)
-        found = equinox_network(module, state, outputs, layout)
-        return _from_network(found._replace(name=name), class_names)
+        found = equinox_network(module, state, outputs, preprocessing, name)
+        return _from_network(found, class_names)
 
     @staticmethod
     def from_torch(
@@ -260,10 +256,7 @@ class Classifier:
             range; in the first call, if `outputs` contradicts its last operation.
           ImportError: if torch is missing.
         """
-        layout = checked_layout(preprocessing, True)
-        found = torch_network(
-            module, outputs, layout, name=name, version=version, batch_size=batch_size
-        )
+        found = torch_network(module, outputs, preprocessing, name, version, batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -309,9 +302,7 @@ class Classifier:
             normalise; or if another argument is outside its range.
           ImportError: if transformers or torch is missing.
         """
-        found = transformers_network(
-            model, processor, size, name=name, version=version, batch_size=batch_size
-        )
+        found = transformers_network(model, processor, size, name, version, batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -350,9 +341,7 @@ class Classifier:
             outside its range.
           ImportError: if timm or torch is missing.
         """
-        found = timm_network(
-            model, size, name=name, version=version, batch_size=batch_size
-        )
+        found = timm_network(model, size, name, version, batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -397,9 +386,7 @@ class Classifier:
             or contradicts an argument.
           ImportError: if onnx or onnxruntime is missing.
         """
-        found = onnx_network(
-            path, outputs, preprocessing, name=name, batch_size=batch_size
-        )
+        found = onnx_network(path, outputs, preprocessing, name, batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -445,8 +432,7 @@ class Classifier:
             inputs or outputs, or cannot be copied.
           ImportError: if Keras is missing.
         """
-        layout = checked_layout(preprocessing, False)
-        found = keras_network(model, outputs, layout, name=name, batch_size=batch_size)
+        found = keras_network(model, outputs, preprocessing, name, batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -484,15 +470,8 @@ class Classifier:
           TypeError: if the name or the version is not text.
           ValueError: if there is not one class name for each class.
         """
-        layout = checked_layout(preprocessing, False)
         found = host_network(
-            function,
-            num_classes,
-            outputs,
-            layout,
-            name=name,
-            version=version,
-            batch_size=batch_size,
+            function, num_classes, outputs, preprocessing, name, version, batch_size
         )
         return _from_network(found, class_names)
 

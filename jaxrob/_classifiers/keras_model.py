@@ -27,6 +27,7 @@ from jaxrob._classifiers.network import (
     OnHost,
     Preprocessed,
     Preprocessing,
+    checked_layout,
     class_parts,
     preprocessed,
     snapshot,
@@ -55,13 +56,12 @@ _MAX_BYTES = 4 << 30
 def keras_network(
     model: Any,
     outputs: str | None,
-    preprocessing: Preprocessing,
-    *,
+    preprocessing: Preprocessing | None,
     name: str | None,
     batch_size: int | None,
 ) -> Network:
     """See `Classifier.from_keras`."""
-    is_any = outputs == "any"
+    layout, is_any = checked_layout(preprocessing, False), outputs == "any"
     keras, own = _read(model, is_any)
     backend = keras.backend.backend()
     outputs = outputs or _activation(own) or "logits"
@@ -79,7 +79,7 @@ def keras_network(
         variables = tuple(own.variables)
         step = KerasStep(own, variables, _layer_settings(own))
         values = snapshot([variable.value for variable in variables])
-        function = preprocessed(step, preprocessing)
+        function = preprocessed(step, layout)
         return Network(function, outputs, name, num_classes, values)
     warn(
         f"Keras runs on its {backend} backend: {name} is called on the host, and "
@@ -88,7 +88,7 @@ def keras_network(
     )
     run, version = KerasRun(own, is_any), _digest(keras, own)
     host = HostFunction(run, None, name, version, batch_size, is_any=is_any)
-    return Network(OnHost(host, preprocessing), outputs, name, num_classes)
+    return Network(OnHost(host, layout), outputs, name, num_classes)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -247,18 +247,25 @@ def linen_network(
     return Network(function, outputs, variables=variables)
 
 
-def nnx_network(module: Any, outputs: str, preprocessing: Preprocessing) -> Network:
+def nnx_network(
+    module: Any, outputs: str, preprocessing: Preprocessing | None, name: str | None
+) -> Network:
     """See `Classifier.from_nnx`."""
     from flax import nnx
 
     check_type("module", module, nnx.Module, "a Flax NNX module")
     graph, state = nnx.split(module)
-    function = preprocessed(hashable_partial(_apply_nnx, graph=graph), preprocessing)
-    return Network(function, outputs, variables=snapshot(state))
+    layout = checked_layout(preprocessing, False)
+    function = preprocessed(hashable_partial(_apply_nnx, graph=graph), layout)
+    return Network(function, outputs, name, variables=snapshot(state))
 
 
 def equinox_network(
-    module: Any, state: Any, outputs: str, preprocessing: Preprocessing
+    module: Any,
+    state: Any,
+    outputs: str,
+    preprocessing: Preprocessing | None,
+    name: str | None,
 ) -> Network:
     """See `Classifier.from_equinox`."""
     equinox = required("equinox", _PURPOSE, "equinox")
@@ -270,16 +277,16 @@ def equinox_network(
         own, lambda leaf: isinstance(leaf, jax.Array | np.ndarray)
     )
     check_hashable("module", rest)
-    function = preprocessed(hashable_partial(_apply_equinox, rest=rest), preprocessing)
-    return Network(function, outputs, variables=snapshot((arrays, state)))
+    layout = checked_layout(preprocessing, True)
+    function = preprocessed(hashable_partial(_apply_equinox, rest=rest), layout)
+    return Network(function, outputs, name, variables=snapshot((arrays, state)))
 
 
 def host_network(
     function: Any,
     num_classes: int | None,
     outputs: str,
-    preprocessing: Preprocessing,
-    *,
+    preprocessing: Preprocessing | None,
     name: str | None,
     version: str | None,
     batch_size: int | None,
@@ -300,7 +307,8 @@ def host_network(
         num_classes = checked_integer("num_classes", num_classes, at_least=1)
     host = HostFunction(function, num_classes, name, version, batch_size, is_any=is_any)
     expected = None if num_classes is None else max(num_classes, 2)
-    return Network(OnHost(host, preprocessing), outputs, name, expected)
+    layout = checked_layout(preprocessing, False)
+    return Network(OnHost(host, layout), outputs, name, expected)
 
 
 def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any) -> Any:

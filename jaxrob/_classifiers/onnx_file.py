@@ -51,7 +51,6 @@ def onnx_network(
     path: Any,
     outputs: str | None,
     preprocessing: Preprocessing | None,
-    *,
     name: str | None,
     batch_size: int | None,
 ) -> Network:

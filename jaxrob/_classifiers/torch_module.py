@@ -16,6 +16,7 @@ from jaxrob._classifiers.network import (
     OnHost,
     Parts,
     Preprocessing,
+    checked_layout,
     class_parts,
     value_parts,
 )
@@ -45,8 +46,7 @@ _TOLERANCE = 1e-4
 def torch_network(
     module: Any,
     outputs: str | None,
-    preprocessing: Preprocessing,
-    *,
+    preprocessing: Preprocessing | None,
     name: str | None,
     version: str | None,
     batch_size: int | None,
@@ -66,7 +66,7 @@ def torch_network(
         check=None if is_any else run.check,
         is_any=is_any,
     )
-    return Network(OnHost(host, preprocessing), outputs, name)
+    return Network(OnHost(host, checked_layout(preprocessing, True)), outputs, name)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -225,7 +225,6 @@ def transformers_network(
     model: Any,
     processor: Any,
     size: Any,
-    *,
     name: str | None,
     version: str | None,
     batch_size: int | None,
@@ -249,14 +248,7 @@ def transformers_network(
     preprocessing = Preprocessing(scale, mean, std, channels_first=True, size=size)
     for values in made:
         _check_same(processor, preprocessing, values)
-    network = torch_network(
-        model,
-        "logits",
-        preprocessing,
-        name=name,
-        version=version,
-        batch_size=batch_size,
-    )
+    network = torch_network(model, "logits", preprocessing, name, version, batch_size)
     return network._replace(
         num_classes=max(model.config.num_labels, 2),
         class_names=_class_names(model.config),
@@ -384,7 +376,6 @@ def _class_names(config: Any) -> tuple[str, ...] | None:
 def timm_network(
     model: Any,
     size: Any,
-    *,
     name: str | None,
     version: str | None,
     batch_size: int | None,
@@ -402,14 +393,12 @@ def timm_network(
     settings = timm.data.resolve_model_data_config(model)
     if size is None:
         size = _own_size(model) or settings["input_size"][1:]
-    given = Preprocessing(
+    preprocessing = Preprocessing(
         mean=settings["mean"], std=settings["std"], channels_first=True, size=size
     )
-    found = torch_network(
-        model, "logits", given, name=name, version=version, batch_size=batch_size
-    )
-    return found._replace(
-        num_classes=max(model.num_classes, 2), class_names=_names_of_classes(model)
+    network = torch_network(model, "logits", preprocessing, name, version, batch_size)
+    return network._replace(
+        num_classes=max(number, 2), class_names=_names_of_classes(model)
     )
 
 
