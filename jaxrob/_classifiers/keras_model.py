@@ -29,6 +29,7 @@ from jaxrob._classifiers.network import (
     Preprocessing,
     checked_layout,
     class_parts,
+    outputs_after,
     preprocessed,
     snapshot,
 )
@@ -37,14 +38,6 @@ from jaxrob._files.reading import most_unpacked, open_file
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"
-# The last layer's activation, and the kind of outputs that it returns.
-_ACTIVATIONS = {
-    "softmax": "probabilities",
-    "sigmoid": "sigmoid",
-    "hard_sigmoid": "sigmoid",
-    "log_softmax": "logits",
-    "linear": "logits",
-}
 # Layers that do not change the kind of outputs.
 _PASS_THROUGH = ("Dropout", "Flatten", "Reshape", "Identity")
 # The first version whose safe mode never executes a file's code.
@@ -229,10 +222,8 @@ def _activation(model: Any) -> str | None:
             continue
         if getattr(last, "layers", None):
             return _activation(last)
-        if type(last).__name__ == "Softmax":
-            return "probabilities"
-        name = getattr(getattr(last, "activation", None), "__name__", "")
-        return _ACTIVATIONS.get(name)
+        activation = getattr(last, "activation", type(last))
+        return outputs_after(getattr(activation, "__name__", ""))
     return None
 
 

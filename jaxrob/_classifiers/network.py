@@ -29,6 +29,12 @@ from jaxrob._identity.program import Fingerprinted
 _LARGEST = float(np.finfo(np.float32).max)
 
 _PURPOSE = "Classifier.from_equinox"
+_ACTIVATIONS = {
+    "softmax": "probabilities",
+    "sigmoid": "sigmoid",
+    "hardsigmoid": "sigmoid",
+    "logsoftmax": "logits",
+}
 # Levels of nested objects; deeper ones are identified by their class.
 _MAX_DEPTH = 4
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -200,6 +206,11 @@ class Network(NamedTuple):
     num_classes: int | None = None  # None if not yet known
     variables: Any = ()
     class_names: tuple[str, ...] | None = None
+
+
+def outputs_after(activation: str) -> str | None:
+    """Returns the kind of outputs by the last activation's name in any framework."""
+    return _ACTIVATIONS.get(activation.replace("_", "").lower())
 
 
 def snapshot(tree: Any) -> Any:

@@ -17,6 +17,7 @@ from jaxrob._classifiers.network import (
     OnHost,
     Preprocessing,
     checked_layout,
+    outputs_after,
 )
 from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
 from jaxrob._files.reading import check_regular, open_file
@@ -30,13 +31,6 @@ _FLOATING = {
     "tensor(double)": np.float64,
 }
 _RETURNED = (*_FLOATING, "tensor(bfloat16)")
-# The last operation, and the kind of outputs that it returns.
-_ACTIVATIONS = {
-    "Softmax": "probabilities",
-    "Sigmoid": "sigmoid",
-    "HardSigmoid": "sigmoid",
-    "LogSoftmax": "logits",
-}
 # Operations that do not change the kind of outputs.
 _PASS_THROUGH = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten", "Dropout")
 # Numbers of channels of images: grey, RGB, RGB with transparency.
@@ -221,7 +215,7 @@ def _activation(graph: Any) -> str | None:
     while name in makers:
         node = makers[name]
         if node.op_type not in _PASS_THROUGH:
-            return _ACTIVATIONS.get(node.op_type)
+            return outputs_after(node.op_type)
         name = node.input[0]
     return None
 

@@ -18,24 +18,12 @@ from jaxrob._classifiers.network import (
     Preprocessing,
     checked_layout,
     class_parts,
+    outputs_after,
     value_parts,
 )
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._identity.digest import digest
 
-# The class name of the last layer, and the kind of outputs that it returns.
-_ACTIVATIONS = {
-    "Softmax": "probabilities",
-    "Sigmoid": "sigmoid",
-    "Hardsigmoid": "sigmoid",
-    "LogSoftmax": "logits",
-}
-# Autograd's name of the last operation, and the kind of outputs that it returns.
-_OPERATIONS = {
-    "SoftmaxBackward0": "probabilities",
-    "SigmoidBackward0": "sigmoid",
-    "LogSoftmaxBackward0": "logits",
-}
 # A colour whose channels differ, and pictures of two shapes that no processor makes.
 _COLOUR = (31, 122, 213, 180)
 _SHAPES = ((61, 83), (83, 61))
@@ -53,7 +41,8 @@ def torch_network(
 ) -> Network:
     """See `Classifier.from_torch`."""
     own = _copied(module)
-    outputs = outputs or _activation(own) or "logits"
+    *_, last = own.modules()
+    outputs = outputs or outputs_after(type(last).__name__) or "logits"
     name = type(module).__qualname__ if name is None else name
     run, is_any = TorchRun(own, outputs), outputs == "any"
     host = HostFunction(
@@ -99,7 +88,8 @@ class TorchRun:
     def check(self, images: np.ndarray) -> None:
         """Rejects a kind of outputs that contradicts the last operation."""
         _, outputs = self._recorded(images)
-        kind = _OPERATIONS.get(getattr(outputs.grad_fn, "name", str)())
+        operation = getattr(outputs.grad_fn, "name", str)()
+        kind = outputs_after(operation.removesuffix("Backward0"))
         if kind is not None and kind != self.outputs and self.outputs != "scores":
             raise ValueError(
                 f'outputs="{self.outputs}", but the module\'s last operation makes '
@@ -171,12 +161,6 @@ def _tensor(torch: Any, returned: Any, number: int) -> Any:
     if outputs.is_complex():
         raise TypeError(f"the torch module must return numbers; got {outputs.dtype}")
     return outputs
-
-
-def _activation(module: Any) -> str | None:
-    """Returns the kind of outputs by the last layer; None if unknown."""
-    *_, last = module.modules()
-    return _ACTIVATIONS.get(type(last).__name__)
 
 
 def _parts(torch: Any, module: Any) -> Parts:
