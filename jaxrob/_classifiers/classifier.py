@@ -52,11 +52,9 @@ ROWS = 2
 class Classifier:
     """A pure function from images to class outputs, whose robustness is measured.
 
-    Wrap a network of your own in it, or use `from_linen`, `from_nnx`, `from_equinox`,
-    `from_torch`, `from_transformers`, `from_timm`, `from_onnx`, `from_keras` or
-    `from_host`.
-    It is a pytree whose leaves are the variables: new variables of the same shapes do
-    not cause a recompilation.
+    Wrap a network of your own in it, or use a method such as `from_torch`. It is a
+    pytree whose leaves are the variables: new ones of the same shapes do not cause a
+    recompilation.
 
     Example::
 
@@ -71,13 +69,12 @@ class Classifier:
         if `stochastic`, with float32 images `[B, H, W, C]` and one key for each
         image. It returns one array, `[B, K]`, or `[S, B, K]` from S posterior samples
         or members of an ensemble. Of a tuple, a dict or another object the array
-        called `logits` is taken, or else the only one that is `[B, K]`. Pass the same
-        function object each time: another one is recompiled, even if it does the same.
-        Whatever it takes from around it (arrays of any type, numbers, attributes) is
-        looked at in each call, and what has changed causes a recompilation and draws a
-        warning; within a `jax.jit` of your own, or in a function that `jax.lax.scan`
-        takes, JAX keeps first values. A Flax module that takes no arrays from around
-        it is looked at once.
+        called `logits` is taken, or else the only one that is `[B, K]`. Another
+        function object is recompiled, even if it does the same. Whatever it takes from
+        around it (arrays, numbers, attributes) is looked at in each call, and what has
+        changed causes a recompilation and draws a warning; within a `jax.jit` of your
+        own, or a function that `jax.lax.scan` takes, JAX keeps first values. A Flax
+        module that takes no arrays from around it is looked at once.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 
@@ -142,8 +139,8 @@ class Classifier:
           variables: all collections, as `module.init` returns them: parameters, batch
             statistics and so on. They are not changed.
           outputs: see `Classifier`.
-          **call: further keyword arguments of the module's call, such as
-            `train=False`, with hashable values.
+          **call: further arguments of the module's call, such as `train=False`, with
+            hashable values.
         """
         return _from_network(linen_network(module, variables, outputs, call))
 
@@ -156,10 +153,7 @@ class Classifier:
         name: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> "Classifier":
-        """Wraps a Flax NNX module in its present state, applied in evaluation mode.
-
-        The classifier has a copy of all variables, so further training does not change
-        it. The module is not changed.
+        """Wraps a copy of a Flax NNX module in its present state, in evaluation mode.
 
         What `from_torch` says of an argument holds here too, unless it is below.
 
@@ -183,8 +177,7 @@ class Classifier:
         """Wraps an Equinox module of one image, applied in inference mode.
 
         It runs inside the compiled step, with gradients. The classifier has a copy of
-        all arrays, and later modules with arrays of the same shapes do not cause a
-        recompilation. Needs the extra `jaxrob[equinox]`.
+        all arrays. Needs the extra `jaxrob[equinox]`.
 
         Example::
 
@@ -202,9 +195,7 @@ class Classifier:
 
         Raises:
           TypeError: if it is not an Equinox module, or holds something that cannot be
-            hashed, or another argument has a wrong type.
-          ValueError: if an argument is outside its range.
-          ImportError: if Equinox is missing.
+            hashed; else as `from_torch`.
         """
         found = equinox_network(module, state, outputs, preprocessing, name)
         return _from_network(found, class_names)
@@ -254,7 +245,7 @@ class Classifier:
           TypeError: if it is not a module, or another argument has a wrong type.
           ValueError: if the module cannot be copied, or another argument is outside its
             range; in the first call, if `outputs` contradicts its last operation.
-          ImportError: if torch is missing.
+          ImportError: if the framework is missing.
         """
         found = torch_network(module, outputs, preprocessing, name, version, batch_size)
         return _from_network(found, class_names)
@@ -273,9 +264,9 @@ class Classifier:
         """Wraps an image classifier of Hugging Face, run by torch on the host.
 
         As `from_torch`, with the preprocessing of the image processor and the class
-        names of the configuration. The processor itself is not used later: it would
-        resize the images after they were altered. So images must have the size that it
-        makes. Needs the extra `jaxrob[transformers]`.
+        names of the configuration. Images must have the size that the processor makes,
+        because it is not used later: it would resize them after they were altered.
+        Needs the extra `jaxrob[transformers]`.
 
         Example::
 
@@ -299,8 +290,7 @@ class Classifier:
           TypeError: if the model or the processor is none of transformers'.
           ValueError: if the model is no image classifier of two classes or more; if no
             processor is found, or it does more than to resize, crop, rescale and
-            normalise; or if another argument is outside its range.
-          ImportError: if transformers or torch is missing.
+            normalise; else as `from_torch`.
         """
         found = transformers_network(model, processor, size, name, version, batch_size)
         return _from_network(found, class_names)
@@ -337,9 +327,7 @@ class Classifier:
 
         Raises:
           TypeError: if it is not a model of timm.
-          ValueError: if it returns features, not classes; or if another argument is
-            outside its range.
-          ImportError: if timm or torch is missing.
+          ValueError: if it returns features, not classes; else as `from_torch`.
         """
         found = timm_network(model, size, name, version, batch_size)
         return _from_network(found, class_names)
@@ -380,11 +368,9 @@ class Classifier:
 
         Raises:
           FileNotFoundError: if there is nothing at `path`.
-          TypeError: if an argument has a wrong type.
           ValueError: if it is not an ONNX file, has several inputs or outputs, has
             inputs or outputs that are not floating, keeps weights outside its folder,
-            or contradicts an argument.
-          ImportError: if onnx or onnxruntime is missing.
+            or contradicts an argument; else as `from_torch`.
         """
         found = onnx_network(path, outputs, preprocessing, name, batch_size)
         return _from_network(found, class_names)
@@ -405,9 +391,8 @@ class Classifier:
         inside the compiled step, with gradients. If a layer is added, removed or
         changed later, the classifier is rejected: make a new one. On another backend
         the model runs on the host, without gradients, and a warning says so. Keras
-        reads its backend from the environment variable KERAS_BACKEND when it is first
-        imported. If this call imports it, and the variable is not set, the backend is
-        JAX. Needs the extra `jaxrob[keras]`.
+        reads KERAS_BACKEND when it is first imported; if this call imports it, the
+        default is JAX. Needs the extra `jaxrob[keras]`.
 
         Example::
 
@@ -427,10 +412,8 @@ class Classifier:
 
         Raises:
           FileNotFoundError: if there is nothing at the path.
-          TypeError: if an argument has a wrong type.
           ValueError: if the file is rejected, or the model is not built, has several
-            inputs or outputs, or cannot be copied.
-          ImportError: if Keras is missing.
+            inputs or outputs, or cannot be copied; else as `from_torch`.
         """
         found = keras_network(model, outputs, preprocessing, name, batch_size)
         return _from_network(found, class_names)
@@ -466,9 +449,6 @@ class Classifier:
           version: to be changed whenever the function's answers may change, such as the
             date or the checksum of its weights.
 
-        Raises:
-          TypeError: if the name or the version is not text.
-          ValueError: if there is not one class name for each class.
         """
         found = host_network(
             function, num_classes, outputs, preprocessing, name, version, batch_size
@@ -489,7 +469,7 @@ class Classifier:
           outside [0, 1], probabilities that do not sum to 1 within 1e-2) are NaN.
 
         Raises:
-          ValueError: if the outputs are "scores", or their shape is not
+          ValueError: if the outputs are "scores" or "any", or their shape is not
             `[B, K]` or `[S, B, K]` with at least two classes.
         """
         if self.outputs == "scores":
@@ -536,12 +516,7 @@ class Classifier:
         return outputs
 
     def returned(self, images: jax.Array, keys: jax.Array | None = None) -> Any:
-        """Computes what `apply_fn` returns, unchanged.
-
-        Args:
-          images: float32 `[B, H, W, C]` in [0, 1].
-          keys: `[B]` random keys, needed if the classifier is stochastic.
-        """
+        """Computes what `apply_fn` returns, unchanged, see `log_probabilities`."""
         check_type("images", images, jax.Array | np.ndarray, "an array [B, H, W, C]")
         if self.stochastic and keys is None:
             raise ValueError("the classifier is stochastic and needs keys; got None")
