@@ -52,7 +52,7 @@ Size = int | tuple[int, int] | None
 class Preprocessing:
     """What is done to pixels in [0, 1] before a network's first layer.
 
-    Alterations see images `[B, H, W, C]` of pixels in [0, 1]; the network sees
+    Alterations see images `[B, H, W, C]`; the network sees
     `(scale * pixels - mean) / std`, in its own layout.
 
     Example::
@@ -64,9 +64,9 @@ class Preprocessing:
 
     Attributes:
       scale: the factor of pixels, one number or one for each channel; 255 for a network
-        that takes 0 to 255. By default 1.
-      mean: the number subtracted then, or one for each channel; by default 0.
-      std: the divisor applied last, or one for each channel; by default 1.
+        that takes 0 to 255.
+      mean: the number subtracted then, or one for each channel.
+      std: the divisor applied last, or one for each channel.
       channels_first: whether the network takes `[B, C, H, W]`, or `[B, H, W, C]`. By
         default what its framework does: the former for torch and Equinox, the latter
         for NNX, Keras and functions; of ONNX what the input's shape says.
@@ -76,8 +76,8 @@ class Preprocessing:
         levels in pixels keep their meaning.
 
     Raises:
-      TypeError: if one of them has a wrong type.
-      ValueError: if one of them is outside its range.
+      TypeError: if one has a wrong type.
+      ValueError: if one is outside its range.
     """
 
     scale: Numbers = 1.0

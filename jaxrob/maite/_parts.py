@@ -41,9 +41,8 @@ _Answer = tuple[int, int, int]
 class Augmentation:
     """An alteration as a `maite.protocols.image_classification.Augmentation`.
 
-    Every image comes back once for each level, with the same label. The metadata then
-    hold the level ("jaxrob_level"), by which `Robustness` tells them apart, and the
-    alteration ("jaxrob_alteration").
+    Every image comes back once for each level, with the same label; the metadata then
+    hold "jaxrob_level" and "jaxrob_alteration", which `Robustness` reads.
 
     Example::
 
@@ -62,11 +61,10 @@ class Augmentation:
 
     Attributes:
       alteration: the alteration.
-      levels: `[L]` levels within its range, or one. A batch comes back L times as
-        large.
+      levels: `[L]` levels within its range, or one.
       key: a random key, needed if the alteration is stochastic. An image's noise
-        depends on the key and its id alone, and is the same at every level. Where ids
-        are 0, 1, 2, ... it is that of `jaxrob.assess`.
+        depends on the key and its id alone; where ids are 0, 1, 2, ... it is that of
+        `jaxrob.assess`.
       metadata: its "id" is the alteration with all its parameters, as text.
 
     Raises:
@@ -174,9 +172,8 @@ def _index_of(identity: Any) -> np.uint32:
 class Robustness:
     """An assessment as a `maite.protocols.image_classification.Metric`.
 
-    It is computed from a model's answers on images that `Augmentation` altered: every
-    image at the same levels, both ends of the range among them. See `Augmentation` for
-    an example.
+    It needs a model's answers on images that `Augmentation` altered, see there: every
+    image at the same levels, both ends of the range among them.
 
     Attributes:
       alteration: the alteration, the augmentation's own or an equal one.
@@ -249,9 +246,7 @@ class Robustness:
             at_level[about["id"]] = self._answer(outputs, target, about)
 
     def compute(self) -> dict[str, Any]:
-        """Computes the assessment.
-
-        It warns of a model that fails unaltered images.
+        """Computes the assessment; warns of a model that fails unaltered images.
 
         Returns:
           "robustness", a float in [0, 1]: the share of the range in which the measure
