@@ -14,7 +14,7 @@ from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
 from jaxrob._engine.blocks import Block
 from jaxrob._engine.journal import array_entry
 from jaxrob._engine.scores import Scored, ScoreRule
-from jaxrob._log_probabilities import log_normalised, mean_over_samples
+from jaxrob._log_probabilities import largest, log_normalised, mean_over_samples
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._counts import Counts, count
 
@@ -51,8 +51,8 @@ def answer(
     outputs = jnp.moveaxis(classifier.raw_outputs(images, keys), -1, 0)
     if classifier.outputs == "scores":
         none = jnp.full(len(images), jnp.nan, jnp.float32)
-        largest = _largest(outputs.mean(axis=1))
-        return Answers(largest, none, none, jnp.full_like(largest, INVALID))
+        first = _largest(outputs.mean(axis=1))
+        return Answers(first, none, none, jnp.full_like(first, INVALID))
     log_probabilities = log_normalised(outputs, classifier.outputs, axis=0)
     mean = mean_over_samples(log_probabilities, axis=1)
     # A single sample's outputs rank classes as its probabilities do, even where
@@ -62,16 +62,23 @@ def answer(
     predicted = jnp.where(valid, _largest(ranked), INVALID)
     return Answers(
         predicted,
-        jnp.exp(mean.max(axis=0)),
+        jnp.exp(largest(mean, axis=0)),
         uncertainty.aleatoric(jnp.moveaxis(log_probabilities, 0, -1)),
         _rank(ranked, labels, predicted),
     )
 
 
+def no_answers(shape: tuple[int, ...]) -> Answers[jax.Array]:
+    """Returns room for answers of a shape, of the types that `answer` returns."""
+    types = Answers(jnp.int32, jnp.float32, jnp.float32, jnp.int32)
+    return Answers(*(jnp.zeros(shape, one) for one in types))
+
+
 def _largest(scores: jax.Array) -> jax.Array:
     """Returns the first class `[B]` of the largest score, from `[K, B]`."""
     valid = ~jnp.isnan(scores).any(axis=0)
-    return jnp.where(valid, jnp.argmax(scores, axis=0), INVALID).astype(jnp.int32)
+    first = jnp.argmax(scores == largest(scores, axis=0), axis=0)
+    return jnp.where(valid, first, INVALID).astype(jnp.int32)
 
 
 def _rank(scores: jax.Array, labels: jax.Array, predicted: jax.Array) -> jax.Array:

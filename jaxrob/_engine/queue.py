@@ -186,8 +186,9 @@ def random_order(key: jax.Array | None, length: int) -> np.ndarray:
     return np.lexsort((bits[:, 1], bits[:, 0]))
 
 
-# Operations of a run of about a second on two cores. Shorter ones gain nothing.
-_FEWEST_OPERATIONS = 2**37
+# Operations of a run of about ten seconds on two cores. To compile a trial's programs
+# takes two.
+_FEWEST_OPERATIONS = 2**40
 # The most answers that the trial may compute, of those of the run.
 _LARGEST_SHARE = 0.25
 # A step is timed so often, after a first time, which may compile it.

@@ -16,9 +16,8 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import ScoreCurve, select
-from jaxrob.reporting._plot import checked_axes, literal, pyplot
+from jaxrob.reporting._plot import LINES, checked_axes, literal, pyplot
 from jaxrob.reporting._results import Picture
-from jaxrob.reporting._style import LINES
 from jaxrob.reporting._words import percent_of
 from jaxrob.roma import RomaResult
 

@@ -23,8 +23,7 @@ from jaxrob._assessment.paired import (
 from jaxrob.metrics._bootstrap import num_rank_resamples, rank_intervals, surely_better
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._plot import checked_axes, literal, pyplot
-from jaxrob.reporting._style import ACCEPTED, LINES
+from jaxrob.reporting._plot import ACCEPTED, LINES, checked_axes, literal, pyplot
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import zlib
 
-import interrupted
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +23,8 @@ from jaxrob._engine.provenance import provenance
 from jaxrob._engine.queue import _best, answer_parts, random_order
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
+
+from . import interrupted
 
 NUM_IMAGES = 2 * BLOCK + 88
 KEY = jax.random.key(7)
