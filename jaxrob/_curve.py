@@ -9,6 +9,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_number
 from jaxrob._arguments.messages import named
+from jaxrob._classifiers.score import SCORE_NAME, check_score_name
 from jaxrob._codec import (
     WRITTEN,
     Array,
@@ -22,7 +23,6 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._devices.blocks import joined, taken
-from jaxrob._score import SCORE_NAME, check_score_name
 from jaxrob.metrics._counts import (
     MOST_CONFUSED,
     MOST_RANKS,

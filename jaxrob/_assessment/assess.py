@@ -14,12 +14,12 @@ from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import Exploration, check_few, explore
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.score import Score
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words
 from jaxrob.metrics import RULES

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob import uncertainty
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.score import Score
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
 from jaxrob._engine.blocks import Block
 from jaxrob._engine.journal import array_entry
 from jaxrob._engine.scores import Scored, ScoreRule
 from jaxrob._log_probabilities import largest, log_normalised, mean_over_samples
-from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._counts import Counts, count
 

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 from tqdm.auto import tqdm
 
-from jaxrob._adapters.network import on_host
 from jaxrob._arguments.texts import error_text
-from jaxrob._classifier import (
-    Classifier,
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.trace import (
     Structure,
     TraceInfo,
     structure,

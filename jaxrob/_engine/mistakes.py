@@ -16,7 +16,9 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import Classifier, trace_info
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.score import Score
+from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import first_of, is_on_devices, taken, taken_on_devices
 from jaxrob._devices.hosts import fetch, put
@@ -27,7 +29,6 @@ from jaxrob._engine.execution import Execution, noted
 from jaxrob._engine.step import Ask, Compiled, levels_are_sequential, preparing
 from jaxrob._keys import classifier_keys
 from jaxrob._pixels import as_floats
-from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 
 # Images checked in a program of their own.

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._adapters.network import OnHost, Preprocessing, on_host
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import OnHost, Preprocessing, on_host
 from jaxrob._devices.blocks import Call
 from jaxrob._devices.hosts import gathered
 from jaxrob._devices.memory import is_best_with_few_rows

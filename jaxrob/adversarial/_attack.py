@@ -18,10 +18,10 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.messages import classifier_wanted
 from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import (
-    Classifier,
+from jaxrob._classifiers.classifier import Classifier, check_has_classes
+from jaxrob._classifiers.trace import (
     TraceInfo,
-    check_has_classes,
+    fingerprinted_classifier,
     gradient_obstacle,
     trace_info,
 )
@@ -34,7 +34,6 @@ from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.execution import check_split_network
 from jaxrob._engine.mistakes import check_unaltered
 from jaxrob._engine.preflight import preflight
-from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import check_key, checked_key, classifier_keys
 from jaxrob._log_probabilities import mean_over_samples
 from jaxrob._pixels import as_floats

@@ -15,7 +15,7 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_number,
 )
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import in_blocks, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar

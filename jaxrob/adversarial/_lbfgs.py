@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import (
     checked_flag,
     checked_number,
 )
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import filled, in_blocks, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, put

@@ -24,7 +24,7 @@ from jaxrob._arguments.checks import (
     checked_number,
 )
 from jaxrob._arguments.failures import failed_on_images
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._codec import Integer, Text
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.hosts import local, put

@@ -16,7 +16,7 @@ from flax.core import FrozenDict
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.messages import wrong_type
-from jaxrob._classifier import OUTPUTS, Classifier
+from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._codec import Integer, Layout, Row, Text, document, from_json, to_json
 from jaxrob._files.reading import DAMAGE, read_npz
 from jaxrob._files.writing import write_file

@@ -21,7 +21,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.computing import computing
 from jaxrob._arguments.messages import classifier_wanted, named
 from jaxrob._arguments.warnings import collected, warn
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
 from jaxrob._devices.blocks import filled, first_of, joined, put_at, taken
 from jaxrob._devices.host_function import own_errors

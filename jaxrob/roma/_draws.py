@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._classifier import Classifier, trace_info
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.trace import trace_info
 from jaxrob._devices.blocks import Call, in_blocks, joined, taken
 from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.memory import bucket, nearest_bucket

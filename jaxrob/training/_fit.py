@@ -20,7 +20,7 @@ from jaxrob._arguments.checks import (
     checked_path,
     checked_text,
 )
-from jaxrob._classifier import OUTPUTS, Classifier
+from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.blocks import Call
 from jaxrob._devices.hosts import is_first, local, put

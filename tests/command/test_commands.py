@@ -11,7 +11,7 @@ from PIL import Image
 
 import jaxrob
 from jaxrob import alterations, data, networks, training
-from jaxrob._adapters.network import on_host
+from jaxrob._classifiers.network import on_host
 from jaxrob._command import catalogue, run, user_code
 from jaxrob._command.catalogue import _image
 from jaxrob._command.network import load_network

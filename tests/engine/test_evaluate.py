@@ -11,7 +11,7 @@ from scipy import special
 
 import jaxrob
 from jaxrob import alterations
-from jaxrob._classifier import trace_info
+from jaxrob._classifiers.trace import trace_info
 from jaxrob._engine import execution, step, tasks
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._noise import normal

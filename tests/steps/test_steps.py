@@ -126,8 +126,8 @@ def test_an_ensembles_passes_count_its_members():
 
 def test_no_constant_is_shared_with_a_networks_max_pooling():
     # XLA merges equal constants, and a minus infinity of ours slows pooling on a CPU.
-    other = jax.tree.map(np.negative, VARIABLES)
-    ensemble = jaxrob.bayes.ensemble(MODULE, [VARIABLES, other])
+    members = [VARIABLES, jax.tree.map(np.negative, VARIABLES)]
+    ensemble = jaxrob.bayes.ensemble(MODULE, members)
     for network in (classifier(), ensemble):
         step = steps.evaluation(network, SHAPE, NOISE, num_images=NUMBER).step
         program = step.lower().as_text()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob._classifier import gradient_obstacle
+from jaxrob._classifiers.trace import gradient_obstacle
 from jaxrob._devices.blocks import joined, taken
 from jaxrob._engine.execution import Bar
 from jaxrob.roma._draws import ANY_CLASS, MORE_SCOUTS, Pairs, Work

@@ -5,35 +5,32 @@ import hashlib
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from jaxrob._adapters.network import (
+from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.classes import IF_NO_CLASSES, if_no_classes
+from jaxrob._arguments.texts import required
+from jaxrob._classifiers.network import (
     Network,
     OnHost,
     Preprocessing,
     checked_layout,
+    outputs_after,
 )
-from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.classes import IF_NO_CLASSES
-from jaxrob._arguments.texts import required
 from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
 from jaxrob._files.reading import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31
 # Input types that float32 images may be cast to.
-_FLOATING = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
-_FLOATING["tensor(double)"] = np.float64
-_RETURNED = (*_FLOATING, "tensor(bfloat16)")
-# The last operation, and the kind of outputs that it returns.
-_ACTIVATIONS = {
-    "Softmax": "probabilities",
-    "Sigmoid": "sigmoid",
-    "HardSigmoid": "sigmoid",
-    "LogSoftmax": "logits",
+_FLOATING = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
 }
+_RETURNED = (*_FLOATING, "tensor(bfloat16)")
 # Operations that do not change the kind of outputs.
 _PASS_THROUGH = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten", "Dropout")
 # Numbers of channels of images: grey, RGB, RGB with transparency.
@@ -48,23 +45,34 @@ def onnx_network(
     path: Any,
     outputs: str | None,
     preprocessing: Preprocessing | None,
-    *,
     name: str | None,
     batch_size: int | None,
 ) -> Network:
     """See `Classifier.from_onnx`."""
+    onnx = required("onnx", "Classifier.from_onnx", "onnx")
+    runtime = required("onnxruntime", "Classifier.from_onnx", "onnx")
+    file = checked_path("path", path)
+    data = _read(file)
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except Exception as error:  # The class depends on the protobuf installed.
+        raise ValueError(f"{file}: not an ONNX file: {error}") from error
+    if not model.graph.node:
+        raise ValueError(f"{file}: not an ONNX file, or one without operations")
     is_any = outputs == "any"
-    found = read_onnx(path, is_any)
+    weights = _external_files(model, file)
+    session = _session(runtime, file, data, bool(weights))
+    source, (fixed, *lengths) = _input(session, file)
+    num_classes = None if is_any else _num_classes(session, file)
     # The last operation computes the outputs, so it must not be contradicted (in torch
     # it is only the layer registered last). "scores" may come from any operation.
-    if outputs not in (None, "scores", "any", found.outputs or outputs):
+    last = None if is_any else _activation(model.graph)
+    if outputs not in (None, "scores", last or outputs):
         raise ValueError(
-            f'outputs must be "{found.outputs}", as the last operation says, or None; '
+            f'outputs must be "{last}", as the last operation says, or None; '
             f'got "{outputs}"'
         )
-    outputs = outputs or found.outputs or "logits"
-    name = pathlib.Path(path).name if name is None else name
-    fixed, *lengths = found.input_shape
+    name = file.name if name is None else name
     if batch_size is not None and fixed not in (None, batch_size):
         raise ValueError(
             f"batch_size must be {fixed}, as the input of {name} says, or None; got "
@@ -73,36 +81,23 @@ def onnx_network(
     # Not the number of classes: it is found by a call on black images, so that images
     # that do not fit are rejected before anything is computed.
     host = HostFunction(
-        found.run,
+        OnnxRun(session, source.name, _FLOATING[source.type]),
         None,
         name,
-        found.digest,
+        _digest(data, weights),
         batch_size or fixed,
         writes=False,
         is_any=is_any,
     )
     placed = OnHost(host, _laid_out(preprocessing, lengths, name))
     # A single output stands for two classes.
-    num_classes = 2 if found.num_classes == 1 else found.num_classes
-    return Network(placed, outputs, name, num_classes)
-
-
-class OnnxNetwork(NamedTuple):
-    """The network of an ONNX file."""
-
-    run: "OnnxRun"
-    outputs: str | None  # None if the last operation does not say
-    input_shape: tuple[int | None, ...]  # None for a free length
-    num_classes: int | None
-    digest: str  # The SHA-256 of the file, and of the files of weights beside it
+    num_classes = 2 if num_classes == 1 else num_classes
+    return Network(placed, outputs or last or "logits", name, num_classes)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OnnxRun:
-    """A session of onnxruntime, as a function from images to outputs.
-
-    Several outputs are returned by name.
-    """
+    """A session of onnxruntime; several outputs are returned by name."""
 
     session: Any
     input: str
@@ -115,31 +110,6 @@ class OnnxRun:
             return outputs[0]
         names = (one.name for one in self.session.get_outputs())
         return dict(zip(names, outputs))
-
-
-def read_onnx(path: Any, is_any: bool = False) -> OnnxNetwork:
-    """Reads an ONNX file, ready to run. Only its operations are ever executed."""
-    onnx = required("onnx", "Classifier.from_onnx", "onnx")
-    runtime = required("onnxruntime", "Classifier.from_onnx", "onnx")
-    path = checked_path("path", path)
-    data = _read(path)
-    try:
-        model = onnx.ModelProto.FromString(data)
-    except Exception as error:  # The class depends on the protobuf installed.
-        raise ValueError(f"{path}: not an ONNX file: {error}") from error
-    if not model.graph.node:
-        raise ValueError(f"{path}: not an ONNX file, or one without operations")
-    weights = _external_files(model, path)
-    session = _session(runtime, path, data, bool(weights))
-    source, shape = _input(session, path)
-    num_classes = None if is_any else _num_classes(session, path)
-    return OnnxNetwork(
-        OnnxRun(session, source.name, _FLOATING[source.type]),
-        None if is_any else _activation(model.graph),
-        shape,
-        num_classes,
-        _digest(data, weights),
-    )
 
 
 def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
@@ -233,7 +203,7 @@ def _num_classes(session: Any, path: pathlib.Path) -> int | None:
     if shape and len(shape) != 2:
         raise ValueError(
             f"{path}: its output {found.name!r} must have the shape [B, K]; got "
-            f"{shape}. {IF_NO_CLASSES}"
+            f"{shape}. {if_no_classes(shape)}"
         )
     return shape[1] if shape and isinstance(shape[1], int) else None
 
@@ -245,7 +215,7 @@ def _activation(graph: Any) -> str | None:
     while name in makers:
         node = makers[name]
         if node.op_type not in _PASS_THROUGH:
-            return _ACTIVATIONS.get(node.op_type)
+            return outputs_after(node.op_type)
         name = node.input[0]
     return None
 
@@ -309,18 +279,14 @@ def _external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _locations(model: Any) -> Iterator[str]:
-    for tensor in _tensors(model.graph, 0):
-        yield from _location(tensor)
+    tensors = [*_tensors(model.graph, 0)]
     for function in model.functions:
         for node in function.node:
-            for tensor in _of_node(node, 0):
-                yield from _location(tensor)
-
-
-def _location(tensor: Any) -> Iterator[str]:
-    if tensor.data_location == _EXTERNAL:
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        yield entries.get("location", "")
+            tensors += _of_node(node, 0)
+    for tensor in tensors:
+        if tensor.data_location == _EXTERNAL:
+            entries = {entry.key: entry.value for entry in tensor.external_data}
+            yield entries.get("location", "")
 
 
 def _tensors(graph: Any, depth: int) -> Iterator[Any]:

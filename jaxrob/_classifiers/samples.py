@@ -4,7 +4,7 @@ import array
 import dataclasses
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -92,7 +92,8 @@ def as_array(value: Any) -> Any:
 def read_batch(batch: Any, parts: Parts) -> tuple[Any, Any]:
     """Returns a batch's images, channels last, and labels."""
     images, labels = _image_and_label(batch, "a batch", "images, labels", parts)
-    if _is_picture(images) or _is_single(labels):
+    is_single = isinstance(labels, int | str) or getattr(labels, "ndim", None) == 0
+    if is_single or _is_picture(images):
         raise ValueError(
             "a batch must have several images, and a label for each; got "
             f"{named(images)} and {named(labels)}: of single items make a data set by "
@@ -165,18 +166,17 @@ def class_names_of(source: Any, label: str) -> tuple[str, ...] | None:
             getattr(source, "class_names", None),
         ):
             if isinstance(names, list | tuple) and names:
-                return tuple(_in_words(name) for name in names)
+                # ImageNet's are tuples of synonyms.
+                return tuple(
+                    ", ".join(map(str, name))
+                    if isinstance(name, list | tuple)
+                    else str(name)
+                    for name in names
+                )
         source = getattr(source, "dataset", None)
         if source is None:
             break
     return None
-
-
-def _in_words(name: Any) -> str:
-    """Returns a class's name; ImageNet's are tuples of synonyms."""
-    if isinstance(name, list | tuple):
-        return ", ".join(map(str, name))
-    return str(name)
 
 
 def _has_no_end(source: Any) -> bool:
@@ -200,7 +200,9 @@ def _read_each(
     """Yields each item's image and label."""
     # All images have one shape and type, and so have labels of the images' size. Either
     # all labels are integers, or none is.
-    each = iter(source) if hasattr(type(source), "__iter__") else _by_index(source)
+    each = source
+    if not hasattr(type(source), "__iter__"):
+        each = (source[index] for index in range(len(source)))
     first = None
     for index, item in enumerate(each):
         try:
@@ -221,10 +223,6 @@ def _read_each(
                 f"{kind[2]} after {first[2]}"
             )
         yield image, label
-
-
-def _by_index(source: Sequence[Any]) -> Iterator[Any]:
-    return (source[index] for index in range(len(source)))
 
 
 def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, Any]:
@@ -262,7 +260,7 @@ def _as_label(value: Any) -> Any:
         return _own(value)
     is_array = hasattr(value, "__array__") or isinstance(value, array.array)
     is_array &= not isinstance(value, np.generic)
-    return np.array(value) if _is_picture(value) or is_array else value
+    return np.array(value) if is_array or _is_picture(value) else value
 
 
 def _own(value: Any) -> Any:
@@ -325,10 +323,7 @@ def _image(value: Any, parts: Parts) -> Any:
 
 
 def _channels_last(array: Any, channels_first: bool | None, leading: int) -> Any:
-    """Moves the channels of images behind `leading` axes to the end, if they are first.
-
-    Arrays of other ranks than images are returned as they are.
-    """
+    """Moves the channels of images behind `leading` axes to the end, if first."""
     shape = array.shape[leading:]
     if len(shape) == 2 and channels_first is not None:
         return array[..., None]  # They are said to be images: of one channel.
@@ -376,10 +371,6 @@ def _of_tensor(value: Any) -> np.ndarray:
 def _is_tensor(value: Any) -> bool:
     """Whether it is one of torch's."""
     return hasattr(value, "detach") and hasattr(value, "cpu")
-
-
-def _is_single(labels: Any) -> bool:
-    return isinstance(labels, int | str) or getattr(labels, "ndim", None) == 0
 
 
 def _is_picture(value: Any) -> bool:

@@ -18,8 +18,8 @@ class Score:
     """How good a network's output is, by a function of yours, image by image.
 
     `evaluate` and `assess` take one as `score`, or the function alone. The measure at a
-    level is then the mean score, and everything that follows from a mean of bounded
-    values follows: robustness, intervals, few images, comparisons, reports.
+    level is then the mean score; robustness, intervals, few images, comparisons and
+    reports follow from it.
 
     Example::
 
@@ -38,12 +38,12 @@ class Score:
         numbers in [0, 1], where 1 is best. Outputs are those of the network as it
         returns them (of a network with classes, float32 `[B, K]`, or `[S, B, K]` of S
         samples). Labels are an array `[B, ...]`, or a list of B entries where the data
-        set has a list. A function that JAX can trace runs on the devices, any other
-        one on the host, with NumPy arrays, also of torch's outputs. Each image's score
-        must depend on its own output and label alone.
-      name: its name in tables, reports and journals: up to 60 characters on one line.
-        By default the function's own. The measure is then "mean IoU", for instance.
-      version: identifies the function, together with its name. To be changed whenever
+        set has a list. A function that JAX can trace runs on the devices, others
+        on the host, with NumPy arrays. Each image's score must depend on its own output
+        and label alone.
+      name: its name in tables, reports and journals: up to 60 characters on one line;
+        by default the function's own. The measure is then "mean IoU", for instance.
+      version: identifies the function, together with its name; to be changed whenever
         its values may change. A journal and `compare` need both.
       labels: what an alteration that moves pixels (a translation, rotation or zoom)
         does with the labels:
@@ -62,7 +62,7 @@ class Score:
 
     Raises:
       TypeError: if the function is not callable, or a text is none.
-      ValueError: if the name or `labels` is not one of those described.
+      ValueError: if the name or `labels` is none of those.
     """
 
     function: Callable[[Any, Any], Any]

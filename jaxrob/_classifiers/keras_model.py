@@ -14,15 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._adapters.code import class_parts
-from jaxrob._adapters.network import (
-    Network,
-    OnHost,
-    Preprocessed,
-    Preprocessing,
-    preprocessed,
-    snapshot,
-)
 from jaxrob._arguments.checks import check_type, checked_path
 from jaxrob._arguments.classes import (
     IF_NO_CLASSES,
@@ -31,19 +22,22 @@ from jaxrob._arguments.classes import (
 )
 from jaxrob._arguments.texts import install, required
 from jaxrob._arguments.warnings import warn
+from jaxrob._classifiers.network import (
+    Network,
+    OnHost,
+    Preprocessed,
+    Preprocessing,
+    checked_layout,
+    class_parts,
+    outputs_after,
+    preprocessed,
+    snapshot,
+)
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._files.reading import most_unpacked, open_file
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"
-# The last layer's activation, and the kind of outputs that it returns.
-_ACTIVATIONS = {
-    "softmax": "probabilities",
-    "sigmoid": "sigmoid",
-    "hard_sigmoid": "sigmoid",
-    "log_softmax": "logits",
-    "linear": "logits",
-}
 # Layers that do not change the kind of outputs.
 _PASS_THROUGH = ("Dropout", "Flatten", "Reshape", "Identity")
 # The first version whose safe mode never executes a file's code.
@@ -55,13 +49,12 @@ _MAX_BYTES = 4 << 30
 def keras_network(
     model: Any,
     outputs: str | None,
-    preprocessing: Preprocessing,
-    *,
+    preprocessing: Preprocessing | None,
     name: str | None,
     batch_size: int | None,
 ) -> Network:
     """See `Classifier.from_keras`."""
-    is_any = outputs == "any"
+    layout, is_any = checked_layout(preprocessing, False), outputs == "any"
     keras, own = _read(model, is_any)
     backend = keras.backend.backend()
     outputs = outputs or _activation(own) or "logits"
@@ -79,7 +72,7 @@ def keras_network(
         variables = tuple(own.variables)
         step = KerasStep(own, variables, _layer_settings(own))
         values = snapshot([variable.value for variable in variables])
-        function = preprocessed(step, preprocessing)
+        function = preprocessed(step, layout)
         return Network(function, outputs, name, num_classes, values)
     warn(
         f"Keras runs on its {backend} backend: {name} is called on the host, and "
@@ -88,15 +81,12 @@ def keras_network(
     )
     run, version = KerasRun(own, is_any), _digest(keras, own)
     host = HostFunction(run, None, name, version, batch_size, is_any=is_any)
-    return Network(OnHost(host, preprocessing), outputs, name, num_classes)
+    return Network(OnHost(host, layout), outputs, name, num_classes)
 
 
 @dataclasses.dataclass(frozen=True)
 class KerasStep:
-    """A model on the JAX backend, as a pure function of its variables' values.
-
-    Instances of the same model are equal, and share compiled programs.
-    """
+    """A pure function of variables' values; equal ones of a model compile once."""
 
     model: Any  # The model itself, since each copy would be recompiled
     variables: tuple[Any, ...] = dataclasses.field(compare=False)  # Its variables
@@ -137,7 +127,11 @@ def _read(model: Any, is_any: bool) -> tuple[Any, Any]:
     else:
         wanted = "a keras.Model or the path of a .keras file"
         check_type("model", model, keras.Model, wanted)
-        _check_built(model)
+        if not model.built:
+            raise ValueError(
+                "model must be built, so that it has weights: call it once, or give it "
+                "an Input layer"
+            )
         # On JAX its values are copied later, and changed layers are rejected.
         own = model if keras.backend.backend() == "jax" else _copied(keras, model)
     for what in ("inputs",) if is_any else ("inputs", "outputs"):
@@ -192,11 +186,7 @@ def _digest(keras: Any, model: Any) -> str:
     for variable in model.variables:
         parts += [variable.path, _numbers(keras, variable)]
     layers = (model, *getattr(model, "_flatten_layers", list)())
-    classes = {kind for layer in layers for kind in type(layer).__mro__}
-    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
-        if kind is not object and not kind.__module__.startswith("keras."):
-            parts += class_parts(kind, lambda value: None)
-    return digest(parts)
+    return digest([*parts, *class_parts(layers, "keras.", lambda value: None)])
 
 
 def _numbers(keras: Any, tensor: Any) -> np.ndarray:
@@ -204,14 +194,6 @@ def _numbers(keras: Any, tensor: Any) -> np.ndarray:
     if keras.backend.standardize_dtype(tensor.dtype) == "bfloat16":
         tensor = keras.ops.cast(tensor, "float32")
     return np.asarray(keras.ops.convert_to_numpy(tensor))
-
-
-def _check_built(model: Any) -> None:
-    if not model.built:
-        raise ValueError(
-            "model must be built, so that it has weights: call it once, or give it an "
-            "Input layer"
-        )
 
 
 def _copied(keras: Any, model: Any) -> Any:
@@ -240,10 +222,8 @@ def _activation(model: Any) -> str | None:
             continue
         if getattr(last, "layers", None):
             return _activation(last)
-        if type(last).__name__ == "Softmax":
-            return "probabilities"
-        name = getattr(getattr(last, "activation", None), "__name__", "")
-        return _ACTIVATIONS.get(name)
+        activation = getattr(last, "activation", type(last))
+        return outputs_after(getattr(activation, "__name__", ""))
     return None
 
 

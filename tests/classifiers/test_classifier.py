@@ -265,9 +265,11 @@ def test_host_function_runs_on_numpy_arrays_however_large():
 
 @pytest.mark.parametrize("shape", [(6,), (5, 4), (2, 2, 6, 4), (6, 0)])
 def test_outputs_of_a_wrong_shape(shape):
+    """One number for each image lacks an axis; it is not told of masks."""
     classifier = returning(np.zeros(shape, np.float32), "logits")
-    with pytest.raises(ValueError, match="classifier"):
+    with pytest.raises(ValueError, match="classifier") as caught:
         jax.eval_shape(classifier.log_probabilities, IMAGES)
+    assert ("[B, 1]" in str(caught.value)) is (shape == (6,))
 
 
 class WithFeaturesNnx(nnx.Module):

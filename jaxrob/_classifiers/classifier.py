@@ -2,53 +2,49 @@
 
 import dataclasses
 import functools
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from jaxrob._adapters.keras_model import check_layers
-from jaxrob._adapters.network import (
-    Network,
-    OnHost,
-    Preprocessing,
-    Size,
-    checked_layout,
-)
 from jaxrob._arguments.checks import (
     check_choice,
-    check_hashable,
     check_type,
     checked_flag,
-    checked_integer,
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.classes import IF_NO_CLASSES, class_outputs
+from jaxrob._arguments.classes import class_outputs, if_no_classes
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._arguments.messages import named
-from jaxrob._devices.host_function import HostFunction
-from jaxrob._identity.digest import hashable_partial
-from jaxrob._identity.program import (
-    Fingerprinted,
-    Trace,
-    has_changed,
-    kept,
-    trace_of,
-    traced,
+from jaxrob._classifiers.keras_model import keras_network
+from jaxrob._classifiers.network import (
+    Network,
+    Preprocessing,
+    Size,
+    equinox_network,
+    host_network,
+    linen_network,
+    nnx_network,
 )
+from jaxrob._classifiers.onnx_file import onnx_network
+from jaxrob._classifiers.torch_module import (
+    timm_network,
+    torch_network,
+    transformers_network,
+)
+from jaxrob._identity.program import traced
 from jaxrob._log_probabilities import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores", "any")
 
 # Images in a trace: more than one, so that a batch cannot pass for an image.
-_ROWS = 2
+ROWS = 2
 
 
 @jax.tree_util.register_dataclass
@@ -56,11 +52,9 @@ _ROWS = 2
 class Classifier:
     """A pure function from images to class outputs, whose robustness is measured.
 
-    Wrap a network of your own in it, or use `from_linen`, `from_nnx`, `from_equinox`,
-    `from_torch`, `from_transformers`, `from_timm`, `from_onnx`, `from_keras` or
-    `from_host`.
-    It is a pytree whose leaves are the variables: new variables of the same shapes do
-    not cause a recompilation.
+    Wrap a network of your own in it, or use a method such as `from_torch`. It is a
+    pytree whose leaves are the variables: new ones of the same shapes do not cause a
+    recompilation.
 
     Example::
 
@@ -75,13 +69,12 @@ class Classifier:
         if `stochastic`, with float32 images `[B, H, W, C]` and one key for each
         image. It returns one array, `[B, K]`, or `[S, B, K]` from S posterior samples
         or members of an ensemble. Of a tuple, a dict or another object the array
-        called `logits` is taken, or else the only one that is `[B, K]`. Pass the same
-        function object each time: another one is recompiled, even if it does the same.
-        Whatever it takes from around it (arrays of any type, numbers, attributes) is
-        looked at in each call, and what has changed causes a recompilation and draws a
-        warning; within a `jax.jit` of your own, or in a function that `jax.lax.scan`
-        takes, JAX keeps first values. A Flax module that takes no arrays from around
-        it is looked at once.
+        called `logits` is taken, or else the only one that is `[B, K]`. Another
+        function object is recompiled, even if it does the same. Whatever it takes from
+        around it (arrays, numbers, attributes) is looked at in each call, and what has
+        changed causes a recompilation and draws a warning; within a `jax.jit` of your
+        own, or a function that `jax.lax.scan` takes, JAX keeps first values. A Flax
+        module that takes no arrays from around it is looked at once.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 
@@ -146,19 +139,10 @@ class Classifier:
           variables: all collections, as `module.init` returns them: parameters, batch
             statistics and so on. They are not changed.
           outputs: see `Classifier`.
-          **call: further keyword arguments of the module's call, such as
-            `train=False`, with hashable values.
+          **call: further arguments of the module's call, such as `train=False`, with
+            hashable values.
         """
-        # Flax is imported only where it is used: a plain function does not need it.
-        from flax import linen
-
-        check_type("module", module, linen.Module, "a Flax Linen module")
-        check_type("variables", variables, Mapping, "what module.init returns")
-        for name, value in call.items():
-            check_hashable(name, value)
-        return Classifier(
-            hashable_partial(_apply_linen, module=module, **call), variables, outputs
-        )
+        return _from_network(linen_network(module, variables, outputs, call))
 
     @staticmethod
     def from_nnx(
@@ -169,10 +153,7 @@ class Classifier:
         name: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> "Classifier":
-        """Wraps a Flax NNX module in its present state, applied in evaluation mode.
-
-        The classifier has a copy of all variables, so further training does not change
-        it. The module is not changed.
+        """Wraps a copy of a Flax NNX module in its present state, in evaluation mode.
 
         What `from_torch` says of an argument holds here too, unless it is below.
 
@@ -180,11 +161,8 @@ class Classifier:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
         """
-        from jaxrob._adapters.network import nnx_network
-
-        given = checked_layout(preprocessing, False)
-        found = nnx_network(module, outputs, given)
-        return _from_network(found._replace(name=name), class_names)
+        found = nnx_network(module, outputs, preprocessing, name)
+        return _from_network(found, class_names)
 
     @staticmethod
     def from_equinox(
@@ -199,8 +177,7 @@ class Classifier:
         """Wraps an Equinox module of one image, applied in inference mode.
 
         It runs inside the compiled step, with gradients. The classifier has a copy of
-        all arrays, and later modules with arrays of the same shapes do not cause a
-        recompilation. Needs the extra `jaxrob[equinox]`.
+        all arrays. Needs the extra `jaxrob[equinox]`.
 
         Example::
 
@@ -218,15 +195,10 @@ class Classifier:
 
         Raises:
           TypeError: if it is not an Equinox module, or holds something that cannot be
-            hashed, or another argument has a wrong type.
-          ValueError: if an argument is outside its range.
-          ImportError: if Equinox is missing.
+            hashed; else as `from_torch`.
         """
-        from jaxrob._adapters.network import equinox_network
-
-        given = checked_layout(preprocessing, True)
-        found = equinox_network(module, state, outputs, given)
-        return _from_network(found._replace(name=name), class_names)
+        found = equinox_network(module, state, outputs, preprocessing, name)
+        return _from_network(found, class_names)
 
     @staticmethod
     def from_torch(
@@ -273,14 +245,9 @@ class Classifier:
           TypeError: if it is not a module, or another argument has a wrong type.
           ValueError: if the module cannot be copied, or another argument is outside its
             range; in the first call, if `outputs` contradicts its last operation.
-          ImportError: if torch is missing.
+          ImportError: if the framework is missing.
         """
-        from jaxrob._adapters.torch_module import torch_network
-
-        given = checked_layout(preprocessing, True)
-        found = torch_network(
-            module, outputs, given, name=name, version=version, batch_size=batch_size
-        )
+        found = torch_network(module, outputs, preprocessing, name, version, batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -297,9 +264,9 @@ class Classifier:
         """Wraps an image classifier of Hugging Face, run by torch on the host.
 
         As `from_torch`, with the preprocessing of the image processor and the class
-        names of the configuration. The processor itself is not used later: it would
-        resize the images after they were altered. So images must have the size that it
-        makes. Needs the extra `jaxrob[transformers]`.
+        names of the configuration. Images must have the size that the processor makes,
+        because it is not used later: it would resize them after they were altered.
+        Needs the extra `jaxrob[transformers]`.
 
         Example::
 
@@ -323,14 +290,9 @@ class Classifier:
           TypeError: if the model or the processor is none of transformers'.
           ValueError: if the model is no image classifier of two classes or more; if no
             processor is found, or it does more than to resize, crop, rescale and
-            normalise; or if another argument is outside its range.
-          ImportError: if transformers or torch is missing.
+            normalise; else as `from_torch`.
         """
-        from jaxrob._adapters.hugging_face import transformers_network
-
-        found = transformers_network(
-            model, processor, size, name=name, version=version, batch_size=batch_size
-        )
+        found = transformers_network(model, processor, size, name, version, batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -365,15 +327,9 @@ class Classifier:
 
         Raises:
           TypeError: if it is not a model of timm.
-          ValueError: if it returns features, not classes; or if another argument is
-            outside its range.
-          ImportError: if timm or torch is missing.
+          ValueError: if it returns features, not classes; else as `from_torch`.
         """
-        from jaxrob._adapters.hugging_face import timm_network
-
-        found = timm_network(
-            model, size, name=name, version=version, batch_size=batch_size
-        )
+        found = timm_network(model, size, name, version, batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -412,17 +368,11 @@ class Classifier:
 
         Raises:
           FileNotFoundError: if there is nothing at `path`.
-          TypeError: if an argument has a wrong type.
           ValueError: if it is not an ONNX file, has several inputs or outputs, has
             inputs or outputs that are not floating, keeps weights outside its folder,
-            or contradicts an argument.
-          ImportError: if onnx or onnxruntime is missing.
+            or contradicts an argument; else as `from_torch`.
         """
-        from jaxrob._adapters.onnx_file import onnx_network
-
-        found = onnx_network(
-            path, outputs, preprocessing, name=name, batch_size=batch_size
-        )
+        found = onnx_network(path, outputs, preprocessing, name, batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -441,9 +391,8 @@ class Classifier:
         inside the compiled step, with gradients. If a layer is added, removed or
         changed later, the classifier is rejected: make a new one. On another backend
         the model runs on the host, without gradients, and a warning says so. Keras
-        reads its backend from the environment variable KERAS_BACKEND when it is first
-        imported. If this call imports it, and the variable is not set, the backend is
-        JAX. Needs the extra `jaxrob[keras]`.
+        reads KERAS_BACKEND when it is first imported; if this call imports it, the
+        default is JAX. Needs the extra `jaxrob[keras]`.
 
         Example::
 
@@ -463,15 +412,10 @@ class Classifier:
 
         Raises:
           FileNotFoundError: if there is nothing at the path.
-          TypeError: if an argument has a wrong type.
           ValueError: if the file is rejected, or the model is not built, has several
-            inputs or outputs, or cannot be copied.
-          ImportError: if Keras is missing.
+            inputs or outputs, or cannot be copied; else as `from_torch`.
         """
-        from jaxrob._adapters.keras_model import keras_network
-
-        given = checked_layout(preprocessing, False)
-        found = keras_network(model, outputs, given, name=name, batch_size=batch_size)
+        found = keras_network(model, outputs, preprocessing, name, batch_size)
         return _from_network(found, class_names)
 
     @staticmethod
@@ -505,31 +449,10 @@ class Classifier:
           version: to be changed whenever the function's answers may change, such as the
             date or the checksum of its weights.
 
-        Raises:
-          TypeError: if the name or the version is not text.
-          ValueError: if there is not one class name for each class.
         """
-        check_type(
-            "function", function, Callable, "a function of a NumPy array of images"
+        found = host_network(
+            function, num_classes, outputs, preprocessing, name, version, batch_size
         )
-        is_any = outputs == "any"
-        if is_any and num_classes is not None:
-            raise ValueError(
-                f'num_classes must be None with outputs="any"; got {num_classes}'
-            )
-        if not is_any and num_classes is None:
-            raise TypeError(
-                f"num_classes must be an integer, the K of [B, K]; got None. "
-                f"{IF_NO_CLASSES}"
-            )
-        if not is_any:
-            num_classes = checked_integer("num_classes", num_classes, at_least=1)
-        given = checked_layout(preprocessing, False)
-        host = HostFunction(
-            function, num_classes, name, version, batch_size, is_any=is_any
-        )
-        expected = None if num_classes is None else max(num_classes, 2)
-        found = Network(OnHost(host, given), outputs, name, expected)
         return _from_network(found, class_names)
 
     def log_probabilities(
@@ -546,7 +469,7 @@ class Classifier:
           outside [0, 1], probabilities that do not sum to 1 within 1e-2) are NaN.
 
         Raises:
-          ValueError: if the outputs are "scores", or their shape is not
+          ValueError: if the outputs are "scores" or "any", or their shape is not
             `[B, K]` or `[S, B, K]` with at least two classes.
         """
         if self.outputs == "scores":
@@ -578,7 +501,8 @@ class Classifier:
         if outputs.ndim != 3 or outputs.shape[1] != len(images):
             raise ValueError(
                 f"the classifier must return [B, K] or [S, B, K] for B = {len(images)} "
-                f"images; got the shape {returned.shape}. {IF_NO_CLASSES}"
+                f"images; got the shape {returned.shape}. "
+                + if_no_classes(returned.shape)
             )
         if outputs.shape[-1] == 1 and self.outputs in ("logits", "sigmoid"):
             is_logit = self.outputs == "logits"
@@ -592,12 +516,7 @@ class Classifier:
         return outputs
 
     def returned(self, images: jax.Array, keys: jax.Array | None = None) -> Any:
-        """Computes what `apply_fn` returns, unchanged.
-
-        Args:
-          images: float32 `[B, H, W, C]` in [0, 1].
-          keys: `[B]` random keys, needed if the classifier is stochastic.
-        """
+        """Computes what `apply_fn` returns, unchanged, see `log_probabilities`."""
         check_type("images", images, jax.Array | np.ndarray, "an array [B, H, W, C]")
         if self.stochastic and keys is None:
             raise ValueError("the classifier is stochastic and needs keys; got None")
@@ -616,18 +535,7 @@ class Classifier:
         """
         image_shape = checked_sequence("image_shape", image_shape, int, "integers")
         check_has_classes(self)
-        return trace_info(self, image_shape).num_classes
-
-
-class TraceInfo(NamedTuple):
-    """Properties of a classifier found by a trace, without running it."""
-
-    num_classes: int  # The number of classes, K; 0 for outputs="any"
-    num_samples: int  # The number of posterior samples or members, S
-    largest_array: int  # Bytes of one image in the largest array computed
-    # Multiplications and additions for one image in matrix products and convolutions;
-    # infinity if a trace cannot determine them
-    operations: float
+        return program_of(self, image_shape)[1].shape[-1]
 
 
 def check_has_classes(classifier: Classifier) -> None:
@@ -640,141 +548,58 @@ def check_has_classes(classifier: Classifier) -> None:
         )
 
 
-def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
-    """Returns a classifier's properties; a fingerprinted one is not traced again."""
-    return info_of(current_trace(classifier, image_shape)[0], image_shape)
-
-
-def info_of(found: Trace, image_shape: tuple[int, ...]) -> TraceInfo:
-    """Returns a classifier's properties for one image, from its trace."""
-    images_bytes = 4 * _ROWS * math.prod(image_shape)
-    num_samples, _, num_classes = getattr(found.outputs, "shape", (1, _ROWS, 0))
-    return TraceInfo(
-        num_classes=num_classes,
-        num_samples=num_samples,
-        largest_array=max(images_bytes, found.largest_array) // _ROWS,
-        operations=found.operations / _ROWS,
-    )
-
-
-def current_trace(
+def program_of(
     classifier: Classifier, image_shape: tuple[int, ...]
-) -> tuple[Trace, bool]:
-    """Returns a classifier's present trace, and whether captured values have changed.
-
-    A fingerprinted one is not traced again.
-    """
-    if isinstance(classifier.apply_fn, Fingerprinted):
-        return classifier.apply_fn.info, False
-    check_layers(classifier.apply_fn)
-    leaves, tree = jax.tree.flatten(classifier.variables)
-    types = tuple(map(jax.typeof, leaves))
-    settings = classifier.outputs, classifier.stochastic, tuple(image_shape)
-    way = tree, types, settings
-    if (known := kept(classifier.apply_fn, way)) is not None:
-        return known, False
-    found = trace_of(*_program(structure(classifier), image_shape))
-    return found, has_changed(classifier.apply_fn, way, found)
-
-
-def gradient_obstacle(
-    classifier: Classifier, image_shape: tuple[int, ...]
-) -> str | None:
-    """Finds why JAX cannot differentiate a classifier with respect to the images."""
-    # Nothing is computed. A function on the host (`Classifier.from_host`) has no
-    # gradient.
-    find = _gradient_obstacle
-    if not isinstance(classifier.apply_fn, Fingerprinted):  # It may have changed since.
-        find = find.__wrapped__
-    return find(structure(classifier), tuple(image_shape))
-
-
-def unnamed(classifier: Classifier) -> Classifier:
-    """Returns the classifier without its names, which would cause recompilations."""
-    return dataclasses.replace(classifier, name=None, class_names=None)
-
-
-class Structure(NamedTuple):
-    """A classifier without its variables' values: hashable, and enough for a trace."""
-
-    tree: Any  # jax.tree_util.PyTreeDef
-    leaves: tuple[jax.ShapeDtypeStruct, ...]
-
-
-def structure(classifier: Classifier) -> Structure:
-    """Returns a classifier without its variables' values."""
-    leaves, tree = jax.tree.flatten(classifier)
-    types = map(jax.typeof, leaves)
-    return Structure(
-        tree, tuple(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in types)
-    )
-
-
-def _program(
-    of: Structure, image_shape: tuple[int, ...]
-) -> tuple[ClosedJaxpr, jax.ShapeDtypeStruct]:
+) -> tuple[ClosedJaxpr, Any]:
     """Traces a classifier in its present state for two images."""
-    classifier, images, keys = _abstract(of, image_shape)
+    plain = dataclasses.replace(classifier, variables=None)
 
-    # `classifier` is captured, not passed: JAX's caches keep arguments' types for long,
-    # and with them its function.
+    # `plain` is captured, not passed: JAX's caches keep arguments' types for long, and
+    # with them its function.
     def outputs(variables: Any, images: jax.Array, keys: jax.Array) -> Any:
-        of_these = dataclasses.replace(classifier, variables=variables)
-        if classifier.outputs != "any":
+        of_these = dataclasses.replace(plain, variables=variables)
+        if plain.outputs != "any":
             return of_these.raw_outputs(images, keys)
         # In a dictionary, so that no array passes for outputs of classes.
         returned = of_these.returned(images, keys)
         _check_images_first(returned)
         return {"any": returned}
 
+    variables = jax.tree.map(abstract, classifier.variables)
     try:
-        return traced(outputs, classifier.variables, images, keys)
+        return traced(outputs, variables, *inputs_of(image_shape))
     except Exception as error:
         raise failed_on_images("the classifier", image_shape, error) from error
+
+
+def abstract(leaf: Any) -> jax.ShapeDtypeStruct:
+    """Returns an array without values or sharding."""
+    kind = jax.typeof(leaf)
+    return jax.ShapeDtypeStruct(kind.shape, kind.dtype)
+
+
+def inputs_of(image_shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Returns images and keys without values."""
+    return jax.ShapeDtypeStruct((ROWS, *image_shape), jnp.float32), _keys()
+
+
+@functools.cache
+def _keys() -> jax.ShapeDtypeStruct:
+    return jax.eval_shape(lambda: jax.random.split(jax.random.key(0), ROWS))
 
 
 def _check_images_first(returned: Any) -> None:
     """Rejects outputs of which a part does not have one row for each image."""
     for path, leaf in jax.tree_util.tree_flatten_with_path(returned)[0]:
-        if np.shape(leaf)[:1] != (_ROWS,):
+        if np.shape(leaf)[:1] != (ROWS,):
             raise ValueError(
                 f'a network with outputs="any" must return arrays [B, ...] for B = '
-                f"{_ROWS} images; got the shape {np.shape(leaf)}"
+                f"{ROWS} images; got the shape {np.shape(leaf)}"
                 + (f" at {jax.tree_util.keystr(path)}" if path else "")
             )
 
 
-@functools.lru_cache(maxsize=256)
-def _gradient_obstacle(of: Structure, image_shape: tuple[int, ...]) -> str | None:
-    classifier, images, keys = _abstract(of, image_shape)
-
-    def total(images: jax.Array, classifier: Classifier, keys: jax.Array) -> jax.Array:
-        return classifier.raw_outputs(images, keys).sum()
-
-    try:
-        jax.eval_shape(jax.grad(total), images, classifier, keys)
-    except Exception as error:  # The user's code may raise anything.
-        return str(error)
-    return None
-
-
-def _abstract(of: Structure, image_shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Returns a classifier, images and keys without values."""
-    classifier = jax.tree.unflatten(of.tree, of.leaves)
-    images = jax.ShapeDtypeStruct((_ROWS, *image_shape), jnp.float32)
-    return classifier, images, _keys()
-
-
-@functools.cache
-def _keys() -> jax.ShapeDtypeStruct:
-    return jax.eval_shape(lambda: jax.random.split(jax.random.key(0), _ROWS))
-
-
-def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any) -> Any:
-    return module.apply(variables, images, **call)
-
-
-def _from_network(found: Network, class_names: Any) -> Classifier:
+def _from_network(found: Network, class_names: Any = None) -> Classifier:
     names = found.class_names if class_names is None else class_names
     made = Classifier(
         found.function,
