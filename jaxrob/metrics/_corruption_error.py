@@ -15,8 +15,12 @@ from jaxrob._arguments.checks import (
     checked_text,
 )
 from jaxrob._arguments.messages import named, wrong_type
-from jaxrob.metrics._bands import ConfidenceInterval
-from jaxrob.metrics._bootstrap import num_resamples, percentiles, resample_counts
+from jaxrob.metrics._bands import (
+    ConfidenceInterval,
+    num_resamples,
+    percentiles,
+    resample_counts,
+)
 from jaxrob.metrics._counts import checked_confidence_level, checked_counts
 from jaxrob.metrics._measures import ImageScores
 

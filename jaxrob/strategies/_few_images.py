@@ -18,8 +18,14 @@ from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._few import banded, decided
 from jaxrob.strategies._few.bands import Method, State, narrowing_by_correlation
-from jaxrob.strategies._few.estimates import population_interval
-from jaxrob.strategies._few.goal import ACCEPTED, OPEN, Accepted, Goal, Level
+from jaxrob.strategies._few.estimates import (
+    ACCEPTED,
+    OPEN,
+    Accepted,
+    Goal,
+    Level,
+    population_interval,
+)
 from jaxrob.strategies._levels import Uniform
 from jaxrob.strategies._strategy import (
     Asked,

@@ -35,8 +35,16 @@ from jaxrob.strategies._few.crossing import (
     images_for,
     seen_at,
 )
-from jaxrob.strategies._few.estimates import Estimates, estimates
-from jaxrob.strategies._few.goal import OPEN, Accepted, Goal, Level, Levels, Wanted
+from jaxrob.strategies._few.estimates import (
+    OPEN,
+    Accepted,
+    Estimates,
+    Goal,
+    Level,
+    Levels,
+    Wanted,
+    estimates,
+)
 
 # The share of the error spent on levels away from the crossings.
 _ERROR_FAR = 0.1

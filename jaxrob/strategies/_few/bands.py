@@ -11,8 +11,16 @@ from jaxrob.metrics._curvature import Envelope, envelope
 from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.crossing import RoughCrossing, may_cross, rough_crossing
-from jaxrob.strategies._few.estimates import Estimates, correlation, variance_of_sum
-from jaxrob.strategies._few.goal import Accepted, Goal, Levels, Partition, Wanted
+from jaxrob.strategies._few.estimates import (
+    Accepted,
+    Estimates,
+    Goal,
+    Levels,
+    Partition,
+    Wanted,
+    correlation,
+    variance_of_sum,
+)
 
 # The critical value is larger, up to the second number, at levels whose standard error
 # exceeds the first number times that which crossings need.

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.estimates import Estimates
-from jaxrob.strategies._few.goal import Goal, Levels, Wanted
+from jaxrob.strategies._few.estimates import Estimates, Goal, Levels, Wanted
 from jaxrob.strategies._strategy import History, Task
 
 # The concavity by which a curve may leave a line, per squared range.

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from jaxrob.metrics._curvature import open_width
-from jaxrob.metrics._evidence import count_evidence, mean_evidence
+from jaxrob.metrics._testing import count_evidence, mean_evidence
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.bands import Method, State
 from jaxrob.strategies._few.crossing import (
@@ -14,18 +14,19 @@ from jaxrob.strategies._few.crossing import (
     rough_crossing,
     seen_at,
 )
-from jaxrob.strategies._few.estimates import Estimates, estimates
-from jaxrob.strategies._few.goal import (
+from jaxrob.strategies._few.estimates import (
     ACCEPTED,
     OPEN,
     REJECTED,
     Accepted,
+    Estimates,
     Gap,
     Goal,
     Level,
     Levels,
     Partition,
     Wanted,
+    estimates,
 )
 from jaxrob.strategies._levels import Uniform
 
