@@ -16,7 +16,6 @@ from jaxrob.strategies._strategy import (
     Request,
     Task,
     all_images,
-    checked_asked,
 )
 
 
@@ -28,18 +27,11 @@ class Grid(NamedTuple):
 
     @property
     def divisible(self) -> np.ndarray:
-        """Bool `[n - 1]`: whether an interval holds a level of the grid inside."""
         return np.diff(self.steps) > 1
 
     @property
     def middles(self) -> np.ndarray:
-        """The level in the middle of each interval, in steps, rounded down."""
         return (self.steps[:-1] + self.steps[1:]) // 2
-
-
-def grid_of(task: Task, history: History, parts: int) -> Grid:
-    steps = np.rint(task.positions_of(history.levels) * parts).astype(int)
-    return Grid(parts, steps)
 
 
 # If the crossing's uncertainty exceeds this share of the interval, the interval is
@@ -168,8 +160,8 @@ class ASAP:
     rules = ("right", "linear")
 
     def __post_init__(self) -> None:
-        number = checked_integer("n", self.n, at_least=2, at_most=2**30)
-        object.__setattr__(self, "n", number)
+        n = checked_integer("n", self.n, at_least=2, at_most=2**30)
+        object.__setattr__(self, "n", n)
         if isinstance(self.concavity, str):
             if self.concavity != "auto":
                 raise ValueError(
@@ -198,7 +190,6 @@ class ASAP:
         self, task: Task, state: History, history: History
     ) -> tuple[list[Request], History]:
         """Returns first levels, then one for each interval to split; see `Strategy`."""
-        task = checked_asked(task, history)
         positions = self._steps(task, history) / self.parts
         return all_images(task.levels_at(positions)), history
 
@@ -209,7 +200,8 @@ class ASAP:
         parts = self.parts
         if not len(history.levels):
             return self.first_steps(task)
-        grid = grid_of(task, history, parts)
+        steps = task.positions_of(history.levels) * parts
+        grid = Grid(parts, np.rint(steps).astype(int))
         shape = self._shape(task, history)
         split = self._may_cross(task, history, shape) & grid.divisible
         num_inputs = history.typical_inputs
@@ -230,13 +222,8 @@ class ASAP:
         The error bound is the share of the range in intervals where the curve may cross
         the threshold. It is valid if the concavity is large enough for the curve. With
         "auto", other intervals add the parts where the number of inputs leaves a
-        crossing open.
-
-        Args:
-          task: the task.
-          state: what is known, both ends of the range included.
+        crossing open. The state must hold both ends of the range.
         """
-        task = checked_asked(task, state, min_levels=2)
         return Found(error_bound=self._bound(task, state))
 
     def may_cross(self, task: Task, history: History) -> np.ndarray:

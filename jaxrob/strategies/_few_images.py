@@ -33,8 +33,6 @@ from jaxrob.strategies._strategy import (
     History,
     Request,
     Task,
-    checked_asked,
-    checked_task,
 )
 
 # Upper bounds of the error, for "the same answer as all images" and for a requirement.
@@ -140,7 +138,6 @@ class FewImages:
 
     def init(self, task: Task) -> State:
         """Returns the state that requests the first levels; see `Strategy`."""
-        task = checked_task(task)
         number = checked_integer("task.num_images", task.num_images, at_least=1)
         gives_verdicts = self._is_compared or self.required is not None
         error = self._error(task) / (_LOOKS if gives_verdicts else 1)
@@ -171,7 +168,6 @@ class FewImages:
         self, task: Task, state: State, history: History
     ) -> tuple[list[Request], State]:
         """Returns the next requests; see `Strategy`."""
-        task = checked_asked(task, history)
         if len(history.levels):
             state = self._updated(task, state, history)
         steps = np.array([one.step for one in state.wanted], int)

@@ -239,7 +239,7 @@ def _right_below(_, images):
         ({"task": SAMPLED._replace(num_images=None)}, "task.num_images"),
         ({"function": 3}, "function"),
         ({"strategy": strategies.ASAP(), "num_inputs": 0}, "num_inputs"),
-        ({"function": lambda x: x}, "2000 scores"),
+        ({"function": lambda x: x}, "function"),
     ],
 )
 def test_what_is_wrong_is_named(wrong, name):
