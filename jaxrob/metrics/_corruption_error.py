@@ -213,11 +213,13 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
     """Returns the errors under the benchmark's fifteen corruptions, in its order."""
     wanted = "a mapping from names to curves, or a sequence of jaxrob.Assessment"
     check_type(name, curves, Mapping | Sequence, wanted)
-    pairs = [*curves.items()] if isinstance(curves, Mapping) else []
-    for one in () if isinstance(curves, Mapping) else curves:
-        if not hasattr(one, "alteration"):
-            raise TypeError(f"{name} must be {wanted}; got {named(one)} among them")
-        pairs.append((one.alteration, one))
+    if isinstance(curves, Mapping):
+        pairs = [*curves.items()]
+    else:
+        for one in curves:
+            if not hasattr(one, "alteration"):
+                raise TypeError(f"{name} must be {wanted}; got {named(one)} among them")
+        pairs = [(one.alteration, one) for one in curves]
     by_name: dict[str, Any] = {}
     for key, one in pairs:
         key = checked_text(f"{name}: name", key).replace("_", " ")
@@ -229,16 +231,9 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
         raise ValueError(
             f"{name} must hold all {len(ALEXNET)} corruptions of the benchmark, or the "
             f"mean is another number; got {len(ALEXNET) - len(missing)}: "
-            f"{', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing"
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         )
-    found = [_checked(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
-    _check_names(name, by_name)
-    return found
-
-
-def _check_names(name: str, by_name: Mapping[str, Any]) -> None:
-    """Rejects assessments under a wrong name, and curves under two names."""
+    errors = [_checked(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
     stands_for: dict[int, str] = {}
     for key in ALEXNET:
         one = by_name[key]
@@ -259,39 +254,38 @@ def _check_names(name: str, by_name: Mapping[str, Any]) -> None:
                     f"{name} must hold a curve of each corruption; got the same one as "
                     f"{first!r} and {key!r}"
                 )
+    return errors
 
 
-def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
+def _checked(name: str, one: Any, relative: bool) -> _Errors:
     if isinstance(one, ReferenceErrors):
+        for part, at_least in (("num_classes", 2), ("size", 1)):
+            if (value := getattr(one, part)) is not None:
+                checked_integer(f"{name}: {part}", value, at_least=at_least)
         return _Errors(
             checked_share(f"{name}: unaltered", one.unaltered),
             checked_share(f"{name}: corrupted", one.corrupted),
-            num_classes=_known_integer(f"{name}: num_classes", one.num_classes, 2),
-            size=_known_integer(f"{name}: size", one.size, 1),
+            num_classes=one.num_classes,
+            size=one.size,
             exact=True,
         )
     curve = getattr(one, "curve", one)
     if not hasattr(curve, "levels") or not hasattr(curve, "counts"):
         kinds = "a jaxrob.Curve, a jaxrob.ReducedCurve, a jaxrob.Assessment"
         raise wrong_type(name, f"{kinds} or metrics.ReferenceErrors", one)
-    if isinstance(curve.counts, ImageScores):
-        raise ValueError(
-            f"{name} must be of a classifier's answers, right or wrong; a score "
-            f"({curve.measure}) has no errors"
-        )
     _check_comparable(name, one, curve)
-    rows = _rows(name, np.asarray(curve.levels), (0.0,) * with_unaltered + _SEVERITIES)
+    rows = _rows(name, np.asarray(curve.levels), (0.0,) * relative + _SEVERITIES)
     counts = checked_counts(curve.counts, min_inputs=1)
     total = counts.at(rows).summed()
     errors = 1 - total.correct / (total.decided + total.unknown)
     wrong = None
     if hasattr(curve, "predicted"):
         each = np.asarray(curve.predicted)[rows] != curve.labels
-        at_first = each[:1] if with_unaltered else np.full((1, each.shape[1]), math.nan)
+        at_first = each[:1] if relative else np.full((1, each.shape[1]), math.nan)
         wrong = np.concatenate([at_first, each[-5:].mean(0, keepdims=True)])
     provenance = getattr(one, "provenance", None) or {}
     return _Errors(
-        float(errors[0]) if with_unaltered else math.nan,
+        float(errors[0]) if relative else math.nan,
         float(errors[-5:].mean()),
         wrong,
         getattr(curve, "labels", None),
@@ -301,12 +295,12 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
     )
 
 
-def _known_integer(name: str, value: int | None, at_least: int) -> int | None:
-    return None if value is None else checked_integer(name, value, at_least=at_least)
-
-
 def _check_comparable(name: str, one: Any, curve: Any) -> None:
-    """Rejects levels other than severities, pseudo-labels and "unknown" answers."""
+    if isinstance(curve.counts, ImageScores):
+        raise ValueError(
+            f"{name} must be of a classifier's answers, right or wrong; a score "
+            f"({curve.measure}) has no errors"
+        )
     if getattr(one, "unit", "severity") != "severity":
         raise ValueError(
             f"{name} must be of a corruption by severity, one of "
@@ -315,8 +309,7 @@ def _check_comparable(name: str, one: Any, curve: Any) -> None:
         )
     if getattr(one, "is_stability", False):
         raise ValueError(
-            f"{name} must be of labels that are given; of {one.alteration} they are "
-            "the network's own answers"
+            f"{name} must be of labels that are given; got the network's own answers"
         )
     if curve.alpha is not None:
         raise ValueError(
@@ -326,17 +319,16 @@ def _check_comparable(name: str, one: Any, curve: Any) -> None:
 
 
 def _rows(name: str, levels: np.ndarray, wanted: Sequence[float]) -> list[int]:
-    found = [np.flatnonzero(np.abs(levels - level) <= 1e-9) for level in wanted]
-    missing = [f"{level:g}" for level, at in zip(wanted, found) if not len(at)]
+    rows = [np.flatnonzero(np.abs(levels - level) <= 1e-9) for level in wanted]
+    missing = [f"{level:g}" for level, at in zip(wanted, rows) if not len(at)]
     if missing:
         raise ValueError(
             f"{name} must have the levels {', '.join(f'{one:g}' for one in wanted)}; "
-            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing. "
-            "Evaluate alterations.presets.SEVERITIES, or assess with "
-            "strategies.Uniform(6) (--levels=6 of the command) or "
+            f"missing: {', '.join(missing)}. Evaluate alterations.presets.SEVERITIES, "
+            "or assess with strategies.Uniform(6) (--levels=6 of the command) or "
             "strategies.Including(ASAP(), SEVERITIES) (its default)"
         )
-    return [int(at[0]) for at in found]
+    return [int(at[0]) for at in rows]
 
 
 def _mean(
@@ -356,32 +348,25 @@ def _mean(
         return CorruptionError(value, _UNKNOWN, reason)
     values = _resampled(both, point_errors, relative, num_resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
-    return CorruptionError(
-        value,
-        ConfidenceInterval(float(np.fmin(low, value)), float(np.fmax(high, value))),
-        "",
-    )
+    interval = float(np.fmin(low, value)), float(np.fmax(high, value))
+    return CorruptionError(value, ConfidenceInterval(*interval), "")
 
 
 def _check_same_kind(some: Sequence[_Errors]) -> None:
-    """Rejects errors of different tasks, which cannot be compared."""
-    own = (
-        ". AlexNet's published errors are of 1,000 classes and 224 px; for others give "
-        "errors of a network of your own, or reference=None of a mean"
-    )
-    hint = own if any(one.exact and one.num_classes for one in some) else ""
-    classes = sorted({one.num_classes for one in some} - {None})  # pyright: ignore
-    if len(classes) > 1:
-        raise ValueError(
-            "all curves, those of the reference too, must be of the same classes; got "
-            f"curves of {' and of '.join(map(str, classes))} classes{hint}"
+    hint = ""
+    if any(one.exact and one.num_classes for one in some):
+        hint = (
+            ". AlexNet's published errors are of 1,000 classes and 224 px; for others "
+            "give errors of a network of your own, or reference=None of a mean"
         )
-    sizes = sorted({one.size for one in some} - {None}, key=str)
-    if len(sizes) > 1:
-        raise ValueError(
-            "all corruptions, those of the reference too, must take the parameters for "
-            f"one size; got those for {' and for '.join(map(str, sizes))} px{hint}"
-        )
+    for part, unit in (("num_classes", "classes"), ("size", "px")):
+        kinds = sorted({getattr(one, part) for one in some if getattr(one, part)})
+        if len(kinds) > 1:
+            raise ValueError(
+                "all curves, those of the reference too, must be of as many classes, "
+                "and parameters of one size; got some of "
+                f"{' and of '.join(map(str, kinds))} {unit}{hint}"
+            )
 
 
 def _ratios(errors: Sequence[np.ndarray], relative: bool) -> np.ndarray:
@@ -428,23 +413,20 @@ def _resampled(
     relative: bool,
     number: int,
 ) -> np.ndarray:
-    """Returns `[number]`, the mean corruption error on resampled images."""
     labels = both[0][0].labels
     assert labels is not None
     rng = np.random.default_rng(_SEED)
     values = []
     for weights in resample_counts(rng, len(labels), number):
         shares = weights / len(labels)
+
+        def resampled(one: _Errors, exact: np.ndarray, shares=shares) -> np.ndarray:
+            if one.wrong is None:
+                return np.tile(exact[:, None], shares.shape[1])
+            return one.wrong @ shares
+
         errors = [
-            np.stack(
-                [
-                    np.tile(fixed[:, None], shares.shape[1])
-                    if one.wrong is None
-                    else one.wrong @ shares
-                    for one, fixed in zip(some, exact)
-                ],
-                axis=1,
-            )
+            np.stack([*map(resampled, some, exact)], axis=1)
             for some, exact in zip(both, point_errors)
         ]
         values.append(_ratios(errors, relative))

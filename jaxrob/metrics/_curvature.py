@@ -233,11 +233,16 @@ def between_counts(threshold: float, num_inputs: int | None) -> float:
     # lies below it.
     if num_inputs is None:
         return threshold
+    return (least_count(threshold, num_inputs) - 0.5) / num_inputs
+
+
+def least_count(threshold: float, num_inputs: int) -> int:
+    """Returns the lowest count with a share of at least the threshold."""
     # Not ceil(threshold * num_inputs), which is 56 for 0.55 * 100.
     count = max(math.ceil(threshold * num_inputs) - 2, 0)
     while count / num_inputs < threshold:
         count += 1
-    return (count - 0.5) / num_inputs
+    return count
 
 
 def flips(values: np.ndarray, share: np.ndarray, num_inputs: int | None) -> np.ndarray:

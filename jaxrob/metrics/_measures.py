@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_choice, checked_array, checked_integer
+from jaxrob._arguments.checks import check_type, checked_array, checked_integer
 from jaxrob.metrics._counts import MOST_RANKS, Counts, checked_counts, counts_of
 
 
@@ -348,12 +348,12 @@ def measure_named(name: str) -> Measure:
     """Returns the measure of this name: of `measures`, or "top{k}_accuracy"."""
     if (k := top_k(name)) is not None:
         return _top_k(k)
-    if isinstance(name, str) and name not in measures:
+    check_type("measure", name, str, "the name of a measure")
+    if name not in measures:
         raise ValueError(
             f'measure must be one of {tuple(measures)} or "top5_accuracy", with any '
             f"number from 2; got {name!r}"
         )
-    check_choice("measure", name, measures)
     return measures[name]
 
 
@@ -482,9 +482,7 @@ def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> RiskCoverage:
         `[L, N]` with at least one input, or correct is neither 0 nor 1 somewhere.
     """
     confidence, correct = _checked(confidence, correct)
-    risk = np.empty(confidence.shape)
-    for row, *level in zip(risk, confidence, correct):
-        row[:] = _risk(*level)
+    risk = np.array([_risk(*level) for level in zip(confidence, correct)])
     num_inputs = confidence.shape[1]
     return RiskCoverage(np.arange(1, num_inputs + 1) / num_inputs, risk)
 

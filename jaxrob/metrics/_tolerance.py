@@ -124,14 +124,12 @@ def level_scores(
     holding = "numbers or booleans"
     values = checked_array("values", values, "n", holding, at_least=0, at_most=1)
     values = values.astype(np.float64)
-    return _rewards(reward, values, threshold) - _penalties(penalty, values, threshold)
+    rewards = _applied("tolerance", reward, values, threshold)
+    return rewards - _applied("penalization", penalty, values, threshold)
 
 
 def scored_robustness(scores: np.ndarray, weights: np.ndarray) -> float:
     """Of scored levels: `1/2 + 1/2 sum(scores weights) / sum(weights)`."""
-    axes: dict[str, int] = {}
-    scores = checked_array("scores", scores, "n", at_least=-1, at_most=1, axes=axes)
-    weights = checked_array("weights", weights, "n", at_least=0, axes=axes)
     if not weights.any():
         raise ValueError(f"weights must not all be 0; got {len(weights)} times 0")
     # Divided by the sum of the weights, so that equal scores give exactly their value.
@@ -219,9 +217,9 @@ def check_scoring(
     some = np.array([0.0, threshold / 2, threshold, (1 + threshold) / 2, 1.0])
     reward = _function("tolerance", tolerance, tolerances)
     if reward is not linear_tolerance:
-        _rewards(reward, some, threshold)
+        _applied("tolerance", reward, some, threshold)
     penalty = _function("penalization", penalization, penalizations)
-    _penalties(penalty, some, threshold)
+    _applied("penalization", penalty, some, threshold)
     masses(np.array(bounds, np.float64), level_distribution)
 
 
@@ -264,24 +262,12 @@ def _checked_value(value: np.ndarray) -> np.ndarray:
     return checked_array("value", value, "...", at_least=0, at_most=1).astype(float)
 
 
-def _rewards(function: Callable, values: np.ndarray, threshold: float) -> np.ndarray:
-    return _applied("tolerance", function, values, threshold, values < threshold)
-
-
-def _penalties(function: Callable, values: np.ndarray, threshold: float) -> np.ndarray:
-    return _applied("penalization", function, values, threshold, values > threshold)
-
-
 def _applied(
-    name: str,
-    function: Callable,
-    values: np.ndarray,
-    threshold: float,
-    zero: np.ndarray,
+    name: str, function: Callable, values: np.ndarray, threshold: float
 ) -> np.ndarray:
     """Applies a function to each value, since a user's need not take arrays."""
-    threshold = float(threshold)
     scores = np.array([float(function(v, threshold)) for v in values.tolist()])
+    zero = values < threshold if name == "tolerance" else values > threshold
     largest = np.where(zero, 0, 1)
     wrong = ~((scores >= -_SLACK) & (scores <= largest + _SLACK))
     if wrong.any():

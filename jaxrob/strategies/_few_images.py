@@ -112,9 +112,9 @@ class FewImages:
             half_width = checked_number("half_width", half_width, at_least=0, below=0.5)
         if budget is not None:
             budget = checked_integer("budget", budget, at_least=1)
-        curtail = checked_flag("curtail", self.curtail)
         if required is not None:
             required = checked_share("required", required)
+        curtail = checked_flag("curtail", self.curtail)
         if half_width is None and budget is None and required is None:
             if not curtail:
                 raise ValueError(
@@ -144,16 +144,9 @@ class FewImages:
         parts, aim = self._parts, self._half_width_asked
         if self.budget or gives_verdicts:
             aim = max(_FIRST_AIM, self.half_width or 0.0)
-        goal = Goal(
-            parts,
-            task.threshold,
-            task.bounds,
-            number,
-            task.block,
-            max(error, 1e-300),
-            aim,
-            self.curtail,
-        )
+        error, curtail = max(error, 1e-300), self.curtail
+        threshold, bounds, block = task.threshold, task.bounds, task.block
+        goal = Goal(parts, threshold, bounds, number, block, error, aim, curtail)
         if isinstance(self.strategy, Uniform):
             steps, share = range(parts), 1.0
         else:
@@ -178,7 +171,7 @@ class FewImages:
     def result(self, task: Task, state: State) -> Found:
         """Returns the estimate, both intervals and the status; see `Strategy`."""
         goal, wide = state.goal, self._half_width_asked
-        low, high, guess = (float(one) / goal.parts for one in state.accepted)
+        low, high, guess = (float(steps) / goal.parts for steps in state.accepted)
         # The estimate is no farther from either end than the half width.
         half = max(wide, (high - low) / 2)
         guess = max(min(max(guess, high - half), low + half, 1.0), 0.0)
@@ -187,21 +180,16 @@ class FewImages:
         seen = {step: one for step, one in state.levels.items() if one.seen}
         on_last = goal._replace(parts=self._last)
         within = population_interval(on_last, seen, task.confidence_level)
+        within = min(within.low, low), max(within.high, high)
+        error = self._error(task)
+        asked = Asked(self.half_width, self.budget, self.curtail, error, self.required)
         return Found(
             robustness=guess,
             interval=ConfidenceInterval(low, high),
             status=self._status(state),
             sides=np.array([seen[step].side for step in sorted(seen)]),
-            population_interval=ConfidenceInterval(
-                min(within.low, low), max(within.high, high)
-            ),
-            asked=Asked(
-                self.half_width,
-                self.budget,
-                self.curtail,
-                self._error(task),
-                self.required,
-            ),
+            population_interval=ConfidenceInterval(*within),
+            asked=asked,
         )
 
     def planned(
@@ -266,7 +254,6 @@ class FewImages:
 
     @property
     def _is_fixed(self) -> bool:
-        """Whether all levels are given in advance."""
         return isinstance(self.strategy, Uniform)
 
     @property
@@ -354,12 +341,10 @@ class Compared(FewImages):
     def difference(self, first: State, second: State) -> ConfidenceInterval:
         """Bounds the difference of two robustnesses, of searches on the same images."""
         parts = first.goal.parts
-        closer = narrowing_by_correlation(first, second) / parts
-        (low, high, _), (other_low, other_high, _) = (
-            (float(end) / parts for end in each.accepted) for each in (first, second)
-        )
-        ends = low - other_high + closer, high - other_low - closer
-        return ConfidenceInterval(*map(float, ends))
+        closer = float(narrowing_by_correlation(first, second)) / parts
+        low, high, _ = (float(end) / parts for end in first.accepted)
+        other_low, other_high, _ = (float(end) / parts for end in second.accepted)
+        return ConfidenceInterval(low - other_high + closer, high - other_low - closer)
 
 
 def _no_wider(state: State, before: State) -> State:
@@ -372,5 +357,4 @@ def _accepted_by_right(state: State) -> float:
     """Returns the number of steps accepted by the rule "right", of all images."""
     sides = {step: one.side for step, one in state.levels.items() if one.side}
     steps = sorted(sides)
-    accepted = [b - a for a, b in zip(steps, steps[1:]) if sides[b] == ACCEPTED]
-    return sum(accepted)
+    return sum(b - a for a, b in zip(steps, steps[1:]) if sides[b] == ACCEPTED)

@@ -1,7 +1,7 @@
 """Bands around the curve of few images, and what they leave open."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,49 +192,45 @@ class Cluster(NamedTuple):
 
     first: int  # the index of the level before them
     last: int  # the index of the level after them
-    crosses: bool  # whether these two levels' estimates are on different sides
     open: float  # the number of steps that are open and may be closed
     # The number of open steps if the curve were straight between levels.
     straight: float
+    crossing: RoughCrossing | None  # if the two levels are on different sides
 
 
-def clusters(goal: Goal, now: Bands) -> dict[Cluster, RoughCrossing | None]:
-    """Groups the open intervals, and locates the crossings of those that cross."""
+def clusters(goal: Goal, now: Bands) -> list[Cluster]:
     _, means, standard_errors, *_ = now.estimates
     off = means - goal.least
     leans = np.abs(off) >= _LEAN * standard_errors
     leans[[0, -1]] = True
     edges = np.flatnonzero(leans).tolist()
     closable = now.closable
-    found: dict[Cluster, RoughCrossing | None] = {}
+    found = []
     for first, last in zip(edges, edges[1:]):
-        part = slice(first, last)
-        width = float(closable[part].sum())
-        straight = float(now.straight[part].sum())
+        width = float(closable[first:last].sum())
         if width > _OPEN:
-            crosses = bool((off[first] >= 0) != (off[last] >= 0))
-            one = Cluster(first, last, crosses, width, straight)
-            found[one] = (
-                rough_crossing(goal, now.estimates, first, last) if crosses else None
-            )
+            crossing = None
+            if (off[first] >= 0) != (off[last] >= 0):
+                crossing = rough_crossing(goal, now.estimates, first, last)
+            straight = float(now.straight[first:last].sum())
+            found.append(Cluster(first, last, width, straight, crossing))
     return found
 
 
-def crossings(goal: Goal, now: Bands) -> dict[Cluster, RoughCrossing]:
-    places = clusters(goal, now)
-    return {one: about for one, about in places.items() if about is not None}
+def crossings(goal: Goal, now: Bands) -> list[Cluster]:
+    return [one for one in clusters(goal, now) if one.crossing]
 
 
 def allowed_widths(
-    goal: Goal, places: Mapping[Cluster, RoughCrossing | None], width: float
+    goal: Goal, places: Sequence[Cluster], width: float
 ) -> dict[Cluster, float]:
     """Splits a width, in steps, among the clusters so that the total cost is least."""
     # A cluster of width w costs about 1 / (slope w)^2: least, for a fixed sum, at these
     # shares.
-    cheap = _CHEAP_SLOPE / goal.parts
     rest = {
-        one: (cheap if about is None else about.slope) ** (-2 / 3)
-        for one, about in places.items()
+        one: (one.crossing.slope if one.crossing else _CHEAP_SLOPE / goal.parts)
+        ** (-2 / 3)
+        for one in places
     }
     given: dict[Cluster, float] = {}
     left = width
@@ -252,10 +248,7 @@ def allowed_widths(
 
 
 def joint_error_ratio(
-    goal: Goal,
-    levels: Levels,
-    now: Estimates,
-    places: dict[Cluster, RoughCrossing],
+    goal: Goal, levels: Levels, now: Estimates, places: Sequence[Cluster]
 ) -> float:
     """Returns all crossings' joint error, as a share of the sum of their errors."""
     # If a mean is too high, more is accepted, at every crossing: the errors add up as
@@ -263,13 +256,12 @@ def joint_error_ratio(
     noise = np.array([one.straight for one in places])
     if len(places) < 2 or not noise.sum() > 0:
         return 1.0
-    at = [_nearest(now, one, about.step) for one, about in places.items()]
+    at = [_nearest(now, one) for one in places]
     correlations = np.eye(len(at))
     for i in range(len(at)):
         for j in range(i):
-            pair = at[i], at[j]
-            found = correlation(levels, now, pair, goal.spread)
-            correlations[i, j] = correlations[j, i] = found
+            together = correlation(levels, now, (at[i], at[j]), goal.spread)
+            correlations[i, j] = correlations[j, i] = together
     total = np.sqrt(max(float(noise @ correlations @ noise), 0.0))
     return min(total / float(noise.sum()), 1.0)
 
@@ -282,7 +274,7 @@ def narrowing_by_correlation(first: State, other: State) -> float:
     parts, noise, goal = [], [], first.goal
     for sign, state in ((1, first), (-1, other)):
         now = state.bands
-        places = crossings(goal, now) if now else {}
+        places = crossings(goal, now) if now else []
         if now is None or not places:
             return 0.0
         straight = sum(one.straight for one in places)
@@ -302,16 +294,16 @@ def narrowing_by_correlation(first: State, other: State) -> float:
     return max(1 - apart / sum(alone), 0.0) * sum(noise)
 
 
-def _crossing_shifts(
-    now: Estimates, places: dict[Cluster, RoughCrossing]
-) -> np.ndarray:
+def _crossing_shifts(now: Estimates, places: Sequence[Cluster]) -> np.ndarray:
     """Returns by how many steps each mean shifts its crossings, per unit, `[n]`."""
-    found = np.zeros(len(now.steps))
-    for one, about in places.items():
-        found[now.steps == _nearest(now, one, about.step)] += 1 / about.slope
-    return found
+    shifts = np.zeros(len(now.steps))
+    for one in places:
+        assert one.crossing
+        shifts[now.steps == _nearest(now, one)] += 1 / one.crossing.slope
+    return shifts
 
 
-def _nearest(now: Estimates, one: Cluster, step: float) -> int:
+def _nearest(now: Estimates, one: Cluster) -> int:
+    assert one.crossing
     inside = now.steps[one.first : one.last + 1]
-    return int(inside[np.abs(inside - step).argmin()])
+    return int(inside[np.abs(inside - one.crossing.step).argmin()])

@@ -130,6 +130,10 @@ def seen_at(levels: Levels, step: int) -> int:
     return levels[step].seen if step in levels else 0
 
 
+def unseen(levels: Levels, wanted: Sequence[Wanted]) -> list[Wanted]:
+    return [one for one in wanted if one.seen > seen_at(levels, one.step)]
+
+
 def _cheapest_at(
     costs: Costs,
     step: int,

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from jaxrob.metrics._curvature import open_width
+from jaxrob.metrics._curvature import least_count, open_width
 from jaxrob.metrics._testing import count_evidence, mean_evidence
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.bands import Method, State
@@ -13,6 +13,7 @@ from jaxrob.strategies._few.crossing import (
     may_cross,
     rough_crossing,
     seen_at,
+    unseen,
 )
 from jaxrob.strategies._few.estimates import (
     ACCEPTED,
@@ -51,14 +52,6 @@ def side(goal: Goal, level: Level) -> int:
     if evidence.accepted >= level.needed_evidence:
         return ACCEPTED
     return REJECTED if evidence.rejected >= level.needed_evidence else OPEN
-
-
-def least_count(least: float, num_images: int) -> int:
-    """Returns the lowest count of right images with a share of at least `least`."""
-    count = max(math.ceil(least * num_images) - 2, 0)
-    while count / num_images < least:
-        count += 1
-    return count
 
 
 def _certain_side(goal: Goal, scores: np.ndarray) -> int:
@@ -165,14 +158,7 @@ def following(state: State) -> State:
         wanted = [goal.request(step, 2 * levels[step].seen) for step in ends]
         return state._replace(wanted=wanted)
     gaps = state.partition.gaps
-    now = estimates(levels, goal.spread)
-    wanted = _requests(goal, levels, now, gaps, _needed_evidence(state))
-    wanted = [
-        one
-        for one in wanted
-        if one.step not in levels or one.seen > levels[one.step].seen
-    ]
-    wanted = wanted or _finest(goal, levels, gaps)
+    wanted = unseen(levels, _requests(state, gaps)) or _finest(goal, levels, gaps)
     return state._replace(is_done=not wanted, wanted=wanted)
 
 
@@ -183,23 +169,23 @@ def _needed_evidence(state: State) -> float:
     return math.log(2 * crossings / ((1 - FIRST) * state.goal.error))
 
 
-def _requests(
-    goal: Goal, levels: Levels, now: Estimates, gaps: list[Gap], needed_evidence: float
-) -> list[Wanted]:
+def _requests(state: State, gaps: list[Gap]) -> list[Wanted]:
+    goal = state.goal
+    now = estimates(state.levels, goal.spread)
     share = max(2 * goal.half_width * goal.parts / max(len(gaps), 1), 1.0)
     wanted: list[Wanted] = []
     for gap in gaps:
         if gap.width <= share and (goal.half_width > 0 or gap.middle is None):
             continue
         if not gap.crosses:
-            wanted += _within(goal, levels, gap, needed_evidence)
+            wanted.append(_within(state, gap))
             continue
         first, last = np.searchsorted(now.steps, [gap.start, gap.end]).tolist()
         about = rough_crossing(goal, now, first, last)
         if goal.half_width > 0:
-            wanted += _bracket(goal, levels, gap, about, share, needed_evidence)
+            wanted += _bracket(state, gap, about, share)
         else:
-            wanted += _towards(goal, levels, gap, about, needed_evidence)
+            wanted += _towards(state, gap, about)
     return wanted
 
 
@@ -218,15 +204,14 @@ def _finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
     return wanted
 
 
-def _towards(
-    goal: Goal, levels: Levels, gap: Gap, about: RoughCrossing, needed_evidence: float
-) -> list[Wanted]:
+def _towards(state: State, gap: Gap, about: RoughCrossing) -> list[Wanted]:
     """Requests levels around a crossing while cheap; then one at it, to the end."""
+    goal, levels = state.goal, state.levels
     # All images there determine exactly how far away the crossing is.
     beside = about.slope * _CLEARANCE * about.uncertainty
-    cost = float(goal.to_decide(np.array(beside), needed_evidence))
+    cost = float(goal.to_decide(np.array(beside), _needed_evidence(state)))
     if cost <= _CHEAP * goal.num_images and gap.width > 4:
-        return _bracket(goal, levels, gap, about, 1.0, needed_evidence)
+        return _bracket(state, gap, about, 1.0)
     near = max(_CLEARANCE * about.uncertainty, 1.0)
     begun = [s for s in levels if gap.start < s < gap.end]
     begun = [s for s in begun if abs(s - about.step) <= near]
@@ -241,20 +226,16 @@ def _towards(
 
 
 def _bracket(
-    goal: Goal,
-    levels: Levels,
-    gap: Gap,
-    line: RoughCrossing,
-    wanted: float,
-    needed_evidence: float,
+    state: State, gap: Gap, line: RoughCrossing, wanted: float
 ) -> list[Wanted]:
     """Requests the cheapest pair of levels around a crossing, within a distance."""
+    goal, levels = state.goal, state.levels
     apart = max(wanted, 2 * _CLEARANCE * line.uncertainty, 1.0)
     apart = min(apart, max(gap.width * 0.75, 1.0))
     places = _places(levels, gap, line, apart)
     at = line.step + line.uncertainty * _NORMAL
     distance = line.slope * np.abs(places[:, None] - at)
-    each = goal.to_decide(distance, needed_evidence)
+    each = goal.to_decide(distance, _needed_evidence(state))
     total, usual = each.mean(axis=1), np.median(each, axis=1)
     seen = np.array([seen_at(levels, step) for step in places.tolist()])
     cost = np.maximum(total - seen, goal.block)
@@ -269,7 +250,7 @@ def _bracket(
     left, right = np.unravel_index(pairs.argmin(), pairs.shape)
     chosen = int(places[before][left]), int(places[after][right])
     return [
-        _more(goal, levels, step, float(usual[places == step][0]))
+        _more(state, step, float(usual[places == step][0]))
         for step in chosen
         if step not in (gap.start, gap.end)
     ]
@@ -285,23 +266,22 @@ def _places(levels: Levels, gap: Gap, line: RoughCrossing, apart: float) -> np.n
     return np.concatenate([[gap.start], places, [gap.end]])
 
 
-def _within(
-    goal: Goal, levels: Levels, gap: Gap, needed_evidence: float
-) -> list[Wanted]:
+def _within(state: State, gap: Gap) -> Wanted:
     """Requests an open level's decision, or a new level, between two of one side."""
+    goal = state.goal
     if gap.middle is None:
-        return [Wanted((gap.start + gap.end) // 2, goal.block)]
-    middle = levels[gap.middle]
+        return Wanted((gap.start + gap.end) // 2, goal.block)
+    middle = state.levels[gap.middle]
     left = max(1 / middle.seen - 1 / goal.num_images, 0)
     noise = goal.deviation * math.sqrt(left) * _NORMAL
     distance = middle.mean - goal.least + noise
-    finish = float(goal.to_decide(distance, needed_evidence).mean())
-    return [_more(goal, levels, gap.middle, finish)]
+    finish = float(goal.to_decide(distance, _needed_evidence(state)).mean())
+    return _more(state, gap.middle, finish)
 
 
-def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
+def _more(state: State, step: int, total: float) -> Wanted:
     """Requests as many more images as may decide the level, but not all at once."""
-    seen = seen_at(levels, step)
+    goal, seen = state.goal, seen_at(state.levels, step)
     grown = seen * (1 + _GROWTH) if seen else _GROWTH * total
     wanted = max(min(grown, total), seen * (1 + _LEAST_GROWTH), seen + goal.block)
     return goal.request(step, wanted)

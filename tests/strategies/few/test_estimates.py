@@ -5,11 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from jaxrob.metrics._curvature import least_count
 from jaxrob.strategies import ASAP
 from jaxrob.strategies._few import banded
 from jaxrob.strategies._few.bands import Cluster, State, joint_error_ratio
 from jaxrob.strategies._few.crossing import RoughCrossing
-from jaxrob.strategies._few.decided import least_count, side
+from jaxrob.strategies._few.decided import side
 from jaxrob.strategies._few.estimates import (
     ACCEPTED,
     OPEN,
@@ -132,9 +133,9 @@ GOAL = Goal(8, 0.8, (0.0, 1.0), FEWER, 50, 0.05, 0.02)
 
 
 def crossing(place, straight):
-    """A crossing between two levels, and where it is."""
-    cluster = Cluster(place, place + 1, True, straight, straight)
-    return cluster, RoughCrossing(place + 0.1, 0.05, 0.2, 0.2)
+    """A crossing between two levels."""
+    rough = RoughCrossing(place + 0.1, 0.05, 0.2, 0.2)
+    return Cluster(place, place + 1, straight, straight, rough)
 
 
 @pytest.mark.parametrize("alike", [0.0, 1.0])
@@ -145,7 +146,7 @@ def test_the_sum_of_two_errors_is_as_wide_as_in_random_orders(alike):
     second = np.where(generator.random(FEWER) < alike, first, other)
     # Two levels at each crossing, so far apart that none helps another.
     scores = np.stack([first, first, second, second]).astype(float)
-    places = dict([crossing(0, 3.0), crossing(2, 3.0)])
+    places = [crossing(0, 3.0), crossing(2, 3.0)]
     errors, said = [], []
     for run in range(RUNS):
         order = np.random.default_rng([24, run]).permutation(FEWER)[:SEEN]
@@ -163,7 +164,7 @@ def test_one_crossing_is_as_far_off_as_it_is():
     row = np.repeat([1.0, 0.0], FEWER // 2)
     levels = {i: Level(row, OPEN, 0.0) for i in range(2)}
     found = estimates(levels, Spread(0.1, FEWER))
-    assert joint_error_ratio(GOAL, levels, found, dict([crossing(0, 3.0)])) == 1.0
+    assert joint_error_ratio(GOAL, levels, found, [crossing(0, 3.0)]) == 1.0
 
 
 @pytest.mark.parametrize("total", [1, 49])
