@@ -42,9 +42,8 @@ def wilson(
     """Wilson's score interval for a proportion.
 
     It holds the proportions p with `|s/n - p| <= z sqrt(p (1 - p) / n)`, for s
-    successes of n and the normal quantile z (Wilson, 1927). Unlike the usual interval,
-    s/n plus or minus a multiple of its standard error, it is sound for small n and near
-    0 and 1.
+    successes of n and the normal quantile z (Wilson, 1927), and is sound for small n
+    and near 0 and 1.
 
     Args:
       successes: numbers in 0 ... totals, of any shape.
@@ -56,8 +55,7 @@ def wilson(
       without a success, exactly 1 without a failure.
 
     Raises:
-      ValueError: if the shapes differ, successes lie outside 0 ... totals, or the
-        confidence level outside (0, 1).
+      ValueError: if the shapes differ, or a number lies outside its range.
     """
     confidence_level = checked_confidence_level(confidence_level)
     s = checked_array("successes", successes, "...", at_least=0).astype(np.float64)
@@ -89,13 +87,12 @@ def bands(
     """Pointwise confidence bands of a quality measure, for a finite test set.
 
     Proportions have Wilson's interval: accuracy, the decided ratio, and the recall of
-    two classes (see `jaxrob.metrics.recall`). The rest have the percentile bootstrap
-    over inputs (Efron, 1979), widened where necessary to hold the measured value. The
-    bootstrap cannot produce an error that it never saw: where all answers are right,
-    its band has no width. It resamples the confusion. Counts without one (above 64
-    classes) leave open which class was taken for which: the F1 score's bands are then
-    those of the table with these sums that scatters most, 0.97 to 1.06 times as
-    wide as the confusion's in simulations. Means of scores have `bounded_mean`'s.
+    two classes. Means of scores have `bounded_mean`'s. The rest have the percentile
+    bootstrap over inputs (Efron, 1979), widened where necessary to hold the measured
+    value; where all answers are right, it has no width. Counts without a confusion
+    (above 64 classes) leave open which class was taken for which: the F1 score's bands
+    are then those of the table with these sums that scatters most, 0.97 to 1.06 times
+    as wide as the confusion's in simulations.
 
     Args:
       counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]` by
@@ -106,13 +103,12 @@ def bands(
 
     Returns:
       The lower and the upper ends, float64 `[L]` in [0, 1]; 0 and 1 where the measure
-      is undefined. Each depends only on the counts of its own level, and equal counts
-      always have equal bands.
+      is undefined. Equal counts always have equal bands.
 
     Raises:
       ValueError: if the measure is unknown, the confidence level lies outside (0, 1)
-        (above 0.9999 where the band is of a bootstrap), or the counts have a wrong
-        shape, are negative or all 0 at a level.
+        (above 0.9999 of a bootstrap), or the counts have a wrong shape, are negative
+        or all 0 at a level.
     """
     confidence_level = checked_confidence_level(confidence_level)
     found = any_measure(measure)
@@ -159,30 +155,27 @@ def bounded_mean(
     more score of 1 (Gaffke, "Three test statistics for a nonparametric one-sided
     hypothesis on the mean of a nonnegative variable", 2005; Learned-Miller and Thomas,
     "A new confidence interval for the mean of a bounded random variable", 2019). For
-    zeros and ones it is Clopper and Pearson's interval, and scores that scatter less
-    have a narrower one, like the normal approximation's. It assumes nothing about the
-    scores but independence. That its coverage is never below the stated one is proven
-    for zeros and ones only; no other distribution is known where it is.
+    zeros and ones it is Clopper and Pearson's interval, and only for these its coverage
+    is proven; no distribution is known where it is below the stated one. Scores that
+    scatter less have a narrower interval.
 
     The quantile is exact where all scores but zeros (for the upper end, but ones) are
     equal. Otherwise it is by Lugannani and Rice's saddlepoint with the terms of second
-    order (Daniels, "Tail probability approximations", 1987). Its tail was off by at
+    order (Daniels, "Tail probability approximations", 1987), whose tail was off by at
     most a 25th of itself for 2 to 5 scores, and by a 60th for 12 and more.
 
     Args:
-      scores: `[L, N]` in [0, 1], of N images at L levels; NaN where an image was not
-        looked at.
+      scores: `[L, N]` in [0, 1], independent, of N images at L levels; NaN where an
+        image was not looked at.
       confidence_level: the coverage aimed at, at each level alone, in (0, 1).
 
     Returns:
-      The lower and the upper ends, float64 `[L]` in [0, 1], which hold the mean: 0 and
-      1 where no image was looked at. Each depends only on the scores of its own level,
-      not on their order.
+      The lower and the upper ends, float64 `[L]` in [0, 1]: 0 and 1 where no image was
+      looked at.
 
     Raises:
       TypeError: if the scores are not numbers.
-      ValueError: if they have another shape or lie outside [0, 1], or the confidence
-        level outside (0, 1).
+      ValueError: if they have another shape, or a number lies outside its range.
     """
     tail = (1 - checked_confidence_level(confidence_level)) / 2
     scores = checked_array(
@@ -215,8 +208,6 @@ def _lower_end(scores: np.ndarray, tail: float) -> float:
 
 
 def _quantile(values: np.ndarray, counts: np.ndarray, total: int, tail: float) -> float:
-    """The quantile of the mean of n values and one more 0, randomly weighted."""
-
     def at(log_slope: float) -> _Saddlepoint:
         return _saddlepoint(math.exp(log_slope), values, counts, total)
 
@@ -236,8 +227,6 @@ def _quantile(values: np.ndarray, counts: np.ndarray, total: int, tail: float) -
 
 
 class _Saddlepoint(NamedTuple):
-    """The weighted mean's distribution at one place."""
-
     mean: float  # the place
     deviations: float  # how many standard deviations it is below the expectation
     log_tail: float  # the log probability of a lower mean
@@ -317,7 +306,6 @@ def bootstrap(counts: Counts, measure: Measure, number: int) -> np.ndarray:
 def resample_counts(
     rng: np.random.Generator, num_images: int, number: int
 ) -> Iterator[np.ndarray]:
-    """Yields how often each replicate draws each image, in blocks of replicates."""
     block = max(1, _BLOCK_SIZE // num_images)
     for start in range(0, number, block):
         size = min(block, number - start)
@@ -330,7 +318,6 @@ def resample_counts(
 def percentiles(
     values: np.ndarray, confidence_level: float, otherwise: tuple[float, float]
 ) -> tuple[float, float]:
-    """Returns the percentile interval of the values, NaN left out."""
     # Returns `otherwise` if all values are NaN.
     values = values[~np.isnan(values)]
     if not len(values):
@@ -348,7 +335,6 @@ def resampled_values(
     num_classes: int,
     weights: np.ndarray,
 ) -> np.ndarray:
-    """Computes a measure of resampled inputs, from how often each was drawn."""
     # Means over classes are taken in float64, not rounded once as by `Measure`: they
     # may miss an exact threshold, which does not matter here.
     if measure.of_classes:
@@ -437,7 +423,6 @@ def _of_classes(
 def _of_cells(
     measure: Measure, cells: _Cells, num_classes: int, weights: np.ndarray
 ) -> np.ndarray:
-    """Returns the same as `_of_classes`, from the cells' weights `[C, B]`."""
     decided, correct = cells.answers < num_classes, cells.correct
     labels, answers = cells.labels, cells.answers
     counts = Counts(

@@ -113,20 +113,17 @@ def corruption_error(
 
     Args:
       curve: a `jaxrob.Curve`, `ReducedCurve` or `Assessment` of the corruption, with
-        the levels 1, 2, 3, 4 and 5 and given labels, not the network's own answers.
-      reference: another one, or `ReferenceErrors`.
+        the levels 1 to 5 and given labels, not the network's own answers.
+      reference: another one, or `ReferenceErrors`. `ALEXNET` holds for 1,000 classes
+        and 224 px.
       confidence_level: the coverage aimed at, in (0, 1).
-
-    Returns:
-      The `CorruptionError`.
 
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if a level is missing, answers may be "unknown" (alpha), an assessment
         has an alteration without severities or the network's own answers as labels, the
-        numbers of classes differ, the known sizes of the corruption's parameters
-        differ, or the confidence level lies outside (0, 1). `ALEXNET` holds for 1,000
-        classes and 224 px: otherwise give errors of your own, `ReferenceErrors`.
+        numbers of classes or the known sizes of the corruption's parameters differ, or
+        the confidence level lies outside (0, 1).
     """
     pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
     return _mean(pair, False, confidence_level)
@@ -164,10 +161,9 @@ def mean_corruption_error(
         print(f"mCE {100 * found.value:.1f} %")
 
     Args:
-      curves: curves by the corruption's name, such as "gaussian noise", or assessments.
-        All fifteen of `ALEXNET` must be there, each under its own name. The name of an
-        assessment's corruption is checked; of curves, only that none is given twice.
-        Other corruptions are ignored.
+      curves: curves or assessments by the corruption's name, such as "gaussian noise",
+        all fifteen of `ALEXNET`; others are ignored. Or a sequence of assessments,
+        whose corruptions are known.
       reference: the reference's curves or assessments in the same form, or
         `ReferenceErrors` by name, such as `ALEXNET`, whose errors hold for ImageNet-C
         only; or None.
@@ -175,14 +171,11 @@ def mean_corruption_error(
       confidence_level: as for `corruption_error`, for the mean: all corruptions are
         resampled together.
 
-    Returns:
-      The `CorruptionError`.
-
     Raises:
-      TypeError: as `corruption_error`.
       ValueError: if a corruption is missing, since the mean over the others is another
         number; if one stands under another's name, or a curve under two; if relative
-        errors are asked for without a reference; or as `corruption_error`.
+        errors are asked for without a reference; or, with TypeError, as
+        `corruption_error`.
     """
     relative = checked_flag("relative", relative)
     if relative and reference is None:
@@ -194,8 +187,6 @@ def mean_corruption_error(
 
 
 class _Errors(NamedTuple):
-    """A classifier's errors under a corruption."""
-
     unaltered: float  # the share of wrong answers at level 0; NaN if not needed
     corrupted: float  # its mean over the severities
     # `[2, N]`, both for each image; None without single answers
@@ -210,7 +201,6 @@ class _Errors(NamedTuple):
 
 
 def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
-    """Returns the errors under the benchmark's fifteen corruptions, in its order."""
     wanted = "a mapping from names to curves, or a sequence of jaxrob.Assessment"
     check_type(name, curves, Mapping | Sequence, wanted)
     if isinstance(curves, Mapping):
@@ -384,7 +374,6 @@ def _added(errors: np.ndarray, relative: bool) -> np.ndarray:
 
 
 def _nothing_to_divide_by(reference: np.ndarray, relative: bool) -> str:
-    """Returns why there is no ratio, of the reference's errors `[C, 2]`."""
     why = "the reference does not err" + (" more when corrupted" if relative else "")
     is_zero = ~(_added(reference.T, relative) > 0)
     # Of a mean it may be one of fifteen.

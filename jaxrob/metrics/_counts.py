@@ -114,7 +114,6 @@ def counts_of(confusion: np.ndarray) -> Counts:
 def checked_curve(
     levels: Any, values: Any, min_length: int, name: str = "values"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns levels and values as float64, sorted by level."""
     levels = checked_levels(levels, min_length)
     axes = {"n": len(levels)}
     holding = "numbers or booleans"
@@ -138,7 +137,6 @@ def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
 def range_around(
     levels: np.ndarray, bounds: tuple[float, float] | None
 ) -> tuple[float, float]:
-    """Returns the ends of the range that holds the levels."""
     if bounds is None:
         return levels[0], levels[-1]
     lower, upper = checked_bounds("bounds", bounds)
@@ -151,7 +149,6 @@ def range_around(
 
 
 def checked_counts(counts: Any, min_inputs: int = 0) -> Counts:
-    """Returns counts of at least two classes, from `Counts` or a confusion."""
     if isinstance(counts, Counts):
         counts = _with_ranks(_checked_parts(counts), counts.ranks)
     else:
@@ -174,7 +171,6 @@ def checked_confidence_level(confidence_level: Any) -> float:
 
 
 def _checked_parts(counts: Counts) -> Counts:
-    """Returns `Counts` `[L, K]` whose parts go together."""
     if counts.confusion is not None:
         sums = counts_of(_integers("counts.confusion", counts.confusion, "L, K, K + 1"))
         for name, part, again in zip(Counts._fields, counts[:4], sums[:4]):
@@ -199,7 +195,6 @@ def _checked_parts(counts: Counts) -> Counts:
 
 
 def _with_ranks(counts: Counts, ranks: Any) -> Counts:
-    """Returns counts with ranks `[L, K, R]` that go with them; None is no ranks."""
     if ranks is None:
         return counts
     axes = dict(zip("LK", counts.correct.shape))

@@ -14,8 +14,6 @@ from jaxrob.metrics._counts import MOST_RANKS, Counts, checked_counts, counts_of
 
 
 class Ratio(NamedTuple):
-    """A measure as a fraction: arrays of one shape."""
-
     numerator: np.ndarray
     denominator: np.ndarray  # the denominator; where it is 0 the measure is undefined
     # the number of inputs that the ratio is a share of, which sets its scatter
@@ -54,7 +52,6 @@ class Measure:
         return _mean(ratio.numerator, ratio.denominator)
 
     def per_class(self, counts: Counts | np.ndarray) -> np.ndarray:
-        """Computes the measure of each class."""
         counts = checked_counts(counts)
         ratio = self.ratio(counts)
         return quotient(ratio.numerator, ratio.denominator, np.nan)
@@ -133,7 +130,6 @@ def typical_inputs(num_inputs: np.ndarray) -> int:
 def quotient(
     numerator: np.ndarray, denominator: np.ndarray, if_undefined: float
 ) -> np.ndarray:
-    """Returns `numerator / denominator`, or `if_undefined` where the latter is 0."""
     undefined = denominator == 0
     return np.where(
         undefined, if_undefined, numerator / np.where(undefined, 1, denominator)
@@ -168,7 +164,6 @@ class ImageScores(NamedTuple):
 
     @property
     def num_classes(self) -> int:
-        """0: there are no classes."""
         return 0
 
     def at(self, rows: Any) -> "ImageScores":
@@ -190,7 +185,6 @@ class MeanScore:
         return checked_scores(scores)
 
     def per_class(self, scores: ImageScores) -> np.ndarray:
-        """Returns `[L, 0]`: there are no classes."""
         return np.empty((len(checked_scores(scores).values), 0))
 
     def num_inputs(self, scores: ImageScores) -> np.ndarray:
@@ -198,7 +192,6 @@ class MeanScore:
 
 
 def checked_scores(scores: Any) -> ImageScores:
-    """Returns scores `[L, N]`, at least one at each level."""
     if not isinstance(scores, ImageScores):
         raise TypeError(
             "a mean score takes the counts of a curve of scores; got "
@@ -358,7 +351,6 @@ def measure_named(name: str) -> Measure:
 
 
 def any_measure(name: str) -> Measure | MeanScore:
-    """Returns the measure of this name, which may be that of a `ScoreCurve`."""
     return mean_score(name) if is_mean_score(name) else measure_named(name)
 
 
@@ -474,9 +466,6 @@ def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> RiskCoverage:
         uncertainty will do.
       correct: bool `[L, N]`, whether the most probable class is the right one.
 
-    Returns:
-      The `RiskCoverage`.
-
     Raises:
       ValueError: if confidence is missing or NaN, an array does not have the shape
         `[L, N]` with at least one input, or correct is neither 0 nor 1 somewhere.
@@ -549,7 +538,6 @@ def _risk(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
 def _checked(
     confidence: np.ndarray | None, correct: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the confidence as float64 and the correctness as bool, `[L, N]`."""
     if confidence is None:
         raise ValueError(
             'confidence is missing (None), as from a classifier of outputs="scores"'

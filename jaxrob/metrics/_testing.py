@@ -71,19 +71,18 @@ def odds_ratio(counts: np.ndarray, confidence_level: float = 0.95) -> OddsRatio:
 
     It answers the 2024 paper's open question (section 7), whether unknown and incorrect
     predictions are associated. Given its margins, a table follows Fisher's noncentral
-    hypergeometric distribution, whose only parameter is the ratio. The ratio is
-    estimated by maximum likelihood. The interval is the exact one (Cornfield, 1956),
-    whose coverage is at least the confidence level, however few answers are wrong. If a
-    cell is 0, the ratio is 0 or infinite, and so is that end of the interval.
+    hypergeometric distribution, whose only parameter is the ratio, estimated by maximum
+    likelihood. The interval is the exact one (Cornfield, 1956), whose coverage is at
+    least the confidence level.
 
     Args:
       counts: integers `[..., 2, 2]`, see `unknown_counts`.
       confidence_level: the least coverage, in (0, 1).
 
     Returns:
-      The `OddsRatio`, with arrays of the shape `[...]`. If all or no answers are
-      unknown, or all or no answers are wrong, the ratio is NaN and the interval
-      [0, infinity].
+      The `OddsRatio`, with arrays of the shape `[...]`. If a cell is 0, the ratio and
+      one end are 0 or infinite. If a row or a column is 0, the ratio is NaN and the
+      interval [0, infinity].
 
     Raises:
       ValueError: if the counts have another shape, are not integers or are negative, or
@@ -101,7 +100,6 @@ def odds_ratio(counts: np.ndarray, confidence_level: float = 0.95) -> OddsRatio:
 def _conditional(
     table: np.ndarray, confidence_level: float
 ) -> tuple[float, float, float]:
-    """Returns the ratio of one table, and the ends of its interval."""
     unknown, wrong = int(table[0].sum()), int(table[:, 0].sum())
     total, seen = int(table.sum()), int(table[0, 0])
     # The range of the wrong among the unknown answers that the margins allow.
@@ -208,8 +206,6 @@ _STAKES = np.geomspace(1 / 256, 0.9, 16)
 
 
 class Evidence(NamedTuple):
-    """Log evidence for each side: arrays of one shape."""
-
     accepted: np.ndarray  # evidence against all measures below the threshold
     rejected: np.ndarray  # evidence against all measures of at least the threshold
 

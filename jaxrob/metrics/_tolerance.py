@@ -67,13 +67,10 @@ def tolerance_robustness(
       threshold: the lowest value accepted, in [0, 1].
       tolerance: the reward of accepted values: "linear" or "step" (the default), see
         `linear_tolerance` and `step_tolerance`; or any function of one value and the
-        threshold, with results in [0, 1], that is 0 for values below the threshold
-        (Definition 6).
-      penalization: the penalty of the others: "linear" or "step" (the default), see
-        `linear_penalization` and `step_penalization`; or any function of one value and
-        the threshold, with results in [0, 1], that is 0 for values above the threshold
-        (Definition 7). With a function that is 0 everywhere the robustness is at least
-        1/2.
+        threshold, with results in [0, 1], that is 0 below the threshold (Definition 6).
+      penalization: the penalty of the others, likewise: `linear_penalization`,
+        `step_penalization` (the default), or a function that is 0 above the threshold
+        (Definition 7). With one that is 0 everywhere the robustness is at least 1/2.
       nominal: the measure's value where nothing is altered, in [0, 1]; the x_max of
         the linear tolerance, and needed only for it. For another x_max give
         `functools.partial(linear_tolerance, x_max=...)`.
@@ -88,9 +85,8 @@ def tolerance_robustness(
     Raises:
       TypeError: if tolerance or penalization is neither a name nor a function, or the
         level distribution is not one of NumPyro's.
-      ValueError: if the arrays' shapes differ, there are fewer than two levels (one
-        with bounds), levels repeat or lie outside the bounds, a number is not finite or
-        not in its range, a name is unknown, a function leaves its range, nominal is
+      ValueError: as `heaviside_robustness`; if a number leaves its range, a level lies
+        outside the bounds, a name is unknown, a function leaves its range, nominal is
         missing, or the distribution is discrete or multivariate, has no CDF, or no mass
         in the range.
     """
@@ -290,7 +286,6 @@ def level_weights(
     level_distribution: "Distribution | None" = None,
     bounds: tuple[float, float] | None = None,
 ) -> np.ndarray:
-    """The weight of each level in a mean over the range."""
     # Masses are differences of the CDF, since a density may be infinite at an end. They
     # are divided by the mass of the range, beyond which the distribution may reach.
     ascending = np.sort(levels)

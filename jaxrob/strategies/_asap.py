@@ -20,8 +20,6 @@ from jaxrob.strategies._strategy import (
 
 
 class Grid(NamedTuple):
-    """A range divided into equal parts, and the known levels on its grid."""
-
     parts: int  # the number of parts
     steps: np.ndarray  # integers `[n]` in 0 ... parts, the known levels, ascending
 
@@ -107,27 +105,18 @@ class ASAP:
     """Samples where the curve may cross the threshold (2022 paper, Algorithm 1).
 
     Computes the robustness from few levels: about 13 for an answer as good as that of a
-    thousand evenly spaced ones. Example::
-
-        jaxrob.assess(classifier, dataset, alteration)  # ASAP() is the default
-        jaxrob.assess(
-            classifier,
-            dataset,
-            alteration,
-            strategy=jaxrob.strategies.ASAP(n=1024, concavity=128.0),  # the paper's
-        )
+    thousand evenly spaced ones. It is the default; the paper's is
+    `ASAP(n=1024, concavity=128.0)`.
 
     Between two sampled levels the curve is assumed to lie between the two parabolas
     through its ends with concavity +a and -a. Where either may cross the threshold, the
-    interval is split, until it is no wider than a part in `n` of the range. The
-    recursion goes breadth first: each round has one new level for every interval that
-    may cross.
+    interval is split, until it is no wider than a part in `n` of the range. Each round
+    has one new level for every interval that may cross.
 
     A number for the concavity gives the paper's algorithm: the ends first, then
     midpoints. "auto" begins with nine levels and the identity, and estimates the
     concavity of each interval from the levels around it. Where the ends lie on opposite
-    sides of the threshold, the new level lies just past the expected crossing, so that
-    the next interval is short.
+    sides of the threshold, the new level lies just past the expected crossing.
 
     Attributes:
       n: the number of parts that limits refinement, at least 2; rounded up to a power
@@ -287,7 +276,6 @@ class ASAP:
         return history.typical_inputs if self._is_auto else None
 
     def _shape(self, task: Task, history: History) -> Bend:
-        """Returns the bend in each interval, on the range mapped to [0, 1]."""
         if self._is_auto:
             positions = task.positions_of(history.levels)
             return bend(positions, history.values, history.typical_inputs)
@@ -297,7 +285,6 @@ class ASAP:
     def _inner_steps(
         self, task: Task, history: History, grid: Grid, shape: Bend
     ) -> np.ndarray:
-        """Returns one level inside each interval that is divisible, `[n - 1]`."""
         inner, above = grid.middles, history.values >= task.threshold
         if self._is_auto:
             crosses = grid.divisible & (above[:-1] != above[1:])

@@ -34,8 +34,6 @@ _ALWAYS = ("precise", "budget", "resolution")
 
 
 class Subject(NamedTuple):
-    """A curve that a strategy explores."""
-
     name: str  # in messages
     task: Task
     # Corrects levels that miss a special level by rounding.
@@ -59,16 +57,12 @@ class Span(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The answers at a canonical level: the measure, and what it is a share of."""
-
     value: float
     num_inputs: int | None  # None if the value is exact
     scores: np.ndarray | None = None  # [n], of the images seen, if it `needs_scores`
 
 
 class Explored(NamedTuple):
-    """All that is known of a subject, and the strategy's last state."""
-
     history: History
     state: Any
 
@@ -102,7 +96,6 @@ def drive(
     look: Callable[[Sequence[Span], Learn], None],
     enough: Callable[[Sequence[Any]], bool] = lambda states: False,
 ) -> list[Explored]:
-    """Runs a strategy on all subjects until it asks for no more."""
     # The requests for all subjects in a round are evaluated together. No level is
     # evaluated twice, and levels of the same effect are evaluated once. A subject's
     # next levels are asked for as soon as its answers are there, while devices compute
@@ -142,8 +135,6 @@ def drive(
 def at_once(
     look: Callable[[Sequence[Span]], Iterable[Seen]],
 ) -> Callable[[Sequence[Span], Learn], None]:
-    """Makes a `look` of `drive` from a function that returns all a round's answers."""
-
     def look_and_learn(parts: Sequence[Span], learn: Learn) -> None:
         for part, seen in zip(parts, look(parts)):
             learn(part, seen)
@@ -196,8 +187,6 @@ def _checked_interval(
 
 
 class _Exploring:
-    """The exploration of a subject, which grows as the strategy asks."""
-
     def __init__(self, strategy: Strategy, subject: Subject, place: int) -> None:
         self._strategy, self._subject, self._place = strategy, subject, place
         self.history, self.state = History(), strategy.init(subject.task)

@@ -243,7 +243,6 @@ class FewImages:
 
     @property
     def _half_width_asked(self) -> float:
-        """The half width asked for; half an interval of the grid by default."""
         return 0.5 / self._parts if self.half_width is None else self.half_width
 
     @property
@@ -293,7 +292,6 @@ class FewImages:
         return state._replace(is_certain=True)
 
     def _method(self, goal: Goal) -> Method:
-        """How levels are chosen and conclusions drawn from their scores."""
         if self._is_fixed:
             return decided.FIXED_LEVELS
         return banded.METHOD if goal.by_bands else decided.METHOD
@@ -331,8 +329,6 @@ class FewImages:
 
 @dataclasses.dataclass(frozen=True)
 class Compared(FewImages):
-    """One of two searches that end with the answer to which has more."""
-
     _is_compared = True
 
     def _error(self, task: Task) -> float:

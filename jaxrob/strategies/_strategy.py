@@ -236,11 +236,7 @@ class Strategy(Protocol):
 
     @property
     def rule(self) -> str:
-        """The rule of integration over the levels, unless another is asked for.
-
-        One of the rules of `jaxrob.metrics.heaviside_robustness`, usually that of the
-        strategy's paper.
-        """
+        """The rule of integration unless another is asked for, usually the paper's."""
         ...
 
     @property
@@ -255,7 +251,7 @@ class Strategy(Protocol):
     def ask(
         self, task: Task, state: Any, history: History
     ) -> tuple[Sequence[Request], Any]:
-        """Returns the levels to evaluate next, together, and the next state.
+        """Returns the requests to evaluate next, and the next state.
 
         Args:
           task: the task.
@@ -269,12 +265,7 @@ class Strategy(Protocol):
         ...
 
     def result(self, task: Task, state: Any) -> Found:
-        """Returns the conclusions.
-
-        Args:
-          task: the task.
-          state: the last state, in which all answers are known.
-        """
+        """Returns the conclusions of the last state, in which all answers are known."""
         ...
 
 

@@ -61,7 +61,6 @@ _SLACK = 1e-9
 
 
 def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
-    """Returns the state updated with newly seen images; see `decided.look`."""
     goal, levels = _with_slack(state.goal), dict(state.levels)
     for step, scores in answers.items():
         levels[step] = Level(scores, OPEN, 0.0)
@@ -151,7 +150,6 @@ def _bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
 
 
 def _planned_deviation(goal: Goal, now: Bands, half_width: float) -> float | None:
-    """Returns the standard error that locates all crossings; None without crossings."""
     places = clusters(goal, now)
     given = allowed_widths(goal, places, allowed_width(now, half_width))
     wanted = [
@@ -193,8 +191,6 @@ _GROWTH, _LEAST_GROWTH = 2.0, 1.3
 
 
 class _Plan(NamedTuple):
-    """How one crossing is located."""
-
     costs: Costs
     now: Bands
     cluster: Cluster
@@ -243,7 +239,6 @@ def _closing(
 
 
 def allowed_width(now: Bands, half_width: float) -> float:
-    """Returns how many closable steps may stay open, for a half width in all."""
     along = float((now.open - now.closable).sum())
     # Where the curve runs along the threshold it stays open; the rest is still
     # narrowed.
@@ -327,7 +322,6 @@ def _sides(plan: _Plan, centre: int, half: float, asked: list[Wanted]) -> list[W
 def _cleared(
     plan: _Plan, centre: int, half: float, asked: list[Wanted]
 ) -> list[Wanted]:
-    """Requests levels away from the crossing that are still open."""
     steps, means, standard_errors, *_ = plan.now.estimates
     least = plan.costs.goal.least
     sides = plan.now.sides(least)
@@ -362,7 +356,6 @@ def _bisected(plan: _Plan) -> list[Wanted]:
 def _deciding(
     goal: Goal, levels: Levels, now: Bands, one: Cluster, asked: list[Wanted]
 ) -> list[Wanted]:
-    """Requests levels not yet known to lie on their neighbours' side."""
     steps, means, standard_errors, *_ = now.estimates
     sides = now.sides(goal.least)
     wanted: list[Wanted] = []

@@ -61,7 +61,6 @@ class Bands(NamedTuple):
         return np.where(self.along, 0.0, self.open)
 
     def sides(self, least: float) -> np.ndarray:
-        """Returns 1, 0 or -1 for each level: accepted, open, rejected."""
         off = self.estimates.means - least
         reach = self.critical_values * self.estimates.standard_errors
         return np.where(off >= reach, 1, np.where(off < -reach, -1, 0))
@@ -72,8 +71,6 @@ def quantile(error: float) -> float:
 
 
 class Shape(NamedTuple):
-    """Bounds on the curve in m intervals between levels."""
-
     deviations: Envelope  # the largest deviations from lines, on the scale from 0 to 1
     may_cross: np.ndarray  # bool `[m]`, whether it may cross the threshold
 
@@ -89,7 +86,6 @@ def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
 def bands(
     goal: Goal, found: Estimates, between: Shape, wanted: float, z: float
 ) -> Bands:
-    """Returns the bands, of the critical value z where the error is as `wanted`."""
     steps, means, standard_errors, changes, *_ = found
     most = max(_AS_PLANNED * wanted, 1e-12)
     critical_values = np.clip(z * standard_errors / most, z, max(_FAR, z))
@@ -146,8 +142,6 @@ def _excess_height(
 
 
 class State(NamedTuple):
-    """The state of a search."""
-
     goal: Goal  # with the half width currently aimed at
     levels: Levels  # the levels and the scores seen there
     accepted: Accepted  # the steps accepted; [0, all steps] at first
@@ -295,7 +289,6 @@ def narrowing_by_correlation(first: State, other: State) -> float:
 
 
 def _crossing_shifts(now: Estimates, places: Sequence[Cluster]) -> np.ndarray:
-    """Returns by how many steps each mean shifts its crossings, per unit, `[n]`."""
     shifts = np.zeros(len(now.steps))
     for one in places:
         assert one.crossing

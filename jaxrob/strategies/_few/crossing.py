@@ -21,8 +21,6 @@ _PAIRS, _LEAST_SLOPE_ERROR = 5, 0.15
 
 
 class RoughCrossing(NamedTuple):
-    """The rough position and slope of a crossing."""
-
     step: float  # its position, a fractional step
     slope: float  # the absolute slope of the mean score per step, above 0
     uncertainty: float  # the standard error of the position, in steps
@@ -64,7 +62,6 @@ def may_cross(goal: Goal, strategy: ASAP, found: Estimates) -> np.ndarray:
 def _slope(
     goal: Goal, now: Estimates, step: float, falls: float
 ) -> tuple[float, float] | None:
-    """Returns the absolute slope at a crossing and its relative error, if known."""
     # It is the slope between two levels: far enough apart to differ by more than noise,
     # near enough for the curve to be straight.
     before, after = np.flatnonzero(now.steps < step), np.flatnonzero(now.steps > step)
@@ -95,8 +92,6 @@ _POWER = 0.8
 
 
 class Costs(NamedTuple):
-    """The inputs of the cost of a level."""
-
     goal: Goal  # the goal
     levels: Levels  # the levels and the scores seen there
     estimates: Estimates  # the estimates at the levels

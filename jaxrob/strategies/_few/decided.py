@@ -74,7 +74,6 @@ def _are_counts(scores: np.ndarray) -> bool:
 
 
 def partition(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Partition:
-    """Divides the range, whose ends are decided, into decided and open intervals."""
     # What the images seen suggest decides no level: it is promised that none is wrong.
     sides = {step: one.side for step, one in levels.items() if one.side != OPEN}
     decided = np.array(sorted(sides))
@@ -257,7 +256,6 @@ def _bracket(
 
 
 def _places(levels: Levels, gap: Gap, line: RoughCrossing, apart: float) -> np.ndarray:
-    """Returns candidate levels around a crossing, both ends of the gap included."""
     near = np.rint(line.step + np.linspace(-apart, apart, 2 * _TRIED + 1))
     beside = [math.floor(line.step), math.ceil(line.step)]
     inside = [step for step in levels if gap.start < step < gap.end]
@@ -267,7 +265,6 @@ def _places(levels: Levels, gap: Gap, line: RoughCrossing, apart: float) -> np.n
 
 
 def _within(state: State, gap: Gap) -> Wanted:
-    """Requests an open level's decision, or a new level, between two of one side."""
     goal = state.goal
     if gap.middle is None:
         return Wanted((gap.start + gap.end) // 2, goal.block)

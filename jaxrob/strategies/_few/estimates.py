@@ -26,8 +26,6 @@ _PRIOR = 2.0
 
 
 class Goal(NamedTuple):
-    """The goal of a search, in scores."""
-
     parts: int  # the number of parts of the grid
     least: float  # the lowest mean score of all images that is accepted
     bounds: tuple[float, float]  # the lowest and the highest score of an image
@@ -103,8 +101,6 @@ class Spread(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A level and the scores seen there."""
-
     scores: np.ndarray  # float64 `[n]`, of the images seen, in their order
     side: int  # `ACCEPTED`, `OPEN` or `REJECTED`, by all images
     needed_evidence: float  # the evidence at which the level counts as decided
@@ -129,8 +125,6 @@ class Wanted(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """An interval between two decided levels where the curve may cross."""
-
     start: int  # the decided level at its start
     end: int  # the decided level at its end
     crosses: bool  # whether these two are on different sides
@@ -155,8 +149,6 @@ class Partition(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """Bounds on the number of accepted steps, and an estimate."""
-
     low: float  # the lower bound
     high: float  # the upper bound
     guess: float  # the estimate
@@ -174,8 +166,6 @@ _ROUNDING = 1e-12
 
 
 class Coefficients(NamedTuple):
-    """The estimates at n levels as linear combinations of means of images."""
-
     numbers: np.ndarray  # int `[k]`, the distinct numbers of images seen, ascending
     # Float64 `[k, n, n]`. `[j, a, b]` is the factor of level b's image scores in level
     # a's mean, over the images from `numbers[j]` to `numbers[j + 1]`.
@@ -183,8 +173,6 @@ class Coefficients(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """Estimates of the mean score of all images at n levels."""
-
     steps: np.ndarray  # int `[n]`, ascending
     means: np.ndarray  # float64 `[n]`
     standard_errors: np.ndarray  # float64 `[n]`
@@ -303,7 +291,6 @@ def variance_of_sum(
 def _moments(
     ordered: Sequence[Level], seen: np.ndarray, numbers: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields the scores' means `[n]` and covariances `[n, n]` over the first images."""
     # One pair for each number of images, valid for levels with as many. The entries of
     # other levels are those of their fewer images.
     sums, products = np.zeros(len(ordered)), np.zeros((len(ordered),) * 2)
@@ -414,7 +401,6 @@ def _critical_values(goal: Goal, found: Estimates, error: float) -> np.ndarray:
 def _wilson(
     means: np.ndarray, inputs: np.ndarray, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns Wilson's interval of shares of a number of inputs that is no integer."""
     centre = means + z**2 / (2 * inputs)
     half = z * np.sqrt(means * (1 - means) / inputs + (z / (2 * inputs)) ** 2)
     scale = 1 + z**2 / inputs
