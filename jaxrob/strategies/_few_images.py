@@ -315,9 +315,8 @@ class FewImages:
     def _status(self, now: State) -> str:
         if now.is_certain:
             return "certain"
-        gaps = now.partition.gaps if now.partition else []
         is_done, wide = not now.wanted, self._half_width_asked
-        widest = max((gap.width for gap in gaps), default=0)
+        widest = max((gap.width for gap in now.gaps or ()), default=0)
         is_resolved = wide == 0 and widest <= 1 and is_done
         if now.half_width <= wide or is_resolved:
             return "precise"

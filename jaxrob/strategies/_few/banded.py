@@ -83,7 +83,7 @@ def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
     accepted = Accepted(low, high, min(max(guess, low), high))
     is_done = accepted.half_width <= goal.half_width * goal.parts
     return state._replace(
-        levels=levels, accepted=accepted, partition=None, bands=now, is_done=is_done
+        levels=levels, accepted=accepted, gaps=None, bands=now, is_done=is_done
     )
 
 
@@ -102,17 +102,11 @@ def expected_cost(state: State, half_width: float) -> float:
     """Returns about how many more images a half width needs; 0 if unknown."""
     if state.bands is None:
         return 0.0
-    goal = state.goal
-    places = clusters(goal, state.bands)
-    width = allowed_width(state.bands, half_width * goal.parts)
-    given = allowed_widths(goal, places, width)
-    steps, total = state.bands.estimates.steps, 0.0
-    for one in places:
-        if one.crossing is None:
-            continue
+    goal, steps, total = state.goal, state.bands.estimates.steps, 0.0
+    planned = _planned_deviations(goal, state.bands, half_width * goal.parts)
+    for one, deviation in planned.items():
         inside = steps[one.first : one.last + 1].tolist()
         seen = max(state.levels[step].seen for step in inside)
-        deviation = MARGIN * given[one] / 2 * one.crossing.slope / critical_value(goal)
         total += max((1 + _COST_BESIDE) * images_for(goal, deviation) - seen, 0)
     return total
 
@@ -142,20 +136,24 @@ def _bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
     half_width, z = goal.half_width * goal.parts, critical_value(goal)
     now = bands(goal, found, between, 2 * goal.half_width / z, z)
     for _ in range(2):
-        wanted = _planned_deviation(goal, now, half_width)
-        if wanted is None:
+        wanted = _planned_deviations(goal, now, half_width)
+        if not wanted:
             return now
-        now = bands(goal, found, between, wanted, z)
+        now = bands(goal, found, between, min(wanted.values()), z)
     return now
 
 
-def _planned_deviation(goal: Goal, now: Bands, half_width: float) -> float | None:
-    places = clusters(goal, now)
+def _planned_deviations(
+    goal: Goal, now: Bands, half_width: float
+) -> dict[Cluster, float]:
+    """Returns the standard errors that locate the crossings well enough."""
+    places, z = clusters(goal, now), critical_value(goal)
     given = allowed_widths(goal, places, allowed_width(now, half_width))
-    wanted = [
-        MARGIN * given[one] / 2 * one.crossing.slope for one in places if one.crossing
-    ]
-    return min(wanted) / critical_value(goal) if wanted else None
+    return {
+        one: MARGIN * given[one] / 2 * one.crossing.slope / z
+        for one in places
+        if one.crossing
+    }
 
 
 METHOD = Method(look, following)

@@ -14,9 +14,9 @@ from jaxrob.strategies._few.crossing import RoughCrossing, may_cross, rough_cros
 from jaxrob.strategies._few.estimates import (
     Accepted,
     Estimates,
+    Gap,
     Goal,
     Levels,
-    Partition,
     Wanted,
     correlation,
     variance_of_sum,
@@ -80,7 +80,7 @@ def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
     steps, values = found.steps.astype(float), (found.means - low) / (high - low)
     doubts = found.doubts / (high - low)
     deviations = envelope(steps, values, goal.num_images, standard_errors=doubts)
-    return Shape(deviations, may_cross(goal, strategy, found))
+    return Shape(deviations, may_cross(goal, strategy, *found[:3]))
 
 
 def bands(
@@ -145,9 +145,9 @@ class State(NamedTuple):
     goal: Goal  # with the half width currently aimed at
     levels: Levels  # the levels and the scores seen there
     accepted: Accepted  # the steps accepted; [0, all steps] at first
-    # The range cut at its decided levels, if levels are decided one by one; None until
-    # both ends of the range are decided.
-    partition: Partition | None = None
+    # The open intervals between decided levels, if levels are decided one by one; None
+    # until both ends of the range are decided.
+    gaps: list[Gap] | None = None
     bands: Bands | None = None  # the bands around the curve, for the search by bands
     is_done: bool = False  # whether the goal is reached or no further request helps
     wanted: Sequence[Wanted] = ()  # the next requests; empty at the end

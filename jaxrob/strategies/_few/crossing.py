@@ -48,14 +48,14 @@ def rough_crossing(goal: Goal, now: Estimates, first: int, last: int) -> RoughCr
     return RoughCrossing(step, slope, min(uncertainty, (end - start) / 4), slope_error)
 
 
-def may_cross(goal: Goal, strategy: ASAP, found: Estimates) -> np.ndarray:
-    """Whether the curve may cross between neighbours on one side, bool `[n - 1]`."""
-    # The strategy's rule decides.
-    positions = found.steps / goal.parts
+def may_cross(
+    goal: Goal, strategy: ASAP, steps: np.ndarray, means: np.ndarray, errors: np.ndarray
+) -> np.ndarray:
+    """Whether the curve may cross between neighbours by the strategy, `[n - 1]`."""
     # The number of images at which levels would scatter as they typically do.
-    variance = np.square(found.standard_errors) + goal.deviation**2 / goal.num_images
+    variance = np.square(errors) + goal.deviation**2 / goal.num_images
     typical = max(int(np.median(goal.deviation**2 / variance)), 1)
-    known = History(positions, found.means, np.full(len(positions), typical))
+    known = History(steps / goal.parts, means, np.full(len(steps), typical))
     return strategy.may_cross(Task(0.0, 1.0, goal.least), known)
 
 

@@ -20,12 +20,10 @@ from jaxrob.strategies._few.estimates import (
     OPEN,
     REJECTED,
     Accepted,
-    Estimates,
     Gap,
     Goal,
     Level,
     Levels,
-    Partition,
     Wanted,
     estimates,
 )
@@ -73,29 +71,40 @@ def _are_counts(scores: np.ndarray) -> bool:
     return bool(((scores == 0) | (scores == 1)).all())
 
 
-def partition(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Partition:
+def _partition(
+    goal: Goal, strategy: ASAP, levels: Levels
+) -> tuple[list[Gap], Accepted]:
+    """Returns the open intervals between decided levels, and the steps accepted."""
     # What the images seen suggest decides no level: it is promised that none is wrong.
     sides = {step: one.side for step, one in levels.items() if one.side != OPEN}
     decided = np.array(sorted(sides))
-    crossing = may_cross(goal, strategy, now.of(decided))
+    now = estimates(levels, goal.spread)
+    steps, means, errors = (
+        part[np.searchsorted(now.steps, decided)] for part in now[:3]
+    )
+    crossing = may_cross(goal, strategy, steps, means, errors)
     inside = np.array(sorted(levels.keys() - sides.keys()), int)
-    means = now.of(decided).means
-    unseen = open_width(decided, means, goal.least, goal.num_images)
-    found, accepted, doubted, hoped = [], 0, 0.0, 0.0
+    unknown = open_width(decided, means, goal.least, goal.num_images)
+    gaps, accepted, doubted, hoped = [], 0, 0.0, 0.0
     for first, last, may, few in zip(
-        decided[:-1].tolist(), decided[1:].tolist(), crossing.tolist(), unseen.tolist()
+        decided[:-1].tolist(), decided[1:].tolist(), crossing.tolist(), unknown.tolist()
     ):
         crosses = sides[first] != sides[last]
         within = inside[(inside > first) & (inside < last)].tolist()
         if crosses or within or (may and last - first > 1):
             middle = _middle(goal, levels, within, crosses)
-            found.append(Gap(first, last, crosses, middle))
+            gaps.append(Gap(first, last, crosses, middle))
         elif sides[first] == ACCEPTED:
             accepted += last - first
+            # The flips of a few images may put these below the threshold.
             doubted += few
         else:
             hoped += few
-    return Partition(found, accepted, doubted, hoped)
+    open_steps = sum(gap.width for gap in gaps)
+    low = max(accepted - doubted, 0.0)
+    high = min(accepted + open_steps + hoped, goal.parts)
+    guess = min(max(accepted + open_steps / 2, low), high)
+    return gaps, Accepted(low, high, guess)
 
 
 def _middle(goal: Goal, levels: Levels, within: list[int], crosses: bool) -> int | None:
@@ -134,37 +143,29 @@ def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
         levels[step] = new._replace(side=side(goal, new))
     if levels[0].side == OPEN or levels[goal.parts].side == OPEN:
         return state._replace(levels=levels)
-    now = estimates(levels, goal.spread)
-    found = partition(goal, strategy, levels, now)
-    open_steps = sum(gap.width for gap in found.gaps)
-    low = max(found.accepted - found.doubted, 0.0)
-    high = min(found.accepted + open_steps + found.hoped, goal.parts)
-    guess = min(max(found.accepted + open_steps / 2, low), high)
-    accepted = Accepted(low, high, guess)
+    gaps, accepted = _partition(goal, strategy, levels)
     half_width = goal.half_width * goal.parts
-    is_done = not found.gaps or accepted.half_width <= half_width
+    is_done = not gaps or accepted.half_width <= half_width
     if goal.half_width == 0:
-        is_done = all(gap.width <= 1 for gap in found.gaps)
+        is_done = all(gap.width <= 1 for gap in gaps)
     return state._replace(
-        levels=levels, accepted=accepted, partition=found, bands=None, is_done=is_done
+        levels=levels, accepted=accepted, gaps=gaps, bands=None, is_done=is_done
     )
 
 
 def following(state: State) -> State:
     goal, levels = state.goal, state.levels
-    if state.partition is None:
+    if state.gaps is None:
         ends = [step for step in (0, goal.parts) if levels[step].side == OPEN]
         wanted = [goal.request(step, 2 * levels[step].seen) for step in ends]
         return state._replace(wanted=wanted)
-    gaps = state.partition.gaps
-    wanted = unseen(levels, _requests(state, gaps)) or _finest(goal, levels, gaps)
+    wanted = unseen(levels, _requests(state, state.gaps))
+    wanted = wanted or _finest(goal, levels, state.gaps)
     return state._replace(is_done=not wanted, wanted=wanted)
 
 
 def _needed_evidence(state: State) -> float:
-    crossings = 1
-    if state.partition is not None:
-        crossings = max(1, sum(gap.crosses for gap in state.partition.gaps))
+    crossings = max(1, sum(gap.crosses for gap in state.gaps or ()))
     return math.log(2 * crossings / ((1 - FIRST) * state.goal.error))
 
 

@@ -6,7 +6,7 @@ Positions are steps of a grid of levels, integers in 0 ... parts.
 import bisect
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -17,8 +17,6 @@ from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._strategy import History, Task
 
 ACCEPTED, OPEN, REJECTED = 1, 0, -1
-
-_Number = TypeVar("_Number", float, np.ndarray)
 
 # The evidence beyond the threshold that deciding a level takes on average, because the
 # prior of the evidence does not know how far the mean is from the threshold.
@@ -72,7 +70,7 @@ class Goal(NamedTuple):
         plain = 2 * self.deviation**2 * (needed_evidence + _PRIOR) / np.square(distance)
         return self.of_finite(plain)
 
-    def of_finite(self, plain: _Number) -> _Number:
+    def of_finite(self, plain: Any) -> Any:
         """Converts a sample size for an infinite population to one for the data set."""
         return plain / (1 + plain / self.num_images)
 
@@ -137,17 +135,6 @@ class Gap(NamedTuple):
         return self.end - self.start
 
 
-class Partition(NamedTuple):
-    """The range, divided at its decided levels."""
-
-    gaps: list[Gap]  # the open intervals
-    accepted: int  # the number of steps between accepted levels
-    # How many of these the flips of a few images may put below the threshold.
-    doubted: float
-    # How many steps between rejected levels such flips may lift to the threshold.
-    hoped: float
-
-
 class Accepted(NamedTuple):
     low: float  # the lower bound
     high: float  # the upper bound
@@ -165,13 +152,6 @@ _BESIDE = 2
 _ROUNDING = 1e-12
 
 
-class Coefficients(NamedTuple):
-    numbers: np.ndarray  # int `[k]`, the distinct numbers of images seen, ascending
-    # Float64 `[k, n, n]`. `[j, a, b]` is the factor of level b's image scores in level
-    # a's mean, over the images from `numbers[j]` to `numbers[j + 1]`.
-    factors: np.ndarray
-
-
 class Estimates(NamedTuple):
     steps: np.ndarray  # int `[n]`, ascending
     means: np.ndarray  # float64 `[n]`
@@ -180,20 +160,17 @@ class Estimates(NamedTuple):
     # next.
     changes: np.ndarray
     covariances: np.ndarray  # float64 `[n - 1]`, of the errors of neighbouring means
-    coefficients: Coefficients | None = None  # the linear combinations; None if omitted
+    # The means as linear combinations of means of images: int `[k]`, the distinct
+    # numbers of images seen, ascending, and float64 `[k, n, n]`, by `[j, a, b]` the
+    # factor of level b's scores in level a's mean, over images `numbers[j]` and on.
+    numbers: np.ndarray
+    factors: np.ndarray
 
     @property
     def doubts(self) -> np.ndarray:
         """The standard errors without the part common to all levels, `[n]`."""
         own = np.square(self.standard_errors)
         return np.sqrt(own - own.min())
-
-    def of(self, steps: np.ndarray) -> "Estimates":
-        """The estimates at some levels, `[k]` ascending; changes are NaN then."""
-        places = np.searchsorted(self.steps, steps)
-        unknown = np.full(max(len(places) - 1, 0), np.nan)
-        means, standard_errors = self.means[places], self.standard_errors[places]
-        return Estimates(self.steps[places], means, standard_errors, unknown, unknown)
 
     def at(self, step: int) -> tuple[float, float]:
         place = int(np.searchsorted(self.steps, step))
@@ -244,9 +221,8 @@ def estimates(levels: Levels, spread: Spread) -> Estimates:
         float(np.square(first.scores[:number] - second.scores[:number]).mean())
         for first, second, number in zip(ordered, ordered[1:], fewer.tolist())
     ]
-    coefficients = Coefficients(numbers, factors)
     return Estimates(
-        steps, means, standard_errors, np.array(changes), covariances, coefficients
+        steps, means, standard_errors, np.array(changes), covariances, numbers, factors
     )
 
 
@@ -268,14 +244,11 @@ def correlation(
 def variance_of_sum(
     parts: Sequence[tuple[Levels, Estimates, np.ndarray]], spread: Spread
 ) -> float:
-    all_coefficients = [now.coefficients for _, now, _ in parts if now.coefficients]
-    numbers = np.unique(
-        np.concatenate([coefficients.numbers for coefficients in all_coefficients])
-    )
+    numbers = np.unique(np.concatenate([now.numbers for _, now, _ in parts]))
     columns, scores = [], []
-    for (levels, now, weights), coefficients in zip(parts, all_coefficients):
-        factors = weights @ coefficients.factors
-        place = np.searchsorted(coefficients.numbers, numbers, side="right") - 1
+    for levels, now, weights in parts:
+        factors = weights @ now.factors
+        place = np.searchsorted(now.numbers, numbers, side="right") - 1
         columns.append(np.where(place[:, None] >= 0, factors[place], 0.0))
         scores += [levels[step].scores for step in now.steps.tolist()]
     found = np.concatenate(columns, axis=1)

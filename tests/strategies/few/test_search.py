@@ -103,9 +103,8 @@ def test_half_width_0_finds_every_crossing_to_a_step(name, curtail):
     accepted = right.mean(axis=1) >= LEAST
     for seed in range(2):
         state, _ = run(right, seed, 0.0, curtail)
-        assert state.partition is not None
-        found = [gap.start for gap in state.partition.gaps]
-        assert all(gap.width == 1 and gap.crosses for gap in state.partition.gaps)
+        found = [gap.start for gap in state.gaps]
+        assert all(gap.width == 1 and gap.crosses for gap in state.gaps)
         # More crossings than these lie within a few steps of one of them.
         assert set(found) <= set(crossings(accepted).tolist())
 
