@@ -21,7 +21,7 @@ from jaxrob._assessment.paired import (
 from jaxrob._codec import Array, Number, Row, document, from_json, to_json
 from jaxrob._curve import Curve, ScoreCurve
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._bootstrap import num_resamples, percentiles
+from jaxrob.metrics._bands import num_resamples, percentiles
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import any_measure, top_k
 

@@ -107,7 +107,7 @@ class Diagnostics(NamedTuple):
           TypeError: if one has a wrong type.
           ValueError: if there is no level, or a level lies outside the range.
         """
-        task = checked_asked(task, history, min_levels=1)
+        task = checked_asked(task, history)
         return diagnose(task, history, len(history.levels))
 
     @property

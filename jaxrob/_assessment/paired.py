@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import scipy
 
-from jaxrob.metrics._bootstrap import resample_counts, resampled_values
+from jaxrob.metrics._bands import resample_counts, resampled_values
 from jaxrob.metrics._measures import MeanScore, Measure
 from jaxrob.metrics._robustness import accepted_share
 

@@ -16,7 +16,7 @@ from jaxrob._assessment import paired
 from jaxrob._assessment.compare import answers_of, compare, question_of
 from jaxrob._assessment.criterion import Scores
 from jaxrob._assessment.paired import Question, linear_robustness
-from jaxrob.metrics._bootstrap import resampled_values
+from jaxrob.metrics._bands import resampled_values
 
 NUM_IMAGES = 200
 # A classifier is right on an image at levels up to the image's limit times a factor.
