@@ -11,7 +11,6 @@ from scipy import special, stats
 import jaxrob
 from jaxrob.roma._estimate import unknown
 from jaxrob.roma._rare import _importance
-from jaxrob.roma._rare._evidence import Evidence, unexplained
 from jaxrob.roma._rare._mixture import allotted, log_weights, weigh
 from jaxrob.roma._rare._search import (
     Line,
@@ -21,6 +20,7 @@ from jaxrob.roma._rare._search import (
     _stretch,
     no_nearer,
 )
+from jaxrob.roma._rare._splitting import Evidence, unexplained
 from jaxrob.roma._rare._tilt import TILTED_BALLS
 
 EPSILON, DELTA = 0.1, 0.6

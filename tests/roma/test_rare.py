@@ -12,8 +12,7 @@ from jaxrob._devices.blocks import taken
 from jaxrob.roma import assess
 from jaxrob.roma._draws import Pairs
 from jaxrob.roma._rare import _importance, _splitting
-from jaxrob.roma._rare._evidence import evidence
-from jaxrob.roma._rare._splitting import split
+from jaxrob.roma._rare._splitting import evidence, split
 
 from .planes import DELTA, DIM, EPSILON, EVEN, ODD, SHAPE, WEIGHTS, classifier, plane
 

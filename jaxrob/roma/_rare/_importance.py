@@ -1,6 +1,6 @@
 """Importance sampling around inputs, by mixtures of tilts towards the modes found.
 
-A method of the cascade (see `jaxrob.roma._rare._cascade`).
+A method of the cascade (see `jaxrob.roma._estimators`).
 """
 
 import math
@@ -15,7 +15,6 @@ from jaxrob._engine.execution import Bar
 from jaxrob.roma._draws import ANY_CLASS, MORE_SCOUTS, Pairs, Work
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._perturbation import is_ball
-from jaxrob.roma._rare._evidence import Evidence, cost_down_to, evidence, unexplained
 from jaxrob.roma._rare._mixture import (
     DRAWS,
     STAGES,
@@ -42,6 +41,7 @@ from jaxrob.roma._rare._search import (
     searches_from,
     wants_more_searches,
 )
+from jaxrob.roma._rare._splitting import Evidence, cost_down_to, evidence, unexplained
 
 # Standard errors are multiplied by 1 + this times the error: they are estimated from
 # the same weights, and the larger the less reliable.
