@@ -32,7 +32,7 @@ from jaxrob.roma._rare._search import (
     BATCH,
     MODE_COST,
     SEARCH_COST,
-    Searches,
+    Modes,
     has_another_mode,
     no_nearer,
     refined,
@@ -131,10 +131,10 @@ def _of_group(
         if len(restarted):
             mine = taken(inputs, restarted)
             some = _of(searches, restarted)
-            modes = refined(
+            modes, spent = refined(
                 work, mine, some, bar, least[restarted], stretched=not limited
             )
-            cost[restarted] += modes.cost
+            cost[restarted] += spent
             samples |= zip(restarted, without_draws(work, modes, mine.images))
             rest = budget - cost
             cost[restarted] += draw_while_it_pays(
@@ -233,11 +233,11 @@ def _least_divergence(seen: Evidence) -> np.ndarray:
     return far**2 / 2
 
 
-def _cost(searches: Searches, number: int) -> np.ndarray:
+def _cost(searches: Modes, number: int) -> np.ndarray:
     return SEARCH_COST * np.bincount(searches.owner, minlength=number)
 
 
-def _of(searches: Searches, left: np.ndarray) -> Searches:
+def _of(searches: Modes, left: np.ndarray) -> Modes:
     """The searches of some inputs, which are renumbered from 0."""
     searches = taken(searches, np.isin(searches.owner, left))
     return searches._replace(owner=np.searchsorted(left, searches.owner))
@@ -292,23 +292,21 @@ def _spread_out(opinion: _Opinion) -> np.ndarray:
 def _searches_at(
     work: Work,
     inputs: Pairs[np.ndarray],
-    searches: Searches,
+    searches: Modes,
     owner: np.ndarray,
     points: list[np.ndarray],
-) -> Searches:
+) -> Modes:
     """Runs searches from particles, `[_STARTS, H, W, C]` of each input."""
     # Numbers that no other search of an input has.
     before = np.array([np.count_nonzero(searches.owner == one) for one in owner])
     within = np.tile(np.arange(_STARTS), len(points))
-    return searches_from(
-        work,
-        inputs,
+    begun = Modes(
         owner,
         (_FIRST_NUMBER + before + within).astype(np.uint32),
         np.full(len(owner), ANY_CLASS, np.int32),
-        np.concatenate(points),
-        classes_of_points=True,
     )
+    points_of_all = np.concatenate(points)
+    return searches_from(work, inputs, begun, points_of_all, classes_of_points=True)
 
 
 def _mode_shares(modes: np.ndarray) -> np.ndarray:
