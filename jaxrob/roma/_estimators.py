@@ -15,13 +15,11 @@ import numpy as np
 from jaxrob._arguments.checks import check_choice
 from jaxrob._devices.blocks import put_at, taken
 from jaxrob._engine.execution import Bar
-from jaxrob.roma._algorithm1 import FITTED, NORMALITY, roma, warn_of_contradictions
+from jaxrob.roma._algorithm1 import FITTED, roma, warn_of_contradictions
 from jaxrob.roma._draws import (
     COUNTED,
-    HITS,
     Inputs,
     Settings,
-    Statistic,
     Work,
     count,
     counted,
@@ -58,8 +56,6 @@ class Estimator(NamedTuple):
     # sentence about the estimator ("needs a perturbation with a move"), or None if it
     # does.
     obstacle: Callable[[Work, tuple[int, ...]], str | None] = lambda *_: None
-    # What it computes of plain draws, None if it is not made of these alone.
-    plain: Statistic | None = None
     # Forward passes for an input at most, about, beside its plain draws, where no
     # budget is set.
     most: int = 0
@@ -214,8 +210,8 @@ def _undecided(answers: Answers, at: np.ndarray, more: np.ndarray) -> Answers:
 
 # By default "auto" spends ten times the paper's passes.
 _TABLE = {
-    "roma": Estimator(roma, FITTED, plain=NORMALITY, doubt=warn_of_contradictions),
-    "count": Estimator(count, COUNTED, plain=HITS),
+    "roma": Estimator(roma, FITTED, doubt=warn_of_contradictions),
+    "count": Estimator(count, COUNTED),
     "importance": Estimator(importance, RARE, importance_obstacle, most=50_000),
     "splitting": Estimator(splitting, RARE, splitting_obstacle, most=300_000),
     "auto": Estimator(auto, RARE, most=300_000, budget=10_000),
