@@ -323,43 +323,10 @@ class Moments(NamedTuple, Generic[Array]):
     hits: Array  # int32 `[N]`, draws that are distinctly misclassified
 
 
-class NormalFit(NamedTuple):
-    """What Algorithm 1 finds for each input; arrays `[N]`."""
-
-    # "normal" (as drawn), "transformed" (normal after Box and Cox's transform),
-    # "failed" (neither), "constant" (all draws give the same confidence) or
-    # "unresolved" (the confidences vary by little more than float32's rounding, so that
-    # the test would see the rounding).
-    status: np.ndarray
-    # Anderson and Darling's, of the confidences where they are normal and of the
-    # transformed ones elsewhere.
-    statistic: np.ndarray
-    # Maximum-likelihood lambda; NaN where nothing was transformed.
-    boxcox_lambda: np.ndarray
-    mean: np.ndarray  # the mean that the normal distribution was given
-    std: np.ndarray  # its standard deviation
-    # Log of the probability of a distinct misclassification; NaN except where "normal"
-    # or "transformed".
-    log_probability: np.ndarray
-
-
 def roma(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     """Estimator "roma": Algorithm 1."""
     found = summarise_draws(work, inputs, settings, NORMALITY)
-    fit = fit_normal(found, settings.delta)
-    none = np.full(len(fit.status), np.nan)
-    return Answers(
-        status=fit.status,
-        log_adversarial_probability=fit.log_probability,
-        log_low=none,
-        log_high=none,
-        hits=found.hits,
-        evaluations=np.full(len(fit.status), settings.num_samples, np.int64),
-        statistic=fit.statistic,
-        boxcox_lambda=fit.boxcox_lambda,
-        mean=fit.mean,
-        std=fit.std,
-    )
+    return fit_normal(found, settings.delta, settings.num_samples)
 
 
 def warn_of_contradictions(
@@ -422,8 +389,12 @@ def examine_normality(observed: Confidences) -> Moments[jax.Array]:
 NORMALITY = Statistic(observe_hic, examine_normality)
 
 
-def fit_normal(found: Moments[np.ndarray], delta: float) -> NormalFit:
+def fit_normal(found: Moments[np.ndarray], delta: float, num_samples: int) -> Answers:
     """Lines 5 to 14, by what `examine_normality` returned for N inputs."""
+    # The status is "normal" (as drawn), "transformed" (normal after Box and Cox's
+    # transform), "failed" (neither), "constant" (all draws give the same confidence) or
+    # "unresolved" (they vary by little more than float32's rounding, which the test
+    # would see).
     largest, centre = found.log_unit.astype(np.float64).T
     lmbda = found.boxcox_lambda.astype(np.float64)
     statistic, in_unit_mean, in_unit_std = (
@@ -453,13 +424,18 @@ def fit_normal(found: Moments[np.ndarray], delta: float) -> NormalFit:
         std = [np.exp(largest) * in_unit_std[0], grown * in_unit_std[1]]
         log_probability = special.log_ndtr(-np.where(is_normal, *score))
     answered = usable & (is_normal | is_transformed)
-    return NormalFit(
-        status,
-        np.where(usable, np.where(is_normal, *statistic), np.nan),
-        np.where(usable & ~is_normal, lmbda, np.nan),
-        np.where(usable, np.where(is_normal, *mean), np.nan),
-        np.where(usable, np.where(is_normal, *std), np.nan),
-        np.where(answered, log_probability, np.nan),
+    none = np.full(len(status), np.nan)
+    return Answers(
+        status=status,
+        log_adversarial_probability=np.where(answered, log_probability, np.nan),
+        log_low=none,
+        log_high=none,
+        hits=found.hits,
+        evaluations=np.full(len(status), num_samples, np.int64),
+        statistic=np.where(usable, np.where(is_normal, *statistic), np.nan),
+        boxcox_lambda=np.where(usable & ~is_normal, lmbda, np.nan),
+        mean=np.where(usable, np.where(is_normal, *mean), np.nan),
+        std=np.where(usable, np.where(is_normal, *std), np.nan),
     )
 
 

@@ -100,8 +100,6 @@ class LocalAnswers(NamedTuple):
     high: np.ndarray  # what it is at most
     answered: np.ndarray  # whether there is an answer
     variance: np.ndarray  # of the estimate, by the draws; NaN where it is not known
-    # How many draws each is the share of hits of; None for other estimates.
-    draws: int | None
 
 
 def plr_of_all(
@@ -211,8 +209,8 @@ def compare_categories(
     names = names_of(present, class_names)
     seen = [in_order(categories == number, place) for number in present]
     answered = [plr[some][~np.isnan(plr[some])] for some in seen]
-    mean = np.array([_or_nan(values, np.mean, 1) for values in answered])
-    std = np.array([_or_nan(values, _deviation, 2) for values in answered])
+    mean = np.array([some.mean() if len(some) else np.nan for some in answered])
+    std = [some.std(ddof=1) if len(some) > 1 else np.nan for some in answered]
     over_inputs = means_by_category(
         plr_of_all(plr, hits, num_samples), place, categories, error
     )
@@ -222,13 +220,8 @@ def compare_categories(
         seen=np.array([len(some) for some in seen]),
         answered=np.array([len(values) for values in answered]),
         plr=mean,
-        interval=np.array(
-            [
-                _betting(values, error) if stops else _bounded(values, error)
-                for values in answered
-            ]
-        ),
-        std=std,
+        interval=np.array([_interval(some, error, stops) for some in answered]),
+        std=np.array(std),
         adversarial=1 - mean,
         plr_all=np.array([one.mean for one in over_inputs]),
         inputs_interval=np.array([(one.low, one.high) for one in over_inputs]),
@@ -284,13 +277,13 @@ def _checked(
     return plr, hits, categories, place
 
 
-def _bounded(values: np.ndarray, error: float) -> tuple[float, float]:
-    return mean_interval(values, values, error / 2) if len(values) else (np.nan, np.nan)
-
-
-def _betting(values: np.ndarray, error: float) -> tuple[float, float]:
-    _, low, high = population_mean(values, error) if len(values) else (np.nan,) * 3
-    return low, high
+def _interval(values: np.ndarray, error: float, stops: bool) -> tuple[float, float]:
+    """The interval of the mean over the population that inputs are a sample from."""
+    if not len(values):
+        return np.nan, np.nan
+    if stops:
+        return population_mean(values, error)[1:]
+    return mean_interval(values, values, error / 2)
 
 
 def _welch(first: np.ndarray, second: np.ndarray) -> float:
@@ -338,14 +331,3 @@ def _of_pairs(
     values[pairs] = corrected
     values.T[pairs] = corrected
     return values
-
-
-def _or_nan(
-    values: np.ndarray, statistic: Callable[[np.ndarray], float], least: int
-) -> float:
-    """A statistic of the values; NaN of fewer than `least`."""
-    return statistic(values) if len(values) >= least else np.nan
-
-
-def _deviation(values: np.ndarray) -> float:
-    return float(np.std(values, ddof=1))

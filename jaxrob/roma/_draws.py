@@ -244,12 +244,7 @@ def _log_probabilities(work: Work, images: jax.Array, keys: jax.Array) -> jax.Ar
     )(keys.reshape(-1), around)
     if in_line:
         flat = _written(flat).reshape(-1, *shape[2:])
-    own = None
-    if work.classifier.stochastic:
-        own = jax.vmap(lambda k: classifier_keys(k, jnp.zeros(1, jnp.uint32)))
-        own = own(keys.reshape(-1))[:, 0]
-    log_p = mean_over_samples(work.classifier.log_probabilities(flat, own))
-    return log_p.reshape(*keys.shape, -1)
+    return _mean_log_probabilities(work, flat.reshape(shape), keys)
 
 
 def _written(lines: jax.Array) -> jax.Array:
@@ -347,7 +342,7 @@ def margins_of_pairs(
     work: Work,
     pairs: Pairs[jax.Array],
     images: jax.Array,
-    keys: jax.Array | None = None,
+    keys: jax.Array,
 ) -> jax.Array:
     log_p = _mean_log_probabilities(work, images, keys)
     one = jax.vmap(_margin_as, (0, 0, 0, None))
@@ -358,7 +353,7 @@ def nearest_class(
     work: Work,
     pairs: Pairs[jax.Array],
     images: jax.Array,
-    keys: jax.Array | None = None,
+    keys: jax.Array,
 ) -> jax.Array:
     """`[P, m]` the other class with the greatest margin on each image."""
     log_p = _mean_log_probabilities(work, images, keys)
@@ -367,13 +362,12 @@ def nearest_class(
 
 
 def _mean_log_probabilities(
-    work: Work, images: jax.Array, keys: jax.Array | None
+    work: Work, images: jax.Array, keys: jax.Array
 ) -> jax.Array:
     """`[P, m, K]` of images `[P, m, H, W, C]`, by the mean over samples."""
     shape = images.shape[:2]
     own = None
     if work.classifier.stochastic:
-        assert keys is not None
         own = jax.vmap(lambda k: classifier_keys(k, jnp.zeros(1, jnp.uint32))[0])
         own = own(keys.reshape(-1))
     flat = images.reshape(-1, *images.shape[2:])

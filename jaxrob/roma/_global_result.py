@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from jaxrob._codec import (
     from_json,
     to_json,
 )
+from jaxrob._devices.blocks import taken
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._categorial import LocalAnswers, names_of
 from jaxrob.roma._draws import clopper_pearson
@@ -138,18 +139,6 @@ def written(text: str, path: str | os.PathLike | None) -> str:
     return text
 
 
-class _Category(NamedTuple):
-    """The fields of one category, as `GlobalRobustness` calls them."""
-
-    inputs: int
-    unanswered: int
-    probability: float
-    population_interval: np.ndarray
-    inputs_interval: np.ndarray
-    variance: float
-    draws_variance: float
-
-
 def check_summary(
     by: Any, class_names: Any, confidence_level: Any, jointly: Any
 ) -> None:
@@ -169,6 +158,7 @@ def put_together(
     *,
     by: str,
     num_samples: int,
+    source: str,
     confidence_level: float,
     jointly: bool,
     warnings: tuple[str, ...] = (),
@@ -177,53 +167,47 @@ def put_together(
     members = [np.flatnonzero(categories == number) for number in names]
     together = sum(len(some) > 0 for some in members) if jointly else 1
     tail = (1 - confidence_level) / 2 / together
-    found = [_category(_taken(local, some), tail) for some in members]
-    columns = dict(zip(_Category._fields, map(np.array, zip(*found))))
+    draws = num_samples if source == "draws" else None
+    found = [_category(taken(local, some), draws, tail) for some in members]
     return GlobalRobustness(
         names=tuple(names.values()),
         by=by,
         num_samples=num_samples,
-        source="estimator" if local.draws is None else "draws",
+        source=source,
         confidence_level=float(confidence_level),
         jointly=bool(jointly),
         warnings=warnings,
-        **columns,
+        **{name: np.array([one[name] for one in found]) for name in found[0]},
     )
 
 
-def _taken(local: LocalAnswers, chosen: np.ndarray) -> LocalAnswers:
-    arrays = local._asdict()
-    draws = arrays.pop("draws")
-    return LocalAnswers(**{k: v[chosen] for k, v in arrays.items()}, draws=draws)
+def _category(local: LocalAnswers, draws: int | None, tail: float) -> dict[str, Any]:
+    """The fields of one category, as `GlobalRobustness` calls them."""
+    number, none = len(local.probability), np.full(2, np.nan)
+    known = number > 0
+    return {
+        "inputs": number,
+        "unanswered": np.count_nonzero(~local.answered),
+        "probability": local.probability.mean() if known else np.nan,
+        "population_interval": mean_interval(local.low, local.high, tail, draws)
+        if known
+        else none,
+        "inputs_interval": _inputs_interval(local, draws, tail) if known else none,
+        "variance": local.probability.var(ddof=1) if number > 1 else np.nan,
+        "draws_variance": local.variance.mean() if known else np.nan,
+    }
 
 
-def _category(local: LocalAnswers, tail: float) -> _Category:
-    number = len(local.probability)
-    if not number:
-        none = np.full(2, np.nan)
-        return _Category(0, 0, np.nan, none, none, np.nan, np.nan)
-    unanswered = int(np.count_nonzero(~local.answered))
-    return _Category(
-        inputs=number,
-        unanswered=unanswered,
-        probability=float(local.probability.mean()),
-        population_interval=np.array(
-            mean_interval(local.low, local.high, tail, local.draws)
-        ),
-        inputs_interval=_inputs_interval(local, tail),
-        variance=float(local.probability.var(ddof=1)) if number > 1 else np.nan,
-        draws_variance=float(local.variance.mean()),
-    )
-
-
-def _inputs_interval(local: LocalAnswers, tail: float) -> np.ndarray:
-    if local.draws is None:
-        return np.array([local.low.mean(), local.high.mean()])
-    draws = len(local.probability) * local.draws
-    hits = np.rint(local.probability.sum() * local.draws)
+def _inputs_interval(
+    local: LocalAnswers, draws_each: int | None, tail: float
+) -> tuple[float, float]:
+    if draws_each is None:
+        return local.low.mean(), local.high.mean()
+    draws = len(local.probability) * draws_each
+    hits = np.rint(local.probability.sum() * draws_each)
     low, high = map(float, clopper_pearson(hits, draws, 1 - 2 * tail))
     # With as many hits by expectation, tails are no heavier than the binomial one's
     # (Hoeffding 1956), but within one hit of the mean, where these are exact.
     low = tail / draws if hits == 1 else low
     high = 1 - tail / draws if hits == draws - 1 else high
-    return np.array([low, high])
+    return low, high

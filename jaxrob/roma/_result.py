@@ -82,7 +82,7 @@ class RomaResult:
         estimator knows none, -inf where "bounded", or "incomplete" without a plain hit.
       log_high: float64 `[N]`, the upper end.
       hits: int `[N]`, distinct misclassifications among the plain draws, -1 where
-        "unseen"; None where none were made.
+        "unseen".
       evaluations: int64 `[N]`, forward passes spent, a gradient counted as three.
       modes: of "importance", "splitting" and "auto": float64 `[N, 10]`, the shares that
         each of the modes found has of the probability, the greatest first; 0 beyond
@@ -118,7 +118,7 @@ class RomaResult:
     log_adversarial_probability: _Log
     log_low: _Log
     log_high: _Log
-    hits: Annotated[np.ndarray | None, Array("N", "int64", at_least=-1)]
+    hits: Annotated[np.ndarray, Array("N", "int64", at_least=-1)]
     evaluations: Annotated[np.ndarray, _Passes]
     modes: Annotated[
         np.ndarray | None,
@@ -278,8 +278,8 @@ class RomaResult:
 
         Raises:
           TypeError: if an argument has a wrong type.
-          ValueError: if an argument is out of range, there are no labels to go by, no
-            plain draws, or inputs that were not looked at.
+          ValueError: if an argument is out of range, there are no labels to go by, or
+            inputs that were not looked at.
         """
         if confidence_level is None:
             confidence_level = self.confidence_level
@@ -287,8 +287,6 @@ class RomaResult:
         check_choice("source", source, ("draws", "estimator"))
         if by == "label" and self.labels is None:
             raise ValueError('by="label" needs labels; got labels=None')
-        if source == "draws" and self.hits is None:
-            raise ValueError('source="draws" needs plain draws; got hits=None')
         if not self.seen.all():
             raise ValueError(
                 "global_robustness needs all inputs looked at, because its intervals "
@@ -309,30 +307,29 @@ class RomaResult:
             class_names,
             by=by,
             num_samples=self.num_samples,
+            source=source,
             confidence_level=confidence_level,
             jointly=jointly,
             warnings=self.warnings,
         )
 
     def _by_draws(self) -> LocalAnswers:
-        share, number = np.asarray(self.hits) / self.num_samples, self.num_samples
+        share, number = self.hits / self.num_samples, self.num_samples
         # Without bias: the share's own variance makes share (1 - share) smaller.
         spread = share * (1 - share) / (number - 1) if number > 1 else share * np.nan
-        known = np.ones(len(share), bool)
-        return LocalAnswers(share, share, share, known, spread, number)
+        return LocalAnswers(share, share, share, np.ones(len(share), bool), spread)
 
     def _by_estimator(self) -> LocalAnswers:
         """Each answer is anything in its interval."""
         low, high = np.exp(self.log_low), np.exp(self.log_high)
         error = (high.clip(max=1) - low) / (2 * half_width(self.confidence_level))
-        share = np.nan if self.hits is None else self.hits / self.num_samples
+        p = np.exp(self.log_adversarial_probability)
         return LocalAnswers(
-            np.where(self.answered, np.exp(self.log_adversarial_probability), share),
+            np.where(self.answered, p, self.hits / self.num_samples),
             np.where(np.isnan(low), 0.0, low),
             np.where(np.isnan(high), 1.0, high.clip(max=1)),
             self.answered,
             np.where(self.answered, error**2, np.nan),
-            draws=None,
         )
 
     @property

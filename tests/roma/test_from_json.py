@@ -57,9 +57,7 @@ def by_algorithm_1():
     )
 
 
-@pytest.mark.parametrize(
-    "before", [result(), by_algorithm_1(), result(hits=None, modes=None)]
-)
+@pytest.mark.parametrize("before", [result(), by_algorithm_1(), result(modes=None)])
 def test_back_as_it_was(before):
     text = before.to_json()
     json.loads(text, parse_constant=pytest.fail)

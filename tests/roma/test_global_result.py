@@ -214,12 +214,6 @@ def test_refusals(arguments, message):
     assert local.global_robustness("all", class_names=("mine",)).names == ("mine",)
 
 
-def test_no_draws_were_made():
-    local = dataclasses.replace(result([1, 0, 3], 8), hits=None)
-    with pytest.raises(ValueError, match="draws"):
-        local.global_robustness()
-
-
 KEY = jax.random.key(0)
 DIM, EPSILON, DELTA = 6, 0.3, 0.6
 # Logits by which class 1 is ahead, along the first pixel.
