@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._devices.blocks import first_of, in_blocks, joined, put_at, taken
-from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._engine.execution import Bar
 from jaxrob._pixels import as_floats
 from jaxrob.roma._draws import (
@@ -199,7 +198,8 @@ def refined(
     modes = _climbed(work, inputs, _merged(searches, _SAME_MODE), _REFINING)
     cost = MODE_COST * np.bincount(modes.owner, minlength=len(inputs.indices))
     modes = _merged(no_nearer(modes, least), _SAME_REFINED_MODE)
-    tilts, bend = _towards(work, modes.line)
+    most = _MOST_POINTS // _MOST_TILTS
+    tilts, bend = _in_blocks(work, inputs, modes, modes.line, most, _towards)
     bent = np.flatnonzero(bend > _BENT)
     if stretched and len(bent):
         some = taken(modes, bent)
@@ -214,15 +214,6 @@ def has_another_mode(searches: Modes, new: Modes) -> bool:
     labels = _labels(joined([searches, new]), _SAME_MODE)
     old, late = labels[: len(searches.owner)], labels[len(searches.owner) :]
     return bool(np.setdiff1d(late[late >= 0], old).size)
-
-
-def _towards(work: Work, line: Line) -> tuple[Tilt, np.ndarray]:
-    """The tilts towards modes, and `[M]` the excess that `_BENT` limits."""
-    step = functools.partial(_tilts, norm=work.perturbation.norm, mesh=work.mesh)
-    every = np.arange(len(line.intercept))
-    size = block_size(len(every), work.mesh, _MOST_TILTS, base=16)
-    blocks = in_blocks(step, lambda rows: (taken(line, rows),), every, size, work.mesh)
-    return joined([found for _, found in blocks])
 
 
 def _in_the_ball(numbers: np.ndarray) -> np.ndarray:
@@ -416,17 +407,18 @@ def _climb(
     return (line, classes, divergence, reached), valid
 
 
-@functools.partial(jax.jit, static_argnames=("norm", "mesh"))
-def _tilts(line: Line, *, norm: str, mesh: ImageMesh) -> tuple[Tilt, jax.Array]:
-    ball = TILTED_BALLS[norm]
-
-    def local(line: Line) -> tuple[Tilt, jax.Array]:
-        tilts = jax.vmap(ball.towards)(*line)
-        if jax.vmap(ball.moments)(tilts, line.slope).deviation is None:
-            return tilts, jnp.zeros(len(line.intercept), jnp.float32)
-        return tilts, jax.vmap(ball.theta)(tilts, line.slope) ** 2 * line.variance
-
-    return on_each_device(local, mesh, (True,))(line)
+@by_row(True, True, True)
+def _towards(
+    work: Work, pairs: Pairs[jax.Array], numbers: jax.Array, line: Line
+) -> tuple[tuple[Tilt, jax.Array], jax.Array]:
+    """The tilts towards modes, and the excess that `_BENT` limits."""
+    ball = TILTED_BALLS[work.perturbation.norm]
+    tilts = jax.vmap(ball.towards)(*line)
+    if jax.vmap(ball.moments)(tilts, line.slope).deviation is None:
+        bend = jnp.zeros(len(numbers), jnp.float32)
+    else:
+        bend = jax.vmap(ball.theta)(tilts, line.slope) ** 2 * line.variance
+    return (tilts, bend), jnp.ones(len(numbers), bool)
 
 
 @by_row(True, True, True)

@@ -47,7 +47,6 @@ from jaxrob.roma._rare._particles import (
     GOING,
     INVALID,
     KEEP,
-    LEAST_KEPT,
     STUCK,
     Outcome,
     empty_systems,
@@ -167,15 +166,6 @@ def split(
     # particle was in at an early level: in a narrow second mode that is behind until
     # late. Fewer than 1,000 particles make that worse. A standard error above a half is
     # a warning.
-    if work.perturbation.move is None:
-        raise ValueError(
-            "splitting needs a perturbation with a move; "
-            f"{work.perturbation.name} has none"
-        )
-    if num_particles < LEAST_KEPT / KEEP:
-        raise ValueError(
-            f"num_particles must be at least {LEAST_KEPT / KEEP:g}; got {num_particles}"
-        )
     climb = _at_the_foot(len(pairs.classes))
     moves = num_moves(work.perturbation, math.prod(pairs.images.shape[1:]))
     budget = np.broadcast_to(budget, len(pairs.classes))
