@@ -64,13 +64,11 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
         A² = -n - sum_i (2i - 1)/n (log F_i + log(1 - F_{n+1-i}))
 
     Here it is times `1 + 0.75/n + 2.25/n²`, which makes the limit's critical values
-    hold for n >= 8 (D'Agostino and Stephens, 1986, table 4.7). `scipy.stats.anderson`
-    gives A² itself and divides the critical values instead.
+    hold for n >= 8 (D'Agostino and Stephens, 1986, table 4.7).
 
     Args:
       samples: `[..., n]` with n >= 8; computed in float32.
-      ascending: whether they are sorted already. Sorting takes most of the time, and
-        increasing functions of sorted samples are sorted.
+      ascending: whether they are sorted already; sorting takes most of the time.
 
     Returns:
       A `Normality` of `[...]`; its statistic is NaN where a sample is NaN or infinite.
@@ -126,10 +124,8 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
 
 def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
     """Whether float32 resolves a distribution well enough to test its shape."""
-    # It does if float32's spacing at `magnitude` is at most a thousandth of the
-    # standard deviation. Pass the largest number that the samples were computed from,
-    # if it is larger than they are: the largest logit, for instance, of confidences
-    # near 1 that perturbations hardly change.
+    # `magnitude` is the largest number that the samples were computed from, such as the
+    # largest logit of confidences near 1 that perturbations hardly change.
     magnitude = jnp.abs(jnp.asarray(magnitude, jnp.float32))
     spacing = jnp.nextafter(magnitude, jnp.float32(jnp.inf)) - magnitude
     sd = jnp.asarray(standard_deviation, jnp.float32)
@@ -138,8 +134,7 @@ def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
 
 def sort(samples: jax.Array) -> jax.Array:
     """Sorts float32 `[..., n]` along the last axis, as `jnp.sort` does but faster."""
-    # It sorts the bit patterns, as integers of the same order. XLA's sort on a CPU is
-    # several times faster on these than on floats, where it has to look for NaN.
+    # As integers of the same order: XLA's sort on a CPU looks for NaN among floats.
     samples = jnp.asarray(samples, jnp.float32)
     bits = jax.lax.bitcast_convert_type(samples, jnp.int32)
     ordered = _flip_negative(jnp.sort(_flip_negative(bits), axis=-1))
@@ -163,10 +158,9 @@ _NUDGE = 1e-2
 def boxcox(log_x: jax.Array, lmbda: jax.Array) -> jax.Array:
     """Makes positive samples more normal: Box and Cox's transform.
 
-    It is `(x^λ - 1)/λ`, or `log x` where λ is 0. In float32 it loses x^λ beside 1 where
-    that is tiny, and overflows above e^88. Up to an affine map it is the same of x over
-    any constant. So pass `log_x - c`, with c the mean of `log_x` or any number in the
-    middle of the samples, and subtract the same c from what is compared with them.
+    It is `(x^λ - 1)/λ`, or `log x` where λ is 0. Up to an affine map it is the same of
+    x over any constant. So that float32 suffices, pass `log_x - c`, with c the mean of
+    `log_x`, and subtract the same c from what is compared with them.
 
     Example::
 
@@ -306,12 +300,10 @@ class Confidences(NamedTuple):
 
 
 class Moments(NamedTuple, Generic[Array]):
-    """What lines 5 to 12 need of N inputs.
+    """What lines 5 to 12 need of N inputs."""
 
-    Where there are two columns, the first is of the confidences as drawn, in units of
-    the largest, `hic / max`. The second is of the transformed ones, in units of the
-    geometric mean, `hic / exp(mean log)`.
-    """
+    # The first of two columns is of the confidences as drawn, in units of the largest,
+    # the second of the transformed ones, in units of the geometric mean.
 
     log_unit: Array  # `[N, 2]`, the logarithms of these units
     boxcox_lambda: Array  # `[N]`, the maximum-likelihood lambda

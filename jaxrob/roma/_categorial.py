@@ -123,23 +123,18 @@ class Categorial(NamedTuple):
     Attributes:
       names: the categories' names.
       inputs: int `[C]`, inputs in each.
-      seen: int `[C]`, those that were looked at: all, unless a run with a half width
-        ended before. All that follows is of these.
+      seen: int `[C]`, those that were looked at, which all that follows is of.
       answered: int `[C]`, those with an answer.
       plr: `[C]` mean plr of the answered.
-      interval: `[C, 2]` its interval over the population that the inputs are a
-        random sample from, as `GlobalRobustness.population_interval`: it holds for any
-        number of inputs, also where all plr are alike. Of a run with a half width it is
-        by betting without an end, and holds whenever that ended. NaN without an answer.
+      interval: `[C, 2]` its interval over the population that the inputs are a random
+        sample from, as `GlobalRobustness.population_interval`. Of a run with a half
+        width it is by betting, and holds whenever that ended. NaN without an answer.
       std: `[C]` standard deviation of plr over the answered.
       adversarial: `[C]` the mean probability of a distinct misclassification.
-      plr_all: `[C]` mean plr of all inputs. Those without an answer enter with the
-        share of their plain draws that were not distinctly misclassified; if nothing
-        was counted for them, it is NaN.
-      inputs_interval: `[C, 2]` where the mean lies that `plr_all` would be of all the
-        category's inputs, by betting without replacement (Waudby-Smith and Ramdas
-        2020). Those of all categories hold together. Both ends are `plr_all`
-        where all inputs were looked at.
+      plr_all: `[C]` mean plr of all inputs, those without an answer by the share of
+        their plain draws that are no hit; NaN if nothing was counted for them.
+      inputs_interval: `[C, 2]` where `plr_all` of all the category's inputs lies, seen
+        or not, by betting without replacement (Waudby-Smith and Ramdas 2020).
       welch: `[C, C]` p-values of Welch's t-test for equal means; never 0, and Student's
         where greater, or of fewer than 30 inputs Mann and Whitney's.
       binomial: `[C, C]` p-values of the binomial test that an input with a distinctly

@@ -30,17 +30,11 @@ Array = TypeVar("Array", np.ndarray, jax.Array)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Work:
-    """What stays the same for all inputs of one assessment.
-
-    A pytree, so that a compiled step takes it as one argument. `placed` puts its
-    arrays on the devices, once for the whole assessment. The mesh is static: another
-    one is another program.
-    """
+    """What stays the same for all inputs of one assessment; `placed` on the devices."""
 
     classifier: Classifier
     perturbation: Perturbation  # the distribution of perturbed images
-    # float32, log(delta / (1 - delta)), delta the least confidence of a distinct
-    # misclassification.
+    # float32, log(delta / (1 - delta)).
     logit_delta: jax.Array
     key: jax.Array
     mesh: ImageMesh = dataclasses.field(metadata={"static": True})
@@ -60,8 +54,7 @@ class Settings(NamedTuple):
     delta: float  # the least confidence of a distinct misclassification, in (0, 1)
     num_samples: int  # plain draws for each input
     bar: Bar  # where progress is shown, in draws
-    # Forward passes for each input, plain draws included, that the cascade spends at
-    # most, a gradient counted as three; infinite for no limit.
+    # The most forward passes for an input, plain draws included; may be infinite.
     budget: float = math.inf
     confidence_level: float = 0.95  # of the intervals, in (0, 1)
 
@@ -117,17 +110,12 @@ def by_row(*split: bool, **how: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 class Statistic(NamedTuple):
-    """What is computed of plain draws, by functions of a module.
+    """What is computed of plain draws, by a module's functions: closures recompile."""
 
-    Other objects, such as closures made anew, would be other programs.
-    """
-
-    # `observe(log_p, excluded, logit_delta)` with log-probabilities `[m, K]` of m draws
-    # at one input: a pytree of arrays `[m, ...]`.
+    # `observe(log_p, excluded, logit_delta)`: log-probabilities `[m, K]` of m draws at
+    # one input to a pytree of `[m, ...]`.
     observe: Callable[..., Any]
-    # Takes what `observe` returned, `[b, n, ...]` for b inputs, and returns a pytree of
-    # `[b, ...]`.
-    summarise: Callable[..., Any]
+    summarise: Callable[..., Any]  # from `[b, n, ...]` of b inputs to `[b, ...]`
 
 
 def summarise_draws(

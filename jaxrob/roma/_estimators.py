@@ -42,22 +42,17 @@ from jaxrob.roma._rare._splitting import by_splitting, expected_cost, splitting_
 class Estimator(NamedTuple):
     """A way to estimate how probable a distinct misclassification is near inputs."""
 
-    # `estimate(work, inputs, settings)` takes the `Work`, placed on the devices, at
-    # least one input, and what the caller asked for. It returns the `Answers`, one for
-    # each input. The answer for an input depends on the input, its index and `work.key`
-    # alone: not on other inputs, blocks or devices. It raises a ValueError if the
-    # classifier returns NaN, and calls `settings.bar.update` as it goes on.
+    # `estimate(work, inputs, settings)` returns the answers for at least one input. Each
+    # depends on the input, its index and `work.key` alone, not on other inputs, blocks
+    # or devices. It raises a ValueError if the classifier returns NaN, and calls
+    # `settings.bar.update` as it goes on.
     estimate: Callable[[Work, Inputs, Settings], Answers]
-    # Those that its answers may have, and what such answers may miss without notice, in
-    # words; "" for nothing.
+    # Those of its answers, with what such answers may miss without notice; "" for none.
     statuses: Mapping[str, str]
-    # `obstacle(work, image_shape)` is asked before anything is computed. It returns why
-    # the estimator does not work with this classifier or perturbation, as the end of a
-    # sentence about the estimator ("needs a perturbation with a move"), or None if it
-    # does.
+    # `obstacle(work, image_shape)`: why it does not work with this classifier or
+    # perturbation ("needs a perturbation with a move"), or None if it does.
     obstacle: Callable[[Work, tuple[int, ...]], str | None] = lambda *_: None
-    # Forward passes for an input at most, about, beside its plain draws, where no
-    # budget is set.
+    # About the most forward passes for an input beside its plain draws, by no budget.
     most: int = 0
     # The forward passes for an input by default; None if it takes no budget.
     budget: int | None = None

@@ -44,25 +44,20 @@ _Intervals = Annotated[
 class GlobalRobustness:
     """How probable a distinct misclassification is anywhere in each of C categories.
 
-    `RomaResult.global_robustness` says what that is.
-
-    Two quantities are estimated by one number. That of the *population* is what the
-    next inputs will meet: its intervals hold for the finite sample of inputs and the
-    finite number of draws together. That of the *inputs* at hand is the mean over these
-    inputs alone, where only the draws leave anything open.
+    `RomaResult.global_robustness` says what that is. One number estimates two
+    quantities: that of the *population*, which the next inputs will meet, and that of
+    the *inputs* at hand, where only the draws leave anything open.
 
     Attributes:
       names: the categories' names.
-      by: what they are: "predicted" for the class predicted at the unperturbed input,
-        "label", or "all" for one category of all inputs.
+      by: "predicted" for the class predicted at the unperturbed input, "label", or
+        "all" for one category of all inputs.
       inputs: int `[C]`, inputs in each.
-      unanswered: int `[C]`, inputs without a local answer. They are not left out: they
-        count with their plain draws' share of hits in `probability`, and with all that
-        they may be in the intervals.
-      probability: `[C]`, the mean over the inputs. NaN where there is no input, or
-        nothing is known of one.
+      unanswered: int `[C]`, inputs without a local answer: they count with their plain
+        draws' share of hits, and with all that they may be in the intervals.
+      probability: `[C]`, the mean over the inputs; NaN without an input.
       population_interval: `[C, 2]`, assumes nothing but that the inputs are a random
-        sample from the population. It is never wider than Hoeffding's.
+        sample from the population.
       inputs_interval: `[C, 2]`, of the mean over the inputs at hand. By plain draws it
         assumes nothing; of another estimator it is the mean of the ends of the inputs'
         own intervals, whatever the confidence.
@@ -114,22 +109,12 @@ class GlobalRobustness:
             return np.clip(between / (self.probability * (1 - self.probability)), 0, 1)
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """The result as JSON, written to `path` if one is given.
-
-        NaN becomes null.
-        """
+        """The result as JSON, written to `path` if one is given; NaN becomes null."""
         return written(to_json(self), path)
 
     @staticmethod
     def from_json(text: str | bytes) -> "GlobalRobustness":
-        """A result from the text that `to_json` gave.
-
-        Nothing is executed.
-
-        Raises:
-          TypeError: if it is no text.
-          ValueError: as `RomaResult.from_json`.
-        """
+        """A result from the text that `to_json` gave; raises as `RomaResult`'s does."""
         return from_json(text, GlobalRobustness)
 
 

@@ -1,7 +1,4 @@
-"""Importance sampling around inputs, by mixtures of tilts towards the modes found.
-
-A method of the cascade (see `jaxrob.roma._estimators`).
-"""
+"""Importance sampling around inputs, by mixtures of tilts towards the modes found."""
 
 import math
 from typing import Any, NamedTuple
@@ -43,17 +40,16 @@ from jaxrob.roma._rare._search import (
 )
 from jaxrob.roma._rare._splitting import Evidence, cost_down_to, evidence, unexplained
 
-# Standard errors are multiplied by 1 + this times the error: they are estimated from
-# the same weights, and the larger the less reliable.
+# Standard errors are multiplied by 1 + this times the error: the larger the less
+# reliable.
 _WIDENING = 2.0
 # An estimate is rejected if it makes the plain draws' hits this improbable.
 _IMPLAUSIBLE = 1e-4
 # With a larger share of unexplained particles, more modes are looked for at some of
-# them. Where there are none, more is drawn: few draws may hold no weights as great.
+# them, or more is drawn: few draws may hold no weights as great.
 _LOOKED_INTO = 0.1
 _STARTS = 4
-# With a larger share in the end, an estimate is rejected. Particles have few ancestors,
-# and one of these may leave many unexplained.
+# With a larger share in the end, an estimate is rejected: one ancestor leaves many.
 _CONTRADICTED = 0.25
 # Between these shares, draws end after this many stages. Above both, more particles
 # climb then, before draws go on.

@@ -43,13 +43,11 @@ LARGEST_ERROR = 0.15
 _LARGEST_ERROR_OF_FEW = 0.12
 _LARGEST_ERROR_OF_SOME = 0.09
 _FEW, _SOME = 2000, 8000
-# No single weight may make up more than this share of the sum, and hits may not be
-# rare or nearly certain.
+# A weight's largest share of the sum, and the share of draws that may be hits.
 _LARGEST_SHARE = 0.1
 _HITS = (0.02, 0.98)
-# Below this log-probability, an upper bound is answer enough. It is the probability of
-# reaching the first of these quantiles of the margins for which the weights are even:
-# few of the draws may be of the mode that comes nearest.
+# Below this log-probability, an upper bound is answer enough: the probability of
+# reaching the first of these quantiles of the margins for which the weights are even.
 _NEGLIGIBLE = -40.0
 _REACHED = (0.5, 0.75, 0.9, 0.95, 0.98)
 
@@ -110,10 +108,7 @@ def weigh(margins: np.ndarray, log_weights: np.ndarray) -> WeightedDraws:
 def _with_bound(
     found: WeightedDraws, margins: np.ndarray, log_weights: np.ndarray, quantile: float
 ) -> WeightedDraws:
-    """The estimates, or the probability of reaching a quantile of the draws' margins.
-
-    Where no tilt within its limit reaches the boundary, it estimates an upper bound.
-    """
+    """The estimates, or the probability of reaching a quantile: an upper bound."""
     reached = np.quantile(margins.astype(np.float64), quantile, axis=1)
     log_p, error, share, _ = _weighted(margins >= reached[:, None], log_weights)
     small = (reached < 0) & (log_p < _NEGLIGIBLE)

@@ -7,9 +7,8 @@ while some mode was found by a single search, because others may not have been f
 all (Good, 1953).
 
 Half of the searches start in the ball, in pairs on opposite sides, for the classes that
-plain draws put nearest. The others start at a multiple of its radius, for any class: a
-steep mode, whose margin is far below that of a shallow one nearly everywhere in the
-ball, has the greater margin there.
+plain draws put nearest. The others start far outside, for any class, where a steep
+mode, which is behind a shallow one nearly everywhere in the ball, is ahead.
 """
 
 import functools
@@ -56,8 +55,8 @@ _MOST_SEARCHES = 64
 _SEARCHES_PER_MODE = 6
 # Where the others start, in radii of the ball.
 _FAR = np.array([3.0, 6.0, 12.0, 24.0])
-# A mode whose tilt diverges by this many nats more than the nearest one's is left out:
-# it is about 10,000 times less probable.
+# A mode that is this many nats farther than the nearest, 10,000 times less probable, is
+# left out.
 _LARGEST_GAP = 9.2
 # Directions with at least this cosine are one mode: of searches, and of refined modes,
 # whose directions are known better.
@@ -442,10 +441,9 @@ def _stretched(
 def _stretch(
     ball: TiltedBall, tilt: Tilt, slope: jax.Array, u: jax.Array, gradients: jax.Array
 ) -> Stretch:
-    # If the margin is quadratic in the tilt's normal coordinates, with the Hessian H,
-    # the points that count have the covariance (1 - theta H)^-1 (second-order
-    # reliability, Breitung 1984). The principal components of the gradients are those
-    # of H up to sign, which the draws' coordinates determine.
+    # Of a margin with the Hessian H in the tilt's normal coordinates, the points that
+    # count have the covariance (1 - theta H)^-1 (Breitung 1984). The principal
+    # components of the gradients are those of H up to sign, which the draws determine.
     scale, theta = ball.moments(tilt, slope).deviation, ball.theta(tilt, slope)
     assert scale is not None
     number = len(u)

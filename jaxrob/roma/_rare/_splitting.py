@@ -1,13 +1,11 @@
 """Adaptive multilevel splitting: how probable a rare misclassification is.
 
-It needs no gradients. Particles, perturbed images of one input, climb a ladder of
-levels of the margin: those above a level are copied, and Markov moves that never go
-below it make the copies differ. A level is chosen so that a fixed share of the
-particles is above it. This share is its probability, given the level before. The
+Particles, perturbed images of one input, climb a ladder of levels of the margin: those
+above a level are copied, and Markov moves that never go below it make the copies
+differ. A fixed share of the particles is above each level, given the level before. The
 product of the shares reaches probabilities far below one over the number of evaluations
-(subset simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012).
-
-A method of the cascade (see `jaxrob.roma._estimators`).
+(subset simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012). The
+particles that arrive are also evidence about what other methods miss.
 """
 
 import functools
@@ -62,8 +60,7 @@ FLOOR = math.log(1e-15)
 #: Particles around each input.
 NUM_PARTICLES = 1000
 # A run with a larger standard error is not enough: particles that hardly mix have few
-# ancestors, of which the error itself is a poor estimate. In few dimensions, where
-# shapes are the oddest and passes the cheapest, less is.
+# ancestors, of which the error itself is a poor estimate.
 _PRECISE = 0.5
 _PRECISE_IN_FEW_DIMENSIONS = 0.25
 # The variance of log p is taken as this many times its estimate, which is noisy.
@@ -154,18 +151,11 @@ def split(
     budget: np.ndarray | float = math.inf,
 ) -> tuple[Estimate, list[Any]]:
     """Estimates the probability of a distinct misclassification as a class."""
-    # With p_k the share of the particles above level k, q the share above 0 at the end,
-    # K levels and N particles, the estimate is `q prod p_k`. Were the particles
-    # independent, its logarithm's variance would be `sum (1 - p_k) / (p_k N) + (1 - q)
-    # / (q N)`. How far they are from that depends on how well the moves mix, and shows
-    # in their descent: with n_i of the n particles above 0 stemming from the ith of the
-    # first particles, `sum (n_i / n)^2 - 1 / N` estimates the variance (Chan and Lai,
-    # 2013; Lee and Whiteley, 2018; for adaptive levels Du and Guyader, 2021). The
-    # standard error is the root of 1.25 times that. The estimate is wrong, and its
-    # error hardly shows it, if the images that count lie in a part of the ball that no
-    # particle was in at an early level: in a narrow second mode that is behind until
-    # late. Fewer than 1,000 particles make that worse. A standard error above a half is
-    # a warning.
+    # With p_k the share of N particles above level k and q that above 0 at the end, the
+    # estimate is `q prod p_k`. With n_i of the n particles above 0 stemming from the
+    # ith of the first particles, `sum (n_i / n)^2 - 1 / N` estimates its logarithm's
+    # variance (Chan and Lai, 2013; Lee and Whiteley, 2018; for adaptive levels Du and
+    # Guyader, 2021). Neither shows a narrow second mode that is behind until late.
     climb = _at_the_foot(len(pairs.classes))
     moves = num_moves(work.perturbation, math.prod(pairs.images.shape[1:]))
     budget = np.broadcast_to(budget, len(pairs.classes))
