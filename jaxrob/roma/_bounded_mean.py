@@ -40,8 +40,8 @@ def mean_interval(
     low: np.ndarray, high: np.ndarray, tail: float, draws: int | None = None
 ) -> tuple[float, float]:
     """The interval of the mean of independent values of one distribution."""
-    # A candidate for the mean is rejected where a stake against it, which by expectation
-    # does not grow if it is right, has grown to 1 / tail (Markov's inequality). Half of
+    # A candidate for the mean is rejected where a stake against it, which is expected
+    # not to grow if it is right, has grown to 1 / tail (Markov's inequality). Half of
     # the capital bets on each value (Waudby-Smith and Ramdas, "Estimating means of
     # bounded random variables by betting", 2024), a share that is fixed beforehand: the
     # best one for values that spread half as much as zeros and ones. The other half

@@ -42,7 +42,7 @@ from jaxrob.roma._rare._splitting import by_splitting, expected_cost, splitting_
 class Estimator(NamedTuple):
     """A way to estimate how probable a distinct misclassification is near inputs."""
 
-    # `estimate(work, inputs, settings)` returns the answers for at least one input. Each
+    # `estimate(work, inputs, settings)` answers for one input or more. Each answer
     # depends on the input, its index and `work.key` alone, not on other inputs, blocks
     # or devices. It raises a ValueError if the classifier returns NaN, and calls
     # `settings.bar.update` as it goes on.

@@ -263,9 +263,9 @@ def _few_moved(
     share: jax.Array,
     before: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    # Every other one is autoregressive. The others go along the difference of two of the
-    # particles that the level started from (ter Braak and Vrugt 2008), which has the
-    # region's shape, however thin it is.
+    # Half are autoregressive. The others go along the difference of two particles that
+    # the level started from (ter Braak and Vrugt 2008), which has the region's shape,
+    # however thin it is.
     choices, normal = jax.random.split(key)
     scale, first, second, jump, which = jax.random.uniform(choices, (5,), jnp.float32)
     # Steps of many sizes, since a level may need far smaller ones than the last.
