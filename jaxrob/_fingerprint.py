@@ -14,9 +14,8 @@ def fingerprinted_classifier(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> Classifier:
     """Returns the classifier with a fingerprint of its present state."""
-    # Programs compiled for another state are not reused. Every public function that
-    # takes a classifier begins with this. What `apply_fn` captures becomes constants of
-    # compiled programs, so it is traced anew to find the present values.
+    # What `apply_fn` captures becomes constants of compiled programs, so it is traced
+    # anew to find the present values.
     function = classifier.apply_fn
     if isinstance(function, Fingerprinted):
         return classifier
