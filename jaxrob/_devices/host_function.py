@@ -41,7 +41,7 @@ class HostFunction:
     # Takes images `[B, ...]` and, as `[B, K]`, the gradient of a scalar with respect to
     # the outputs; returns that with respect to the images.
     gradient: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
-    # Refuses wrong outputs; called once, with black images, before anything is computed.
+    # Refuses wrong outputs; called once, first of all, with black images.
     check: Callable[[np.ndarray], None] | None = None
     # Whether it may write to the images, and so gets arrays of its own
     writes: bool = True

@@ -47,8 +47,8 @@ class ImageMesh:
 
 def checked_mesh(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
     """Returns the mesh on which a network with these variables is evaluated."""
-    # The mesh is that of sharded variables, if there are any; images are split along the
-    # axes that no variable names.
+    # The mesh is that of sharded variables, if there are any; images are split along
+    # the axes that no variable names.
     found = mesh_for(mesh, variables)
     processes = {device.process_index for device in found.devices}
     if processes == {jax.process_index()} or len(processes) == jax.process_count():

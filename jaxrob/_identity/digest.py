@@ -97,7 +97,7 @@ def _data(leaf: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class HashablePartial:
-    """A `functools.partial` that equals one of the same parts, as `jax.jit` needs it."""
+    """A `functools.partial` that equals one of the same parts, for `jax.jit`."""
 
     function: Callable[..., Any]
     keywords: tuple[tuple[str, Any], ...]  # sorted by name

@@ -43,7 +43,7 @@ def is_identifiable(value: Any) -> bool:
 
 
 def name_of(value: Any) -> str:
-    """The name of a function, or of a callable's class, with the module if it is ours."""
+    """The name of a function or a callable's class; its module too if it is ours."""
     if isinstance(value, functools.partial | Fingerprinted | HashablePartial):
         return name_of(
             value.func if isinstance(value, functools.partial) else value.function
@@ -58,7 +58,7 @@ def name_of(value: Any) -> str:
 
 
 def fingerprinted_parts(value: T, names: Sequence[str], program: ClosedJaxpr) -> T:
-    """Gives a dataclass's functions, unless identifiable, their program's fingerprint."""
+    """Gives functions of a dataclass, unless identifiable, their fingerprint."""
     functions = {name: getattr(value, name) for name in names}
     found = fingerprint_of(program)
     pins = {

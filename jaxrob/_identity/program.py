@@ -53,7 +53,7 @@ def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
 
 
 def with_own_arrays(function: Callable[..., Any], *args: Any) -> Any:
-    """Calls a function so that a program being traced holds none of the user's arrays."""
+    """Calls a function so that a traced program holds none of the user's arrays."""
     # JAX converts one of 64 bits once, whatever is written into it meanwhile.
     leaves, tree = jax.tree.flatten(args)
     places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
@@ -101,7 +101,7 @@ def largest_array(jaxpr: Any) -> int:
 
 def operations(jaxpr: Any) -> float:
     """Counts multiplications and additions in matrix products and convolutions."""
-    # Infinite if a trace does not show them. XLA's own analysis counts a loop's body once.
+    # Infinite if a trace does not show them. XLA's analysis counts a loop's body once.
     number = 0.0
     for equation in jaxpr.eqns:
         name, params = equation.primitive.name, equation.params
