@@ -183,7 +183,10 @@ def boxcox(log_x: jax.Array, lmbda: jax.Array) -> jax.Array:
             "lmbda must have a shape that broadcasts with log_x's, "
             f"{log_x.shape}; got {lmbda.shape}"
         )
-    return log_x * _relative_expm1(log_x * lmbda)
+    exponent = log_x * lmbda
+    small = jnp.abs(exponent) < 1e-4
+    ratio = jnp.expm1(exponent) / jnp.where(small, 1.0, exponent)
+    return log_x * jnp.where(small, 1 + exponent / 2, ratio)
 
 
 def boxcox_lambda(log_x: jax.Array) -> jax.Array:
@@ -263,13 +266,6 @@ def _newton(
 
     state = start, lower, upper
     return jax.lax.fori_loop(0, _ITERATIONS, step, state)[0]
-
-
-def _relative_expm1(exponent: jax.Array) -> jax.Array:
-    """`expm1(z)/z`, which is 1 at 0."""
-    small = jnp.abs(exponent) < 1e-4
-    ratio = jnp.expm1(exponent) / jnp.where(small, 1.0, exponent)
-    return jnp.where(small, 1 + exponent / 2, ratio)
 
 
 # A fit is contradicted by hits that it makes less probable than this.

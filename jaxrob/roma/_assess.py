@@ -28,7 +28,6 @@ from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import (
     UNALTERED,
     Arguments,
-    Run,
     checked,
     prepare_run,
     unaltered_answers,
@@ -203,7 +202,11 @@ def assess(
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
     dataset = given_images(images, labels, may_lack_labels=True)
     _, labels = images_and_labels(images, labels)
-    check_confidences(classifier)
+    if classifier.outputs == "scores":
+        raise ValueError(
+            'the classifier\'s outputs are "scores", which have no confidence; a '
+            'distinct misclassification needs "logits", "probabilities" or "sigmoid"'
+        )
     asked = checked(Arguments(classifier, dataset, [UNALTERED], key, mesh))
     with own_errors(), prepare_run(asked) as run:
         image_shape, over = run.image.shape, run.execution.mesh
@@ -229,7 +232,13 @@ def assess(
         work = Work(run.classifier, drawn, logit_delta, key, over)
         if (obstacle := chosen.obstacle(work, image_shape)) is not None:
             raise ValueError(f'estimator="{estimator}" {obstacle}')
-        inputs = _inputs(run)
+        assert isinstance(run.dataset, Dataset)
+        pixels = run.dataset.images
+        inputs = Inputs(
+            pixels if pixels.dtype == np.uint8 else pixels.astype(np.float32),
+            np.arange(len(pixels), dtype=np.uint32),
+            unaltered_answers(run.execution, run.dataset),
+        )
         _, most = fewest_and_most(
             estimator, len(dataset), num_samples, budget, half_width is None
         )
@@ -294,14 +303,6 @@ def _finite_or_none(budget: float) -> int | None:
     return None if math.isinf(budget) else int(budget)
 
 
-def check_confidences(classifier: Classifier) -> None:
-    if classifier.outputs == "scores":
-        raise ValueError(
-            'the classifier\'s outputs are "scores", which have no confidence; a '
-            'distinct misclassification needs "logits", "probabilities" or "sigmoid"'
-        )
-
-
 def _perturbation(
     perturbation: Perturbation | Alteration | Callable[..., jax.Array] | None,
     norm: str,
@@ -355,16 +356,6 @@ def _fingerprinted(
             f"cannot be looked into; {perturbation.name} calls one"
         )
     return perturbation
-
-
-def _inputs(run: Run) -> Inputs:
-    assert isinstance(run.dataset, Dataset)
-    images = run.dataset.images
-    return Inputs(
-        images if images.dtype == np.uint8 else images.astype(np.float32),
-        np.arange(len(images), dtype=np.uint32),
-        unaltered_answers(run.execution, run.dataset),
-    )
 
 
 # Inputs that are asked for at once: few at first, then more. Two sizes, so that there

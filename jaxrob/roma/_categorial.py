@@ -43,14 +43,6 @@ def population_mean(values: np.ndarray, error: float) -> InputsMean:
     return inputs_mean(values, _POPULATION, error)
 
 
-def check_places(place: np.ndarray) -> None:
-    given = np.sort(place[place >= 0])
-    if place.min() < -1 or not np.array_equal(given, np.arange(len(given))):
-        raise ValueError(
-            "place must be 0, 1, ... once each, or -1 for inputs not looked at"
-        )
-
-
 def in_order(chosen: np.ndarray, place: np.ndarray) -> np.ndarray:
     mine = np.flatnonzero(chosen & (place >= 0))
     return mine[np.argsort(place[mine])]
@@ -254,7 +246,11 @@ def _checked(
     num_samples = checked_integer("num_samples", num_samples, at_least=1)
     if place is not None:
         place = checked_array("place", place, "N", "integers", at_least=-1, axes=axes)
-        check_places(place)
+        seen = np.sort(place[place >= 0])
+        if place.min() < -1 or not np.array_equal(seen, np.arange(len(seen))):
+            raise ValueError(
+                "place must be 0, 1, ... once each, or -1 for inputs not looked at"
+            )
     if hits is not None:
         least = 0 if place is None else -1
         hits = checked_array(

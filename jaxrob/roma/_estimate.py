@@ -105,12 +105,14 @@ def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
     by_input = np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
     found = unknown(num_inputs)
     for number, pairs in enumerate(by_input):
-        log_p = _or_nothing(estimate.log_probability[pairs])
+        log_p = estimate.log_probability[pairs]
+        log_p = np.where(np.isnan(log_p), -np.inf, log_p)
         total = special.logsumexp(log_p)
         share = np.exp(log_p - total) if np.isfinite(total) else np.ones(len(pairs))
         error = share * np.where(share > 0, estimate.standard_error[pairs], 0)
-        matters = share > _NEGLIGIBLE_SHARE
-        found.status[number] = _weakest(estimate.status[pairs][matters])
+        statuses = estimate.status[pairs][share > _NEGLIGIBLE_SHARE]
+        weakest = max(statuses, key=_STATUSES.index, default="untrusted")
+        found.status[number] = weakest
         found.log_probability[number] = total
         found.standard_error[number] = np.sqrt(np.sum(error**2))
         found.evaluations[number] = estimate.evaluations[pairs].sum()
@@ -240,13 +242,3 @@ def with_estimates(
     better = put_at(better, stays, kept)
     spent = before.evaluations + estimate.evaluations
     return put_at(answers, at, better._replace(evaluations=spent))
-
-
-def _or_nothing(log_probability: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(log_probability), -np.inf, log_probability)
-
-
-def _weakest(statuses: np.ndarray) -> str:
-    if not len(statuses):
-        return "untrusted"
-    return max(statuses, key=_STATUSES.index)

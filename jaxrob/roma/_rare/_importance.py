@@ -69,7 +69,8 @@ _DEEP_ENOUGH = math.log(1e-8)
 def by_importance(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    if candidates.budget < _least_cost(work, candidates.inputs.images.shape[1:]):
+    deep = cost_down_to(_DEEP_ENOUGH, work, candidates.inputs.images.shape[1:])
+    if candidates.budget < BATCH * SEARCH_COST + MODE_COST + DRAWS + deep:
         return estimate
     number = len(estimate.status)
     parts = [
@@ -77,11 +78,6 @@ def by_importance(
         for first in range(0, number, _GROUP)
     ]
     return joined(parts)
-
-
-def _least_cost(work: Work, shape: tuple[int, ...]) -> int:
-    first = BATCH * SEARCH_COST + MODE_COST + DRAWS
-    return first + cost_down_to(_DEEP_ENOUGH, work, shape)
 
 
 def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:

@@ -109,18 +109,15 @@ def _by_class(margins: jax.Array) -> Pilot[jax.Array]:
     """The summaries of `[b, n, K]` margins."""
     possible = margins[:, :1] > -jnp.inf
     margins = jnp.where(possible, margins, 0)
+    # The deviation that those above the mean would have on both sides of it.
+    above = jnp.maximum(margins - margins.mean(axis=1, keepdims=True), 0)
+    upper = jnp.sqrt(2 * (above**2).mean(axis=1))
     return Pilot(
         possible=possible[:, 0],
         hits=((margins >= 0) & possible).sum(axis=1, dtype=jnp.int32),
         mean=margins.mean(axis=1),
-        std=jnp.maximum(margins.std(axis=1), _upper_deviation(margins)),
+        std=jnp.maximum(margins.std(axis=1), upper),
     )
 
 
 _BY_CLASS = Statistic(observe_classes, _by_class)
-
-
-def _upper_deviation(margins: jax.Array) -> jax.Array:
-    """The deviation that the margins above the mean would have on both sides of it."""
-    above = jnp.maximum(margins - margins.mean(axis=1, keepdims=True), 0)
-    return jnp.sqrt(2 * (above**2).mean(axis=1))

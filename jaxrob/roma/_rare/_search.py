@@ -222,14 +222,13 @@ def _in_the_ball(numbers: np.ndarray) -> np.ndarray:
 
 def wants_more_searches(searches: Modes, number: int) -> np.ndarray:
     """`[N]` whether an input may have modes that no search has found."""
-    each = (taken(searches, searches.owner == one) for one in range(number))
-    return np.array([_goes_on(one) for one in each])
-
-
-def _goes_on(searches: Modes) -> bool:
-    labels = _labels(searches, _SAME_MODE)
-    sizes = np.bincount(labels[labels >= 0])
-    return bool((sizes == 1).any()) or len(labels) < _SEARCHES_PER_MODE * len(sizes)
+    more = np.zeros(number, bool)
+    for one in range(number):
+        labels = _labels(taken(searches, searches.owner == one), _SAME_MODE)
+        sizes = np.bincount(labels[labels >= 0])
+        few = len(labels) < _SEARCHES_PER_MODE * len(sizes)
+        more[one] = few or (sizes == 1).any()
+    return more
 
 
 def _merged(searches: Modes, same: float) -> Modes:

@@ -39,7 +39,6 @@ from jaxrob.roma._estimate import (
     unknown,
     with_second_opinion,
 )
-from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._rare._particles import (
     FINISHED,
     GOING,
@@ -156,7 +155,9 @@ def split(
     # ith of the first particles, `sum (n_i / n)^2 - 1 / N` estimates its logarithm's
     # variance (Chan and Lai, 2013; Lee and Whiteley, 2018; for adaptive levels Du and
     # Guyader, 2021). Neither shows a narrow second mode that is behind until late.
-    climb = _at_the_foot(len(pairs.classes))
+    none = np.zeros(len(pairs.classes))
+    no = none.astype(bool)
+    climb = _Climb(none, none, none.astype(np.int64), no, no)
     moves = num_moves(work.perturbation, math.prod(pairs.images.shape[1:]))
     budget = np.broadcast_to(budget, len(pairs.classes))
     most_steps = 1 + np.floor(np.maximum(budget / num_particles - 1, 0) / moves)
@@ -208,16 +209,6 @@ class _Climb(NamedTuple):
     num_steps: np.ndarray
     complete: np.ndarray  # whether that level is 0
     stuck: np.ndarray  # whether a plateau hides the next one
-
-
-def _at_the_foot(number: int) -> _Climb:
-    return _Climb(
-        np.zeros(number),
-        np.zeros(number),
-        np.zeros(number, np.int64),
-        np.zeros(number, bool),
-        np.zeros(number, bool),
-    )
 
 
 def _climbed(
@@ -296,9 +287,14 @@ def evidence(
         keep_hits=True,
         budget=budget,
     )
-    in_unit_ball = functools.partial(_in_unit_ball, work.perturbation, shape=shape)
+    apply = work.perturbation.apply
     return Evidence(
-        [None if latents is None else in_unit_ball(latents) for latents in hits],
+        [
+            None
+            if some is None
+            else np.asarray(_points(some, apply=apply, shape=shape))
+            for some in hits
+        ],
         np.where(found.status == "splitting", found.log_probability, np.nan),
         found.standard_error,
         found.evaluations,
@@ -317,13 +313,6 @@ def unexplained(log_weight: np.ndarray, hits: np.ndarray) -> np.ndarray:
 
 def _number(shape: tuple[int, ...]) -> int:
     return NUM_PARTICLES if is_thorough(shape) else _FEW_PARTICLES
-
-
-def _in_unit_ball(
-    perturbation: Perturbation, latents: Any, shape: tuple[int, ...]
-) -> np.ndarray:
-    points = _points(latents, apply=perturbation.apply, shape=shape)
-    return np.asarray(points)
 
 
 @functools.partial(jax.jit, static_argnames=("apply", "shape"))
