@@ -184,11 +184,8 @@ HALF = dataclasses.replace(BALL, apply=lambda image, latent, size: image + laten
     ("changed", "error", "message"),
     [
         ({"epsilon": 0.0}, ValueError, "epsilon"),
-        ({"epsilon": np.nan}, ValueError, "epsilon"),
         ({"delta": 0.0}, ValueError, "delta"),
-        ({"delta": 1}, ValueError, "delta"),
         ({"num_samples": 7}, ValueError, "num_samples"),
-        ({"num_samples": 10.5}, TypeError, "num_samples"),
         ({"norm": "l7"}, ValueError, "norm"),
         ({"clip": True, "perturbation": BALL}, ValueError, "clip"),
         ({"estimator": "best"}, ValueError, "estimator"),

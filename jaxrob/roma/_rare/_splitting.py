@@ -287,14 +287,9 @@ def evidence(
         keep_hits=True,
         budget=budget,
     )
-    apply = work.perturbation.apply
+    points = functools.partial(_points, apply=work.perturbation.apply, shape=shape)
     return Evidence(
-        [
-            None
-            if some is None
-            else np.asarray(_points(some, apply=apply, shape=shape))
-            for some in hits
-        ],
+        [None if some is None else np.asarray(points(some)) for some in hits],
         np.where(found.status == "splitting", found.log_probability, np.nan),
         found.standard_error,
         found.evaluations,
