@@ -1,14 +1,12 @@
-"""Modes for the parts of a ball where an input is distinctly misclassified (modes).
+"""Searches for the parts of a ball where an input is distinctly misclassified (modes).
 
-Many searches start at different points. Each linearises its margin, draws points from
-the ball tilted towards where the linear margin is 0, and linearises again by the
-gradients there. Modes that end in one direction have found one mode. More start
-while some mode was found by a single search, because others may not have been found at
-all (Good, 1953).
-
-Half of the searches start in the ball, in pairs on opposite sides, for the classes that
-plain draws put nearest. The others start far outside, for any class, where a steep
-mode, which is behind a shallow one nearly everywhere in the ball, is ahead.
+Each search linearises its margin, draws points from the ball tilted towards where the
+linear margin is 0, and linearises again by the gradients there. Searches that end in
+one direction have found one mode. More start while some mode was found by a single
+search, because others may not have been found at all (Good, 1953). Half of them start
+in the ball, in pairs on opposite sides, for the classes that plain draws put nearest,
+the others far outside, for any class, where a steep mode, which is behind a shallow one
+nearly everywhere in the ball, is ahead.
 """
 
 import functools
@@ -49,20 +47,18 @@ from jaxrob.roma._rare._tilt import (
 
 # Forward passes that a gradient costs.
 _GRADIENT_COST = 3
-#: Modes around an input that start together, half of them in the ball; and at most.
+#: Searches around an input that start together, half of them in the ball; and at most.
 BATCH = 16
 _MOST_SEARCHES = 64
 _SEARCHES_PER_MODE = 6
 # Where the others start, in radii of the ball.
 _FAR = np.array([3.0, 6.0, 12.0, 24.0])
-# A mode that is this many nats farther than the nearest, 10,000 times less probable, is
-# left out.
+# Modes that are so many nats farther than the nearest, 10,000 times rarer, don't count.
 _LARGEST_GAP = 9.2
-# Directions with at least this cosine are one mode: of searches, and of refined modes,
-# whose directions are known better.
+# Directions with at least this cosine are one mode, of searches and of refined modes.
 _SAME_MODE = 0.7
 _SAME_REFINED_MODE = 0.9
-# Modes with at least this cosine are neighbours.
+# Searches with at least this cosine are neighbours.
 _CLOSE = 0.9
 # Points whose gradients are taken in a call, at most.
 _MOST_POINTS = 1024
@@ -179,9 +175,8 @@ def no_nearer(searches: Modes, least: np.ndarray) -> Modes:
 
 def refinement_cost(searches: Modes, number: int) -> np.ndarray:
     """`[N]` forward passes that `refined` takes for each input, without stretches."""
-    return MODE_COST * np.bincount(
-        _merged(searches, _SAME_MODE).owner, minlength=number
-    )
+    modes = _merged(searches, _SAME_MODE)
+    return MODE_COST * np.bincount(modes.owner, minlength=number)
 
 
 def refined(
@@ -216,7 +211,6 @@ def has_another_mode(searches: Modes, new: Modes) -> bool:
 
 
 def _in_the_ball(numbers: np.ndarray) -> np.ndarray:
-    """Which searches start in the ball, for a class that is sought."""
     return numbers % BATCH < BATCH // 2
 
 
@@ -251,7 +245,7 @@ def _labels(searches: Modes, same: float) -> np.ndarray:
     norms = np.linalg.norm(slopes, axis=1)
     slopes = slopes / np.where(norms > 0, norms, 1)[:, None]
     cosines = slopes @ slopes.T
-    # Modes with many neighbours lead, so that none between two modes does.
+    # Searches with many neighbours lead, so that none between two modes does.
     neighbours = (cosines >= max(same, _CLOSE)).sum(axis=1)
     order = np.lexsort((searches.divergence, -neighbours, ~searches.reached))
     labels, leaders = np.full(len(order), -1), []
