@@ -301,15 +301,6 @@ def test_bad_places():
             compare_categories(plr, None, 1, np.zeros(3, int), place=np.array(place))
 
 
-def test_the_order_is_a_permutation_by_the_key_alone():
-    order = random_order(KEY, 1000)
-    assert sorted(order) == list(range(1000))
-    np.testing.assert_array_equal(order, random_order(KEY, 1000))
-    assert (order != random_order(jax.random.key(6), 1000)).mean() > 0.9
-    # As far from where they were as chance has it.
-    assert abs(stats.spearmanr(order, np.arange(1000)).statistic) < 0.1
-
-
 def asked(classifier, images, level, **settings):
     settings = SETTINGS | {"estimator": "count"} | settings
     return assess(classifier, images, LABELS, confidence_level=level, **settings)
@@ -328,24 +319,6 @@ def test_counts_have_exact_intervals_of_the_level(sure):
         expected = stats.binomtest(hits, 60).proportion_ci(0.999, "exact")
         found = 1 - sure.confidence_interval[index][::-1]
         np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-def test_documents_hold_the_level(sure):
-    read = RomaResult.from_json(sure.to_json())
-    assert read.confidence_level == 0.999
-    found = read.categorial()
-    assert found.confidence_level == 0.999
-    np.testing.assert_array_equal(found.interval, sure.categorial().interval)
-    for value in (0.95, 1, None):
-        with pytest.raises(ValueError, match="confidence_level|written"):
-            RomaResult.from_json(changed(sure, value))
-
-
-def changed(result, level):
-    text = result.to_json()
-    assert text.count('"confidence_level": 0.999') == 1
-    written = {None: "null"}.get(level, str(level))
-    return text.replace('"confidence_level": 0.999', f'"confidence_level": {written}')
 
 
 def test_a_journal_of_another_level_is_refused(classifier, images, tmp_path):

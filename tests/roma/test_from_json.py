@@ -34,6 +34,7 @@ def result(**changes):
         "effective_sample_size": np.array([0.0, 0.0, 0.0, 123.4]),
         "needed": np.zeros(4, int),
         "warnings": ("beware <b>",),
+        "confidence_level": 0.999,
     }
     return RomaResult(**(fields | changes))
 
@@ -86,6 +87,7 @@ IMPLAUSIBLE = [
     (put("estimator", "guess"), "estimator"),
     (put("delta", 1), "delta"),
     (put("hits", 0, 0.5), r"hits\[0\]"),
+    (put("confidence_level", 1), "confidence_level"),
     (put("status", 0, "fine"), r"status\[0\]"),
     (put("log_high", 3, "-1"), r"log_high\[3\]"),
     (put("excluded", lambda some: some[1:]), "shape"),

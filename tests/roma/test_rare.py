@@ -116,11 +116,12 @@ def test_more_particles_and_searches_decide_where_few_are_in_doubt(monkeypatch):
 
 @pytest.fixture
 def works(monkeypatch):
-    """Lets splitting have as many particles as the others, and says with what work."""
+    """Lets splitting have as many particles as evidence, and says with what work."""
     works = []
 
-    def with_few(work, *args, **kwargs):
-        works.append(work)
+    def with_few(work, *args, num_particles=None, **kwargs):
+        if num_particles is None:
+            works.append(work)
         return split(work, *args, **kwargs, num_particles=64)
 
     monkeypatch.setattr(_splitting, "split", with_few)
