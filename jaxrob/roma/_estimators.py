@@ -91,18 +91,9 @@ RARE = COUNTED | {
 }
 
 
-class Method(NamedTuple):
-    """A way to estimate the probabilities of inputs."""
-
-    # `estimate(work, candidates, estimate, bar)` takes the estimates of N inputs so
-    # far, and returns them, better where they are not trusted.
-    estimate: Callable[[Work, Candidates, Estimate, Bar], Estimate]
-    # `obstacle(work, image_shape)`, as of an `Estimator`.
-    obstacle: Callable[[Work, tuple[int, ...]], str | None]
-
-
-_IMPORTANCE = Method(by_importance, importance_obstacle)
-_SPLITTING = Method(by_splitting, splitting_obstacle)
+# `method(work, candidates, estimate, bar)` takes the estimates of N inputs so far, and
+# returns them, better where they are not trusted.
+Method = Callable[[Work, Candidates, Estimate, Bar], Estimate]
 
 
 def importance(work: Work, inputs: Inputs, settings: Settings) -> Answers:
@@ -112,22 +103,22 @@ def importance(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     tilt towards.
     """
     enough = settings.num_samples // 2
-    return _cascade(work, inputs, settings, [_IMPORTANCE], enough)
+    return _cascade(work, inputs, settings, [by_importance], enough)
 
 
 def splitting(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     """Estimator "splitting": adaptive multilevel splitting for every input."""
-    return _cascade(work, inputs, settings, [_SPLITTING], None)
+    return _cascade(work, inputs, settings, [by_splitting], None)
 
 
 def auto(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     """Estimator "auto": counted, by importance sampling, or by splitting."""
     shape = inputs.images.shape[1:]
-    methods = [
-        method
-        for method in (_IMPORTANCE, _SPLITTING)
-        if method.obstacle(work, shape) is None
-    ]
+    methods: list[Method] = []
+    if importance_obstacle(work, shape) is None:
+        methods.append(by_importance)
+    if splitting_obstacle(work, shape) is None:
+        methods.append(by_splitting)
     return _cascade(work, inputs, settings, methods, _ENOUGH_HITS)
 
 
@@ -157,7 +148,7 @@ def _cascade(
     candidates = pairs_that_matter(taken(pilot, left), taken(inputs, left), settings)
     estimate = unknown(len(left))
     for method in methods:
-        estimate = method.estimate(work, candidates, estimate, settings.bar)
+        estimate = method(work, candidates, estimate, settings.bar)
     if math.isinf(settings.budget):
         return with_estimates(answers, left, estimate, level)
     decided = ~np.isin(estimate.status, ["", "untrusted"])
