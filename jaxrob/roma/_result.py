@@ -196,7 +196,16 @@ class RomaResult:
     @property
     def caveats(self) -> Annotated[tuple[str, ...], WRITTEN]:
         """What the answers may miss without notice, a sentence for each method."""
-        return caveats(self.status, self.needed)
+        found = []
+        for words in filter(None, dict.fromkeys(STATUSES.values())):
+            mine = [one for one in np.unique(self.status) if STATUSES.get(one) == words]
+            if not mine:
+                continue
+            if UNDECIDED in mine and self.needed is not None:
+                words += _more_costs(self.needed[self.status == UNDECIDED])
+            number = np.isin(self.status, mine).sum()
+            found.append(f"{', '.join(mine)} ({number} of {len(self.status)}): {words}")
+        return tuple(found)
 
     def categorial(self, class_names: tuple[str, ...] | None = None) -> Categorial:
         """Robustness by category and the comparison of categories (experiment 3).
@@ -354,19 +363,6 @@ class RomaResult:
             unknown, out of range or of a wrong type or length, or not as written.
         """
         return from_json(text, RomaResult)
-
-
-def caveats(status: np.ndarray, needed: np.ndarray | None = None) -> tuple[str, ...]:
-    """A sentence for each kind of answer that is missing, or may be wrong."""
-    found = []
-    for words in filter(None, dict.fromkeys(STATUSES.values())):
-        mine = [name for name in np.unique(status) if STATUSES.get(name) == words]
-        if mine:
-            number = np.isin(status, mine).sum()
-            if UNDECIDED in mine and needed is not None:
-                words += _more_costs(needed[status == UNDECIDED])
-            found.append(f"{', '.join(mine)} ({number} of {len(status)}): {words}")
-    return tuple(found)
 
 
 def _more_costs(needed: np.ndarray) -> str:
