@@ -1,6 +1,5 @@
 """Ranks of several networks on the same images, with simultaneous confidence."""
 
-import collections
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -121,11 +120,10 @@ def ranks(
             f"networks must be assessed on at least {fewest} images to rank "
             f"{len(names)} of them at {100 * confidence_level:g} %; got {num_images}"
         )
-    values = [_values(names, task) for task in tasks]
     drawn = [resampled_means(task.question, task.answers, number) for task in tasks]
     found = [
-        _ranked(names, confidence_level, task.alteration, [task], value, replicates)
-        for task, value, replicates in zip(tasks, values, drawn)
+        _ranked(names, confidence_level, task.alteration, [task], task.values, some)
+        for task, some in zip(tasks, drawn)
     ]
     if len({(task.measure, *task.images) for task in tasks}) > 1:
         warn(
@@ -133,8 +131,9 @@ def ranks(
             "rank over all"
         )
     elif len(tasks) > 1:
-        means = np.mean(values, axis=0), np.mean(drawn, axis=0)
-        found.append(_ranked(names, confidence_level, None, tasks, *means))
+        values = np.mean([task.values for task in tasks], axis=0)
+        drawn = np.mean(drawn, axis=0)
+        found.append(_ranked(names, confidence_level, None, tasks, values, drawn))
     return tuple(found)
 
 
@@ -144,6 +143,7 @@ class _Task(NamedTuple):
     images: tuple[object, bytes]  # What tells the images and labels from others.
     question: Question
     answers: list[Answers]
+    values: np.ndarray
 
 
 def _checked(
@@ -164,7 +164,8 @@ def _checked(
         own = {one.alteration: one for one in some}
         titles = [one.alteration for one in found.get(names[0], some)]
         if len(own) < len(some):
-            (twice, _), *_ = collections.Counter(titles).most_common(1)
+            every = [one.alteration for one in some]
+            twice = next(title for title in own if every.count(title) > 1)
             raise ValueError(f"networks[{name!r}] has two assessments of {twice}")
         if own.keys() != {*titles}:
             differ = ", ".join(sorted(own.keys() ^ {*titles}))
@@ -182,8 +183,7 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
         if one.is_stability:
             raise ValueError(
                 f"{name!r}, {one.alteration}: its right answers are a network's own, "
-                "which say how stable it is and not which one is better; assess all "
-                "networks with true labels"
+                "which rank nothing; assess all networks with true labels"
             )
         try:
             check_pair(first, one)
@@ -200,7 +200,13 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
         )
     question = question_of(first)
     images = first.provenance["dataset"]["fingerprint"], question.labels.tobytes()
-    return _Task(first.alteration, first.measure, images, question, answers)
+    values = observed_means(question, answers)
+    if np.isnan(values).any():
+        raise ValueError(
+            f"{names[np.isnan(values).argmax()]!r}, {first.alteration}: the "
+            f"{first.measure} is undefined at a level, so its mean has no rank"
+        )
+    return _Task(first.alteration, first.measure, images, question, answers, values)
 
 
 def _at_shared(
@@ -212,8 +218,7 @@ def _at_shared(
         if not len(levels):
             raise ValueError(
                 f"{name!r}, {alteration}: it has no level in common with those before; "
-                "assess all networks with the same levels, for instance "
-                "strategy=jaxrob.strategies.Uniform(41)"
+                "assess all with strategy=jaxrob.strategies.Uniform(41), for instance"
             )
     fewest = min(len(one.levels) for one in answers)
     if len(levels) < fewest / 2:
@@ -225,17 +230,6 @@ def _at_shared(
         Answers(levels, one.answers[shared_levels(levels, one.levels).places[1]])
         for one in answers
     ]
-
-
-def _values(names: Sequence[str], task: _Task) -> np.ndarray:
-    values = observed_means(task.question, task.answers)
-    unknown = [name for name, value in zip(names, values) if np.isnan(value)]
-    if unknown:
-        raise ValueError(
-            f"{unknown[0]!r}, {task.alteration}: the {task.measure} is undefined at a "
-            "level, so its mean over the range has no rank"
-        )
-    return values
 
 
 def _ranked(
