@@ -203,7 +203,7 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
     values = observed_means(question, answers)
     if np.isnan(values).any():
         raise ValueError(
-            f"{names[np.isnan(values).argmax()]!r}, {first.alteration}: the "
+            f"{names[int(np.isnan(values).argmax())]!r}, {first.alteration}: the "
             f"{first.measure} is undefined at a level, so its mean has no rank"
         )
     return _Task(first.alteration, first.measure, images, question, answers, values)
