@@ -407,14 +407,10 @@ _SIMPLE = re.compile(r"[a-z][a-z0-9]*( [a-z0-9]+)*")
 _DIGEST = re.compile(r"(.* )?[0-9a-f]{16}")
 _MOST_SIMPLE, _MOST_STEM = 64, 40
 _ESCAPES = {
+    **{one: rf"\{one}" for one in "{}$&#%_"},
+    # These would be options of a rule or a new line, or form ligatures.
+    **{one: f"{{{one}}}" for one in "[]*-,?!"},
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
     "<": r"\textless{}",
@@ -423,14 +419,6 @@ _ESCAPES = {
     '"': r"\textquotedbl{}",
     "'": r"\textquotesingle{}",
     "`": r"\textasciigrave{}",
-    # These would be options of a rule or a new line, or form ligatures.
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-    "-": "{-}",
-    ",": "{,}",
-    "?": "{?}",
-    "!": "{!}",
 }
 # Letters that join to one sign.
 _LIGATURES = re.compile("(?<=f)(?=[fil])")
