@@ -184,6 +184,46 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
     raise OSError(f"{path}: its results were replaced {_TRIES} times while it was read")
 
 
+def earlier_assessments(
+    paths: Sequence[str | os.PathLike[str]], alterations: Sequence[str]
+) -> list[Assessment]:
+    """Reads the earlier assessments that new ones must not fall below.
+
+    Args:
+      paths: results folders with an assessment of each alteration, or JSON files of
+        single assessments.
+      alterations: the names of the alterations assessed now.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if a file is missing, or holds no assessment of one of the
+        alterations, or a folder lacks one of them; the message begins with the path.
+      OSError: if a file cannot be read.
+    """
+    wanted = str | os.PathLike
+    paths = checked_sequence("paths", paths, wanted, "paths", min_length=0)
+    alterations = checked_names("alterations", alterations)
+    found = []
+    for path in (checked_path("paths", one) for one in paths):
+        if path.is_dir():
+            there = read_results(path).assessments
+            lacking = {*alterations} - {one.alteration for one in there}
+            if lacking:
+                raise ValueError(f"{path}: it has no assessment of {min(lacking)}")
+            found += there
+            continue
+        if not path.exists():
+            raise ValueError(f"{path}: No such file or folder")
+        old = _read(path, Assessment.from_json, has_digest=False)
+        if old.alteration not in alterations:
+            raise ValueError(
+                f"{path}: it is of {old.alteration}, which is not assessed here; "
+                f"{', '.join(alterations)} are"
+            )
+        found.append(old)
+    return found
+
+
 def _by_index(path: pathlib.Path, text: bytes) -> Results:
     with _naming(path / INDEX):
         index = from_json(text, Index)
@@ -325,50 +365,3 @@ def _packed(results: Results) -> bytes:
     stream = io.BytesIO()
     np.savez_compressed(stream, **dict(sorted(images.items())))
     return stream.getvalue()
-
-
-def earlier_assessments(
-    paths: Sequence[str | os.PathLike[str]], alterations: Sequence[str]
-) -> list[Assessment]:
-    """Reads the earlier assessments that new ones must not fall below.
-
-    Args:
-      paths: results folders with an assessment of each alteration, or JSON files of
-        single assessments.
-      alterations: the names of the alterations assessed now.
-
-    Raises:
-      TypeError: if an argument has a wrong type.
-      ValueError: if a file is missing, or holds no assessment of one of the
-        alterations, or a folder lacks one of them; the message begins with the path.
-      OSError: if a file cannot be read.
-    """
-    wanted = str | os.PathLike
-    paths = checked_sequence("paths", paths, wanted, "paths", min_length=0)
-    alterations = checked_names("alterations", alterations)
-    found = []
-    for path in (checked_path("paths", one) for one in paths):
-        if path.is_dir():
-            there = read_results(path).assessments
-            lacking = {*alterations} - {one.alteration for one in there}
-            if lacking:
-                raise ValueError(f"{path}: it has no assessment of {min(lacking)}")
-            found += there
-            continue
-        old = _in_file(path)
-        if old.alteration not in alterations:
-            raise ValueError(
-                f"{path}: it is of {old.alteration}, which is not assessed here; "
-                f"{', '.join(alterations)} are"
-            )
-        found.append(old)
-    return found
-
-
-def _in_file(path: pathlib.Path) -> Assessment:
-    try:
-        return Assessment.from_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ValueError(f"{path}: {error.strerror}") from error
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error

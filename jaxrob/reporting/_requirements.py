@@ -403,12 +403,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         outside its range. The message names the file and the entry.
     """
     path = checked_path("path", path)
-    try:
-        content = content_of(path, _MOST_BYTES)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"{path}: expected a plan there, a TOML file"
-        ) from error
+    content = content_of(path, _MOST_BYTES)
     try:
         document = tomllib.loads(content.decode())
         return _plan_of(document, hashlib.sha256(content).hexdigest())
