@@ -32,15 +32,14 @@ if TYPE_CHECKING:
         SequentialComparison,
         compare_sequentially,
     )
+    from jaxrob._assessment.criterion import Tolerance
     from jaxrob._assessment.diagnostics import Diagnostics
-    from jaxrob._assessment.scoring import Tolerance
     from jaxrob._classifier import Classifier
-    from jaxrob._curve import Curve, ReducedCurve
+    from jaxrob._curve import Curve, ReducedCurve, ScoreCurve
     from jaxrob._dataset import Dataset
+    from jaxrob._engine.evaluate import evaluate
     from jaxrob._engine.provenance import provenance
-    from jaxrob._run.evaluate import evaluate
     from jaxrob._score import Score
-    from jaxrob._score_curve import ScoreCurve
     from jaxrob.alterations import Alteration
 
 __version__ = "0.1.0"
@@ -76,12 +75,12 @@ _NAMES = {
     "ReducedCurve": "_curve",
     "RobustnessWarning": "_arguments.warnings",
     "Score": "_score",
-    "ScoreCurve": "_score_curve",
-    "Tolerance": "_assessment.scoring",
+    "ScoreCurve": "_curve",
+    "Tolerance": "_assessment.criterion",
     "assess": "_assessment.assess",
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
-    "evaluate": "_run.evaluate",
+    "evaluate": "_engine.evaluate",
     "provenance": "_engine.provenance",
 }
 

@@ -29,13 +29,19 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.class_outputs import IF_NO_CLASSES, class_outputs
+from jaxrob._arguments.classes import IF_NO_CLASSES, class_outputs
 from jaxrob._arguments.failures import failed_on_images
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import named
 from jaxrob._devices.host_function import HostFunction
-from jaxrob._identity.fingerprinted import Fingerprinted
-from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob._identity.program import Trace, has_changed, kept, trace_of, traced
+from jaxrob._identity.digest import hashable_partial
+from jaxrob._identity.program import (
+    Fingerprinted,
+    Trace,
+    has_changed,
+    kept,
+    trace_of,
+    traced,
+)
 from jaxrob._log_probabilities import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.
@@ -174,7 +180,7 @@ class Classifier:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
         """
-        from jaxrob._adapters.jax_module import nnx_network
+        from jaxrob._adapters.network import nnx_network
 
         given = checked_layout(preprocessing, False)
         found = nnx_network(module, outputs, given)
@@ -216,7 +222,7 @@ class Classifier:
           ValueError: if an argument is outside its range.
           ImportError: if Equinox is missing.
         """
-        from jaxrob._adapters.jax_module import equinox_network
+        from jaxrob._adapters.network import equinox_network
 
         given = checked_layout(preprocessing, True)
         found = equinox_network(module, state, outputs, given)
@@ -320,7 +326,7 @@ class Classifier:
             normalise; or if another argument is outside its range.
           ImportError: if transformers or torch is missing.
         """
-        from jaxrob._adapters.transformers_model import transformers_network
+        from jaxrob._adapters.hugging_face import transformers_network
 
         found = transformers_network(
             model, processor, size, name=name, version=version, batch_size=batch_size
@@ -363,7 +369,7 @@ class Classifier:
             outside its range.
           ImportError: if timm or torch is missing.
         """
-        from jaxrob._adapters.timm_model import timm_network
+        from jaxrob._adapters.hugging_face import timm_network
 
         found = timm_network(
             model, size, name=name, version=version, batch_size=batch_size

@@ -4,7 +4,7 @@ import dataclasses
 
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, current_trace
-from jaxrob._identity.fingerprinted import Fingerprinted
+from jaxrob._identity.program import Fingerprinted
 
 # More constants than this in a function are probably weights.
 _MOST_CAPTURED = 1000

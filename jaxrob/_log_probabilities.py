@@ -7,6 +7,8 @@ import jax.numpy as jnp
 
 # The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
 _SUM_TOLERANCE = 1e-2
+# Beyond the ends of [0, 1]: a hard sigmoid's rounding.
+_ROUNDING = 1e-5
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
 
@@ -16,7 +18,8 @@ def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
     """Computes the log-probabilities of a classifier's outputs."""
     if kind == "logits":
         return _log_softmax(outputs, axis)
-    in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=axis, keepdims=True)
+    in_range = (outputs >= -_ROUNDING) & (outputs <= 1 + _ROUNDING)
+    in_range = in_range.all(axis=axis, keepdims=True)
     # At 0 the logarithm has no gradient.
     outputs = jnp.maximum(outputs, _TINY)
     total = outputs.sum(axis=axis, keepdims=True)

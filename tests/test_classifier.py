@@ -35,6 +35,8 @@ def test_every_kind_of_outputs_becomes_logarithms_of_probabilities():
         (p, "probabilities", p[None]),
         (certain, "probabilities", certain[None]),
         (s, "sigmoid", s[None] / s.sum(1, keepdims=True)),
+        # A hard sigmoid may round beyond 1.
+        (certain[:, :1] * (1 + 2.0**-23), "sigmoid", certain[None, ::-1]),
         # One column is of class 1.
         (VALUES[:, :1], "logits", special.softmax(VALUES[:, :1] * [0, 1], 1)[None]),
         (s[:, :1], "sigmoid", np.concatenate([1 - s[:, :1], s[:, :1]], 1)[None]),

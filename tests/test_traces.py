@@ -13,8 +13,8 @@ from flax import linen, nnx
 
 import jaxrob
 from jaxrob import alterations, roma
+from jaxrob._engine.step import prepare
 from jaxrob._fingerprint import fingerprinted_classifier
-from jaxrob._run import prepare
 from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 

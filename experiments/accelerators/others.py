@@ -15,8 +15,7 @@ from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration
-from jaxrob.roma._count import SPLITTING, Pairs
-from jaxrob.roma._draws import Inputs, Work, drawing
+from jaxrob.roma._draws import SPLITTING, Inputs, Pairs, Work, drawing
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 from jaxrob.roma._rare import _particles, _splitting

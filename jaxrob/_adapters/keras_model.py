@@ -24,15 +24,15 @@ from jaxrob._adapters.network import (
     snapshot,
 )
 from jaxrob._arguments.checks import check_type, checked_path
-from jaxrob._arguments.class_outputs import (
+from jaxrob._arguments.classes import (
     IF_NO_CLASSES,
     class_outputs,
     with_arrays,
 )
-from jaxrob._arguments.extra import install, required
+from jaxrob._arguments.texts import install, required
 from jaxrob._arguments.warnings import warn
 from jaxrob._devices.host_function import HostFunction
-from jaxrob._files.regular import most_unpacked, open_file
+from jaxrob._files.reading import most_unpacked, open_file
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"

@@ -9,13 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import (
+    check_hashable,
     check_type,
     checked_array,
     checked_flag,
+    checked_size,
+    looks_channels_first,
 )
-from jaxrob._arguments.images import checked_size, looks_channels_first
+from jaxrob._arguments.texts import required
 from jaxrob._devices.host_function import HostFunction, host_callback
-from jaxrob._identity.fingerprinted import Fingerprinted
+from jaxrob._identity.digest import hashable_partial
+from jaxrob._identity.program import Fingerprinted
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -212,3 +216,53 @@ def _numbers(name: str, value: Any) -> tuple[float, ...]:
     if np.abs(array).max() > _LARGEST:
         raise ValueError(f"{name} must be numbers that float32 holds; got {value}")
     return tuple(float(number) for number in array)
+
+
+_PURPOSE = "Classifier.from_equinox"
+
+
+def nnx_network(module: Any, outputs: str, preprocessing: Preprocessing) -> Network:
+    """See `Classifier.from_nnx`."""
+    from flax import nnx
+
+    check_type("module", module, nnx.Module, "a Flax NNX module")
+    graph, state = nnx.split(module)
+    function = preprocessed(hashable_partial(_apply_nnx, graph=graph), preprocessing)
+    return Network(function, outputs, variables=snapshot(state))
+
+
+def equinox_network(
+    module: Any, state: Any, outputs: str, preprocessing: Preprocessing
+) -> Network:
+    """See `Classifier.from_equinox`."""
+    equinox = required("equinox", _PURPOSE, "equinox")
+    check_type("module", module, equinox.Module, "an Equinox module")
+    wanted = "an equinox.nn.State or None"
+    check_type("state", state, equinox.nn.State | None, wanted)
+    own = equinox.nn.inference_mode(module)
+    arrays, rest = equinox.partition(own, _is_array)
+    check_hashable("module", rest)
+    function = preprocessed(hashable_partial(_apply, rest=rest), preprocessing)
+    return Network(function, outputs, variables=snapshot((arrays, state)))
+
+
+def _apply_nnx(state: Any, images: Any, *, graph: Any) -> Any:
+    from flax import nnx
+
+    module = nnx.merge(graph, state)
+    module.eval()
+    return module(images)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray)
+
+
+def _apply(variables: Any, images: jax.Array, *, rest: Any) -> Any:
+    equinox = required("equinox", _PURPOSE, "equinox")
+    arrays, state = variables
+    module = equinox.combine(arrays, rest)
+    if state is None:
+        return jax.vmap(module)(images)
+    # In inference mode no image changes the state.
+    return jax.vmap(lambda image: module(image, state)[0])(images)

@@ -16,10 +16,10 @@ from jaxrob._adapters.network import (
     checked_layout,
 )
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.class_outputs import IF_NO_CLASSES
-from jaxrob._arguments.extra import required
+from jaxrob._arguments.classes import IF_NO_CLASSES
+from jaxrob._arguments.texts import required
 from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
-from jaxrob._files.regular import check_regular, open_file
+from jaxrob._files.reading import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31

@@ -10,9 +10,9 @@ import numpy as np
 from jaxrob._adapters.code import Parts, class_parts, value_parts
 from jaxrob._adapters.network import Network, OnHost, Preprocessing
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.class_outputs import class_outputs, with_arrays
-from jaxrob._arguments.extra import required
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.classes import class_outputs, with_arrays
+from jaxrob._arguments.messages import named
+from jaxrob._arguments.texts import required
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._identity.digest import digest
 

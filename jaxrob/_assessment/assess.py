@@ -12,14 +12,13 @@ from jax.sharding import Mesh
 from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
 from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import Exploration, check_few, explore
-from jaxrob._assessment.scoring import Tolerance
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
+from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._run.prepare import Arguments, Run, checked, prepare_run, source_ahead
 from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words
@@ -27,7 +26,7 @@ from jaxrob.metrics import RULES
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words, mean_named, measure_named
 from jaxrob.strategies import ASAP, Strategy
-from jaxrob.strategies._checks import check_strategy
+from jaxrob.strategies._strategy import check_strategy
 
 # If fewer inputs are decided, the undecided rest may matter more.
 _FEWEST_DECIDED = 0.75
@@ -109,8 +108,7 @@ def assess(
         data set, key or version is rejected. Your own functions are identified by what
         they compute, as JAX traces it, with all constants; a host callback by the name
         and version that `Classifier.from_host` takes.
-      progress: whether a progress bar is shown, and a line on standard error says how
-        long the run takes, if that is over ten seconds.
+      progress: see `evaluate`.
 
     Returns:
       An `Assessment`, or a tuple of them for several alterations.
@@ -177,7 +175,6 @@ def _checked_alterations(
 
 
 def checked_measure(measure: Any, score: Score | None) -> str:
-    """Returns the measure's name: with a score, that of its mean."""
     if score is None:
         measure_named(measure)
         return measure

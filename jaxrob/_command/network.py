@@ -32,7 +32,9 @@ _OTHERS = {
 }
 
 
-def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Classifier:
+def load_network(
+    values: Values, class_names: Sequence[str] | None
+) -> jaxrob.Classifier:
     """Loads the classifier that the flags describe.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A classifier's answers on one block of altered images: classes, or scores."""
+"""Answers on blocks of altered images, classes or scores, and curves of them."""
 
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -9,13 +9,14 @@ import numpy as np
 
 from jaxrob import uncertainty
 from jaxrob._classifier import Classifier
-from jaxrob._curve import Curve
+from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
+from jaxrob._engine.blocks import Block
 from jaxrob._engine.journal import array_entry
 from jaxrob._engine.scores import Scored, ScoreRule
 from jaxrob._log_probabilities import log_normalised, mean_over_samples
 from jaxrob._score import Score
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
+from jaxrob.metrics._counts import Counts, count
 
 # The predicted class where the classifier returned no distribution.
 INVALID = -1
@@ -110,7 +111,6 @@ class OfClasses(NamedTuple):
     score: None = None
 
     def empty(self, shape: tuple[int, ...]) -> HostAnswers:
-        """Allocates answers of a shape."""
         is_small = self.num_classes <= np.iinfo(np.int16).max
         classes = np.int16 if is_small else np.int32
         return Answers(
@@ -184,20 +184,20 @@ class OfClasses(NamedTuple):
         predicted = array_entry(record, "predicted", "i", (num_levels, None))
         if not predicted.size or predicted.min() < 0:
             raise ValueError("'predicted' must hold classes, from 0, at least one")
-        answers = {"predicted": predicted}
+        shares = []
         for field in ("confidence", "uncertainty"):
-            answers[field] = found = array_entry(record, field, "f", predicted.shape)
+            found = array_entry(record, field, "f", predicted.shape)
             # Rounding may carry a probability beyond 1. NaN fails both comparisons.
             fits = (found >= 0) & (found <= 1 + 1e-5)
             if not (fits if has_probabilities else np.isnan(found)).all():
                 wanted = "in [0, 1]" if has_probabilities else "NaN, of scores"
                 raise ValueError(f"{field!r} must be {wanted}")
-        answers["rank"] = rank = array_entry(record, "rank", "i", predicted.shape)
-        # `CachedAnswers.check` compares with the classes' number.
+            shares.append(found)
+        rank = array_entry(record, "rank", "i", predicted.shape)
         if not (rank >= 0 if has_probabilities else rank == INVALID).all():
             wanted = "at least 0" if has_probabilities else f"{INVALID}, of scores"
             raise ValueError(f"'rank' must be {wanted}")
-        return Answers(**answers)
+        return Answers(predicted, shares[0], shares[1], rank)
 
 
 class OfScores(NamedTuple):
@@ -257,3 +257,71 @@ class OfScores(NamedTuple):
 
 
 Kind = OfClasses | OfScores
+
+
+class AnswerCollector:
+    """Keeps every answer, in a `Curve`, or every score, in a `ScoreCurve`."""
+
+    def __init__(self, levels: np.ndarray, length: int | None, kind: Kind) -> None:
+        self._levels = levels
+        self._kind = kind
+        # Allocated at full size if the number of images is known.
+        self._whole = None if length is None else self._room(length)
+        # Each block's labels and its answers at all levels, by its first image.
+        self._labels: dict[int, np.ndarray] = {}
+        self._blocks: dict[int, Any] = {}
+
+    def add(self, block: Block, rows: list[int], answers: Any) -> None:
+        if block.start not in self._blocks:
+            self._labels[block.start] = block.labels
+            self._blocks[block.start] = self._room_for(block)
+        for whole, part in zip(self._blocks[block.start], answers):
+            for row, values in zip(rows, part):
+                whole[row] = values
+
+    def curve(self) -> AnyCurve:
+        starts = sorted(self._blocks)
+        if self._whole is not None:
+            whole = self._whole
+        elif len(starts) == 1:
+            (whole,) = self._blocks.values()
+        else:
+            blocks = [self._blocks[start] for start in starts]
+            whole = jax.tree.map(lambda *some: np.concatenate(some, axis=1), *blocks)
+        labels = np.concatenate([self._labels[start] for start in starts])
+        return self._kind.curve(self._levels, whole, labels)
+
+    def _room_for(self, block: Block) -> Any:
+        if self._whole is None:
+            return self._room(len(block.labels))
+        return jax.tree.map(lambda part: part[:, block.start : block.stop], self._whole)
+
+    def _room(self, length: int) -> Any:
+        return self._kind.empty((len(self._levels), length))
+
+
+class CountCollector:
+    """Keeps only counts by class, in a `ReducedCurve`."""
+
+    def __init__(
+        self, levels: np.ndarray, num_classes: int, has_probabilities: bool
+    ) -> None:
+        self._levels = levels
+        self._num_classes = num_classes
+        self._has_ranks = has_probabilities
+        self._sums: Counts | None = None
+
+    def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
+        rank = answers.rank if self._has_ranks else None
+        counted = count(answers.predicted, block.labels, self._num_classes, rank)
+        if self._sums is None:
+            number = len(self._levels)
+            self._sums = jax.tree.map(
+                lambda part: np.zeros((number, *part.shape[1:]), np.int64), counted
+            )
+        for whole, part in zip(*map(jax.tree.leaves, (self._sums, counted))):
+            whole[rows] += part
+
+    def curve(self) -> ReducedCurve:
+        assert self._sums is not None
+        return ReducedCurve(self._levels, self._sums)

@@ -15,8 +15,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jax.sharding import AbstractMesh, Mesh, Sharding
 
 from jaxrob._devices.host_function import HostCall
-from jaxrob._identity.digest import array_text, digest, host_array
-from jaxrob._identity.hashable_partial import HashablePartial
+from jaxrob._identity.digest import HashablePartial, array_text, digest, host_array
 
 # Types of parameters, asked for in this order because most are of the first.
 _PLAIN = (bool, int, float, str, type(None))
@@ -352,3 +351,32 @@ def _settings() -> ClosedJaxpr:
 @jax.jit
 def _nothing() -> None:
     pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Fingerprinted:
+    """A function that equals another one only if both compute the same.
+
+    `jax.jit` compiles once for equal static arguments, and a function equals itself
+    even where the arrays or attributes that it takes from around it have changed. With
+    the token, a program that was compiled for other values is not used again.
+    """
+
+    # First, because it is compared fast.
+    token: str  # a digest of what it computes, the same in every process
+    function: Callable[..., Any]  # the function
+    # The functions on the host that it calls, into which no trace looks
+    on_host: tuple[Any, ...] = ()
+    # What else its trace found, or None
+    info: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def is_identifiable(self) -> bool:
+        """Whether the token distinguishes it from all others."""
+        return not self.on_host
+
+    def __hash__(self) -> int:
+        return hash(self.token)
+
+    def __call__(self, *args: Any) -> Any:
+        return with_own_arrays(self.function, *args)

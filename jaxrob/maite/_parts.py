@@ -15,7 +15,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_share,
 )
-from jaxrob._arguments.naming import named, wrong_type
+from jaxrob._arguments.messages import named, wrong_type
 from jaxrob._arguments.warnings import warn
 from jaxrob._curve import Curve
 from jaxrob._dataset import Dataset

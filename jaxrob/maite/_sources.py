@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxrob._adapters.network import Preprocessing
 from jaxrob._arguments.checks import check_choice, check_type, checked_names
-from jaxrob._arguments.naming import named, wrong_type
+from jaxrob._arguments.messages import named, wrong_type
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 

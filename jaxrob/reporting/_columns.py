@@ -16,15 +16,12 @@ from typing import Any
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.checks import (
-    check_choice,
-    check_type,
-)
-from jaxrob._arguments.extra import install
-from jaxrob._arguments.naming import wrong_type
+from jaxrob._arguments.checks import check_choice, check_type
+from jaxrob._arguments.messages import wrong_type
+from jaxrob._arguments.texts import install
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison
-from jaxrob._score_curve import ScoreCurve
+from jaxrob._curve import ScoreCurve
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._results import Results, sizes
 from jaxrob.reporting._words import Corruptions, corruptions

@@ -19,11 +19,8 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import Layout, Text, document, from_json, to_json
-from jaxrob._files.locks import lock
-from jaxrob._files.npz import DAMAGE, read_npz
-from jaxrob._files.regular import content_of
-from jaxrob._files.strict_json import parsed
-from jaxrob._files.writing import write_file
+from jaxrob._files.reading import DAMAGE, content_of, parsed, read_npz
+from jaxrob._files.writing import lock, write_file
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._requirements import Plan, Required
 from jaxrob.reporting._results import (

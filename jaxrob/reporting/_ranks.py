@@ -7,19 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import (
-    check_type,
-    checked_names,
-    checked_sequence,
-)
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.checks import check_type, checked_names, checked_sequence
+from jaxrob._arguments.texts import readable
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.compare import (
-    answers_of,
-    check_pair,
-    question_of,
-)
+from jaxrob._assessment.compare import answers_of, check_pair, question_of
 from jaxrob._assessment.paired import (
     Answers,
     Question,
@@ -27,15 +19,10 @@ from jaxrob._assessment.paired import (
     resampled_means,
     shared_levels,
 )
-from jaxrob.metrics._bootstrap import (
-    num_rank_resamples,
-    rank_intervals,
-    surely_better,
-)
+from jaxrob.metrics._bootstrap import num_rank_resamples, rank_intervals, surely_better
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._plot import checked_axes, literal, pyplot
-from jaxrob.reporting._style import ACCEPTED, LINES
+from jaxrob.reporting._plot import ACCEPTED, LINES, checked_axes, literal, pyplot
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -19,11 +19,9 @@ from jaxrob._arguments.checks import (
     checked_path,
     checked_text,
 )
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.document import MEASURE
+from jaxrob._assessment.assessment import MEASURE, Assessment
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
-from jaxrob._files.regular import content_of
-from jaxrob._files.strict_json import short
+from jaxrob._files.reading import content_of, short
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, accuracy
 from jaxrob.metrics._counts import Counts
@@ -74,11 +72,11 @@ def _lowest_accuracy(result: Assessment) -> float:
 
 
 def _worst_class(result: Assessment) -> float:
-    counts = result.curve.counts
-    if result.sampling is not None or not isinstance(counts, Counts):
+    robustness, counts = result.robustness_per_class, result.curve.counts
+    if robustness is None or not isinstance(counts, Counts):
         return math.nan
     # NaN of a class that has inputs makes the lowest unknown.
-    return float(np.min(result.robustness_per_class[counts.inputs[0] > 0]))
+    return float(np.min(robustness[counts.inputs[0] > 0]))
 
 
 _GOOD = "the share of the range over which the network is good enough, on"

@@ -15,13 +15,13 @@ from jaxrob._arguments.checks import (
     checked_sequence,
     checked_text,
 )
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import named
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
 from jaxrob._codec import Layout, Number, Row, Text, document
-from jaxrob._files.strict_json import short
+from jaxrob._curve import ScoreCurve
+from jaxrob._files.reading import short
 from jaxrob._identity.digest import contiguous
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.adversarial import Attack
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._bootstrap import holm

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxrob._arguments.checks import checked_sequence
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._columns import OF_CORRUPTIONS, Row, rows_of

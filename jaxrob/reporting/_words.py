@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._arguments.warnings import cause_of
-from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.assessment import Assessment, Sampling
 from jaxrob._assessment.diagnostics import SIGNS
 from jaxrob._assessment.diagnostics import severity as severity_of
-from jaxrob._assessment.document import Sampling
 from jaxrob.metrics import ALEXNET, CorruptionError, FailingLevel, ReferenceErrors
 from jaxrob.metrics._measures import MeanScore, any_measure
 from jaxrob.roma import RomaResult

@@ -9,14 +9,19 @@ from jax.sharding import Mesh
 
 from jaxrob._adapters.network import on_host
 from jaxrob._arguments import checks
-from jaxrob._arguments.wrapping import classifier_wanted
+from jaxrob._arguments.messages import classifier_wanted
 from jaxrob._classifier import Classifier, trace_info, unnamed
 from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
-from jaxrob._engine import sizes
-from jaxrob._engine.checks import check_shape_is_kept
-from jaxrob._engine.execution import check_split_network
-from jaxrob._engine.step import answering, preparing
+from jaxrob._engine.execution import (
+    check_split_network,
+    images_in_block,
+    levels_in_step,
+    rows_for,
+    rows_of_a_level,
+)
+from jaxrob._engine.preflight import check_shape_is_kept
+from jaxrob._engine.step import answering, levels_are_sequential, preparing
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
@@ -117,12 +122,12 @@ def evaluation(
     classifier = fingerprinted_classifier(classifier, image_shape)
     check_split_network(classifier, image_shape, over)
     info = trace_info(classifier, image_shape)
-    rows = sizes.rows_for(classifier, image_shape, over)
+    rows = rows_for(classifier, image_shape, over)
     about = info, image_shape, [num_levels or 1024], over
-    most = sizes.rows_of_a_level(rows, *about)
-    number = sizes.images_in_block(classifier, most, None, num_images, over)
+    most = rows_of_a_level(rows, *about)
+    number = images_in_block(classifier, most, None, num_images, over)
     if num_levels is None:
-        num_levels = sizes.levels_in_step(info, image_shape, rows, number, 1024, over)
+        num_levels = levels_in_step(info, image_shape, rows, number, 1024, over)
 
     split, key = sharded(over), jax.eval_shape(jax.random.key, 0)
     images = jax.ShapeDtypeStruct(
@@ -136,7 +141,7 @@ def evaluation(
     levels = np.linspace(alteration.lower, alteration.upper, num_levels)
     block = placed, prepared, index, labels, key
     step = answering(*block, levels, num_levels, alteration, over)
-    in_turn = sizes.levels_are_sequential(image_shape, over)
+    in_turn = levels_are_sequential(image_shape, over)
     at_once = number if in_turn else number * num_levels
     passes = number * num_levels * info.num_samples
     mesh = over.mesh

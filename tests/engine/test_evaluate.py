@@ -12,7 +12,7 @@ from scipy import special
 import jaxrob
 from jaxrob import alterations
 from jaxrob._classifier import trace_info
-from jaxrob._engine import sizes, tasks
+from jaxrob._engine import execution, step, tasks
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._noise import normal
 from jaxrob.networks import MnistCNN
@@ -187,7 +187,7 @@ def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkey
         for levels in ([3.0], np.linspace(0, 10, 9)):
             reference = evaluate(own, dataset, levels, looped)
             with monkeypatch.context() as patch:
-                for module in (sizes, tasks):
+                for module in (execution, step, tasks):
                     patch.setattr(module, "platform", lambda mesh: "gpu")
                 curve = evaluate(own, dataset, levels, batched)
             np.testing.assert_array_equal(curve.predicted, reference.predicted)

@@ -12,9 +12,8 @@ import jaxrob
 from jaxrob import adversarial, roma
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._engine.answers import Answers, OfClasses, OfScores
-from jaxrob._engine.bar import Bar
-from jaxrob._engine.cached_answers import CachedAnswers
-from jaxrob._engine.journal import Journal
+from jaxrob._engine.execution import Bar
+from jaxrob._engine.journal import CachedAnswers, Journal
 from jaxrob._engine.scores import Scored, ScoreRule
 from jaxrob.roma._assess import answers_in
 from jaxrob.roma._draws import Inputs
