@@ -396,8 +396,6 @@ def _percent(share: float | None) -> str:
     return rf"${100 * (math.nan if share is None else share):.1f}$\,\%"
 
 
-# What a spreadsheet takes for the start of a formula; full-width forms are folded.
-_FORMULA = "=+-@"
 _INVISIBLE = ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
 # Words that a name for loggers may consist of, and the digest that others end with.
 _SIMPLE = re.compile(r"[a-z][a-z0-9]*( [a-z0-9]+)*")
@@ -428,7 +426,10 @@ def escaped(text: str) -> str:
     # escape.
     text = re.sub(r"\\(?=[uU])", r"\\u005c", text)
     return "".join(
-        _spelt(one) if unicodedata.category(one) in _INVISIBLE else one for one in text
+        (r"\u%04x" if ord(one) < 0x10000 else r"\U%08x") % ord(one)
+        if unicodedata.category(one) in _INVISIBLE
+        else one
+        for one in text
     )
 
 
@@ -439,7 +440,7 @@ def cell(text: str) -> str:
     # so that no two texts become one.
     text = escaped(text)
     first = unicodedata.normalize("NFKC", text.lstrip()[:1])[:1]
-    return f"'{text}" if first and first in f"{_FORMULA}'" else text
+    return f"'{text}" if first and first in "=+-@'" else text
 
 
 def latex(text: str) -> str:
@@ -464,8 +465,3 @@ def log_name(text: str) -> str:
     stem = stem if stem[:1].isalpha() else f"x_{stem}".rstrip("_")
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{stem}_{digest}"
-
-
-def _spelt(one: str) -> str:
-    number = ord(one)
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

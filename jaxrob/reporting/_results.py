@@ -19,7 +19,7 @@ from jaxrob._arguments.messages import named
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
 from jaxrob._codec import Layout, Number, Row, Text, document
-from jaxrob._curve import ScoreCurve
+from jaxrob._curve import ReducedCurve, ScoreCurve
 from jaxrob._files.reading import short
 from jaxrob._identity.digest import contiguous
 from jaxrob.adversarial import Attack
@@ -242,10 +242,12 @@ def sizes(assessment: Assessment) -> tuple[int, int]:
     curve = assessment.curve
     if assessment.sampling is not None:
         number = assessment.sampling.num_images
-    elif isinstance(curve, ScoreCurve):
-        number = curve.num_images
-    else:
+    elif isinstance(curve, ReducedCurve):
         number = int(curve.counts.inputs[0].sum())
+    else:
+        # The counts of a whole curve take a pass over its answers.
+        of_score = isinstance(curve, ScoreCurve)
+        number = curve.num_images if of_score else len(curve.labels)
     return curve.num_classes, number
 
 
