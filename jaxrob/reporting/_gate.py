@@ -245,6 +245,7 @@ def _outcome(
         state = MET
     elif value.at_once.high < bound if at_least else value.at_once.low > bound:
         state = NOT_MET
+    side = "at least" if at_least else "at most"
     sure = "not sure, " if state == NOT_SHOWN else ""
     text = f"{sure}between {low:.6g} and {high:.6g}"
     if low == high or math.isnan(low):
@@ -255,7 +256,7 @@ def _outcome(
         requirement,
         value.ends,
         state,
-        f"{requirement.quantity} is {text}, {requirement.needed} is required",
+        f"{requirement.quantity} is {text}, {side} {bound:.12g} is required",
         _how_sure(requirement.quantity, state, value, number),
     )
 

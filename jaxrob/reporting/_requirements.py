@@ -181,12 +181,6 @@ class Requirement(NamedTuple):
     alteration: str | None = None
 
     @property
-    def needed(self) -> str:
-        """The bound in words."""
-        side = "at least" if self.sign == AT_LEAST else "at most"
-        return f"{side} {self.bound:.12g}"
-
-    @property
     def condition(self) -> str:
         """What must hold, without the alteration, for readers."""
         return f"{self.quantity} {self.sign} {self.bound:.12g}"

@@ -72,8 +72,7 @@ class Runs(NamedTuple):
 
 #: The most pictures of one alteration.
 MOST_PICTURES = 16
-#: The roles in which a picture may be shown.
-SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure", "lowest score")
+_SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure", "lowest score")
 #: Numbers of channels that a picture may have.
 CHANNELS = (1, 3, 4)
 
@@ -104,7 +103,7 @@ class Picture(NamedTuple):
     index: Annotated[int, Layout("image")]  # pyright: ignore[reportIncompatibleMethodOverride]
     label: int | None
     predicted: int | None
-    shown_as: Annotated[str, Text(allowed=SHOWN_AS)]
+    shown_as: Annotated[str, Text(allowed=_SHOWN_AS)]
     file: str | None = None
 
 
