@@ -83,11 +83,9 @@ def quantities(
     leave its width, and the last three are not known. Scores have no classes.
 
     RoMA has "plr", the mean over the inputs, and "plr.low", the mean of the lower ends
-    of their intervals. An input without an answer counts with the share of its crude
-    Monte Carlo samples that are not distinctly misclassified, and has no interval.
-    "plr" is an interval if a budget left inputs undecided, at either end of theirs. If
-    a half width left inputs unseen, they count like the seen ones of their category;
-    in "plr.low", as low as they can be with the confidence of the result.
+    of their intervals. An input without an answer counts with its crude Monte Carlo
+    samples, and has no interval; undecided ones make "plr" an interval. Unseen inputs
+    count like the seen ones of their category, in "plr.low" as low as they can be.
 
     Returns:
       The values, in [0, 1], or intervals; NaN if not known.

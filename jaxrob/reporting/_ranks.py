@@ -63,18 +63,16 @@ def ranks(
     """Ranks networks that were assessed on the same images, by alteration and over all.
 
     Networks are ranked by the measure's mean over the range, joined by straight lines
-    between the levels that all networks share, as in `jaxrob.compare`. Not by their
-    robustness: that ties all networks that are good enough everywhere, and where a
-    curve runs along the threshold its bootstrap does not hold.
+    between the levels that all networks share, as in `jaxrob.compare`. Their robustness
+    would tie all networks that are good enough everywhere.
 
     The intervals of the ranks hold for all networks at once, with the probability
     `confidence_level` (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for
-    Ranks"), but not for all alterations at once. The rank of a network is one more than
-    the number of better ones; the lower end counts those that are significantly better,
-    the higher one leaves out those significantly worse. The differences are
-    bootstrapped over images, drawn for all networks together, with an image added for
-    each network that it alone gets right (see `jaxrob.compare`). The networks are taken
-    as they are: another training may give other ranks.
+    Ranks"), but not for all alterations at once. The lower end of a rank is one more
+    than the number of networks that are significantly better, the higher end leaves out
+    those significantly worse. The differences are bootstrapped over images, drawn for
+    all networks together, with an image added for each network that it alone gets right
+    (see `jaxrob.compare`). Another training may give other ranks.
 
     Args:
       networks: the assessments of each network by its name, at least two networks, with
@@ -88,10 +86,9 @@ def ranks(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if there is a single network, two differ in what `jaxrob.compare`
-        requires, right answers are a network's own, the networks have no level in
-        common, there are only a handful of images, or a mean is undefined because
-        nothing is decided at a level.
+      ValueError: if two networks differ in what `jaxrob.compare` requires, right
+        answers are a network's own, the networks have no level in common, there are
+        only a handful of images, or nothing is decided at a level.
     """
     confidence_level = checked_confidence_level(confidence_level)
     by_name = _checked(networks)

@@ -34,15 +34,14 @@ def table(assessments: Sequence[Assessment]) -> str:
     strategy has none) and its confidence interval because of few images, the levels
     evaluated and the seconds. With alpha there is also the lowest share of inputs
     decided at an accepted level, and a value of the decided inputs alone is followed by
-    their share ("0.984 of 66%"). From few images further columns show the interval of
-    the robustness on all images of the data set, the altered images classified, their
-    share of all at these levels, and how it ended.
+    their share ("0.984 of 66%"). From few images further columns show the interval on
+    all images of the data set, the altered images classified, their share of all at
+    these levels, and how it ended.
 
-    Lines below the table state the measure and its threshold (a last column, if they
-    differ), what was asked of few images, the savings of a strategy that chose the
-    levels, how wide a dip or peak must be to be seen in every assessment, stability
-    (where the labels are the network's own answers), for corruptions by severity the
-    benchmarks' mean errors, and a warning for each cause, the gravest first.
+    Lines below state what is accepted, what was asked of few images, the levels that
+    were saved, how wide a dip or peak must be to be seen, stability, the benchmarks'
+    mean errors of corruptions by severity, and each cause of warnings, the gravest
+    first.
 
     Args:
       assessments: the assessments, at least one.
