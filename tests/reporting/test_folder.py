@@ -30,10 +30,7 @@ PLAN = reporting.Plan(
     (
         reporting.PlannedAlteration("blur", 0.1, 0.7, {"fill": "edge", "n": 3}, "so"),
         reporting.PlannedAlteration(
-            "b.py:rain",
-            0.1,
-            0.7,
-            requirements=(reporting.Requirement("accuracy", 1.0),),
+            "b.py:rain", 0.1, 0.7, {}, None, (reporting.Requirement("accuracy", 1.0),)
         ),
     ),
     0.75,
