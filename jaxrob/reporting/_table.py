@@ -19,10 +19,11 @@ from jaxrob.reporting._words import (
     excursions,
     full_evaluations,
     level_of,
+    means,
     request_text,
     sampling_of,
+    share,
 )
-from jaxrob.reporting._words import lines as corruption_lines
 
 
 def table(assessments: Sequence[Assessment]) -> str:
@@ -95,8 +96,11 @@ def table(assessments: Sequence[Assessment]) -> str:
         below.append(
             f"stability{of}: right is what the network itself answers unaltered"
         )
-    if (means := corruptions(assessments)) is not None:
-        below += corruption_lines(means)
+    if (found := corruptions(assessments)) is not None:
+        below += [
+            f"{name}: {share(one)}" + f" ({one.reason})" * bool(one.reason)
+            for name, one in means(found)
+        ]
     below += [f"{one.of}: {one.text}" for one in by_cause(assessments)]
     return "\n".join([*lines, *map(readable, below)])
 

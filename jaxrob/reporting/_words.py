@@ -338,13 +338,6 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     return Corruptions(rows, mean, mce)
 
 
-def lines(found: Corruptions) -> list[str]:
-    return [
-        f"{name}: {share(one)}" + (f" ({one.reason})" if one.reason else "")
-        for name, one in means(found)
-    ]
-
-
 def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
     pairs = (
         ("mean error over 15 corruptions, severities 1 to 5", found.mean),
