@@ -14,15 +14,15 @@ from jaxrob.reporting._words import (
     ROUNDED,
     by_cause,
     confidence_text,
+    corruption_means,
     corruptions,
     ending_text,
+    error_text,
     excursions,
     full_evaluations,
     level_of,
-    means,
     request_text,
     sampling_of,
-    share,
 )
 
 
@@ -98,8 +98,8 @@ def table(assessments: Sequence[Assessment]) -> str:
         )
     if (found := corruptions(assessments)) is not None:
         below += [
-            f"{name}: {share(one)}" + f" ({one.reason})" * bool(one.reason)
-            for name, one in means(found)
+            f"{name}: {error_text(one)}" + f" ({one.reason})" * bool(one.reason)
+            for name, one in corruption_means(found)
         ]
     below += [f"{one.of}: {one.text}" for one in by_cause(assessments)]
     return "\n".join([*lines, *map(readable, below)])
