@@ -27,7 +27,6 @@ from jaxrob.reporting._results import (
     Difference,
     Picture,
     Results,
-    Run,
     Runs,
     check_picture,
     with_plan,
@@ -69,7 +68,6 @@ class Index(NamedTuple):
 T = TypeVar("T")
 
 INDEX = "results.json"
-_LOCK = ".lock"
 # Far above the index of a thousand alterations, and answers on a million images.
 _MOST_INDEX = 64 << 20
 _MOST_BYTES = 1 << 30
@@ -139,7 +137,9 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
         from_json(runs, Runs)
         files[_runs_name(text)] = runs.encode()
     path.mkdir(parents=True, exist_ok=True)
-    with _one_writer(path):
+    with open(path / ".lock", "wb") as file:
+        # Another writer would lose files that its index does not name yet.
+        lock(file.fileno(), wait=True)
         before = set(os.listdir(path))
         try:
             for name, content in files.items():
@@ -231,8 +231,9 @@ def _by_index(path: pathlib.Path, text: bytes) -> Results:
     attack = _read(path / index.attack, Attack.from_json) if index.attack else None
     images = _images(path / index.images) if index.images else {}
     runs = path / _runs_name(text)
-    has_runs = os.path.lexists(runs)
-    some_runs = _read(runs, _runs, has_digest=False) if has_runs else ()
+    some_runs = Runs(())
+    if os.path.lexists(runs):
+        some_runs = _read(runs, lambda text: from_json(text, Runs), has_digest=False)
     pictures = [
         [one._replace(image=images.get(one.digest)) for one in entry.pictures]
         for entry in index.entries
@@ -250,7 +251,7 @@ def _by_index(path: pathlib.Path, text: bytes) -> Results:
             regressions=index.regressions,
             plan=index.plan,
             differences=index.differences,
-            runs=some_runs,
+            runs=some_runs.runs,
         )
 
 
@@ -277,10 +278,6 @@ def _without_index(path: pathlib.Path) -> Results:
 
 def _assessment_or_none(content: bytes) -> Assessment | None:
     return Assessment.from_json(content) if _ASSESSMENT in content else None
-
-
-def _runs(content: bytes) -> tuple[Run, ...]:
-    return from_json(content, Runs).runs
 
 
 def _runs_name(index: str | bytes) -> str:
@@ -330,14 +327,6 @@ def _naming(path: pathlib.Path) -> Iterator[None]:
         raise
     except DAMAGE as error:
         raise ValueError(f"{path}: {error}") from error
-
-
-@contextlib.contextmanager
-def _one_writer(path: pathlib.Path) -> Iterator[None]:
-    """Another one would lose files that its index does not name yet."""
-    with open(path / _LOCK, "wb") as file:
-        lock(file.fileno(), wait=True)
-        yield
 
 
 def _remove(path: pathlib.Path, names: Collection[str]) -> None:
