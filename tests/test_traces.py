@@ -13,7 +13,6 @@ from flax import linen, nnx
 
 import jaxrob
 from jaxrob import alterations, roma
-from jaxrob._engine.step import prepare
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.roma._perturbation import fingerprinted_perturbation
@@ -125,7 +124,7 @@ KEPT = ("linen", "nnx", "jitted")
     "kind", [pytest.param(one, marks=() if one == "linen" else SLOW) for one in MADE]
 )
 def test_a_network_is_traced_once_in_a_call_and_not_compiled_again(kind, monkeypatch):
-    monkeypatch.setattr(prepare, "make_room", lambda: None)
+    monkeypatch.setattr("jaxrob._engine.evaluate.make_room", lambda: None)
     assert traces(lambda: assess(MADE[kind]())) > 1
     with compilations() as compiled:
         found = [traces(lambda: assess(MADE[kind]())) for _ in range(2)]

@@ -14,7 +14,7 @@ from jaxrob._devices.blocks import Call
 from jaxrob._devices.hosts import gathered
 from jaxrob._devices.memory import is_best_with_few_rows
 from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
-from jaxrob._engine.answers import Answers, answer
+from jaxrob._engine.answers import Answers, answer, no_answers
 from jaxrob._engine.blocks import PlacedBlock
 from jaxrob._engine.scores import Scored, ScoreRule, Unscored, score_block
 from jaxrob._identity.program import operations
@@ -92,9 +92,7 @@ def answer_at_levels(
                 part = at_level(levels[place])
                 return jax.tree.map(lambda x, y: x.at[place].set(y), found, part)
 
-            one = jax.eval_shape(at_level, levels[0])
-            none = jax.tree.map(lambda part: jnp.zeros(shape, part.dtype), one)
-            return jax.lax.fori_loop(0, num_levels, add, none)
+            return jax.lax.fori_loop(0, num_levels, add, no_answers(shape))
         if len(levels) == 1:
             # A vmap over one level would turn plain gathers into batched ones.
             return jax.tree.map(lambda part: part[None], at_level(levels[0]))
