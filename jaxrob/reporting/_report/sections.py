@@ -44,12 +44,12 @@ from jaxrob.reporting._results import p_value_text
 from jaxrob.reporting._words import (
     ROUNDED,
     Corruption,
+    corruption_means,
     corruptions,
+    error_text,
     level_of,
-    means,
     percent_of,
-    severity,
-    share,
+    severity_text,
     short,
 )
 
@@ -67,16 +67,16 @@ def common_corruptions(report: Report) -> Iterator[Section]:
         parts += [Heading(network.name)] * report.many
         parts.append(Text(f"Intervals are of {level}."))
         averages = [
-            (name, f"{share(one)}: {one.reason}" if one.reason else share(one))
-            for name, one in means(found)
+            (name, error_text(one) + f": {one.reason}" * bool(one.reason))
+            for name, one in corruption_means(found)
         ]
         parts += [Facts(averages)] * bool(averages)
         each = table(
             found.rows,
             ("corruption", "row", lambda row: row.name),
-            ("mean error", "n", lambda row: share(row.error)),
+            ("mean error", "n", lambda row: error_text(row.error)),
             ("relative to AlexNet", "n", _to_alexnet) if relative else None,
-            ("fails at severity", "n", lambda row: severity(row.fails_at)),
+            ("fails at severity", "n", lambda row: severity_text(row.fails_at)),
         )
         parts.append(each)
         if relative:
@@ -86,7 +86,7 @@ def common_corruptions(report: Report) -> Iterator[Section]:
 
 
 def _to_alexnet(row: Corruption) -> str:
-    return share(row.relative_to_alexnet) if row.relative_to_alexnet else ""
+    return error_text(row.relative_to_alexnet) if row.relative_to_alexnet else ""
 
 
 def earlier(report: Report) -> Iterator[Section]:
