@@ -44,10 +44,6 @@ def png(image: np.ndarray, side: int | None = None) -> bytes:
     return file.getvalue()
 
 
-# An image's index, and what it is shown as, which gives the level.
-_Shown = tuple[int, str]
-
-
 def pictures(
     assessment: Assessment,
     alteration: Alteration,
@@ -83,9 +79,7 @@ def pictures(
     """
     _check(assessment, alteration, dataset)
     most = checked_integer("most", most, at_least=3, at_most=MOST_PICTURES)
-    key = _checked_key(assessment, alteration, key)
-    shown = _shown(assessment, most)
-    return _drawn(assessment, alteration, dataset, key, shown)
+    return _drawn(assessment, alteration, dataset, key, _shown(assessment, most))
 
 
 def failing_pictures(
@@ -97,7 +91,6 @@ def failing_pictures(
 ) -> list[tuple[Picture, Picture]]:
     """The images that fail first, unaltered and at the level where they fail."""
     _check(assessment, alteration, dataset)
-    key = _checked_key(assessment, alteration, key)
     numbers = first_to_fail(assessment)[:most]
     # Without a failure another picture is drawn, which checks the arguments.
     views = ("unaltered", "first failure") if numbers else ("unaltered",)
@@ -117,8 +110,10 @@ def _drawn(
     alteration: Alteration,
     dataset: Dataset | BatchedDataset,
     key: jax.Array | None,
-    shown: Sequence[_Shown],
+    shown: Sequence[tuple[int, str]],
 ) -> tuple[Picture, ...]:
+    """Draws images at the levels of their views."""
+    key = _checked_key(assessment, alteration, key)
     levels = [_level(assessment, *one) for one in shown]
     numbers = [number for number, _ in shown]
     images = _images(assessment, dataset, numbers)
@@ -127,12 +122,12 @@ def _drawn(
         jnp.asarray(images),
         jnp.asarray(alteration.canonical(np.array(levels)), jnp.float32),
         jnp.asarray(numbers, jnp.uint32),
-        jax.random.key(0) if key is None else key,
+        key,
         alteration=alteration,
     )
     return tuple(
-        _picture(assessment, dataset, np.asarray(image), level, *one)
-        for image, level, one in zip(altered, levels, shown)
+        _picture(assessment, dataset, image, level, *one)
+        for image, level, one in zip(np.asarray(altered), levels, shown)
     )
 
 
@@ -155,15 +150,16 @@ def _altered(
     return jnp.round(255 * jnp.clip(altered, 0, 1)).astype(jnp.uint8)
 
 
-def _shown(assessment: Assessment, most: int) -> list[_Shown]:
+def _shown(assessment: Assessment, most: int) -> list[tuple[int, str]]:
+    """The numbers of images and their views, which give the levels."""
     ends = {"lower end": assessment.lower, "upper end": assessment.upper}
     beyond = [name for name, level in ends.items() if level != assessment.identity]
     views = ["unaltered", *beyond]
-    is_score = isinstance(assessment.curve, ScoreCurve)
-    bad = "lowest score" if is_score else "first failure"
-    failing = _lowest(assessment) if is_score else []
-    # None where single answers are not kept.
-    if isinstance(assessment.curve, Curve):
+    bad, failing = "first failure", []  # None where single answers are not kept.
+    if isinstance(assessment.curve, ScoreCurve):
+        bad, (scores, levels) = "lowest score", _lowest(assessment)
+        failing = _sorted(assessment, levels, scores)
+    elif isinstance(assessment.curve, Curve):
         failing = first_to_fail(assessment)
     few = max(1, most // 2 // len(views)) * len(views)
     failing = failing[: (most - few) // 2]
@@ -171,8 +167,7 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
     shown = [(number, view) for number in typical for view in views]
     for number in failing:
         # A typical image is shown unaltered already.
-        if (number, "unaltered") not in shown:
-            shown.append((number, "unaltered"))
+        shown += [(number, "unaltered")] * ((number, "unaltered") not in shown)
         shown.append((number, bad))
     return shown
 
@@ -180,16 +175,17 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
 def first_to_fail(assessment: Assessment) -> list[int]:
     """Returns the images that fail, the earliest failure first; none at once."""
     first = assessment.first_failing_level
-    numbers = np.flatnonzero(~np.isnan(first) & ~is_at_once(assessment, first))
-    distance = np.abs(first[numbers] - assessment.identity)
-    return numbers[np.argsort(distance, kind="stable")].tolist()
+    return _sorted(assessment, first, np.abs(first - assessment.identity))
 
 
-def _lowest(assessment: Assessment) -> list[int]:
+def _sorted(one: Assessment, levels: np.ndarray, order: np.ndarray) -> list[int]:
+    numbers = np.flatnonzero(~np.isnan(order) & ~is_at_once(one, levels))
+    return numbers[np.argsort(order[numbers], kind="stable")].tolist()
+
+
+def _lowest(assessment: Assessment) -> tuple[np.ndarray, np.ndarray]:
     assert isinstance(assessment.curve, ScoreCurve)
-    scores, levels = assessment.curve.lowest(assessment.identity)
-    numbers = np.flatnonzero(~np.isnan(scores) & ~is_at_once(assessment, levels))
-    return numbers[np.argsort(scores[numbers], kind="stable")].tolist()
+    return assessment.curve.lowest(assessment.identity)
 
 
 def _typical(assessment: Assessment, count: int) -> list[int]:
@@ -204,13 +200,10 @@ def _typical(assessment: Assessment, count: int) -> list[int]:
 def _level(assessment: Assessment, number: int, view: str) -> float:
     if view == "first failure":
         return float(assessment.first_failing_level[number])
-    if isinstance(assessment.curve, ScoreCurve) and view == "lowest score":
-        return float(assessment.curve.lowest(assessment.identity)[1][number])
-    return {
-        "unaltered": assessment.identity,
-        "lower end": assessment.lower,
-        "upper end": assessment.upper,
-    }[view]
+    if view == "lowest score":
+        return float(_lowest(assessment)[1][number])
+    ends = {"lower end": assessment.lower, "upper end": assessment.upper}
+    return ends.get(view, assessment.identity)
 
 
 def _picture(
@@ -227,9 +220,9 @@ def _picture(
         label = int(curve.labels[number])
         # The strategy may have skipped this level.
         if len(at := np.flatnonzero(curve.levels == level)):
-            unknown = curve.unknown[at[0], number]
-            predicted = curve.num_classes if unknown else curve.predicted[at[0], number]
-            predicted = int(predicted)
+            predicted = int(curve.predicted[at[0], number])
+            if curve.unknown[at[0], number]:
+                predicted = curve.num_classes
     # Labels of a score need not be classes.
     elif not isinstance(curve, ScoreCurve) and isinstance(dataset, Dataset):
         label = None if dataset.labels is None else int(dataset.labels[number])
@@ -274,9 +267,9 @@ def _images(
 
 def _checked_key(
     assessment: Assessment, alteration: Alteration, key: jax.Array | None
-) -> jax.Array | None:
+) -> jax.Array:
     if not alteration.stochastic:
-        return None
+        return jax.random.key(0)
     if key is None:
         raise ValueError(
             f"{alteration.name} is stochastic: key must be that of the assessment; got "
