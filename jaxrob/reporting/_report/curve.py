@@ -339,8 +339,15 @@ def span(one: Assessment) -> str:
 def condition(one: Assessment) -> str:
     if one.scores is not None:
         return f"each level counts as much as its {in_words(one.measure)} scores"
-    least = percent(one.threshold, 4).replace(".0000", "")
-    return f"{in_words(one.measure)} of at least {least}"
+    return accepted(one.measure, one.threshold)
+
+
+def accepted(measure: str, least: float) -> str:
+    return f"{in_words(measure)} of at least {threshold(least)}"
+
+
+def threshold(share: float) -> str:
+    return percent(share, 4).replace(".0000", "")
 
 
 def robustness(one: Assessment) -> str:

@@ -21,6 +21,7 @@ from jaxrob.reporting._report.curve import (
     lowest,
     robustness,
     span,
+    threshold,
     value_at,
     worst_class,
 )
@@ -327,7 +328,7 @@ def _score_of(curve: object, picture: Picture) -> str | None:
 
 
 def _below(one: Assessment, curve: ScoreCurve) -> str:
-    least = percent(one.threshold, 4).replace(".0000", "")
+    least = threshold(one.threshold)
     if one.sampling is not None:
         return line("not_every_image", which=f"how many are ever below {least}")
     first = curve.first_level_below(one.threshold, one.identity)

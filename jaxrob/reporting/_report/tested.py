@@ -9,6 +9,7 @@ import numpy as np
 from jaxrob._arguments.texts import counted, readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
+from jaxrob.reporting._report.curve import threshold
 from jaxrob.reporting._report.parts import (
     Bullets,
     Facts,
@@ -25,7 +26,7 @@ from jaxrob.reporting._report.parts import (
 from jaxrob.reporting._report.report import Network, Report, Tested, has_classes
 from jaxrob.reporting._requirements import Plan, PlannedAlteration, planned_requirements
 from jaxrob.reporting._results import Results, Run
-from jaxrob.reporting._words import VERSION, number, percent, short, with_unit
+from jaxrob.reporting._words import VERSION, number, short, with_unit
 
 _MOST_CLASSES = 60
 _MOST_WORDS = 400  # Letters that describe a level or a setting.
@@ -254,13 +255,15 @@ def _plan(results: Results, level: int) -> tuple[Part, ...]:
     """
     if (plan := results.plan) is None:
         return (Text("There was no plan."),)
-    least = percent(plan.threshold, 4).replace(".0000", "")
     few = [("number of images", _planned_few(plan))] if plan.wants_few else []
     facts = (
         ("plan's digest (SHA-256)", plan.digest),
         ("plan's name", plan.name),
         ("date written in the plan", str(plan.date)),
-        ("accepted", f"{in_words(plan.measure)} of at least {least}"),
+        (
+            "accepted",
+            f"{in_words(plan.measure)} of at least {threshold(plan.threshold)}",
+        ),
         ("required", planned_text(results)),
         *few,
     )
