@@ -44,6 +44,9 @@ def png(image: np.ndarray, side: int | None = None) -> bytes:
     return file.getvalue()
 
 
+_View = tuple[int, str, float]  # An image's number, what it is shown as, the level.
+
+
 def pictures(
     assessment: Assessment,
     alteration: Alteration,
@@ -91,10 +94,17 @@ def failing_pictures(
 ) -> list[tuple[Picture, Picture]]:
     """The images that fail first, unaltered and at the level where they fail."""
     _check(assessment, alteration, dataset)
-    numbers = first_to_fail(assessment)[:most]
+    identity, first = assessment.identity, assessment.first_failing_level
+    shown = [
+        view
+        for number in first_to_fail(assessment)[:most]
+        for view in (
+            (number, "unaltered", identity),
+            (number, "first failure", float(first[number])),
+        )
+    ]
     # Without a failure another picture is drawn, which checks the arguments.
-    views = ("unaltered", "first failure") if numbers else ("unaltered",)
-    shown = [(number, view) for number in numbers or [0] for view in views]
+    shown = shown or [(0, "unaltered", identity)]
     drawn = _drawn(assessment, alteration, dataset, key, shown)
     return list(zip(drawn[::2], drawn[1::2]))
 
@@ -110,12 +120,10 @@ def _drawn(
     alteration: Alteration,
     dataset: Dataset | BatchedDataset,
     key: jax.Array | None,
-    shown: Sequence[tuple[int, str]],
+    shown: Sequence[_View],
 ) -> tuple[Picture, ...]:
-    """Draws images at the levels of their views."""
     key = _checked_key(assessment, alteration, key)
-    levels = [_level(assessment, *one) for one in shown]
-    numbers = [number for number, _ in shown]
+    numbers, _, levels = zip(*shown)
     images = _images(assessment, dataset, numbers)
     alteration = _checked_alteration(assessment, alteration, images.shape[1:])
     altered = _altered(
@@ -126,8 +134,8 @@ def _drawn(
         alteration=alteration,
     )
     return tuple(
-        _picture(assessment, dataset, image, level, *one)
-        for image, level, one in zip(np.asarray(altered), levels, shown)
+        _picture(assessment, dataset, image, *one)
+        for image, one in zip(np.asarray(altered), shown)
     )
 
 
@@ -150,25 +158,26 @@ def _altered(
     return jnp.round(255 * jnp.clip(altered, 0, 1)).astype(jnp.uint8)
 
 
-def _shown(assessment: Assessment, most: int) -> list[tuple[int, str]]:
-    """The numbers of images and their views, which give the levels."""
+def _shown(assessment: Assessment, most: int) -> list[_View]:
+    identity, curve = assessment.identity, assessment.curve
     ends = {"lower end": assessment.lower, "upper end": assessment.upper}
-    beyond = [name for name, level in ends.items() if level != assessment.identity]
-    views = ["unaltered", *beyond]
-    bad, failing = "first failure", []  # None where single answers are not kept.
-    if isinstance(assessment.curve, ScoreCurve):
-        bad, (scores, levels) = "lowest score", _lowest(assessment)
+    views = [(name, level) for name, level in ends.items() if level != identity]
+    views = [("unaltered", identity), *views]
+    bad, failing, levels = "first failure", [], np.zeros(0)
+    if isinstance(curve, ScoreCurve):
+        bad, (scores, levels) = "lowest score", curve.lowest(identity)
         failing = _sorted(assessment, levels, scores)
-    elif isinstance(assessment.curve, Curve):
-        failing = first_to_fail(assessment)
+    elif isinstance(curve, Curve):  # Others have no single answers.
+        levels, failing = assessment.first_failing_level, first_to_fail(assessment)
     few = max(1, most // 2 // len(views)) * len(views)
     failing = failing[: (most - few) // 2]
     typical = _typical(assessment, (most - 2 * len(failing)) // len(views))
-    shown = [(number, view) for number in typical for view in views]
+    shown = [(number, *view) for number in typical for view in views]
     for number in failing:
+        unaltered = number, "unaltered", identity
         # A typical image is shown unaltered already.
-        shown += [(number, "unaltered")] * ((number, "unaltered") not in shown)
-        shown.append((number, bad))
+        shown += [unaltered] * (unaltered not in shown)
+        shown.append((number, bad, float(levels[number])))
     return shown
 
 
@@ -183,11 +192,6 @@ def _sorted(one: Assessment, levels: np.ndarray, order: np.ndarray) -> list[int]
     return numbers[np.argsort(order[numbers], kind="stable")].tolist()
 
 
-def _lowest(assessment: Assessment) -> tuple[np.ndarray, np.ndarray]:
-    assert isinstance(assessment.curve, ScoreCurve)
-    return assessment.curve.lowest(assessment.identity)
-
-
 def _typical(assessment: Assessment, count: int) -> list[int]:
     number = sizes(assessment)[1]
     first = np.array([], int)
@@ -197,22 +201,13 @@ def _typical(assessment: Assessment, count: int) -> list[int]:
     return np.append(first, others)[:count].tolist()
 
 
-def _level(assessment: Assessment, number: int, view: str) -> float:
-    if view == "first failure":
-        return float(assessment.first_failing_level[number])
-    if view == "lowest score":
-        return float(_lowest(assessment)[1][number])
-    ends = {"lower end": assessment.lower, "upper end": assessment.upper}
-    return ends.get(view, assessment.identity)
-
-
 def _picture(
     assessment: Assessment,
     dataset: Dataset | BatchedDataset,
     image: np.ndarray,
-    level: float,
     number: int,
     view: str,
+    level: float,
 ) -> Picture:
     label = predicted = None
     curve = assessment.curve

@@ -123,15 +123,16 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
     axes = checked_axes(axes)
     curve, levels = assessment.curve, assessment.levels
+    counts: Any = curve.counts
     is_score = isinstance(curve, ScoreCurve)
     names = [assessment.measure if is_score else "accuracy"]
     if curve.alpha is not None and not is_score:
         names += ["decided_ratio", "effectiveness"]
     for index, name in enumerate(names):
-        values = any_measure(name)(curve.counts)
+        values = any_measure(name)(counts)
         label = "decided ratio" if name == "decided_ratio" else name
         line = _line(axes, levels, values, label, index, len(names))
-        band = metrics.bands(curve.counts, name, assessment.confidence_level)
+        band = metrics.bands(counts, name, assessment.confidence_level)
         colour = line.get_color()
         axes.fill_between(levels, *band, color=colour, alpha=0.15, linewidth=0)
     axes.axvline(assessment.identity, color="0.35", linestyle=":", linewidth=1)
