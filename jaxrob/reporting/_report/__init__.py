@@ -122,7 +122,7 @@ def to_summary(results: Results, report: str | None = None) -> str:
     worse = [f"❌ worse: {text}" for text in results.regressions]
     parts += [Bullets(worse)] * bool(worse)
     if verdict.checks:
-        checks = [one._replace(of=cut.get(one.of, one.of)) for one in verdict.checks]
+        checks = [(cut.get(one[0], one[0]), *one[1:]) for one in verdict.checks]
         parts.append(checks_table(checks, "how sure", "", "", _STATES))
         parts.append(Text(say("in_summary")))
     if subjects:

@@ -35,7 +35,6 @@ from jaxrob.reporting._report.parts import (
     line,
     say,
     strong,
-    table,
 )
 from jaxrob.reporting._report.report import Network, Report, Tested
 from jaxrob.reporting._report.tested import is_as_planned, planned_text
@@ -70,14 +69,8 @@ _STATES = {
 }
 
 
-class Check(NamedTuple):
-    """A requirement, and the value found for an alteration, RoMA or all of them."""
-
-    requirement: str
-    of: str
-    found: str
-    state: str
-    how_sure: str
+#: What a requirement is of, its state, itself, the value found, and how sure that is.
+Check = tuple[str, str, str, str, str]
 
 
 class Verdict(NamedTuple):
@@ -137,17 +130,12 @@ def checks_table(
     label: str,
     states: Mapping[str, Words],
 ) -> Table:
-    return table(
-        checks,
-        ("alteration", "row", lambda check: check.of),
-        ("verdict", "", lambda check: states[check.state]),
-        ("required", "", lambda check: Mark(check.requirement, "whole")),
-        ("value", "n", lambda check: check.found),
-        (how_sure, "", lambda check: check.how_sure),
-        caption=caption,
-        look="checks",
-        label=label,
-    )
+    heads = ("alteration", "verdict", "required", "value", how_sure)
+    rows = [
+        (of, states[state], Mark(required, "whole"), value, sure)
+        for of, state, required, value, sure in checks
+    ]
+    return Table(heads, rows, ("row", "", "", "n", ""), caption, "checks", label)
 
 
 def about(report: Report) -> Words:
@@ -226,9 +214,8 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
     shown = distinct_percent(low, asked.bound) if low == high else interval(low, high)
     if asked.quantity == "difference" and not math.isnan(low):
         shown = f"{points(low)} to {points(high)}"
-    return Check(
-        asked.condition, readable(outcome.subject), shown, outcome.state, how_sure
-    )
+    of = readable(outcome.subject)
+    return of, outcome.state, asked.condition, shown, how_sure
 
 
 def _of_worst(tested: Tested) -> str:
