@@ -68,7 +68,6 @@ _MOST_INPUTS = 10
 
 
 def details(report: Report) -> Iterator[Section]:
-    """What was found of each alteration, of random perturbations and of attacks."""
     rows = [row for one in report.results for row in one.pictures]
     side = figures.side_of([each for row in rows for each in row])
     for at, network in enumerate(report.networks):
@@ -298,7 +297,6 @@ def _figure(one: Assessment) -> str:
 
 
 def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
-    """Counts the images that fail, and lists the first that do not fail at once."""
     if one.sampling is not None:
         return [line("not_every_image", which="which images fail")]
     curve = one.curve

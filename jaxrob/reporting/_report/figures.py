@@ -105,10 +105,7 @@ def estimates(
     required: Sequence[float] = (),
     opened_by: str = "levels",
 ) -> str:
-    """Draws shares and intervals in rows, with a mark for each network.
-
-    Estimates that are None were not assessed. Without a level there is no legend.
-    """
+    """Draws shares in rows, a mark for each network; without a level no legend."""
     left, pitch = 190, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
     bottom = height - 36
@@ -220,7 +217,6 @@ def _kind(index: int) -> str:
 
 
 def _legend(names: Sequence[str], others: Mapping[str, str]) -> str:
-    """Names the lines, if there are several, and other things by their samples."""
     samples = [
         (34, _segment(f"line {_kind(at)}", 1, 6, 33, 6) + _mark(at, 17, 6), name)
         for at, name in enumerate(names if len(names) > 1 else ())

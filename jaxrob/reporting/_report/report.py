@@ -12,8 +12,6 @@ from jaxrob.reporting._words import Warned, by_cause, joint_interval, level_of, 
 
 
 class Difference(NamedTuple):
-    """Two assessments of one alteration compared, or why nothing can be."""
-
     alteration: str
     robustness: tuple[float, ...] = ()
     found: Compared | None = None
@@ -22,8 +20,6 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two networks' names, and a row for each alteration."""
-
     first: str
     second: str
     rows: Sequence[Difference]
@@ -45,8 +41,6 @@ class Tested(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A network in a report: its name there, its warnings by cause."""
-
     results: Results
     name: str
     anchor: str
@@ -56,8 +50,6 @@ class Network(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A report."""
-
     networks: tuple[Network, ...]
     earlier: Sequence[Comparison]  # comparisons with earlier results
     between: Sequence[Comparison]  # comparisons of the networks with the first one
@@ -89,7 +81,6 @@ class Report(NamedTuple):
 
     @property
     def warned(self) -> list[str]:
-        """What each warning is about; of several networks, these too."""
         return [
             self.of(one, f": {each.of}", each.of)
             for one in self.networks
@@ -102,12 +93,10 @@ class Report(NamedTuple):
 
     @property
     def has_few(self) -> bool:
-        """Whether only a part of the images was looked at somewhere."""
         return any(one.sampling is not None for one in self.ones)
 
     @property
     def has_all(self) -> bool:
-        """Whether all images were looked at somewhere."""
         return any(one.sampling is None for one in self.ones)
 
     def of(self, network: Network, before: str = "", otherwise: str = "") -> str:

@@ -1,7 +1,4 @@
-"""The sections of a report, each a function of the report. `SECTIONS` has their order.
-
-All say the same in HTML and in Markdown: what is written here is written once.
-"""
+"""The sections of a report, each a function of it. `SECTIONS` has their order."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,7 +51,6 @@ from jaxrob.reporting._words import (
 
 
 def common_corruptions(report: Report) -> Iterator[Section]:
-    """The means and errors that benchmarks of common corruptions publish."""
     parts: list[Part] = [Text(say("corruptions"))]
     for network in report.networks:
         some = network.results.assessments
@@ -89,7 +85,6 @@ def _to_alexnet(row: Corruption) -> str:
 
 
 def earlier(report: Report) -> Iterator[Section]:
-    """The results beside earlier ones."""
     if report.earlier:
         words = Text(say("earlier", level=report.level))
         parts = [words, *_differences(report, report.earlier)]
@@ -97,7 +92,6 @@ def earlier(report: Report) -> Iterator[Section]:
 
 
 def side_by_side(report: Report) -> Iterator[Section]:
-    """The networks' curves in one figure, and their differences."""
     if report.many:
         sides = Group(_sides(report), "sides")
         parts = [sides, *_differences(report, report.between)]
@@ -111,7 +105,6 @@ def _differences(report: Report, found: Iterable[Comparison]) -> Iterator[Part]:
 
 
 def differences_table(one: Comparison, level: str) -> Table:
-    """The table of a comparison, with what each difference means."""
     between = f"{level} interval"
     heads = ["alteration", one.first, one.second, "difference", between, "p-value"]
     heads += ["mean difference", between, "p-value", "what it means"]
@@ -189,7 +182,6 @@ def _sides(report: Report) -> list[Part]:
 
 
 def warnings(report: Report) -> Iterator[Section]:
-    """The warnings by cause."""
     parts: list[Part] = []
     for network in report.networks:
         for of, text in network.warned:
@@ -199,7 +191,6 @@ def warnings(report: Report) -> Iterator[Section]:
 
 
 def limits(report: Report) -> Iterator[Section]:
-    """What the report does not say."""
     classes, ones = report.has_classes, report.ones
     counts, good, bad = "against", "good", "bad"
     if classes:
@@ -225,7 +216,6 @@ def limits(report: Report) -> Iterator[Section]:
 
 
 def reading(report: Report) -> Iterator[Section]:
-    """How to read the numbers, and the statistical methods behind them."""
     parts: list[Part] = []
     if any(one.requirements for one in report.results):
         few = " Of few images it says first what is sure on this data set."
@@ -265,7 +255,6 @@ def _band(one: Assessment) -> str:
 
 
 def many_intervals(report: Report) -> Iterator[Section]:
-    """What holds for many intervals at once."""
     ones, compared = report.ones, report.compared
     romas = [one.roma for one in report.results if one.roma is not None]
     number, level = len(ones), report.level
@@ -304,7 +293,6 @@ def many_intervals(report: Report) -> Iterator[Section]:
 
 
 def words(report: Report) -> Iterator[Section]:
-    """Words that not every reader knows."""
     found = glossary(report)
     if found:
         items = [(strong(word), f": {meaning}.") for word, meaning in found]
@@ -312,7 +300,6 @@ def words(report: Report) -> Iterator[Section]:
 
 
 def glossary(report: Report) -> list[tuple[str, str]]:
-    """The words of a report that not every reader knows, and their meanings."""
     ones, level = report.ones, report.level
     roma = ["RoMA"] * any(one.roma is not None for one in report.results)
     if not ones:

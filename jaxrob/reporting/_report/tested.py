@@ -36,7 +36,6 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def tested(report: Report) -> Iterator[Section]:
-    """The networks, the images, the runs of the command and the versions."""
     parts: list[Part] = [Facts(_network(one)) for one in report.networks]
     level = 4 if report.many else 3
     images = [_images(one, level) for one in report.networks]
@@ -79,7 +78,6 @@ def _network(network: Network) -> Pairs:
 
 
 def _images(network: Network, level: int) -> tuple[Part, ...]:
-    """The images: facts, a sentence about their number, and how many of each class."""
     assessments = network.results.assessments
     counts = [
         one.curve.counts.at(0).inputs for one in assessments if one.sampling is None
@@ -209,7 +207,6 @@ def _versions(results: Results) -> Pairs:
 
 
 def domain(report: Report) -> Iterator[Section]:
-    """The alterations' ranges, and the reasons for them."""
     parts: list[Part] = [Text(say("domain"))]
     heads = ("alteration", "unit of the level", "range", "unaltered at", "settings")
     looks = ("row", "name", "", "", "name", "name")
@@ -235,7 +232,6 @@ def _domain(each: Tested) -> tuple[Words, ...]:
 
 
 def plan(report: Report) -> Iterator[Section]:
-    """The plan, and where the results differ from it."""
     parts: list[Part] = []
     if all(one.plan is None for one in report.results):
         parts.append(Text(say("no_plan")))
@@ -249,10 +245,7 @@ def plan(report: Report) -> Iterator[Section]:
 
 
 def _plan(results: Results, level: int) -> tuple[Part, ...]:
-    """The plan: facts, its alterations, and the results' differences from it.
-
-    The alterations are left out where the operating domain says the same.
-    """
+    """The plan; its alterations are left out where the operating domain has them."""
     if (plan := results.plan) is None:
         return (Text("There was no plan."),)
     few = [("number of images", _planned_few(plan))] if plan.wants_few else []

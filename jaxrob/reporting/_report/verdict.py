@@ -83,7 +83,6 @@ class Verdict(NamedTuple):
 
 
 def first_page(report: Report) -> Iterator[Section]:
-    """The verdict on each network, what was not tested, and what is left to judge."""
     verdicts = [(one, verdict_of(one, report)) for one in report.networks]
     parts: list[Part] = [_box(report.of(one), one, found) for one, found in verdicts]
     parts.append(Facts(_facts(report)))
