@@ -18,6 +18,20 @@ class Difference(NamedTuple):
     why: str = ""
     adjusted: Adjusted | None = None
 
+    @property
+    def how(self) -> str:
+        """How the first is beyond what chance explains, or "" where it is not."""
+        if (one := self.adjusted) is None or not (one.side or one.mean_side):
+            return ""
+        if one.side:
+            return "more robust" if one.side > 0 else "less robust"
+        return f"{'better' if one.mean_side > 0 else 'worse'} on average over the range"
+
+    @property
+    def though(self) -> str:
+        mean_alone = self.how.endswith("over the range")
+        return ", though the robustness does not show it" * mean_alone
+
 
 class Comparison(NamedTuple):
     first: str

@@ -135,22 +135,11 @@ def _meaning(row: Difference, name: str) -> Words:
     if one is None:
         return readable(row.why)
     words = "no difference that these images can show"
-    if one.side:
-        how = "more" if one.side > 0 else "less"
-        words = f"{name} is {how} robust, beyond what chance explains"
-    elif one.mean_side:
-        how = "better" if one.mean_side > 0 else "worse"
-        words = (
-            f"{name} is {how} on average over the range, beyond what chance explains, "
-            "though the robustness does not show it"
-        )
-    elif (
-        min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence_level
-    ):
-        words = (
-            "no difference beyond what chance explains among so many comparisons; "
-            "alone it might be one"
-        )
+    least = min(one.found.p_value, one.found.mean_p_value)
+    if row.how:
+        words = f"{name} is {row.how}, beyond what chance explains{row.though}"
+    elif least <= 1 - one.found.confidence_level:
+        words = line("one_of_many")
     return Mark(words, "unmet") if one.is_worse else words
 
 

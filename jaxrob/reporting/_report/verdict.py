@@ -388,25 +388,14 @@ def _highest(report: Report) -> str:
 
 
 def _surely(report: Report) -> str:
-    mean = "on average over the range, though the robustness does not show it,"
-    hows = {
-        (1, 0): "more robust",
-        (-1, 0): "less robust",
-        (0, 1): f"better {mean}",
-        (0, -1): f"worse {mean}",
-    }
     said = []
     for pair in report.between:
-        found = [(row.alteration, row.adjusted) for row in pair.rows if row.adjusted]
-        for sides, how in hows.items():
-            to = [
-                short(name)
-                for name, one in found
-                if (one.side, 0 if one.side else one.mean_side) == sides
-            ]
-            if to:
-                words = f"{pair.first} is {how} than {pair.second} to {', '.join(to)}"
-                said.append(words)
+        for word in ("more", "less", "better", "worse"):
+            rows = [row for row in pair.rows if row.how.startswith(word)]
+            to = ", ".join(short(row.alteration) for row in rows)
+            for row in rows[:1]:
+                how = row.how + f"{row.though}," * bool(row.though)
+                said.append(f"{pair.first} is {how} than {pair.second} to {to}")
     if not said:
         return "No difference is beyond what chance explains."
     return f"Beyond what chance explains, {'; '.join(said)}."
