@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_path, checked_sequence
-from jaxrob._arguments.messages import named
 from jaxrob._arguments.texts import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._files.reading import content_of, parsed
