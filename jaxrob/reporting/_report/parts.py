@@ -180,11 +180,11 @@ def sentences() -> dict[str, Any]:
     return tomllib.loads(place.read_text("utf-8"))
 
 
-def line(name: str, **values: object) -> str:
-    return sentences()[name].format(**values)
+def line(name: str, kind: str = "", /, **values: object) -> str:
+    return (sentences()[kind] if kind else sentences())[name].format(**values)
 
 
-def say(name: str, **values: object) -> tuple[str | Mark, ...]:
+def say(name: str, /, **values: object) -> tuple[str | Mark, ...]:
     """A sentence in its parts; what its values hold is never read as a mark."""
     parts: list[str | Mark] = []
     for part in _MARKS.split(sentences()[name]):
@@ -196,8 +196,8 @@ def say(name: str, **values: object) -> tuple[str | Mark, ...]:
     return tuple(parts)
 
 
-def explained(kind: str, *names: str, **values: object) -> list[tuple[str, str]]:
-    return [(name, sentences()[kind][name].format(**values)) for name in names]
+def explained(kind: str, /, *names: str, **values: object) -> list[tuple[str, str]]:
+    return [(name, line(name, kind, **values)) for name in names]
 
 
 def html(document: Document, data: str) -> str:

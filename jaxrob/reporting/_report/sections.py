@@ -297,17 +297,17 @@ def glossary(report: Report) -> list[tuple[str, str]]:
     found = explained("words", "level", "accepted, good enough", *accuracy)
     for one in {one.measure: one for one in ones}.values():
         if isinstance(one.curve, ScoreCurve):
-            meaning = explained("words", "score", score=one.curve.score)[0][1]
-            found.append((one.measure, meaning))
+            score = one.curve.score
+            found.append((one.measure, line("score", "words", score=score)))
     for k in sorted({top_k(one.measure) or 0 for one in ones} - {0}):
-        found.append((f"top-{k} accuracy", explained("words", "top_k", k=k)[0][1]))
-    meaning = explained("words", "interval", level=level)[0][1]
+        found.append((f"top-{k} accuracy", line("top_k", "words", k=k)))
+    meaning = line("interval", "words", level=level)
     found.append((f"{level} interval, {level} band", meaning))
     asap = ["ASAP"] * any("ASAP(" in one.strategy for one in ones)
     found += explained("words", "points", "digest", *asap, *["p-value"] * report.many)
-    rules = dict.fromkeys(one.rule for one in ones if one.rule in sentences()["rules"])
-    pairs = explained("rules", *rules)
-    found += [(f"rule “{rule}”", meaning) for rule, meaning in pairs]
+    for rule in dict.fromkeys(one.rule for one in ones):
+        if rule in sentences()["rules"]:
+            found.append((f"rule “{rule}”", line(rule, "rules")))
     decided = ["decided"] * any(one.curve.alpha is not None for one in ones)
     return found + explained("words", "seen by half", "jitter", *decided, *roma)
 

@@ -100,7 +100,8 @@ def first_page(report: Report) -> Iterator[Section]:
     ]
     parts += [Text(meanings, "soft")] * bool(meanings)
     if report.many:
-        parts.append(Text((strong("Which network is best."), f" {_best(report)}")))
+        best = f" {_first(report)} {_highest(report)} {_surely(report)}"
+        parts.append(Text((strong("Which network is best."), best)))
     for title, said in (
         ("Not tested:", _not_tested(report.results)),
         ("To be judged by people:", _to_judge(report)),
@@ -335,10 +336,6 @@ def _images(one: Assessment) -> str:
     name = short(str(source.get("name") or "without a name"))
     digest = source.get("fingerprint")
     return f"{name}, {counted(number, 'image')}" + f", digest {digest}" * bool(digest)
-
-
-def _best(report: Report) -> str:
-    return f"{_first(report)} {_highest(report)} {_surely(report)}"
 
 
 def _first(report: Report) -> str:
