@@ -73,8 +73,12 @@ def details(report: Report) -> Iterator[Section]:
     for at, network in enumerate(report.networks):
         parts: list[Part] = []
         results, names = network.results, network.classes
-        about = _no_pictures(results) or _about_pictures(report, side) * (not at)
-        parts += [Text(about, "soft")] * bool(about)
+        if about := _lacking_pictures(results):
+            parts.append(Text(about, "soft"))
+        elif not at:
+            kind = "classes" if report.has_classes else "scores"
+            reduced = line("reduced", side=side) * (side is not None)
+            parts.append(Text(line(f"pictures_of_{kind}", reduced=reduced), "soft"))
         if network.each and not at:
             words = "Images have numbers, from 0 in the order of the data."
             classes = " Names in quotes are classes." * report.has_classes
@@ -94,13 +98,7 @@ def details(report: Report) -> Iterator[Section]:
         yield Section(title, parts, network.anchor)
 
 
-def _about_pictures(report: Report, side: int | None) -> str:
-    reduced = "" if side is None else line("reduced", side=side)
-    name = "pictures_of_classes" if report.has_classes else "pictures_of_scores"
-    return line(name, reduced=reduced)
-
-
-def _no_pictures(results: Results) -> str:
+def _lacking_pictures(results: Results) -> str:
     pictures = [each for row in results.pictures for each in row]
     lacking = sum(each.image is None for each in pictures)
     if not pictures:
@@ -112,13 +110,14 @@ def _no_pictures(results: Results) -> str:
 
 def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
     one, names, curve = each.one, each.classes, each.one.curve
+    accepted = [range_with_unit(*part, one.unit) for part in _accepted_parts(one)]
     words = say(
         "accepted",
         condition=condition(one),
         robustness=robustness(one),
         range=span(one),
         what="stability" if one.is_stability else "robustness",
-        accepted=_accepted(one),
+        accepted=", ".join(accepted) or "nowhere",
         counted=_counted_as(one),
     )
     both = Group((Figure(_figure(one)), Facts(_errors(report, each))), "beside")
@@ -136,8 +135,8 @@ def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
         ]
         parts += [Heading("Pictures", 4), Pictures(shown)]
     if isinstance(curve, ScoreCurve):
-        said = f"{_below(one, curve)} {_lowest(one, curve)}"
-        return [*parts, Heading("Which images have low scores", 4), Text(said)]
+        title = Heading("Which images have low scores", 4)
+        return [*parts, title, Text(_low_scores(one, curve))]
     parts += [Heading("Which images fail", 4), *map(Text, _failures(one, names))]
     parts += [Text(say("no_classes"))] * (one.sampling is not None)
     said = worst_class(one, names), confusions(one, names)
@@ -187,11 +186,6 @@ def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
     at_once = value_at(one, one.levels.tolist().index(nearest_level(one)))
     found.append((f"{measure} {unaltered_text(one)}", at_once))
     return [*found, (f"lowest {measure}", lowest(one))]
-
-
-def _accepted(one: Assessment) -> str:
-    parts = [range_with_unit(*part, one.unit) for part in _accepted_parts(one)]
-    return ", ".join(parts) or "nowhere"
 
 
 def _accepted_parts(one: Assessment) -> Sequence[tuple[float, float]]:
@@ -325,16 +319,14 @@ def _score_of(curve: object, picture: Picture) -> str | None:
     return f"{short(curve.score, 40)} {percent(float(value))}"
 
 
-def _below(one: Assessment, curve: ScoreCurve) -> str:
+def _low_scores(one: Assessment, curve: ScoreCurve) -> str:
     least = threshold(one.threshold)
     if one.sampling is not None:
-        return line("not_every_image", which=f"how many are ever below {least}")
-    first = curve.first_level_below(one.threshold, one.identity)
-    below = _tally(one, first, "below it", "others")
-    return f"The threshold, of the mean, is {least}. {below}"
-
-
-def _lowest(one: Assessment, curve: ScoreCurve) -> str:
+        below = line("not_every_image", which=f"how many are ever below {least}")
+    else:
+        first = curve.first_level_below(one.threshold, one.identity)
+        below = f"The threshold, of the mean, is {least}. "
+        below += _tally(one, first, "below it", "others")
     scores, levels = curve.lowest(one.identity)
     order = np.argsort(scores, kind="stable")  # NaN comes last.
     said = [
@@ -343,7 +335,7 @@ def _lowest(one: Assessment, curve: ScoreCurve) -> str:
         for place in order[:_MOST_FAILURES].tolist()
         if not np.isnan(scores[place])
     ]
-    return f"The lowest {short(curve.score, 40)}: {'; '.join(said)}."
+    return f"{below} The lowest {short(curve.score, 40)}: {'; '.join(said)}."
 
 
 def _roma(roma: RomaResult, names: Sequence[str]) -> list[Part]:
