@@ -40,7 +40,7 @@ from jaxrob.reporting._report.parts import (
     table,
 )
 from jaxrob.reporting._report.report import Report, Tested
-from jaxrob.reporting._results import Picture, Results
+from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import (
     confidence_text,
     ending_text,
@@ -129,10 +129,7 @@ def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
         undecided = _undecided(one, one.curve.alpha)
         parts += [Heading("What was left undecided", 4), Text(undecided)]
     if each.pictures:
-        shown = [
-            figures.shown(picture, names, one.unit, side, _score_of(one.curve, picture))
-            for picture in each.pictures
-        ]
+        shown = [figures.shown(picture, each, side) for picture in each.pictures]
         parts += [Heading("Pictures", 4), Pictures(shown)]
     if isinstance(curve, ScoreCurve):
         title = Heading("Which images have low scores", 4)
@@ -308,15 +305,6 @@ def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
         which = f"The first {len(said)} of the {len(later)} to fail"
     listed = f"{which} though right {unaltered_text(one)}: {'; '.join(said)}."
     return [_tally(one, first, "wrong", "others fail"), *[listed] * bool(said)]
-
-
-def _score_of(curve: object, picture: Picture) -> str | None:
-    if not isinstance(curve, ScoreCurve):
-        return None
-    at = np.flatnonzero(curve.levels == picture.level)
-    # The strategy may have skipped this level, or this image there.
-    value = curve.scores[at[0], picture.index] if len(at) else np.nan
-    return f"{short(curve.score, 40)} {percent(float(value))}"
 
 
 def _low_scores(one: Assessment, curve: ScoreCurve) -> str:

@@ -8,11 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob._arguments.texts import readable
+from jaxrob._curve import ScoreCurve
 from jaxrob.reporting._pictures import png
 from jaxrob.reporting._plot import LINES, MARGIN, MOST_MARKS
 from jaxrob.reporting._report.parts import Shown
+from jaxrob.reporting._report.report import Tested
 from jaxrob.reporting._results import Picture
-from jaxrob.reporting._words import number, short, with_unit
+from jaxrob.reporting._words import number, percent, short, with_unit
 
 _WIDTH, _HEIGHT = 640, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 620, 14, 210  # Of the frame.
@@ -300,24 +302,26 @@ def side_of(pictures: Sequence[Picture]) -> int | None:
     return side if reduced else None
 
 
-def shown(
-    picture: Picture,
-    names: Sequence[str],
-    unit: str,
-    side: int | None,
-    score: str | None = None,
-) -> Shown:
+def shown(picture: Picture, tested: Tested, side: int | None) -> Shown:
+    curve, names = tested.one.curve, tested.classes
     label, answer = picture.label, picture.predicted
     is_unknown = answer == len(names)
     words = f"image {picture.index}"
     if picture.file is not None:
         words += f" ({short(picture.file, 60)})"
-    words += f" of {_class_of(label, names)}" if score is None else f", {score}"
-    if score is None and answer is not None:
-        words += f", answered {'unknown' if is_unknown else _class_of(answer, names)}"
+    if isinstance(curve, ScoreCurve):
+        at = np.flatnonzero(curve.levels == picture.level)
+        # The strategy may have skipped this level, or this image there.
+        value = curve.scores[at[0], picture.index] if len(at) else np.nan
+        words += f", {short(curve.score, 40)} {percent(float(value))}"
+    else:
+        words += f" of {_class_of(label, names)}"
+        if answer is not None:
+            known = "unknown" if is_unknown else _class_of(answer, names)
+            words += f", answered {known}"
     return Shown(
         None if picture.image is None else _embedded(picture.image, side),
-        with_unit(picture.level, unit),
+        with_unit(picture.level, tested.one.unit),
         picture.shown_as.replace("first failure", "first failure seen"),
         words,
         not (label is None or answer in (None, label) or is_unknown),
