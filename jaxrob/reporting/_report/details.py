@@ -142,8 +142,16 @@ def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
 
 def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
     one, measure, number_of = each.one, in_words(each.one.measure), len(report.ones)
+    of_all = interval(*one.confidence_interval)
     if one.sampling is not None:
         sampling, whole = one.sampling, full_evaluations(one)
+        level = percent_of(one.confidence_level)
+        of_data = line(
+            "both_errors",
+            interval=interval(*one.dataset_interval, 2),
+            confidence=confidence_text(sampling),
+            asked=request_text(sampling),
+        )
         evaluated = line(
             "evaluated",
             number=sampling.evaluations,
@@ -153,16 +161,8 @@ def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
             share=percent(sampling.evaluations / whole),
         )
         found = [
-            (
-                "on this data set",
-                f"{interval(*one.dataset_interval, 2)}, levels and images together, "
-                f"{confidence_text(sampling)} (asked: {request_text(sampling)})",
-            ),
-            (
-                "on all images of this kind",
-                f"{interval(*one.confidence_interval)} "
-                f"({percent_of(one.confidence_level)} interval)",
-            ),
+            ("on this data set", of_data),
+            ("on all images of this kind", f"{of_all} ({level} interval)"),
             ("altered images classified", evaluated),
             ("ended because", f"{ending_text(sampling)} ({sampling.status})"),
         ]
@@ -171,8 +171,7 @@ def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
         if one.error_bound is not None:
             off = percent(one.error_bound).removesuffix(" %")
             of_levels = f"up to {off} percentage points either way"
-        of_images = interval(*one.confidence_interval)
-        of_images += f" for all images of this kind ({report.level} interval)"
+        of_images = f"{of_all} for all images of this kind ({report.level} interval)"
         found = [
             ("error of the levels", f"{of_levels}, on these images"),
             ("error of the images", of_images),

@@ -128,15 +128,11 @@ def _counts(
     # Of scores only the number of images is known.
     by_class = [one for one in counts if len(one) > 1] or counts[:1]
     first = by_class[0]
-    if any(
-        not np.array_equal(one, first) and (len(one) > 1 or one.sum() != first.sum())
-        for one in counts
-    ):
+    differ = any(not np.array_equal(one, first) for one in by_class)
+    if differ or len({int(one.sum()) for one in counts}) > 1:
         return (), "The alterations were assessed on different images."
-    words = (
-        f"{counted(int(first.sum()), 'image')}, the same for every alteration and "
-        "level."
-    )
+    number = counted(int(first.sum()), "image")
+    words = f"{number}, the same for every alteration and level."
     if len(first) == 1:
         return (), words
     fewest, most = int(first.argmin()), int(first.argmax())
@@ -163,29 +159,24 @@ def _few_images(assessments: Sequence[Assessment], words: str) -> str:
     said = " or ".join(counted(one, "image") for one in sorted(count))
     which = ", ".join(short(one.alteration, 40) for one in few)
     if len(few) < len(assessments):
-        return (
-            f"{words} Of {which} at each level a random part of {said} was looked at."
-        )
+        return f"{words} {line('part_of_some', which=which, images=said)}"
     of_classes = any(one.curve.num_classes for one in assessments)
     lacking = " How many are of which class was not kept." * of_classes
     return line("random_part", images=said, lacking=lacking)
 
 
 def _run(one: Run) -> Pairs:
-    whole = "a folder; the data's digest is of what was read"
-    files = [
-        (
-            f"{each.role}: {short(each.name, 120)}",
-            f"SHA-256 digest {each.digest}" if each.digest else whole,
-        )
-        for each in one.files
-    ]
-    return (
+    facts = [
         ("command line", one.command or "not recorded"),
         ("begun (UTC)", one.started or "not recorded"),
         ("machine", one.machine or "not recorded"),
-        *files,
-    )
+    ]
+    for file in one.files:
+        digest = f"SHA-256 digest {file.digest}"
+        whole = "a folder; the data's digest is of what was read"
+        name = f"{file.role}: {short(file.name, 120)}"
+        facts.append((name, digest if file.digest else whole))
+    return tuple(facts)
 
 
 def _versions(results: Results) -> Pairs:
