@@ -24,6 +24,7 @@ from jaxrob.reporting._report.parts import (
     Text,
     appendix,
     code,
+    line,
     say,
     strong,
     table,
@@ -295,10 +296,9 @@ def worst_class(one: Assessment, names: Sequence[str]) -> str:
     equal = int((per_class[known] == value).sum())
     if equal == len(known) > 1:
         return f"All classes have the same: {percent(value)} of the range."
-    text = (
-        f"Worst class: “{short(names[first])}”, good enough over {percent(value)} of "
-        f"the range, from {counted(int(inputs[first]), 'image')}"
-    )
+    images = counted(int(inputs[first]), "image")
+    name, share = short(names[first]), percent(value)
+    text = line("worst_class", name=name, share=share, images=images)
     if equal > 1:
         text += f" ({counted(equal - 1, 'other class', 'other classes')} as low)"
     at = int(np.nanargmin(lowest_of))

@@ -81,9 +81,8 @@ def curves(
         parts.append(_segment("tick", x(tick), _BOTTOM, x(tick), _BOTTOM + 4))
     parts += _labels(x_label, y_label, _HEIGHT)
     if any(line.low is not None for line in lines):
-        others[f"{level} band, level by level"] = _shape(
-            "rect", "band k0", width=26, height=12
-        )
+        band = _shape("rect", "band k0", width=26, height=12)
+        others[f"{level} band, level by level"] = band
     if threshold is not None:
         parts.append(_segment("threshold", _LEFT, _y(threshold), _RIGHT, _y(threshold)))
         others["threshold"] = _segment("threshold", 0, 6, 26, 6)
