@@ -14,14 +14,12 @@ from scipy.stats import poisson
 
 from jaxrob.alterations import corruptions
 from jaxrob.alterations._geometric import Displacement
-from jaxrob.alterations._lens import Motion
 from jaxrob.alterations._noise import ImpulseDraws, shot_draws
 from jaxrob.alterations.corruptions._optics import ElasticDraws, moves
 from jaxrob.alterations.corruptions._parameters import FROST_SCALES, SPATTER
 from jaxrob.alterations.corruptions._spatter import layers
 from jaxrob.alterations.corruptions._weather import (
     FogDraws,
-    FrostDraws,
     SnowDraws,
     crop,
     frost_pictures,
@@ -165,7 +163,7 @@ def _frost(image, chance, folder):
         left = list(numbers)
         return {"randint": lambda *limits: left.pop(0)}
 
-    return Case(crop(pictures, FrostDraws(*numbers), image.shape), random)
+    return Case(crop(pictures, numbers, image.shape), random)
 
 
 def _spatter(image, chance, folder):
@@ -180,7 +178,7 @@ def _spatter(image, chance, folder):
 
 def _motion(image, chance, folder):
     angle = chance.uniform(-45, 45)
-    drawn = by_severity("motion_blur", image, Motion(np.float32(angle)))
+    drawn = by_severity("motion_blur", image, np.float32(angle))
     return Case(drawn, lambda: {"uniform": lambda low, high: angle})
 
 
@@ -189,7 +187,7 @@ def _snow(image, chance, folder):
         np.float32(chance.randn(*image.shape[:2])),
         chance.uniform(-135, -45),
     )
-    draws = SnowDraws(flakes, Motion(np.float32(angle)))
+    draws = SnowDraws(flakes, np.float32(angle))
 
     def random():
         return {

@@ -34,9 +34,9 @@ class Table:
     px32: Rows  # those of severities 1 to 5 for images of 32 px, CIFAR-C's
     px64: Rows  # for images of 64 px, Tiny ImageNet-C's
     px224: Rows  # for images of 224 px, ImageNet-C's
-    px299: Rows  # for images of 299 px, the Inception networks'
+    px299: Rows | None = None  # for Inception networks; None for those of 224 px
     # the meaning of the parameters, in words
-    sets: str = dataclasses.field(compare=False)
+    sets: str = dataclasses.field(kw_only=True, compare=False)
 
     def about(self, size: int | None) -> About:
         return About(
@@ -49,9 +49,11 @@ class Table:
 
     def rows(self, size: int) -> np.ndarray:
         """Returns the parameters at levels 0 to 5 for a size: `[6, P]`, float64."""
-        tables = (self.px32, self.px64, self.px224, self.px299)
-        severities = tables[SIZES.index(size)]
-        return np.array((self.identity, *severities), np.float64)
+        tables = self.px32, self.px64, self.px224, self.px299 or self.px224
+        return np.array((self.identity, *tables[SIZES.index(size)]), np.float64)
+
+    def rows_for(self, image: jax.Array, size: int | None) -> np.ndarray:
+        return self.rows(size_for(self.corruption, image.shape, size))
 
 
 def checked_size(name: str, size: int | None) -> int | None:
@@ -98,10 +100,14 @@ def _doubt(
 
 def at(rows: np.ndarray, level: jax.typing.ArrayLike) -> jax.Array:
     """Returns the parameters at a level, float32 `[P]`, linear between the rows."""
+    return between(jnp.asarray(rows, jnp.float32), level)
+
+
+def between(values: jax.Array, level: jax.typing.ArrayLike) -> jax.Array:
+    """Interpolates values at levels 0 to 5, `[6, ...]`, linearly: `[...]`."""
     level = jnp.asarray(level, jnp.float32)
-    before = jnp.clip(jnp.floor(level), 0, len(rows) - 2).astype(jnp.int32)
+    before = jnp.clip(jnp.floor(level), 0, 4).astype(jnp.int32)
     share = level - before
-    values = jnp.asarray(rows, jnp.float32)
     return (1 - share) * values[before] + share * values[before + 1]
 
 
@@ -180,7 +186,6 @@ ZOOM_BLUR = Table(
     px32=((1.06, 0.01), (1.11, 0.01), (1.16, 0.01), (1.21, 0.01), (1.26, 0.01)),
     px64=((1.06, 0.01), (1.11, 0.01), (1.16, 0.01), (1.21, 0.01), (1.26, 0.01)),
     px224=((1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.31, 0.03)),
-    px299=((1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.31, 0.03)),
 )
 
 # The flakes' mean, standard deviation, zoom and threshold; the motion's radius and
@@ -210,13 +215,6 @@ SNOW = Table(
         (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65),
         (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
     ),
-    px299=(
-        (0.1, 0.3, 3, 0.5, 10, 4, 0.8),
-        (0.2, 0.3, 2, 0.5, 12, 4, 0.7),
-        (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
-        (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65),
-        (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
-    ),
 )
 
 # The factors of the image and of the picture of frost.
@@ -227,7 +225,6 @@ FROST = Table(
     px32=((1, 0.2), (1, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)),
     px64=((1, 0.3), (0.9, 0.4), (0.8, 0.45), (0.75, 0.5), (0.7, 0.55)),
     px224=((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
-    px299=((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
 )
 # The factors by which the pictures of frost are shrunk.
 FROST_SCALES = {32: 0.2, 64: 0.3, 224: 1.0, 299: 1.0}
@@ -250,7 +247,6 @@ BRIGHTNESS = Table(
     px32=_column(0.05, 0.1, 0.15, 0.2, 0.3),
     px64=_column(0.1, 0.2, 0.3, 0.4, 0.5),
     px224=_column(0.1, 0.2, 0.3, 0.4, 0.5),
-    px299=_column(0.1, 0.2, 0.3, 0.4, 0.5),
 )
 
 CONTRAST = Table(
@@ -260,7 +256,6 @@ CONTRAST = Table(
     px32=_column(0.75, 0.5, 0.4, 0.3, 0.15),
     px64=_column(0.4, 0.3, 0.2, 0.1, 0.05),
     px224=_column(0.4, 0.3, 0.2, 0.1, 0.05),
-    px299=_column(0.4, 0.3, 0.2, 0.1, 0.05),
 )
 
 # Displacement, its Gaussian's standard deviation, and the affine map's jitter, in px.
@@ -382,5 +377,4 @@ SATURATE = Table(
     px32=((0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)),
     px64=((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (30, 0.2)),
     px224=((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2)),
-    px299=((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2)),
 )

@@ -43,44 +43,23 @@ from jaxrob.alterations.corruptions._parameters import (
     Table,
     at,
     checked_size,
-    size_for,
 )
-
-
-def corruption(
-    table: Table,
-    apply: Callable[..., jax.Array],
-    *,
-    size: int | None,
-    draw: Callable[[jax.Array, jax.Array], Any] | None = None,
-    prepare: Callable[[jax.Array], Any] | None = None,
-    **more: Any,
-) -> Alteration:
-    """Is `by_severity` for functions of the parameters at the level alone."""
-    return by_severity(
-        table,
-        prepare and hashable_partial(_without_rows, function=prepare),
-        hashable_partial(_at_parameters, apply=apply),
-        size=size,
-        draw=draw and hashable_partial(_without_rows, function=draw),
-        **more,
-    )
 
 
 def by_severity(
     table: Table,
-    prepare: Callable[..., Any] | None,
     apply: Callable[[jax.Array, Any, jax.Array, np.ndarray], jax.Array],
     *,
     size: int | None,
-    draw: Callable[[jax.Array, jax.Array, np.ndarray], Any] | None = None,
+    draw: Callable[[jax.Array, jax.Array], Any] | None = None,
+    prepare: Callable[..., Any] | None = None,
     check: Callable[[str, jax.Array], None] = check_image,
     representative: Callable[..., Any] | None = None,
     moves_pixels: bool = False,
 ) -> Alteration:
     """Makes an alteration with levels from 0, the identity, to severity 5."""
-    # All functions receive the parameters at levels 0 to 5, float64 `[6, P]`, as
-    # constants.
+    # `apply` and `prepare` receive the parameters at levels 0 to 5, float64 `[6, P]`,
+    # as constants.
     size = checked_size(table.corruption, size)
     return Alteration(
         table.corruption,
@@ -99,30 +78,6 @@ def by_severity(
     )
 
 
-def between(found: jax.Array, level: jax.Array) -> jax.Array:
-    """Interpolates values at levels 0 to 5, `[6, ...]`, linearly: `[...]`."""
-    level = jnp.asarray(level, jnp.float32)
-    before = jnp.clip(jnp.floor(level), 0, 4).astype(jnp.int32)
-    share = level - before
-    low, high = found[before], found[before + 1]
-    return (1 - share) * low + share * high
-
-
-def _without_rows(*arguments: Any, function: Callable[..., Any]) -> Any:
-    return function(*arguments[:-1])
-
-
-def _at_parameters(
-    image: jax.Array,
-    prepared: Any,
-    level: jax.Array,
-    rows: np.ndarray,
-    *,
-    apply: Callable[..., jax.Array],
-) -> jax.Array:
-    return apply(image, prepared, *at(rows, level))
-
-
 def _prepare(
     image: jax.Array,
     *key: jax.Array,
@@ -134,8 +89,8 @@ def _prepare(
 ) -> tuple[jax.Array, Any]:
     check(table.corruption, image)
     image = in_float32(image)
-    rows = table.rows(size_for(table.corruption, image.shape, size))
-    draws = () if draw is None else (draw(image, *key, rows),)
+    rows = table.rows_for(image, size)
+    draws = () if draw is None else (draw(image, *key),)
     if prepare is None:
         return image, draws[0] if draws else None
     return image, prepare(image, *draws, rows)
@@ -150,8 +105,7 @@ def _at_severity(
     size: int | None,
 ) -> jax.Array:
     image, prepared = image_and_prepared
-    rows = table.rows(size_for(table.corruption, image.shape, size))
-    return apply(image, prepared, level, rows)
+    return apply(image, prepared, level, table.rows_for(image, size))
 
 
 # The benchmark truncates the Gaussian at 4 standard deviations, this blur at 5: a
@@ -172,21 +126,41 @@ def _scheduled(
     what: str,
     more: str = "",
     *,
+    prepare: Callable[[jax.Array], Any] | None = None,
     representative: Callable[..., Any] | None = None,
     **parts: Any,
 ) -> _Maker:
-    """Returns a function of a size that makes a corruption."""
+    """Makes a corruption's public function, for functions of the level's parameters."""
+    parts["prepare"] = prepare and hashable_partial(_without_rows, prepare=prepare)
 
     def make(size: int | None = None) -> Alteration:
         size = checked_size(table.corruption, size)
         same = None
         if representative is not None and size is not None:
             same = hashable_partial(representative, size=size)
-        return corruption(table, apply, size=size, representative=same, **parts)
+        at_level = hashable_partial(_at_parameters, apply=apply)
+        return by_severity(table, at_level, size=size, representative=same, **parts)
 
     make.__name__ = make.__qualname__ = table.corruption.replace(" ", "_")
     make.__doc__ = "\n\n".join(filter(None, (what, more, _SEE)))
     return make
+
+
+def _without_rows(
+    image: jax.Array, rows: np.ndarray, *, prepare: Callable[[jax.Array], Any]
+) -> Any:
+    return prepare(image)
+
+
+def _at_parameters(
+    image: jax.Array,
+    prepared: Any,
+    level: jax.Array,
+    rows: np.ndarray,
+    *,
+    apply: Callable[..., jax.Array],
+) -> jax.Array:
+    return apply(image, prepared, *at(rows, level))
 
 
 def _ready_to_blur(image: jax.Array) -> Any:
