@@ -49,7 +49,12 @@ def gaussian_noise(
         identity=0.0,
         unit="variance",
         stochastic=True,
-        prepare=_draw_image_noise if clip else _draw_noise,
+        prepare=hashable_partial(
+            with_part,
+            name="gaussian_noise",
+            part=draw_noise,
+            check=check_image if clip else check_floating,
+        ),
         about=About(
             "of what is added to each pixel, pixels lying in [0, 1]",
             {"clip": clip},
@@ -81,16 +86,6 @@ def add_noise(
     image: jax.Array, noise: jax.Array, scale: jax.typing.ArrayLike
 ) -> jax.Array:
     return as_given(jnp.clip(image + scale * noise, 0.0, 1.0), image)
-
-
-def _draw_image_noise(image: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    check_image("gaussian_noise", image)
-    return _draw_noise(image, key)
-
-
-def _draw_noise(image: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    check_floating("gaussian_noise", image)
-    return image, draw_noise(image, key)
 
 
 def _add_noise(

@@ -175,5 +175,5 @@ def test_the_identity_keeps_values_between_bytes(form, monkeypatch):
 
 @pytest.mark.parametrize("shape", ((8, 8), (2, 8, 8, 3), (8, 8, 2), (0, 8, 1)))
 def test_other_shapes_are_refused(shape):
-    with pytest.raises(ValueError, match="image must be"):
+    with pytest.raises(ValueError, match="image must"):
         jpeg_coefficients(np.zeros(shape, np.float32))
