@@ -14,7 +14,7 @@ from jaxrob import alterations
 from jaxrob._classifier import trace_info
 from jaxrob._engine import sizes, tasks
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._noise import normal
+from jaxrob.alterations._photometric import normal
 from jaxrob.networks import MnistCNN
 
 NUM_IMAGES = 97

@@ -14,7 +14,7 @@ from scipy.stats import poisson
 
 from jaxrob.alterations import corruptions
 from jaxrob.alterations._geometric import Displacement
-from jaxrob.alterations._noise import ImpulseDraws, shot_draws
+from jaxrob.alterations._photometric import ImpulseDraws, shot_draws
 from jaxrob.alterations.corruptions._optics import ElasticDraws, moves
 from jaxrob.alterations.corruptions._parameters import FROST_SCALES, SPATTER
 from jaxrob.alterations.corruptions._spatter import layers

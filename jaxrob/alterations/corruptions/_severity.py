@@ -17,16 +17,18 @@ from jaxrob.alterations._alteration import (
 )
 from jaxrob.alterations._blur import gaussian_blur as of_radius
 from jaxrob.alterations._blur import pixelated, planes
-from jaxrob.alterations._colours import about_means, channel_means, saturated
 from jaxrob.alterations._jpeg import jpeg_coefficients, jpeg_decode
 from jaxrob.alterations._jpeg import jpeg_compression as to_quality
-from jaxrob.alterations._noise import (
+from jaxrob.alterations._photometric import (
+    about_means,
     add_noise,
     add_speckle,
+    channel_means,
     count_photons,
     draw_impulses,
     draw_noise,
     draw_shots,
+    saturated,
     set_impulses,
 )
 from jaxrob.alterations.corruptions._parameters import (

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from jaxrob.alterations._alteration import Alteration, check_colours
-from jaxrob.alterations._noise import normal
+from jaxrob.alterations._photometric import normal
 from jaxrob.alterations.corruptions._parameters import SPATTER, at
 from jaxrob.alterations.corruptions._severity import by_severity
 

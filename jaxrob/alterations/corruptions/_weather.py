@@ -20,7 +20,7 @@ from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob._pixels import unit_range
 from jaxrob.alterations._alteration import Alteration, check_colours, check_image
 from jaxrob.alterations._lens import draw_angle, moved, ready_for_line
-from jaxrob.alterations._noise import normal
+from jaxrob.alterations._photometric import normal
 from jaxrob.alterations.corruptions._optics import zoom_table, zoomed
 from jaxrob.alterations.corruptions._parameters import (
     FOG,
