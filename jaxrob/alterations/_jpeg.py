@@ -104,31 +104,26 @@ def _compress(
     image, coefficients = image_and_coefficients
     quality = _quality(level, jnp).astype(jnp.int32)
     forms = {
-        name: _decode_or_keep(form, one_choice=name == "loops")
+        name: functools.partial(_decoded_or_image, form.decode, name == "loops")
         for name, form in JPEG_FORMS.items()
     }
     size = max(image.shape[:2])
     return by_platform("jpeg", size, forms, image, *coefficients, quality, level == 0)
 
 
-def _decode_or_keep(form: JpegForm, one_choice: bool) -> Callable[..., jax.Array]:
-    """Returns a function that decodes by a form, except at the identity's level."""
-
-    def decoded_or_image(
-        image: jax.Array,
-        luma: jax.Array,
-        chroma: jax.Array | None,
-        quality: jax.Array,
-        is_identity: jax.Array,
-    ) -> jax.Array:
-        def decoded() -> jax.Array:
-            return form.decode(luma, chroma, quality, image.shape)
-
-        if one_choice:
-            return jax.lax.cond(is_identity, lambda: image, decoded)
-        return jnp.where(is_identity, image, decoded())
-
-    return decoded_or_image
+def _decoded_or_image(
+    decode: Callable[..., jax.Array],
+    one_choice: bool,
+    image: jax.Array,
+    luma: jax.Array,
+    chroma: jax.Array | None,
+    quality: jax.Array,
+    is_identity: jax.Array,
+) -> jax.Array:
+    decoded = functools.partial(decode, luma, chroma, quality, image.shape)
+    if one_choice:
+        return jax.lax.cond(is_identity, lambda: image, decoded)
+    return jnp.where(is_identity, image, decoded())
 
 
 def jpeg_coefficients(image: jax.Array) -> JpegCoefficients:
@@ -148,8 +143,6 @@ def jpeg_decode(
     coefficients: JpegCoefficients, quality: jax.Array | int, shape: tuple[int, ...]
 ) -> jax.Array:
     """Quantises coefficients at a quality and decodes them to pixels."""
-    forms = {
-        name: functools.partial(form.decode, shape=shape)
-        for name, form in JPEG_FORMS.items()
-    }
-    return by_platform("jpeg", max(shape[:2]), forms, *coefficients, quality)
+    forms = {name: form.decode for name, form in JPEG_FORMS.items()}
+    size = max(shape[:2])
+    return by_platform("jpeg", size, forms, *coefficients, quality, shape=shape)

@@ -269,15 +269,19 @@ def shifted_sum(
         )
     size = max(image.shape[:2])
     if isinstance(rows, np.ndarray):
-        forms = {
-            name: functools.partial(form, rows=rows, columns=columns, reach=reach)
-            for name, form in SHIFTS.items()
-        }
-        return by_platform("shifts", size, forms, padded, weights)
-    forms = {
-        name: functools.partial(form, reach=reach) for name, form in OWN_SHIFTS.items()
-    }
-    return by_platform("own shifts", size, forms, padded, weights, rows, columns)
+        return by_platform(
+            "shifts",
+            size,
+            SHIFTS,
+            padded,
+            weights,
+            rows=rows,
+            columns=columns,
+            reach=reach,
+        )
+    return by_platform(
+        "own shifts", size, OWN_SHIFTS, padded, weights, rows, columns, reach=reach
+    )
 
 
 def in_a_loop(
