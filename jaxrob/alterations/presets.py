@@ -19,8 +19,8 @@ from jaxrob.alterations._geometric import (
 )
 from jaxrob.alterations._jpeg import jpeg_compression
 from jaxrob.alterations._photometric import brightness, gaussian_noise
-from jaxrob.alterations.corruptions._parameters import checked_size
 from jaxrob.alterations.corruptions._severity import (
+    checked_size,
     truncation_to_bytes,
     truncation_to_bytes_and_jpeg_85,
 )

@@ -16,9 +16,10 @@ from jaxrob.alterations import corruptions
 from jaxrob.alterations._geometric import Displacement
 from jaxrob.alterations._photometric import ImpulseDraws, shot_draws
 from jaxrob.alterations.corruptions._optics import ElasticDraws, moves
-from jaxrob.alterations.corruptions._parameters import FROST_SCALES, SPATTER
+from jaxrob.alterations.corruptions._severity import table
 from jaxrob.alterations.corruptions._spatter import layers
 from jaxrob.alterations.corruptions._weather import (
+    FROST_SCALES,
     FogDraws,
     SnowDraws,
     crop,
@@ -172,7 +173,7 @@ def _spatter(image, chance, folder):
     def random():
         return {"normal": lambda size, loc, scale: loc + scale * np.float64(drawn)}
 
-    rows = SPATTER.rows(len(image))
+    rows = table("spatter").by_size[len(image)]
     return Case(jax.jit(lambda noise: layers(noise, rows))(drawn), random)
 
 
@@ -235,7 +236,7 @@ def _glass(image, chance, folder):
 def by_severity(name, image, draws):
     """What the corruption makes ready of an image and random numbers."""
     parts = dict(getattr(corruptions, name)().prepare.keywords)
-    rows = parts["table"].rows(len(image))
+    rows = parts["table"].by_size[len(image)]
     ready = jax.jit(lambda image, draws: parts["prepare"](image, draws, rows))
     return ready(image, draws)
 

@@ -21,17 +21,13 @@ from jaxrob.alterations._lens import (
     shifts,
 )
 from jaxrob.alterations._resample import corner_weights, gathered, warped
-from jaxrob.alterations.corruptions._parameters import (
-    DEFOCUS_BLUR,
-    ELASTIC_TRANSFORM,
-    GLASS_BLUR,
-    MOTION_BLUR,
-    ZOOM_BLUR,
+from jaxrob.alterations.corruptions._severity import (
     at,
     between,
+    by_severity,
     checked_size,
+    table,
 )
-from jaxrob.alterations.corruptions._severity import by_severity
 
 # Half the side of the square on which a disk is softened; larger disks use their own.
 _HALF_SIDE = 8
@@ -47,7 +43,7 @@ def defocus_blur(size: int | None = None) -> Alteration:
 
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
-    return by_severity(DEFOCUS_BLUR, _apply_disks, size=size, prepare=_prepare_disks)
+    return by_severity("defocus_blur", _apply_disks, size=size, prepare=_prepare_disks)
 
 
 def _prepare_disks(image: jax.Array, rows: np.ndarray) -> jax.Array:
@@ -102,7 +98,11 @@ def motion_blur(size: int | None = None) -> Alteration:
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(
-        MOTION_BLUR, _apply_line, size=size, draw=_draw_direction, prepare=_prepare_line
+        "motion_blur",
+        _apply_line,
+        size=size,
+        draw=_draw_direction,
+        prepare=_prepare_line,
     )
 
 
@@ -129,7 +129,7 @@ def zoom_blur(size: int | None = None) -> Alteration:
 
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
-    return by_severity(ZOOM_BLUR, _apply_zooms, size=size, prepare=_prepare_zooms)
+    return by_severity("zoom_blur", _apply_zooms, size=size, prepare=_prepare_zooms)
 
 
 def _prepare_zooms(image: jax.Array, rows: np.ndarray) -> jax.Array:
@@ -237,13 +237,13 @@ def glass_blur(size: int | None = None) -> Alteration:
     """
     draw = hashable_partial(_draw_glass, size=checked_size("glass blur", size))
     return by_severity(
-        GLASS_BLUR, _apply_glass, size=size, draw=draw, prepare=_prepare_glass
+        "glass_blur", _apply_glass, size=size, draw=draw, prepare=_prepare_glass
     )
 
 
 def _draw_glass(image: jax.Array, key: jax.Array, *, size: int | None) -> jax.Array:
     """Draws numbers in [0, 1) for each round and pixel, `[rounds, H, W]`."""
-    rounds = int(GLASS_BLUR.rows_for(image, size)[:, 2].max())
+    rounds = int(table("glass_blur").rows_for(image, size)[:, 2].max())
     return jax.random.uniform(key, (rounds, *image.shape[:2]), jnp.float32)
 
 
@@ -384,7 +384,7 @@ def elastic_transform(size: int | None = None) -> Alteration:
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(
-        ELASTIC_TRANSFORM,
+        "elastic_transform",
         _apply_elastic,
         size=size,
         draw=_draw_elastic,

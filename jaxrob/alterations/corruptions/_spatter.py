@@ -13,8 +13,7 @@ import scipy
 
 from jaxrob.alterations._alteration import Alteration, check_colours
 from jaxrob.alterations._photometric import normal
-from jaxrob.alterations.corruptions._parameters import SPATTER, at
-from jaxrob.alterations.corruptions._severity import by_severity
+from jaxrob.alterations.corruptions._severity import at, by_severity
 
 _WATER = np.array([175, 238, 238], np.float32) / 255
 _MUD = np.array([63, 42, 20], np.float32) / 255
@@ -39,7 +38,7 @@ def spatter(size: int | None = None) -> Alteration:
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(
-        SPATTER, _apply, size=size, draw=_draw, prepare=_prepare, check=check_colours
+        "spatter", _apply, size=size, draw=_draw, prepare=_prepare, check=check_colours
     )
 
 

@@ -22,17 +22,13 @@ from jaxrob.alterations._alteration import Alteration, check_colours, check_imag
 from jaxrob.alterations._lens import draw_angle, moved, ready_for_line
 from jaxrob.alterations._photometric import normal
 from jaxrob.alterations.corruptions._optics import zoom_table, zoomed
-from jaxrob.alterations.corruptions._parameters import (
-    FOG,
-    FROST,
-    FROST_SCALES,
-    SNOW,
+from jaxrob.alterations.corruptions._severity import (
     at,
     between,
+    by_severity,
     checked_size,
     size_for,
 )
-from jaxrob.alterations.corruptions._severity import by_severity
 
 
 class FogDraws(NamedTuple):
@@ -53,7 +49,7 @@ def fog(size: int | None = None) -> Alteration:
 
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
-    return by_severity(FOG, _apply_fog, size=size, draw=_draw_fog)
+    return by_severity("fog", _apply_fog, size=size, draw=_draw_fog)
 
 
 def _draw_fog(image: jax.Array, key: jax.Array) -> FogDraws:
@@ -132,7 +128,7 @@ def snow(size: int | None = None) -> Alteration:
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(
-        SNOW,
+        "snow",
         _apply_snow,
         size=size,
         draw=_draw_snow,
@@ -195,6 +191,8 @@ def _apply_snow(
     return jnp.clip(mixed + between(layers, level), 0.0, 1.0)
 
 
+# The factors by which the pictures of frost are shrunk, by the image size.
+FROST_SCALES = {32: 0.2, 64: 0.3, 224: 1.0, 299: 1.0}
 # Names and SHA-256. The benchmark's code never uses a sixth picture.
 _FILES = {
     "frost1.png": "ff9f907860bd7a835d459e32f9d588062b7f61ee267343cc7222b56753a14755",
@@ -320,7 +318,7 @@ def frost(
     """
     size = checked_size("frost", size)
     draw = hashable_partial(_draw_frost, size=size, pictures=frost_pictures(folder))
-    return by_severity(FROST, _apply_frost, size=size, draw=draw, check=check_colours)
+    return by_severity("frost", _apply_frost, size=size, draw=draw, check=check_colours)
 
 
 def _draw_frost(
