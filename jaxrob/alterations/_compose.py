@@ -23,7 +23,7 @@ from jaxrob.alterations._alteration import (
     checked_range,
     range_in_words,
 )
-from jaxrob.alterations._moves import Move
+from jaxrob.alterations._moves import Move, moves_of
 
 
 def rescale(
@@ -69,13 +69,7 @@ def rescale(
         resolution=alteration.resolution and alteration.resolution / ratio,
         prepare=hashable_partial(_prepare, alteration=alteration),
         representative=hashable_partial(_rescaled_representative, **mapping),
-        geometry=alteration.geometry
-        and hashable_partial(
-            _rescaled_moves,
-            geometry=alteration.geometry,
-            identities=(alteration.identity, identity),
-            ratio=ratio,
-        ),
+        geometry=alteration.geometry and hashable_partial(_rescaled_moves, **mapping),
         about=dataclasses.replace(
             alteration.about,
             level=f"{lower:.4g} to {upper:.4g} stand for {range_in_words(alteration)}"
@@ -213,12 +207,12 @@ def _rescaled_moves(
     level: Any,
     size: tuple[int, int],
     *,
-    geometry: Callable[..., Any],
-    identities: tuple[float, float],
+    alteration: Alteration,
+    identity: float,
     ratio: float,
-) -> Any:
-    original, rescaled = identities
-    return geometry(original + (level - rescaled) * ratio, size)
+) -> tuple[Move, ...]:
+    original = alteration.identity + (level - identity) * ratio
+    return moves_of(alteration, original, size)
 
 
 def _all_moves(
