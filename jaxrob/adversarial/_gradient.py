@@ -73,21 +73,29 @@ def pgd(
     are classified wrongly, the closest is returned (Definition 7 asks for the most
     similar). An image at which the gradient is exactly 0, or not finite, has nowhere to
     go: `Attack.vanished` says so, with a warning. Prefer logits to probabilities, which
-    float32 rounds to 0 and 1. All other arguments and errors are those of `lbfgs`.
+    float32 rounds to 0 and 1.
 
     Args:
+      classifier: see `lbfgs`.
+      images: see `lbfgs`.
+      labels: see `lbfgs`.
       epsilon: the radius, in pixel values of [0, 1]; positive.
       norm: of the ball, "linf" (the largest change of a value) or "l2" (Euclidean).
       steps: number of steps, at least 1.
       step_size: positive; by default 2.5 epsilon / steps, as the authors choose.
+      key: see `lbfgs`.
+      batch_size: see `lbfgs`.
+      mesh: see `lbfgs`.
+      progress: see `lbfgs`.
 
     Returns:
       An `Attack` of targets -1. Images that are classified wrongly as they are were
       not attacked.
 
     Raises:
-      ValueError: if epsilon, the number of steps or their size is not positive, or the
-        norm is none of the above.
+      TypeError: if an argument has a wrong type.
+      ValueError: if epsilon, the number of steps or their size is not positive, the
+        norm is none of the above, or as for `lbfgs`.
 
     Source: Madry et al., "Towards deep learning models resistant to adversarial
     attacks" (2018), section 2.1.

@@ -381,17 +381,26 @@ def nuts(
 
     It uses the No-U-Turn sampler. Every step passes all images through the network, up
     to a thousand times. The noise of a heteroscedastic head is drawn once for each
-    image. All other arguments and errors are those of `svi`.
+    image.
 
     Args:
+      module: see `svi`.
+      dataset: see `svi`.
       key: a random key for the parameters' first values and the sampler.
+      head: see `svi`.
+      noise_draws: see `svi`.
+      prior_scale: see `svi`.
       num_warmup: the first steps, which adapt the sampler and are dropped.
       num_draws: the samples kept, from one chain.
+      mesh: devices that share all images, see `svi`.
+      progress: whether to show a progress bar.
 
     Returns:
       The posterior, with the location and scale of the samples.
 
     Raises:
+      TypeError: see `svi`.
+      ValueError: see `svi`.
       FloatingPointError: if a sample is not finite.
 
     Source: Hoffman and Gelman, The No-U-Turn sampler, 2014.
