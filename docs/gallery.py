@@ -23,7 +23,8 @@ from skimage import data
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._command import catalogue, grammar
+from jaxrob._command import catalogue
+from jaxrob._command.catalogue import read_call
 
 FOLDER = pathlib.Path(__file__).parent
 LEVELS = 3
@@ -135,9 +136,7 @@ def drawn() -> dict[str, jaxrob.Alteration]:
     """Returns the alterations by their names in the command, in the page's order."""
     names = [*catalogue.NAMES, *catalogue.BY_SEVERITY]
     names.remove(f"{_PREFIX}frost")
-    return {
-        name: catalogue.made(grammar.read(name), (_SIDE, _SIDE, 3)) for name in names
-    }
+    return {name: catalogue.made(read_call(name), (_SIDE, _SIDE, 3)) for name in names}
 
 
 def levels(alteration: jaxrob.Alteration) -> np.ndarray:

@@ -11,12 +11,11 @@ import jaxrob
 from accelerators.networks import Network
 from accelerators.programs import Program, rows_at_once, step
 from jaxrob import roma
+from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
-from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration
-from jaxrob.roma._count import SPLITTING, Pairs
-from jaxrob.roma._draws import Inputs, Work, drawing
+from jaxrob.roma._draws import SPLITTING, Inputs, Pairs, Work, drawing
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 from jaxrob.roma._rare import _particles, _splitting

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
-from jaxrob._arguments.class_outputs import IF_NO_CLASSES, class_outputs
+from jaxrob._arguments.classes import IF_NO_CLASSES, class_outputs, if_no_classes
 from jaxrob._arguments.failures import begin_with_users
-from jaxrob._arguments.naming import named
-from jaxrob._arguments.readable import error_text
-from jaxrob._devices.rows import filled, joined
+from jaxrob._arguments.messages import named
+from jaxrob._arguments.texts import error_text
+from jaxrob._devices.blocks import filled, joined
 
 # In one call.
 MOST_IMAGES = 2**20
@@ -117,7 +117,7 @@ class HostFunction:
             raise ValueError(
                 "the host function must return the shape "
                 f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
-                + f". {IF_NO_CLASSES}"
+                + f". {if_no_classes(outputs.shape)}"
                 * (outputs.ndim != 2)
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):

@@ -16,10 +16,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from jaxrob._identity.digest import array_text, digest, host_array
-from jaxrob._identity.fingerprinted import Fingerprinted
-from jaxrob._identity.hashable_partial import HashablePartial
-from jaxrob._identity.program import fingerprint_of
+from jaxrob._identity.digest import HashablePartial, array_text, digest, host_array
+from jaxrob._identity.program import Fingerprinted, fingerprint_of
 
 _PACKAGE = __name__.partition(".")[0]
 # Longer sequences of numbers are described by a digest.

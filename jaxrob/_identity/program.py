@@ -5,7 +5,7 @@ import functools
 import math
 import re
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -15,8 +15,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jax.sharding import AbstractMesh, Mesh, Sharding
 
 from jaxrob._devices.host_function import HostCall
-from jaxrob._identity.digest import array_text, digest, host_array
-from jaxrob._identity.hashable_partial import HashablePartial
+from jaxrob._identity.digest import HashablePartial, array_text, digest, host_array
 
 # Types of parameters, asked for in this order because most are of the first.
 _PLAIN = (bool, int, float, str, type(None))
@@ -31,6 +30,10 @@ _FOR_DEBUGGING = ("debug", "inspect")
 # Likewise of those whose operations a trace cannot count: they run on the host or in
 # foreign code, or as often as the data say.
 _OF_UNKNOWN_COST = (*_ON_HOST, "ffi_call", "pallas_call", "while")
+
+
+# Packages whose functions and values do not change.
+_FIXED = ("builtins", "flax", "jax", "jaxlib", "jaxrob", "ml_dtypes", "numpy")
 
 
 class ProgramFingerprint(NamedTuple):
@@ -323,13 +326,20 @@ def _is_fixed(part: Any) -> bool:
     """Whether it is Flax's or the library's, down to what it is made of."""
     # By name, because the import of Flax takes a tenth of a second.
     kinds = {f"{one.__module__}.{one.__qualname__}" for one in type(part).__mro__}
-    if "flax.linen.module.Module" in kinds or not callable(part):
-        return True
-    if isinstance(part, HashablePartial):
-        return all(_is_fixed(one) for _, one in part.keywords)
-    if type(part).__module__.startswith("jaxrob."):
-        return all(map(_is_fixed, vars(part).values()))
-    return False
+    if "flax.linen.module.Module" in kinds:
+        fields = (field.name for field in dataclasses.fields(part))
+        parts = [getattr(part, name) for name in fields if name != "parent"]
+    elif isinstance(part, HashablePartial):
+        parts = [one for _, one in part.keywords]
+    elif isinstance(part, Mapping | tuple):
+        parts = part.values() if isinstance(part, Mapping) else part
+    elif type(part).__module__.startswith("jaxrob."):
+        parts = vars(part).values()
+    else:
+        # An object of the user's may change what it holds and still equal itself.
+        home = getattr(part, "__module__", None) or "builtins"
+        return isinstance(part, type) or home.partition(".")[0] in _FIXED
+    return all(map(_is_fixed, parts))
 
 
 def _settings() -> ClosedJaxpr:
@@ -341,3 +351,32 @@ def _settings() -> ClosedJaxpr:
 @jax.jit
 def _nothing() -> None:
     pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Fingerprinted:
+    """A function that equals another one only if both compute the same.
+
+    `jax.jit` compiles once for equal static arguments, and a function equals itself
+    even where the arrays or attributes that it takes from around it have changed. With
+    the token, a program that was compiled for other values is not used again.
+    """
+
+    # First, because it is compared fast.
+    token: str  # a digest of what it computes, the same in every process
+    function: Callable[..., Any]  # the function
+    # The functions on the host that it calls, into which no trace looks
+    on_host: tuple[Any, ...] = ()
+    # What else its trace found, or None
+    info: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def is_identifiable(self) -> bool:
+        """Whether the token distinguishes it from all others."""
+        return not self.on_host
+
+    def __hash__(self) -> int:
+        return hash(self.token)
+
+    def __call__(self, *args: Any) -> Any:
+        return with_own_arrays(self.function, *args)

@@ -16,33 +16,24 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_sequence,
 )
+from jaxrob._arguments.messages import classifier_wanted
 from jaxrob._arguments.warnings import warn
-from jaxrob._arguments.wrapping import classifier_wanted
-from jaxrob._classifier import (
-    Classifier,
+from jaxrob._classifiers.classifier import Classifier, check_has_classes
+from jaxrob._classifiers.trace import (
     TraceInfo,
-    check_has_classes,
+    fingerprinted_classifier,
     gradient_obstacle,
     trace_info,
 )
 from jaxrob._codec import Array, Layout, document, from_json, to_json
 from jaxrob._dataset import Dataset, check_labels_below, given_images
-from jaxrob._devices.blocks import Call, in_blocks
+from jaxrob._devices.blocks import Call, in_blocks, joined, taken
 from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.mesh import ImageMesh, checked_mesh, on_each_device, platform
-from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
-from jaxrob._engine.checks import check_class_names, check_images
 from jaxrob._engine.execution import check_split_network
-from jaxrob._engine.preflight import (
-    MAX_CHECKED,
-    check_logits,
-    check_scale,
-    is_flat,
-    is_worthwhile,
-    scale_check,
-)
-from jaxrob._fingerprint import fingerprinted_classifier
+from jaxrob._engine.mistakes import check_unaltered
+from jaxrob._engine.preflight import preflight
 from jaxrob._keys import check_key, checked_key, classifier_keys
 from jaxrob._log_probabilities import mean_over_samples
 from jaxrob._pixels import as_floats
@@ -304,8 +295,8 @@ def make_problem(
     if key is not None:
         check_key(key)
     data = given_images(images, labels)
-    check_images(data, data.images.shape[1:])
     classifier, info = _checked_attackable(classifier, data)
+    preflight(classifier, data, (), data.images[0], key)
     check_split_network(classifier, data.images.shape[1:], over)
     # The gradient keeps what the forward pass computed: a few arrays of that size.
     row_bytes = 4 * (info.largest_array + live_images * data.images[0].size)
@@ -320,17 +311,12 @@ def make_problem(
             "the classifier returned NaN, or rows that are no probabilities, for "
             f"{invalid.sum()} of {len(images)} unaltered images"
         )
-    if classifier.outputs == "logits" and is_flat(before.confidence, info.num_classes):
-        own = jax.random.key(0) if key is None else key
-        with jax.set_mesh(over.mesh):
-            check_logits(classifier, data, own, over, len(data))
-    scale = scale_check(classifier, labels)
-    if scale is not None and is_worthwhile(scale, classifier, MAX_CHECKED, 0):
-        few = slice(MAX_CHECKED)
-        as_bytes, _ = _answers(
-            classifier, 255 * images[few], labels[few], keys, rows, over
-        )
-        check_scale(classifier, before, as_bytes, labels)
+
+    def as_bytes(few: slice) -> Answers:
+        pixels = 255 * images[few]
+        return _answers(classifier, pixels, labels[few], keys, rows, over)[0]
+
+    check_unaltered(classifier, data, before, key, over, as_bytes)
     return Problem(
         classifier,
         images,
@@ -404,7 +390,6 @@ def _checked_attackable(
     check_has_classes(classifier)
     info = trace_info(classifier, shape[1:])
     check_labels_below(data.labels, info.num_classes, "labels")
-    check_class_names(classifier, data, info.num_classes)
     if (obstacle := gradient_obstacle(classifier, shape[1:])) is not None:
         raise ValueError(
             "classifier must be differentiable in its images, because an attack "
@@ -419,11 +404,7 @@ def _image_keys(
 ) -> jax.Array | None:
     if not classifier.stochastic:
         return None
-    if key is None:
-        raise ValueError(
-            "the classifier is stochastic and needs a key, such as "
-            "key=jax.random.key(0); got key=None"
-        )
+    assert key is not None  # The preflight has checked it.
     index = jnp.arange(num_images, dtype=jnp.uint32)
     return classifier_keys(checked_key(key), index)
 

@@ -16,14 +16,12 @@ from jaxrob._arguments.checks import (
     checked_flag,
     checked_number,
 )
-from jaxrob._classifier import Classifier
-from jaxrob._devices.blocks import in_blocks
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._devices.blocks import filled, in_blocks, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import platform, sharded
-from jaxrob._devices.rows import filled, taken
-from jaxrob._engine.bar import Bar
-from jaxrob._engine.execution import progress_bar
+from jaxrob._engine.execution import Bar, progress_bar
 from jaxrob.adversarial._attack import (
     LEAD,
     Attack,

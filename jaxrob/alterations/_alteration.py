@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_text,
 )
-from jaxrob._arguments.naming import wrong_type
+from jaxrob._arguments.messages import wrong_type
 from jaxrob._identity.identity import FOLLOWS, library, text
 from jaxrob._keys import check_key
 

@@ -22,7 +22,7 @@ from jaxrob._arguments.checks import (
     checked_integer,
 )
 from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._devices.hosts import is_first, local, put
 from jaxrob._devices.mesh import replicated

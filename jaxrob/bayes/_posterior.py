@@ -18,8 +18,8 @@ from jaxrob._arguments.checks import (
     checked_sequence,
 )
 from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import OUTPUTS, Classifier
-from jaxrob._identity.hashable_partial import HashablePartial, hashable_partial
+from jaxrob._classifiers.classifier import OUTPUTS, Classifier
+from jaxrob._identity.digest import HashablePartial, hashable_partial
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (
     Head,

@@ -14,13 +14,17 @@ from flax import nnx
 from flax.core import FrozenDict
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.naming import wrong_type
-from jaxrob._classifier import OUTPUTS, Classifier
+from jaxrob._arguments.messages import wrong_type
+from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._codec import Integer, Layout, Row, Text, document, from_json, to_json
-from jaxrob._files.npz import DAMAGE, read_npz
+from jaxrob._files.reading import DAMAGE, read_npz
 from jaxrob._files.writing import write_file
-from jaxrob._identity.digest import digest, host_array
-from jaxrob._identity.hashable_partial import HashablePartial, hashable_partial
+from jaxrob._identity.digest import (
+    HashablePartial,
+    digest,
+    hashable_partial,
+    host_array,
+)
 from jaxrob.bayes._model import (
     MOST_SAMPLES,
     Head,

@@ -14,7 +14,7 @@ from jaxrob._arguments.checks import (
     checked_share,
     checked_text,
 )
-from jaxrob._arguments.naming import named, wrong_type
+from jaxrob._arguments.messages import named, wrong_type
 from jaxrob.metrics._bands import ConfidenceInterval
 from jaxrob.metrics._bootstrap import num_resamples, percentiles, resample_counts
 from jaxrob.metrics._counts import checked_confidence_level, checked_counts

@@ -1,6 +1,5 @@
 """Counts of inputs by label and answer, and checks of curves, counts and levels."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,17 +91,6 @@ def count(
     shape = 0, 4, num_classes
     parts = np.array(rows, np.int64) if rows else np.zeros(shape, np.int64)
     return Counts(*np.moveaxis(parts, 1, 0))
-
-
-def stacked(some: Sequence[Counts]) -> Counts:
-    """Joins the levels of counts of the same classes, which all have the same parts."""
-    correct, decided, given, unknown, confusion, ranks = (
-        None if any(part is None for part in parts) else np.concatenate(parts)
-        for parts in zip(*some)
-    )
-    assert correct is not None and decided is not None
-    assert given is not None and unknown is not None
-    return Counts(correct, decided, given, unknown, confusion, ranks)
 
 
 def count_pairs(

@@ -11,8 +11,16 @@ from scipy import special, stats
 
 from jaxrob._arguments.checks import checked_flag, checked_traceable
 from jaxrob._arguments.warnings import warn
-from jaxrob.roma._count import log_hic, observe_hits
-from jaxrob.roma._draws import Array, Inputs, Settings, Statistic, Work, summarise_draws
+from jaxrob.roma._draws import (
+    Array,
+    Inputs,
+    Settings,
+    Statistic,
+    Work,
+    log_hic,
+    observe_hits,
+    summarise_draws,
+)
 from jaxrob.roma._estimate import Answers
 
 #: The corrected statistic below which samples count as normal: the 15 % point, with

@@ -19,26 +19,13 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._arguments.computing import computing
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import classifier_wanted, named
 from jaxrob._arguments.warnings import collected, warn
-from jaxrob._arguments.wrapping import classifier_wanted
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
+from jaxrob._devices.blocks import filled, first_of, joined, put_at, taken
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.rows import filled, first_of, joined, put_at, taken
-from jaxrob._engine.execution import progress_bar
-from jaxrob._engine.journal import (
-    Journal,
-    JournalOfFirstProcess,
-    array_entry,
-    entry,
-    opened,
-    read_records,
-)
-from jaxrob._engine.parts import random_order
-from jaxrob._identity.identity import is_identifiable, text
-from jaxrob._keys import checked_key
-from jaxrob._run.prepare import (
+from jaxrob._engine.evaluate import (
     UNALTERED,
     Arguments,
     Run,
@@ -46,6 +33,11 @@ from jaxrob._run.prepare import (
     prepare_run,
     unaltered_answers,
 )
+from jaxrob._engine.execution import progress_bar
+from jaxrob._engine.journal import Journal, array_entry, entry, opened, read_records
+from jaxrob._engine.queue import random_order
+from jaxrob._identity.identity import is_identifiable, text
+from jaxrob._keys import checked_key
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
 from jaxrob.metrics._counts import checked_confidence_level
@@ -459,7 +451,7 @@ _INPUTS = 256
 
 @computing()
 def answers_in(
-    journal: Journal | JournalOfFirstProcess | None,
+    journal: Journal | None,
     estimate: Callable[[Inputs, Settings], Answers],
     inputs: Inputs,
     settings: Settings,

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import checked_integer, checked_number
-from jaxrob.roma._count import clopper_pearson
+from jaxrob.roma._draws import clopper_pearson
 
 # The share of the capital that buys calls; all of it where half would not reach as far
 # as Hoeffding's inequality (at a few candidates, or none).

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from jaxrob._devices.rows import put_at, taken
+from jaxrob._devices.blocks import put_at, taken
 
 # A class with less than this share of its input's sum does not matter to its status.
 _NEGLIGIBLE_SHARE = 0.01

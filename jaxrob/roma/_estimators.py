@@ -13,8 +13,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import check_choice
 from jaxrob.roma._algorithm1 import FITTED, NORMALITY, roma, warn_of_contradictions
-from jaxrob.roma._count import COUNTED, HITS, count
-from jaxrob.roma._draws import Inputs, Settings, Statistic, Work
+from jaxrob.roma._draws import COUNTED, HITS, Inputs, Settings, Statistic, Work, count
 from jaxrob.roma._estimate import UNSEEN, Answers
 from jaxrob.roma._rare._cascade import RARE, auto, importance, splitting
 from jaxrob.roma._rare._importance import importance_obstacle

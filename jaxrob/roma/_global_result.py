@@ -25,7 +25,7 @@ from jaxrob._codec import (
 )
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._categorial import LocalAnswers, names_of
-from jaxrob.roma._count import clopper_pearson
+from jaxrob.roma._draws import clopper_pearson
 
 #: How inputs may be put into categories.
 CATEGORIES = ("predicted", "label", "all")

@@ -17,7 +17,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_text,
 )
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._identity.digest import hashable_partial
 from jaxrob._identity.identity import fingerprinted_parts, is_identifiable
 from jaxrob._identity.program import traced
 from jaxrob._pixels import warn_beyond_pixels

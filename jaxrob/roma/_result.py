@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._codec import (
     WRITTEN,
     Array,

@@ -15,14 +15,21 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._checks import checked_asked, checked_task
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._few import banded, decided
 from jaxrob.strategies._few.bands import Method, State, narrowing_by_correlation
 from jaxrob.strategies._few.estimates import population_interval
 from jaxrob.strategies._few.goal import ACCEPTED, OPEN, Accepted, Goal, Level
-from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
-from jaxrob.strategies._uniform import Uniform
+from jaxrob.strategies._levels import Uniform
+from jaxrob.strategies._strategy import (
+    Asked,
+    Found,
+    History,
+    Request,
+    Task,
+    checked_asked,
+    checked_task,
+)
 
 # Upper bounds of the error, for "the same answer as all images" and for a requirement.
 _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01

@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from jaxrob.roma import RomaResult, assess, compare_categories
-from jaxrob.roma._count import counted
+from jaxrob.roma._draws import counted
 from jaxrob.roma._estimate import unknown, with_estimates, with_second_opinion
 
 from .test_few_inputs import SETTINGS, classifier, images  # noqa: F401 (fixtures)

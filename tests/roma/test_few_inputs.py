@@ -11,7 +11,7 @@ from scipy import stats
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._engine.parts import random_order
+from jaxrob._engine.queue import random_order
 from jaxrob.roma import RomaResult, assess, compare_categories
 from jaxrob.roma._assess import answers_of_few
 from jaxrob.roma._categorial import mean_of_all, means_by_category, population_mean

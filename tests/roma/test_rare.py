@@ -8,9 +8,9 @@ import pytest
 from common.timing import compilations
 from scipy import special
 
-from jaxrob._devices.rows import taken
+from jaxrob._devices.blocks import taken
 from jaxrob.roma import assess
-from jaxrob.roma._count import Pairs
+from jaxrob.roma._draws import Pairs
 from jaxrob.roma._rare import _importance, _splitting
 from jaxrob.roma._rare._evidence import evidence
 from jaxrob.roma._rare._splitting import split

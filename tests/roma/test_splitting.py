@@ -7,16 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common.linear_truth import (
-    linear_linf_log_probability,
-    threshold,
-)
+from common.linear_truth import linear_linf_log_probability, threshold
 
 import jaxrob
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import SPLITTING, Pairs
-from jaxrob.roma._draws import Work, placed
+from jaxrob._engine.execution import Bar
+from jaxrob.roma._draws import SPLITTING, Pairs, Work, placed
 from jaxrob.roma._estimate import unknown
 from jaxrob.roma._perturbation import Perturbation, ball
 from jaxrob.roma._rare import _splitting

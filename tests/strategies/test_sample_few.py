@@ -6,7 +6,7 @@ import pytest
 
 import jaxrob
 from jaxrob import strategies
-from jaxrob._engine.parts import random_order
+from jaxrob._engine.queue import random_order
 
 NUMBER = 2000
 TASK = strategies.Task(0.0, 1.0, threshold=0.8, num_images=NUMBER)

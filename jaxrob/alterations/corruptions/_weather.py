@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.extra import install
-from jaxrob._files.regular import content_of
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._arguments.texts import install
+from jaxrob._files.reading import content_of
+from jaxrob._identity.digest import hashable_partial
 from jaxrob._pixels import unit_range
 from jaxrob.alterations._alteration import Alteration, check_colours, check_image
 from jaxrob.alterations._lens import draw_angle, moved, ready_for_line

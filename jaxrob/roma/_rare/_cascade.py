@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._devices.rows import put_at, taken
-from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import COUNTED, count, counted
-from jaxrob.roma._draws import Inputs, Settings, Work
+from jaxrob._devices.blocks import put_at, taken
+from jaxrob._engine.execution import Bar
+from jaxrob.roma._draws import COUNTED, Inputs, Settings, Work, count, counted
 from jaxrob.roma._estimate import (
     MOST_MODES,
     SOME_HITS,
@@ -27,11 +26,7 @@ from jaxrob.roma._estimate import (
 )
 from jaxrob.roma._rare._importance import by_importance, importance_obstacle
 from jaxrob.roma._rare._pilot import Candidates, draw_pilot, pairs_that_matter
-from jaxrob.roma._rare._splitting import (
-    by_splitting,
-    expected_cost,
-    splitting_obstacle,
-)
+from jaxrob.roma._rare._splitting import by_splitting, expected_cost, splitting_obstacle
 
 # From this many hits on, counting is exact enough.
 _ENOUGH_HITS = 50

@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob.roma._count import SCOUTS, Pairs
-from jaxrob.roma._draws import Work, rows_on_a_device
+from jaxrob.roma._draws import SCOUTS, Pairs, Work, rows_on_a_device
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._rare._particles import KEEP, is_thorough, num_moves
 from jaxrob.roma._rare._splitting import NUM_PARTICLES, split

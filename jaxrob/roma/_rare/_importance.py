@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob._classifier import gradient_obstacle
-from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import ANY_CLASS, MORE_SCOUTS, Pairs
-from jaxrob.roma._draws import Work
+from jaxrob._classifiers.trace import gradient_obstacle
+from jaxrob._devices.blocks import joined, taken
+from jaxrob._engine.execution import Bar
+from jaxrob.roma._draws import ANY_CLASS, MORE_SCOUTS, Pairs, Work
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._perturbation import is_ball
 from jaxrob.roma._rare._evidence import Evidence, cost_down_to, evidence, unexplained

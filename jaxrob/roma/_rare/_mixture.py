@@ -15,13 +15,20 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from jaxrob._devices.blocks import Call, in_blocks
+from jaxrob._devices.blocks import Call, in_blocks, joined, taken
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import ImageMesh
-from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import MIXTURE, Pairs, pair_keys
-from jaxrob.roma._draws import Work, block_size, by_row, check_valid, rows_on_a_device
+from jaxrob._engine.execution import Bar
+from jaxrob.roma._draws import (
+    MIXTURE,
+    Pairs,
+    Work,
+    block_size,
+    by_row,
+    check_valid,
+    pair_keys,
+    rows_on_a_device,
+)
 from jaxrob.roma._rare._search import Modes, margins_at
 from jaxrob.roma._rare._tilt import (
     TILTED_BALLS,

@@ -14,8 +14,7 @@ import numpy as np
 
 from jaxrob._devices.blocks import Call
 from jaxrob._pixels import as_floats
-from jaxrob.roma._count import Pairs, margins_of_pairs, pair_keys
-from jaxrob.roma._draws import Work, by_row
+from jaxrob.roma._draws import Pairs, Work, by_row, margins_of_pairs, pair_keys
 from jaxrob.roma._perturbation import (
     Perturbation,
     can_be_nudged,

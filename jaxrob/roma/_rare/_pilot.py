@@ -7,8 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from jaxrob.roma._count import ANY_CLASS, LARGEST_MARGIN, Pairs, distinct_margins
-from jaxrob.roma._draws import Array, Inputs, Settings, Statistic, Work, summarise_draws
+from jaxrob.roma._draws import (
+    ANY_CLASS,
+    LARGEST_MARGIN,
+    Array,
+    Inputs,
+    Pairs,
+    Settings,
+    Statistic,
+    Work,
+    distinct_margins,
+    summarise_draws,
+)
 
 # Classes less probable than the most probable one by this factor, as a normal fit to
 # the plain draws has it, are left out: a log of 300.

@@ -20,23 +20,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.blocks import first_of, in_blocks, joined, put_at, taken
 from jaxrob._devices.mesh import ImageMesh, on_each_device
-from jaxrob._devices.rows import first_of, joined, put_at, taken
-from jaxrob._engine.bar import Bar
+from jaxrob._engine.execution import Bar
 from jaxrob._pixels import as_floats
-from jaxrob.roma._count import (
+from jaxrob.roma._draws import (
     ANY_CLASS,
     LARGEST_MARGIN,
     REFINEMENT,
     SEARCH,
     STARTS,
     Pairs,
+    Work,
+    block_size,
+    by_row,
+    check_valid,
     margins_of_pairs,
     nearest_class,
     pair_keys,
+    rows_on_a_device,
 )
-from jaxrob.roma._draws import Work, block_size, by_row, check_valid, rows_on_a_device
 from jaxrob.roma._estimate import MOST_MODES
 from jaxrob.roma._rare._tilt import (
     TILTED_BALLS,

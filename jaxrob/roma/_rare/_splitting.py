@@ -18,13 +18,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._devices.blocks import put_at, taken
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.memory import nearest_bucket
 from jaxrob._devices.mesh import sharded
-from jaxrob._devices.rows import put_at, taken
-from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import AGAIN, SPLITTING, Pairs
-from jaxrob.roma._draws import Work, check_valid, rows_on_a_device
+from jaxrob._engine.execution import Bar
+from jaxrob.roma._draws import (
+    AGAIN,
+    SPLITTING,
+    Pairs,
+    Work,
+    check_valid,
+    rows_on_a_device,
+)
 from jaxrob.roma._estimate import (
     Estimate,
     improved,

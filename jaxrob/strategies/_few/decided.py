@@ -27,7 +27,7 @@ from jaxrob.strategies._few.goal import (
     Partition,
     Wanted,
 )
-from jaxrob.strategies._uniform import Uniform
+from jaxrob.strategies._levels import Uniform
 
 # Rounding of sums of scores, per image.
 _SLACK = 1e-9
