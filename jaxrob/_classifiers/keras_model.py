@@ -97,8 +97,8 @@ class KerasStep:
         check_layers(self)
         keras = required("keras", _PURPOSE, "keras")
         # Not `stateless_call`, which fails after layers are frozen or unfrozen.
-        given = list(zip(self.variables, values, strict=True))
-        with keras.StatelessScope(state_mapping=given):
+        state = list(zip(self.variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=state):
             return self.model(images, training=False)
 
 
@@ -155,7 +155,7 @@ def check_layers(apply_fn: Any) -> None:
 
 def _layer_settings(model: Any) -> tuple[tuple[Any, str], ...]:
     """Returns a model's layers, each with its settings as text."""
-    found = []
+    pairs = []
     for layer in getattr(model, "_flatten_layers", list)():
         settings = None
         if not getattr(layer, "layers", None):  # Inner layers follow by themselves.
@@ -164,8 +164,8 @@ def _layer_settings(model: Any) -> tuple[tuple[Any, str], ...]:
                 settings = layer.get_config()
         # Addresses are dropped: a layer may make new objects in each call.
         text = re.sub(r"0x[0-9a-fA-F]+", "", repr(_without_trainable(settings)))
-        found.append((layer, text))
-    return tuple(found)
+        pairs.append((layer, text))
+    return tuple(pairs)
 
 
 def _without_trainable(settings: Any) -> Any:

@@ -315,14 +315,14 @@ def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Pa
 
 def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
     """Yields the parts that identify a value, the same in every process."""
-    found = describe(value)
-    if found is not None:
-        yield from found
+    described = describe(value)
+    if described is not None:
+        yield from described
     elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         yield value
     elif isinstance(value, _PLAIN):
         yield repr(value)
-    elif len(within) > _MAX_DEPTH or any(value is one for one in within):
+    elif len(within) > _MAX_DEPTH or any(value is outer for outer in within):
         yield _name(type(value))
     elif isinstance(value, dict):
         yield f"{_name(type(value))} {len(value)}"

@@ -104,11 +104,11 @@ class OnnxRun:
     dtype: Any
 
     def __call__(self, images: np.ndarray) -> Any:
-        given = {self.input: images.astype(self.dtype, copy=False)}
-        outputs = self.session.run(None, given)
+        inputs = {self.input: images.astype(self.dtype, copy=False)}
+        outputs = self.session.run(None, inputs)
         if len(outputs) == 1:
             return outputs[0]
-        names = (one.name for one in self.session.get_outputs())
+        names = (output.name for output in self.session.get_outputs())
         return dict(zip(names, outputs))
 
 
@@ -124,7 +124,7 @@ def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
         return own
     if len(digests) == 1:
         return f"{own}, weights sha256:{digests[0]}"
-    lines = "".join(f"{one}\n" for one in digests)
+    lines = "".join(f"{digest}\n" for digest in digests)
     together = hashlib.sha256(lines.encode()).hexdigest()
     return f"{own}, {len(digests)} files of weights sha256:{together}"
 
@@ -140,9 +140,9 @@ def _read(path: pathlib.Path) -> bytes:
 def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -> Any:
     options = runtime.SessionOptions()
     options.log_severity_level = 3
-    wanted = "CUDAExecutionProvider", "CPUExecutionProvider"
-    there = runtime.get_available_providers()
-    providers = [name for name in wanted if name in there]
+    available = runtime.get_available_providers()
+    names = "CUDAExecutionProvider", "CPUExecutionProvider"
+    providers = [name for name in names if name in available]
     try:
         # The checked bytes are run; only weights beside the file need its path.
         source = str(path) if has_weights else data
@@ -156,7 +156,7 @@ def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -
 def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...]]:
     inputs = session.get_inputs()
     if len(inputs) != 1:
-        names = ", ".join(one.name for one in inputs)
+        names = ", ".join(each.name for each in inputs)
         raise ValueError(
             f"{path}: it must have one input, the images; got {len(inputs)}: {names}"
         )
@@ -166,7 +166,7 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
             f"{path}: its input {source.name!r} must be of floating numbers; got "
             f"{source.type}. Call its runtime in a function for Classifier.from_host"
         )
-    lengths = tuple(one if isinstance(one, int) else None for one in source.shape)
+    lengths = tuple(n if isinstance(n, int) else None for n in source.shape)
     if len(lengths) < 2:
         raise ValueError(
             f"{path}: its input {source.name!r} must be images [B, ...]; got the shape "
@@ -183,26 +183,26 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
 def _num_classes(session: Any, path: pathlib.Path) -> int | None:
     outputs = session.get_outputs()
     if len(outputs) != 1:
-        names = ", ".join(one.name for one in outputs)
+        names = ", ".join(each.name for each in outputs)
         raise ValueError(
             f"{path}: it must have one output [B, K]; got {len(outputs)}: {names}. "
             f"{IF_NO_CLASSES}"
         )
-    (found,) = outputs
-    if found.type not in _RETURNED:
+    (output,) = outputs
+    if output.type not in _RETURNED:
         raise ValueError(
-            f"{path}: its output {found.name!r} must be of floating numbers [B, K]; "
-            f"got {found.type}"
+            f"{path}: its output {output.name!r} must be of floating numbers [B, K]; "
+            f"got {output.type}"
         )
-    if found.type == "tensor(bfloat16)":
+    if output.type == "tensor(bfloat16)":
         raise ValueError(
-            f"{path}: its output {found.name!r} is {found.type}, which onnxruntime "
+            f"{path}: its output {output.name!r} is {output.type}, which onnxruntime "
             "does not hand to NumPy: end the network with a Cast to float"
         )
-    shape = found.shape
+    shape = output.shape
     if shape and len(shape) != 2:
         raise ValueError(
-            f"{path}: its output {found.name!r} must have the shape [B, K]; got "
+            f"{path}: its output {output.name!r} must have the shape [B, K]; got "
             f"{shape}. {if_no_classes(shape)}"
         )
     return shape[1] if shape and isinstance(shape[1], int) else None
@@ -259,7 +259,7 @@ def _laid_out(
 def _external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:
     """Returns the files of weights beside an ONNX file, sorted."""
     folder = path.parent.resolve()
-    found = set()
+    files = set()
     for location in sorted(set(_locations(model))):
         file = folder / location
         inside = file.resolve().is_relative_to(folder)
@@ -274,8 +274,8 @@ def _external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:
             raise ValueError(
                 f"{path}: it keeps weights in {location!r}, which is not there"
             ) from None
-        found.add(file)
-    return sorted(found)
+        files.add(file)
+    return sorted(files)
 
 
 def _locations(model: Any) -> Iterator[str]:
