@@ -107,7 +107,7 @@ class Diagnostics(NamedTuple):
           TypeError: if one has a wrong type.
           ValueError: if there is no level, or a level lies outside the range.
         """
-        task = checked_asked(task, history, min_levels=1)
+        task = checked_asked(task, history)
         return diagnose(task, history, len(history.levels))
 
     @property
@@ -238,10 +238,7 @@ def _points(difference: float) -> str:
 
 
 def _undivided(
-    positions: np.ndarray,
-    values: np.ndarray,
-    threshold: float,
-    num_inputs: int | None,
+    positions: np.ndarray, values: np.ndarray, threshold: float, num_inputs: int | None
 ) -> np.ndarray:
     above = values >= threshold
     wide = np.diff(positions) >= _WIDE * (1 - _ROUNDING)

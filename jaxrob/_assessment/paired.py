@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import scipy
 
-from jaxrob.metrics._bootstrap import resample_counts, resampled_values
+from jaxrob.metrics._bands import resample_counts, resampled_values
 from jaxrob.metrics._measures import MeanScore, Measure
 from jaxrob.metrics._robustness import accepted_share
 
@@ -113,9 +113,7 @@ def _means(
     return np.stack(
         [
             _linear_mean(
-                question,
-                one.levels,
-                _weighted_values(question, one.answers, weights),
+                question, one.levels, _weighted_values(question, one.answers, weights)
             )
             for one in networks
         ]

@@ -5,7 +5,6 @@ Each look runs once per public call, and only while it costs next to nothing.
 
 import collections
 import contextlib
-import functools
 import math
 import threading
 from collections.abc import Callable, Hashable
@@ -25,14 +24,8 @@ from jaxrob._devices.blocks import first_of, is_on_devices, taken, taken_on_devi
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import ImageMesh, replicated
 from jaxrob._engine.answers import HostAnswers
-from jaxrob._engine.blocks import (
-    Block,
-    PlacedBlock,
-    first_batch,
-    padded_labels,
-    picked,
-)
-from jaxrob._engine.execution import Execution
+from jaxrob._engine.blocks import Block, PlacedBlock, first_batch, padded_labels, picked
+from jaxrob._engine.execution import Execution, noted
 from jaxrob._engine.step import Ask, Compiled, levels_are_sequential, preparing
 from jaxrob._keys import classifier_keys
 from jaxrob._pixels import as_floats
@@ -198,11 +191,15 @@ def check_unaltered(
 
 def are_doubtful(answers: HostAnswers, num_classes: int) -> bool:
     """Whether "logits" may be something else: all of one side, or in [0, 1]."""
-    # The softmax of values in [0, 1] reaches no higher confidence.
-    largest = math.e / (math.e + num_classes - 1)
-    if answers.confidence.max() <= largest * (1 + 1e-5):
+    if _is_flat(answers.confidence, num_classes):
         return True
     return num_classes == 2 and not np.ptp(answers.predicted)
+
+
+def _is_flat(confidence: np.ndarray, num_classes: int) -> bool:
+    # The softmax of values in [0, 1] reaches no higher confidence.
+    largest = math.e / (math.e + num_classes - 1)
+    return bool(confidence.max() <= largest * (1 + 1e-5))
 
 
 def check_logits(
@@ -254,7 +251,7 @@ def _doubt_of_logits(
             if low <= column.min() and column.max() <= high:
                 return _doubt_of_column(column, labels, what, half, fix)
     # Of confident ones the curve says it.
-    is_flat = np.ptp(rows[:, 0], axis=-1).max() <= 1
+    is_flat = _is_flat(scipy.special.softmax(rows, -1).mean(axis=0), rows.shape[-1])
     if is_flat and images_differ and np.ptp(rows, 1).max() <= 1e-6 * np.abs(rows).max():
         return (
             "{of} returns the same for every image. It has learnt nothing, or the "
@@ -377,15 +374,9 @@ def _passed(
 ) -> collections.deque[bool]:
     """Returns a check's last result for classifiers of this structure, if any."""
     try:
-        return _kept(what, jax.tree.structure(classifier), score)
+        return noted(what, jax.tree.structure(classifier), score)
     except TypeError:  # A score whose function cannot be hashed.
         return collections.deque(maxlen=1)
-
-
-@functools.lru_cache(maxsize=512)
-def _kept(*of: Hashable) -> collections.deque[bool]:
-    del of
-    return collections.deque(maxlen=1)
 
 
 @jax.jit

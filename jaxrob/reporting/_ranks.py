@@ -20,9 +20,9 @@ from jaxrob._assessment.paired import (
     resampled_means,
     shared_levels,
 )
-from jaxrob.metrics._bootstrap import num_rank_resamples, rank_intervals, surely_better
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words
+from jaxrob.metrics._testing import num_rank_resamples, rank_intervals, surely_better
 from jaxrob.reporting._plot import ACCEPTED, LINES, checked_axes, literal, pyplot
 
 

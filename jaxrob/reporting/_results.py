@@ -24,7 +24,7 @@ from jaxrob._files.reading import short
 from jaxrob._identity.digest import contiguous
 from jaxrob.adversarial import Attack
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._bootstrap import holm
+from jaxrob.metrics._testing import holm
 from jaxrob.reporting._requirements import Plan, Requirement
 from jaxrob.roma import RomaResult
 

@@ -9,9 +9,9 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_names
-from jaxrob.metrics._bootstrap import holm
 from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.metrics._evidence import mean_interval as betting_interval
+from jaxrob.metrics._testing import holm
+from jaxrob.metrics._testing import mean_interval as betting_interval
 from jaxrob.roma._bounded_mean import mean_interval
 
 # As if inputs without end were left: an interval of the population that they are from.

@@ -16,30 +16,20 @@ from jaxrob.strategies._strategy import (
     Request,
     Task,
     all_images,
-    checked_asked,
 )
 
 
 class Grid(NamedTuple):
-    """A range divided into equal parts, and the known levels on its grid."""
-
     parts: int  # the number of parts
     steps: np.ndarray  # integers `[n]` in 0 ... parts, the known levels, ascending
 
     @property
     def divisible(self) -> np.ndarray:
-        """Bool `[n - 1]`: whether an interval holds a level of the grid inside."""
         return np.diff(self.steps) > 1
 
     @property
     def middles(self) -> np.ndarray:
-        """The level in the middle of each interval, in steps, rounded down."""
         return (self.steps[:-1] + self.steps[1:]) // 2
-
-
-def grid_of(task: Task, history: History, parts: int) -> Grid:
-    steps = np.rint(task.positions_of(history.levels) * parts).astype(int)
-    return Grid(parts, steps)
 
 
 # If the crossing's uncertainty exceeds this share of the interval, the interval is
@@ -115,27 +105,18 @@ class ASAP:
     """Samples where the curve may cross the threshold (2022 paper, Algorithm 1).
 
     Computes the robustness from few levels: about 13 for an answer as good as that of a
-    thousand evenly spaced ones. Example::
-
-        jaxrob.assess(classifier, dataset, alteration)  # ASAP() is the default
-        jaxrob.assess(
-            classifier,
-            dataset,
-            alteration,
-            strategy=jaxrob.strategies.ASAP(n=1024, concavity=128.0),  # the paper's
-        )
+    thousand evenly spaced ones. It is the default; the paper's is
+    `ASAP(n=1024, concavity=128.0)`.
 
     Between two sampled levels the curve is assumed to lie between the two parabolas
     through its ends with concavity +a and -a. Where either may cross the threshold, the
-    interval is split, until it is no wider than a part in `n` of the range. The
-    recursion goes breadth first: each round has one new level for every interval that
-    may cross.
+    interval is split, until it is no wider than a part in `n` of the range. Each round
+    has one new level for every interval that may cross.
 
     A number for the concavity gives the paper's algorithm: the ends first, then
     midpoints. "auto" begins with nine levels and the identity, and estimates the
     concavity of each interval from the levels around it. Where the ends lie on opposite
-    sides of the threshold, the new level lies just past the expected crossing, so that
-    the next interval is short.
+    sides of the threshold, the new level lies just past the expected crossing.
 
     Attributes:
       n: the number of parts that limits refinement, at least 2; rounded up to a power
@@ -168,8 +149,8 @@ class ASAP:
     rules = ("right", "linear")
 
     def __post_init__(self) -> None:
-        number = checked_integer("n", self.n, at_least=2, at_most=2**30)
-        object.__setattr__(self, "n", number)
+        n = checked_integer("n", self.n, at_least=2, at_most=2**30)
+        object.__setattr__(self, "n", n)
         if isinstance(self.concavity, str):
             if self.concavity != "auto":
                 raise ValueError(
@@ -198,7 +179,6 @@ class ASAP:
         self, task: Task, state: History, history: History
     ) -> tuple[list[Request], History]:
         """Returns first levels, then one for each interval to split; see `Strategy`."""
-        task = checked_asked(task, history)
         positions = self._steps(task, history) / self.parts
         return all_images(task.levels_at(positions)), history
 
@@ -209,7 +189,8 @@ class ASAP:
         parts = self.parts
         if not len(history.levels):
             return self.first_steps(task)
-        grid = grid_of(task, history, parts)
+        steps = task.positions_of(history.levels) * parts
+        grid = Grid(parts, np.rint(steps).astype(int))
         shape = self._shape(task, history)
         split = self._may_cross(task, history, shape) & grid.divisible
         num_inputs = history.typical_inputs
@@ -230,13 +211,8 @@ class ASAP:
         The error bound is the share of the range in intervals where the curve may cross
         the threshold. It is valid if the concavity is large enough for the curve. With
         "auto", other intervals add the parts where the number of inputs leaves a
-        crossing open.
-
-        Args:
-          task: the task.
-          state: what is known, both ends of the range included.
+        crossing open. The state must hold both ends of the range.
         """
-        task = checked_asked(task, state, min_levels=2)
         return Found(error_bound=self._bound(task, state))
 
     def may_cross(self, task: Task, history: History) -> np.ndarray:
@@ -300,7 +276,6 @@ class ASAP:
         return history.typical_inputs if self._is_auto else None
 
     def _shape(self, task: Task, history: History) -> Bend:
-        """Returns the bend in each interval, on the range mapped to [0, 1]."""
         if self._is_auto:
             positions = task.positions_of(history.levels)
             return bend(positions, history.values, history.typical_inputs)
@@ -310,7 +285,6 @@ class ASAP:
     def _inner_steps(
         self, task: Task, history: History, grid: Grid, shape: Bend
     ) -> np.ndarray:
-        """Returns one level inside each interval that is divisible, `[n - 1]`."""
         inner, above = grid.middles, history.values >= task.threshold
         if self._is_auto:
             crosses = grid.divisible & (above[:-1] != above[1:])

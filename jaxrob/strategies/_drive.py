@@ -16,7 +16,6 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.computing import computing
 from jaxrob._arguments.messages import wrong_type
-from jaxrob._files.reading import short
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._strategy import (
     STATUSES,
@@ -35,8 +34,6 @@ _ALWAYS = ("precise", "budget", "resolution")
 
 
 class Subject(NamedTuple):
-    """A curve that a strategy explores."""
-
     name: str  # in messages
     task: Task
     # Corrects levels that miss a special level by rounding.
@@ -60,16 +57,12 @@ class Span(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The answers at a canonical level: the measure, and what it is a share of."""
-
     value: float
     num_inputs: int | None  # None if the value is exact
     scores: np.ndarray | None = None  # [n], of the images seen, if it `needs_scores`
 
 
 class Explored(NamedTuple):
-    """All that is known of a subject, and the strategy's last state."""
-
     history: History
     state: Any
 
@@ -103,7 +96,6 @@ def drive(
     look: Callable[[Sequence[Span], Learn], None],
     enough: Callable[[Sequence[Any]], bool] = lambda states: False,
 ) -> list[Explored]:
-    """Runs a strategy on all subjects until it asks for no more."""
     # The requests for all subjects in a round are evaluated together. No level is
     # evaluated twice, and levels of the same effect are evaluated once. A subject's
     # next levels are asked for as soon as its answers are there, while devices compute
@@ -143,8 +135,6 @@ def drive(
 def at_once(
     look: Callable[[Sequence[Span]], Iterable[Seen]],
 ) -> Callable[[Sequence[Span], Learn], None]:
-    """Makes a `look` of `drive` from a function that returns all a round's answers."""
-
     def look_and_learn(parts: Sequence[Span], learn: Learn) -> None:
         for part, seen in zip(parts, look(parts)):
             learn(part, seen)
@@ -167,17 +157,14 @@ def concluded(strategy: Strategy, subject: Subject, explored: Explored) -> Found
         part = f"{name}: population_interval"
         population = _checked_interval(part, population, *interval)
     # Who was asked for nothing ends for neither a requirement nor a comparison.
-    asked = () if found.asked is None else ("certain", "compared")
-    allowed = [one for one in STATUSES if one in (*_ALWAYS, *asked)]
+    allowed = _ALWAYS if found.asked is None else STATUSES
     check_choice(f"{name}: status", found.status, allowed)
     if found.sides is not None:
-        sides = checked_array(f"{name}: sides", found.sides, "n", "integers")
-        number = len(explored.history.levels)
-        if len(sides) != number or not np.isin(sides, (-1, 0, 1)).all():
-            raise ValueError(
-                f"{name}: sides must be 1, 0 or -1 for each of {number} "
-                f"levels; got {short(sides.tolist())}"
-            )
+        axes = {"n": len(explored.history.levels)}
+        part = f"{name}: sides"
+        checked_array(
+            part, found.sides, "n", "integers", at_least=-1, at_most=1, axes=axes
+        )
     return found._replace(
         error_bound=bound,
         robustness=robustness,
@@ -200,8 +187,6 @@ def _checked_interval(
 
 
 class _Exploring:
-    """The exploration of a subject, which grows as the strategy asks."""
-
     def __init__(self, strategy: Strategy, subject: Subject, place: int) -> None:
         self._strategy, self._subject, self._place = strategy, subject, place
         self.history, self.state = History(), strategy.init(subject.task)
@@ -224,9 +209,8 @@ class _Exploring:
     def remember(self, classified: bool) -> None:
         place = {level: i for i, level in enumerate(self.seen)}
         levels = sorted(one for one, of in self._canonical.items() if of in place)
+        rows = [self.seen[self._canonical[level]] for level in levels]
         effects = [place[self._canonical[level]] for level in levels]
-        everything = [*self.seen.values()]
-        rows = [everything[effect] for effect in effects]
         _check_defined(self._subject.name, levels, rows)
         is_exact = any(one.num_inputs is None for one in rows)
         scores = tuple(one.scores for one in rows if one.scores is not None)
@@ -241,14 +225,20 @@ class _Exploring:
         self._ask()
 
     def _ask(self) -> None:
-        requests = self._requests()
+        strategy, name = self._strategy, f"{self._strategy!r}.ask"
+        answer = strategy.ask(self._subject.task, self.state, self.history)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            wanted = "a tuple of a list of requests and the next state"
+            raise wrong_type(name, wanted, answer)
+        requests, self.state = answer
+        check_type(name, requests, Sequence, "a list of jaxrob.strategies.Request")
+        numbers = [self._images(name, one) for one in requests]
         levels = self._subject.snap(np.array([one.level for one in requests], float))
         known = dict.fromkeys(self.history.levels, 1)
         if self.history.scores is not None:
             known = dict(zip(self.history.levels, map(len, self.history.scores)))
         self._wanted: dict[float, int] = {}
-        for level, one in zip(levels.tolist(), requests):
-            number = self._images(one)
+        for level, number in zip(levels.tolist(), numbers):
             if number > known.get(level, 0):
                 self._wanted[level] = max(self._wanted.get(level, 0), number)
         canonical = self._subject.canonical(np.array([*self._wanted])).tolist()
@@ -265,35 +255,24 @@ class _Exploring:
             if (start := _number(self.seen.get(level))) < number
         ]
 
-    def _requests(self) -> Sequence[Request]:
-        strategy, name = self._strategy, f"{self._strategy!r}.ask"
-        answer = strategy.ask(self._subject.task, self.state, self.history)
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            wanted = "a tuple of a list of requests and the next state"
-            raise wrong_type(name, wanted, answer)
-        requests, self.state = answer
-        check_type(name, requests, Sequence, "a list of jaxrob.strategies.Request")
-        for one in requests:
-            wanted = "of jaxrob.strategies.Request, as all_images(levels) makes them"
-            check_type(name, one, Request, wanted)
-            if one.images is None:
-                continue
-            checked_integer(f"{name}: images", one.images, at_least=1)
-            if not needs_scores(strategy):
+    def _images(self, name: str, request: Request) -> int:
+        """Returns the number of images of a request, in whole blocks; see `_number`."""
+        wanted = "of jaxrob.strategies.Request, as all_images(levels) makes them"
+        check_type(name, request, Request, wanted)
+        images = request.images
+        if images is not None:
+            checked_integer(f"{name}: images", images, at_least=1)
+        if not needs_scores(self._strategy):
+            if images is not None:
                 raise ValueError(
                     f"{name}: images must be None, all images, for a strategy without "
-                    f"needs_scores = True; got {one.images}"
+                    f"needs_scores = True; got {images}"
                 )
-        return requests
-
-    def _images(self, request: Request) -> int:
-        """Returns the number of images of a request, in whole blocks; see `_number`."""
-        if not needs_scores(self._strategy):
             return 1
         block, total = self._subject.task.block, self._subject.task.num_images
         assert total is not None
-        wanted = total if request.images is None else request.images
-        return min(math.ceil(wanted / block) * block, total)
+        blocks = math.ceil((total if images is None else images) / block)
+        return min(blocks * block, total)
 
 
 @computing()
@@ -365,7 +344,7 @@ def sample(
     check_type("function", function, Callable, wanted)
     if num_inputs is not None:
         num_inputs = checked_integer("num_inputs", num_inputs, at_least=1)
-    shape = ()
+    shape, axes = "m", {}
     if needs_scores(strategy):
         if num_inputs is not None:
             raise ValueError(
@@ -373,12 +352,18 @@ def sample(
                 f"at task.num_images; got {num_inputs}"
             )
         number = checked_integer("task.num_images", task.num_images, at_least=1)
-        task, shape = task._replace(block=min(task.block, number)), (number,)
+        task = task._replace(block=min(task.block, number))
+        shape, axes = "m, N", {"N": number}
 
     def look(parts: Sequence[Span]) -> list[Seen]:
-        levels = np.array([part.level for part in parts])
-        values = _checked_values(function(levels), levels, shape)
-        if not shape:
+        values = checked_array(
+            "function(levels)",
+            function(np.array([part.level for part in parts])),
+            shape,
+            "numbers or booleans",
+            axes=axes | {"m": len(parts)},
+        ).astype(np.float64)
+        if not axes:
             return [Seen(value, num_inputs) for value in values.tolist()]
         scores = [some[: part.stop] for some, part in zip(values, parts)]
         return [Seen(float(some.mean()), len(some), some) for some in scores]
@@ -386,23 +371,3 @@ def sample(
     subject = Subject("sample", task, np.asarray, np.asarray)
     (explored,) = drive(strategy, [subject], at_once(look))
     return explored.history, concluded(strategy, subject, explored)
-
-
-def _checked_values(
-    found: np.ndarray, levels: np.ndarray, shape: tuple[int, ...]
-) -> np.ndarray:
-    found = np.asarray(found, np.float64)
-    if found.shape != (*levels.shape, *shape):
-        each = "a value" if not shape else f"{shape[0]} scores"
-        raise ValueError(
-            f"the function must give {each} for each of {len(levels)} levels; got the "
-            f"shape {found.shape}"
-        )
-    finite = np.isfinite(found).reshape(len(levels), -1).all(axis=1)
-    if not finite.all():
-        bad = int(np.argmin(finite))
-        raise ValueError(
-            f"the function must give finite values; got {found[bad]} at level "
-            f"{levels[bad]:g}"
-        )
-    return found

@@ -15,13 +15,34 @@ from jaxrob.strategies._strategy import (
     Task,
     all_images,
     check_strategy,
-    checked_asked,
     needs_scores,
 )
 
 
+class _AtOnce:
+    """Asks for all its levels at once."""
+
+    def _levels(self, task: Task) -> np.ndarray:
+        raise NotImplementedError
+
+    def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
+        return History()
+
+    def ask(
+        self, task: Task, state: History, history: History
+    ) -> tuple[list[Request], History]:
+        """Returns all levels at first, then none; see `Strategy`."""
+        known = len(history.levels) > 0
+        return [] if known else all_images(self._levels(task)), history
+
+    def result(self, task: Task, state: History) -> Found:
+        """Returns no error bound: the curve between the levels is unknown."""
+        return Found()
+
+
 @dataclasses.dataclass(frozen=True)
-class Uniform:
+class Uniform(_AtOnce):
     """`n` levels, evenly spaced, both ends of the range included.
 
     2020 paper, Definition 5, whose experiments take 41 levels.
@@ -41,34 +62,16 @@ class Uniform:
     rules = ("count", "right", "linear")
 
     def __post_init__(self) -> None:
-        number = checked_integer("n", self.n, at_least=2)
-        object.__setattr__(self, "n", number)
+        object.__setattr__(self, "n", checked_integer("n", self.n, at_least=2))
 
-    def init(self, task: Task) -> History:
-        """Returns nothing known; see `Strategy`."""
-        return History()
-
-    def ask(
-        self, task: Task, state: History, history: History
-    ) -> tuple[list[Request], History]:
-        """Returns all levels at first, then none; see `Strategy`."""
-        task = checked_asked(task, history)
-        if len(history.levels):
-            return [], history
-        # Symmetric, unlike linspace, so that the middle of [-4, 4] is 0 for every odd
-        # n.
+    def _levels(self, task: Task) -> np.ndarray:
+        # Symmetric, unlike linspace, so that the middle of [-4, 4] is 0 for odd n.
         share = np.arange(self.n) / (self.n - 1)
-        levels = task.lower * share[::-1] + task.upper * share
-        return all_images(levels), history
-
-    def result(self, task: Task, state: History) -> Found:
-        """Returns no error bound: the curve between the levels is unknown."""
-        checked_asked(task, state)
-        return Found()
+        return task.lower * share[::-1] + task.upper * share
 
 
 @dataclasses.dataclass(frozen=True)
-class Random:
+class Random(_AtOnce):
     """`n` levels drawn uniformly and independently from the range.
 
     2022 paper, RQ2.3.
@@ -91,30 +94,13 @@ class Random:
     rules = ("count",)
 
     def __post_init__(self) -> None:
-        number = checked_integer("n", self.n, at_least=1)
-        object.__setattr__(self, "n", number)
-        number = checked_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
-        object.__setattr__(self, "seed", number)
+        seed = checked_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
+        object.__setattr__(self, "n", checked_integer("n", self.n, at_least=1))
+        object.__setattr__(self, "seed", seed)
 
-    def init(self, task: Task) -> History:
-        """Returns nothing known; see `Strategy`."""
-        return History()
-
-    def ask(
-        self, task: Task, state: History, history: History
-    ) -> tuple[list[Request], History]:
-        """Returns all levels at first, then none; see `Strategy`."""
-        task = checked_asked(task, history)
-        if len(history.levels):
-            return [], history
+    def _levels(self, task: Task) -> np.ndarray:
         draw = np.random.default_rng(self.seed)
-        levels = draw.uniform(task.lower, task.upper, self.n)
-        return all_images(levels), history
-
-    def result(self, task: Task, state: History) -> Found:
-        """Returns no error bound: the error is random."""
-        checked_asked(task, state)
-        return Found()
+        return draw.uniform(task.lower, task.upper, self.n)
 
 
 # Rules that weight all levels equally would count some parts of the range twice.
@@ -152,8 +138,8 @@ class Including:
                 "strategy must look at all images, as ASAP() and Uniform() do; got "
                 f"{self.strategy!r}"
             )
-        found = checked_array("levels", self.levels, "n")
-        object.__setattr__(self, "levels", tuple(map(float, found)))
+        levels = checked_array("levels", self.levels, "n")
+        object.__setattr__(self, "levels", tuple(map(float, levels)))
         if not self.rules:
             raise ValueError(
                 f"strategy must suit one of the rules {_RULES}, which take levels "
@@ -183,17 +169,16 @@ class Including:
         Raises:
           ValueError: if a level lies outside the range.
         """
-        task = checked_asked(task, history)
-        found, state = self.strategy.ask(task, state, history)
+        requests, state = self.strategy.ask(task, state, history)
         if len(history.levels):
-            return found, state
+            return requests, state
         for level in self.levels:
             if not task.lower <= level <= task.upper:
                 raise ValueError(
                     "levels must lie in the range of the alteration "
                     f"[{task.lower:g}, {task.upper:g}]; got {level:g}"
                 )
-        return [*found, *all_images(self.levels)], state
+        return [*requests, *all_images(self.levels)], state
 
     def result(self, task: Task, state: Any) -> Found:
         """Returns the strategy's conclusions."""

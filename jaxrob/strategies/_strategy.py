@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from jaxrob._arguments.checks import (
-    check_ascending,
     check_type,
     checked_array,
+    checked_bounds,
     checked_integer,
     checked_number,
     checked_share,
@@ -116,27 +116,17 @@ class History:
     scores: tuple[np.ndarray, ...] | None = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Checks the fields, and converts them to arrays."""
         axes: dict[str, int] = {}
-        for name, holding in (
-            ("levels", "numbers"),
-            ("values", "numbers"),
-            ("num_inputs", "numbers"),
-            ("effects", "integers"),
-        ):
+        for name in ("levels", "values", "num_inputs", "effects"):
             value = getattr(self, name)
-            if value is None and name in ("num_inputs", "effects"):
-                continue
-            array = checked_array(
-                name, value, "n", holding, may_be_empty=True, axes=axes
-            )
-            object.__setattr__(self, name, array)
-        falls = np.flatnonzero(np.diff(self.levels) <= 0)
-        if len(falls):
-            raise ValueError(
-                f"levels must ascend; got {self.levels[falls[0] + 1]:g} after "
-                f"{self.levels[falls[0]]:g}"
-            )
+            if value is not None or name in ("levels", "values"):
+                holding = "integers" if name == "effects" else "numbers"
+                array = checked_array(
+                    name, value, "n", holding, may_be_empty=True, axes=axes
+                )
+                object.__setattr__(self, name, array)
+        if (np.diff(self.levels) <= 0).any():
+            raise ValueError(f"levels must ascend; got {self.levels}")
         checked_integer("rounds", self.rounds, at_least=0)
 
     @functools.cached_property
@@ -246,11 +236,7 @@ class Strategy(Protocol):
 
     @property
     def rule(self) -> str:
-        """The rule of integration over the levels, unless another is asked for.
-
-        One of the rules of `jaxrob.metrics.heaviside_robustness`, usually that of the
-        strategy's paper.
-        """
+        """The rule of integration unless another is asked for, usually the paper's."""
         ...
 
     @property
@@ -265,7 +251,7 @@ class Strategy(Protocol):
     def ask(
         self, task: Task, state: Any, history: History
     ) -> tuple[Sequence[Request], Any]:
-        """Returns the levels to evaluate next, together, and the next state.
+        """Returns the requests to evaluate next, and the next state.
 
         Args:
           task: the task.
@@ -279,12 +265,7 @@ class Strategy(Protocol):
         ...
 
     def result(self, task: Task, state: Any) -> Found:
-        """Returns the conclusions.
-
-        Args:
-          task: the task.
-          state: the last state, in which all answers are known.
-        """
+        """Returns the conclusions of the last state, in which all answers are known."""
         ...
 
 
@@ -308,38 +289,28 @@ def check_strategy(strategy: Any) -> None:
 
 def checked_task(task: Any) -> Task:
     check_type("task", task, Task, "a jaxrob.strategies.Task")
-    lower = checked_number("task.lower", task.lower)
-    upper = checked_number("task.upper", task.upper)
-    check_ascending("task.lower", lower, "task.upper", upper)
-    low, high = checked_array("task.bounds", task.bounds, "2")
-    check_ascending("task.bounds[0]", low, "task.bounds[1]", high)
-    block = checked_integer("task.block", task.block, at_least=1)
+    lower, upper = checked_bounds("(task.lower, task.upper)", task[:2])
     number, identity = task.num_images, task.identity
     if number is not None:
         number = checked_integer("task.num_images", number, at_least=1)
-    threshold = checked_share("task.threshold", task.threshold)
     if identity is not None:
         identity = checked_number(
             "task.identity", identity, at_least=lower, at_most=upper
         )
-    bounds = float(low), float(high)
+    threshold = checked_share("task.threshold", task.threshold)
+    bounds = checked_bounds("task.bounds", task.bounds)
+    block = checked_integer("task.block", task.block, at_least=1)
     level = checked_confidence_level(task.confidence_level)
     return Task(lower, upper, threshold, identity, number, bounds, block, level)
 
 
-def checked_asked(task: Any, history: Any, min_levels: int = 0) -> Task:
-    """Returns the task; rejects arguments that a strategy's methods do not accept."""
+def checked_asked(task: Any, history: Any) -> Task:
     task = checked_task(task)
     check_type("history", history, History, "jaxrob.strategies.History")
     levels = history.levels
-    if len(levels) < min_levels:
+    if not len(levels) or levels[0] < task.lower or levels[-1] > task.upper:
         raise ValueError(
-            f"history must hold at least {min_levels} levels, both ends of the range "
-            f"among them; got {len(levels)}"
-        )
-    if len(levels) and not task.lower <= levels[0] <= levels[-1] <= task.upper:
-        raise ValueError(
-            f"history must have levels in the range [{task.lower:g}, "
-            f"{task.upper:g}]; got levels from {levels[0]:g} to {levels[-1]:g}"
+            f"history must have levels, all in the range [{task.lower:g}, "
+            f"{task.upper:g}]; got {levels}"
         )
     return task

@@ -8,7 +8,7 @@ import jaxrob
 from jaxrob import RobustnessWarning, alterations, metrics, reporting, strategies
 from jaxrob._assessment.explore import jumps
 from jaxrob._dataset import check_labels_below
-from jaxrob.metrics._bootstrap import num_resamples
+from jaxrob.metrics._bands import num_resamples
 
 from .documents import assert_refused, put
 from .test_few import assess
@@ -38,8 +38,7 @@ def network(slope=50, offset=0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("strategy", "reduced"),
-    [(strategies.Uniform(5), False), (strategies.ASAP(), True)],
+    ("strategy", "reduced"), [(strategies.Uniform(5), False), (strategies.ASAP(), True)]
 )
 def test_a_network_that_fails_unaltered(strategy, reduced):
     settings = {"strategy": strategy, "reduced": reduced}

@@ -213,6 +213,7 @@ WRONG = {
     "levels as numbers": entry(levels=[0.0]),
     "start negative": entry(start=-20),
     "alteration number": entry(alteration=3),
+    "class beyond": of("predicted", data=array([[9] * 20] * 3, "<i4")["data"]),
     "confidence above 1": entry(confidence=array([[2.0] * 20], "<f4")),
     "uncertainty NaN": entry(uncertainty=array([[np.nan] * 20], "<f4")),
     "fewer answers": entry(uncertainty=array([[0.5] * 19], "<f4")),

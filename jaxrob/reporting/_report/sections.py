@@ -10,8 +10,9 @@ from jaxrob._arguments.texts import counted, readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.paired import most_swaps
 from jaxrob._curve import ScoreCurve
-from jaxrob.metrics._bootstrap import num_rank_resamples, num_resamples
+from jaxrob.metrics._bands import num_resamples
 from jaxrob.metrics._measures import MeanScore, any_measure, in_words, top_k
+from jaxrob.metrics._testing import num_rank_resamples
 from jaxrob.reporting._plot import axis_label, common_threshold
 from jaxrob.reporting._report import figures
 from jaxrob.reporting._report.curve import how_sampled, numbers, results
