@@ -79,7 +79,14 @@ def keras_network(
         "has no gradients. Set KERAS_BACKEND=jax before Keras is imported to have it "
         "inside the compiled step."
     )
-    run, version = KerasRun(own, is_any), _digest(keras, own)
+
+    def run(images: np.ndarray) -> Any:
+        returned = own(images, training=False)
+        if is_any:
+            return with_arrays(returned, lambda tensor: _numbers(keras, tensor))
+        return _numbers(keras, class_outputs("the Keras model", returned, len(images)))
+
+    version = _digest(keras, own)
     host = HostFunction(run, None, name, version, batch_size, is_any=is_any)
     return Network(OnHost(host, layout), outputs, name, num_classes)
 
@@ -100,21 +107,6 @@ class KerasStep:
         state = list(zip(self.variables, values, strict=True))
         with keras.StatelessScope(state_mapping=state):
             return self.model(images, training=False)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class KerasRun:
-    """A model on another backend, as a function from arrays to arrays."""
-
-    model: Any
-    is_any: bool = False
-
-    def __call__(self, images: np.ndarray) -> Any:
-        keras = required("keras", _PURPOSE, "keras")
-        returned = self.model(images, training=False)
-        if self.is_any:
-            return with_arrays(returned, lambda tensor: _numbers(keras, tensor))
-        return _numbers(keras, class_outputs("the Keras model", returned, len(images)))
 
 
 def _read(model: Any, is_any: bool) -> tuple[Any, Any]:

@@ -78,10 +78,18 @@ def onnx_network(
             f"batch_size must be {fixed}, as the input of {name} says, or None; got "
             f"{batch_size}"
         )
+    dtype = _FLOATING[source.type]
+
+    def run(images: np.ndarray) -> Any:
+        outputs = session.run(None, {source.name: images.astype(dtype, copy=False)})
+        if len(outputs) == 1:
+            return outputs[0]
+        return dict(zip((output.name for output in session.get_outputs()), outputs))
+
     # Not the number of classes: it is found by a call on black images, so that images
     # that do not fit are rejected before anything is computed.
     host = HostFunction(
-        OnnxRun(session, source.name, _FLOATING[source.type]),
+        run,
         None,
         name,
         _digest(data, weights),
@@ -93,23 +101,6 @@ def onnx_network(
     # A single output stands for two classes.
     num_classes = 2 if num_classes == 1 else num_classes
     return Network(placed, outputs or last or "logits", name, num_classes)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class OnnxRun:
-    """A session of onnxruntime; several outputs are returned by name."""
-
-    session: Any
-    input: str
-    dtype: Any
-
-    def __call__(self, images: np.ndarray) -> Any:
-        inputs = {self.input: images.astype(self.dtype, copy=False)}
-        outputs = self.session.run(None, inputs)
-        if len(outputs) == 1:
-            return outputs[0]
-        names = (output.name for output in self.session.get_outputs())
-        return dict(zip(names, outputs))
 
 
 def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
