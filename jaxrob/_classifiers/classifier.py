@@ -579,7 +579,6 @@ def abstract(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def inputs_of(image_shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """Returns images and keys without values."""
     return jax.ShapeDtypeStruct((ROWS, *image_shape), jnp.float32), _keys()
 
 
@@ -589,7 +588,6 @@ def _keys() -> jax.ShapeDtypeStruct:
 
 
 def _check_images_first(returned: Any) -> None:
-    """Rejects outputs of which a part does not have one row for each image."""
     for path, leaf in jax.tree_util.tree_flatten_with_path(returned)[0]:
         if np.shape(leaf)[:1] != (ROWS,):
             raise ValueError(

@@ -110,7 +110,6 @@ class KerasStep:
 
 
 def _read(model: Any, is_any: bool) -> tuple[Any, Any]:
-    """Returns Keras, and a model of one's own or that of a `.keras` file."""
     if "keras" not in sys.modules:
         os.environ.setdefault("KERAS_BACKEND", "jax")
     keras = required("keras", _PURPOSE, "keras")
@@ -146,7 +145,6 @@ def check_layers(apply_fn: Any) -> None:
 
 
 def _layer_settings(model: Any) -> tuple[tuple[Any, str], ...]:
-    """Returns a model's layers, each with its settings as text."""
     pairs = []
     for layer in getattr(model, "_flatten_layers", list)():
         settings = None
@@ -206,7 +204,6 @@ def _copied(keras: Any, model: Any) -> Any:
 
 
 def _activation(model: Any) -> str | None:
-    """Returns the kind of outputs by the last layer; None if unknown."""
     layers = list(getattr(model, "layers", ()))
     while layers:
         last = layers.pop()
@@ -220,7 +217,6 @@ def _activation(model: Any) -> str | None:
 
 
 def _load(keras: Any, path: Any) -> Any:
-    """Loads the model of a `.keras` file, in Keras's safe mode."""
     path = checked_path("model", path)
     if path.suffix != ".keras":
         raise ValueError(

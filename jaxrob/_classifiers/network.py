@@ -256,7 +256,6 @@ def checked_layout(
 def preprocessed(
     function: Callable[..., Any], preprocessing: Preprocessing
 ) -> Callable[..., Any]:
-    """Puts the preprocessing before the function."""
     if preprocessing.is_none:
         return function
     return Preprocessed(function, preprocessing)
@@ -286,7 +285,6 @@ class OnHost:
 
 
 def on_host(apply_fn: Any) -> OnHost | None:
-    """Returns the host network behind an `apply_fn`, or None."""
     function = apply_fn.function if isinstance(apply_fn, Fingerprinted) else apply_fn
     return function if isinstance(function, OnHost) else None
 
@@ -389,7 +387,6 @@ def _apply_equinox(variables: Any, images: jax.Array, *, rest: Any) -> Any:
 
 
 def _of_class(kind: type, describe: Describe) -> Parts:
-    """Yields a class's functions and the values it holds."""
     for name, member in sorted(vars(kind).items()):
         function = getattr(member, "__func__", getattr(member, "fget", member))
         if isinstance(function, types.FunctionType):
@@ -403,7 +400,6 @@ def _of_class(kind: type, describe: Describe) -> Parts:
 def _function_parts(
     function: Any, describe: Describe, within: tuple[Any, ...]
 ) -> Parts:
-    """Yields a function's code, defaults and captured values."""
     code = getattr(function, "__code__", None)
     if code is None:  # From a compiled module.
         yield _name(function)

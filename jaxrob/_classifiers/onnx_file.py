@@ -104,7 +104,6 @@ def onnx_network(
 
 
 def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
-    """Returns the SHA-256 of a file, and of the file of weights beside it."""
     # Of several files of weights it is that of their digests, a line each.
     digests = []
     for file in weights:
@@ -200,7 +199,6 @@ def _num_classes(session: Any, path: pathlib.Path) -> int | None:
 
 
 def _activation(graph: Any) -> str | None:
-    """Returns the kind of outputs by the last operation; None if unknown."""
     makers = {name: node for node in graph.node for name in node.output}
     name = graph.output[0].name
     while name in makers:
@@ -248,7 +246,6 @@ def _laid_out(
 
 
 def _external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the files of weights beside an ONNX file, sorted."""
     folder = path.parent.resolve()
     files = set()
     for location in sorted(set(_locations(model))):

@@ -217,7 +217,6 @@ def _array(tensor: Any) -> np.ndarray:
 
 
 def _tensor(torch: Any, returned: Any, number: int) -> Any:
-    """Returns a module's class outputs, checked to be a real tensor."""
     outputs = class_outputs("the torch module", returned, number)
     if not isinstance(outputs, torch.Tensor):
         raise TypeError(f"the torch module must return tensors; got {named(outputs)}")
@@ -227,7 +226,6 @@ def _tensor(torch: Any, returned: Any, number: int) -> Any:
 
 
 def _parts(torch: Any, module: Any) -> Parts:
-    """Yields the parts that identify a module: weights, settings and code."""
     describe = functools.partial(_describe, torch)
     for name, layer in module.named_modules():
         yield f"{name} {type(layer).__qualname__}"

@@ -31,7 +31,6 @@ _MOST_CAPTURED = 1000
 def fingerprinted_classifier(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> Classifier:
-    """Returns the classifier with a fingerprint of its present state."""
     # Programs compiled for another state are not reused. Every public function that
     # takes a classifier begins with this. What `apply_fn` captures becomes constants of
     # compiled programs, so it is traced anew to find the present values.
@@ -91,7 +90,6 @@ class Structure(NamedTuple):
 
 
 def structure(classifier: Classifier) -> Structure:
-    """Returns a classifier without its variables' values."""
     leaves, tree = jax.tree.flatten(classifier)
     return Structure(tree, tuple(map(abstract, leaves)))
 

@@ -128,8 +128,6 @@ def class_of(target: Any, name: str) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Items:
-    """MAITE's items as pairs of an image and an integer."""
-
     source: Any
     num_classes: int | None  # if it is known
 
@@ -151,8 +149,6 @@ class _Items:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Called:
-    """A model as a function of arrays."""
-
     model: Any
     takes_bytes: bool
 
