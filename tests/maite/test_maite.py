@@ -293,12 +293,7 @@ def test_incomplete_answers_have_no_robustness(answers, message):
         (maite.Augmentation, (BLUR, 0.0, 7), TypeError, "key"),
         (maite.Robustness, (None,), TypeError, "alteration"),
         (maite.Robustness, (BLUR, 1.5), ValueError, "threshold"),
-        (
-            maite.Robustness,
-            (BLUR, 0.8, "accuracy", 1.0),
-            ValueError,
-            "confidence_level",
-        ),
+        (maite.Robustness, (BLUR, 0.8, "accuracy", 1.0), ValueError, "confidence"),
     ],
 )
 def test_arguments_that_are_refused(make, arguments, error, message):
