@@ -53,12 +53,9 @@ def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _log_softmax(logits: jax.Array, axis: int) -> jax.Array:
-    """Computes `jax.nn.log_softmax` for logits of any size; NaN where one is infinite.
-
-    XLA may fuse a network's last multiplication with the subtraction of the largest
-    logit, without rounding between them. Above 1e9 the largest logit minus itself is
-    then not 0, and its exponential overflows.
-    """
+    """`jax.nn.log_softmax` for logits of any size; NaN where one is infinite."""
+    # XLA may fuse a network's last multiplication with the subtraction of the largest
+    # logit, without rounding: above 1e9 the largest minus itself is then not 0.
     top = largest(logits, axis, keepdims=True)
     below = jnp.where(logits == top, 0.0, logits - top)
     log_total = jnp.log(jnp.exp(below).sum(axis=axis, keepdims=True))

@@ -307,8 +307,8 @@ def lbfgs(
       images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
         labels.
       labels: `[N]` integers, the right classes. Not beside a data set.
-      target_confidence: the probability of the target class to be reached, in (0, 1).
-        The 2020 paper's authors use 0.51.
+      target_confidence: the probability of the target class to be reached, in (0, 1),
+        as in the 2020 paper.
       targets: the classes aimed at. "runner-up": the most probable wrong class on the
         unaltered image (the only one of two classes). "all": each wrong class in turn;
         of their results the most similar counts (Definition 7). Or `[N]` integers.
@@ -354,7 +354,7 @@ def lbfgs(
 
 def _targeted(problem: Problem, targets: Any) -> list[np.ndarray]:
     """Returns the classes aimed at, `[N]`, in each of some attacks."""
-    if not isinstance(targets, str):
+    if isinstance(targets, np.ndarray):
         return [_checked_targets(targets, problem)]
     if targets == "runner-up":
         return [problem.runner_up]
@@ -450,9 +450,7 @@ def _advance(
 ) -> Search:
     classifier, target_confidence = shared
 
-    def total_loss(
-        trials: jax.Array,
-    ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    def total_loss(trials: jax.Array) -> tuple[jax.Array, Any]:
         loss, reached = _aim(classifier, trials, targets, keys, target_confidence)
         return loss.sum(), (loss, reached)
 
@@ -499,16 +497,15 @@ def _aim(
 
 
 def _checked_targets(targets: np.ndarray, problem: Problem) -> np.ndarray:
-    if targets.shape != problem.labels.shape:
-        raise ValueError(
-            f"targets must have the shape {problem.labels.shape}, one for each image; "
-            f"got {targets.shape}"
-        )
-    if targets.max() >= problem.num_classes:
-        raise ValueError(
-            f"targets must lie in 0 ... {problem.num_classes - 1}, the classes; got "
-            f"{targets.min()} ... {targets.max()}"
-        )
+    checked_array(
+        "targets",
+        targets,
+        "N",
+        "integers",
+        at_least=0,
+        at_most=problem.num_classes - 1,
+        axes={"N": len(problem.labels)},
+    )
     same = np.flatnonzero(targets == problem.labels)
     if len(same):
         raise ValueError(
