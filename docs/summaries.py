@@ -2,8 +2,8 @@
 
 A page has the comment `<!-- summary -->` where its table goes, the alterations'
 `<!-- every alteration -->` where the command's names of them go, and the strategies'
-`<!-- every strategy -->`. The names are those of the page's own directives and the words
-those of the docstrings, so nothing is written twice.
+`<!-- every strategy -->`. The names are those of the page's own directives and the
+words those of the docstrings, so nothing is written twice.
 """
 
 import importlib

@@ -27,12 +27,13 @@ from jaxrob.metrics._counts import (
     MOST_CONFUSED,
     MOST_RANKS,
     Counts,
+    ImageScores,
     checked_counts,
     count,
     count_pairs,
     counts_of,
 )
-from jaxrob.metrics._measures import ImageScores, mean_named, mean_score, top_k
+from jaxrob.metrics._measures import mean_named, mean_score, top_k
 from jaxrob.uncertainty import unknown_threshold
 
 # The parts of a curve's document; single answers are in an object of their own.

@@ -21,8 +21,7 @@ from jaxrob.metrics._bands import (
     percentiles,
     resample_counts,
 )
-from jaxrob.metrics._counts import checked_confidence_level, checked_counts
-from jaxrob.metrics._measures import ImageScores
+from jaxrob.metrics._counts import ImageScores, checked_confidence_level, checked_counts
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)
 _SEED = 0

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_array, checked_integer
-from jaxrob.metrics._counts import MOST_RANKS, Counts, checked_counts, counts_of
+from jaxrob.metrics._counts import (
+    MOST_RANKS,
+    Counts,
+    ImageScores,
+    checked_counts,
+    checked_scores,
+    counts_of,
+)
 
 
 class Ratio(NamedTuple):
@@ -151,25 +158,6 @@ def _mean(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
 MEAN = "mean "
 
 
-class ImageScores(NamedTuple):
-    """The scores of images at each level, in place of `Counts`."""
-
-    # float64 `[L, N]` in [0, 1]; NaN for an image that was not looked at
-    values: np.ndarray
-
-    @property
-    def inputs(self) -> np.ndarray:
-        """int64 `[L, 1]`, the number of images looked at."""
-        return np.count_nonzero(~np.isnan(self.values), axis=-1)[..., None]
-
-    @property
-    def num_classes(self) -> int:
-        return 0
-
-    def at(self, rows: Any) -> "ImageScores":
-        return ImageScores(np.asarray(self.values[rows]))
-
-
 @dataclasses.dataclass(frozen=True)
 class MeanScore:
     """The mean score of the images looked at, a `Measure` without classes."""
@@ -189,20 +177,6 @@ class MeanScore:
 
     def num_inputs(self, scores: ImageScores) -> np.ndarray:
         return checked_scores(scores).inputs[:, 0]
-
-
-def checked_scores(scores: Any) -> ImageScores:
-    if not isinstance(scores, ImageScores):
-        raise TypeError(
-            "a mean score takes the counts of a curve of scores; got "
-            f"{type(scores).__name__}"
-        )
-    checked_array(
-        "scores", scores.values, "L, N", at_least=0, at_most=1, may_be_nan=True
-    )
-    if (scores.inputs == 0).any():
-        raise ValueError("scores must hold at least one image at each level")
-    return scores
 
 
 def mean_named(score: str) -> str:

@@ -9,13 +9,14 @@ from jaxrob._arguments.checks import check_choice, checked_number
 from jaxrob.metrics._bands import ConfidenceInterval, bands
 from jaxrob.metrics._counts import (
     Counts,
+    ImageScores,
     checked_confidence_level,
     checked_curve,
     checked_levels,
     range_around,
 )
 from jaxrob.metrics._curvature import Envelope, envelope
-from jaxrob.metrics._measures import ImageScores, any_measure, typical_inputs
+from jaxrob.metrics._measures import any_measure, typical_inputs
 
 RULES = ("right", "count", "linear")
 
