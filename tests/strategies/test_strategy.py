@@ -106,19 +106,6 @@ def test_nothing_is_asked_twice(strategy):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "same", "rule"),
-    [
-        (Random(), Random(41, 0), "count"),
-        # As many levels as in the paper.
-        (Uniform(), Uniform(41), "count"),
-    ],
-)
-def test_defaults_and_rules(strategy, same, rule):
-    assert strategy == same and hash(strategy) == hash(same)
-    assert strategy.rule == rule
-
-
-@pytest.mark.parametrize(
     ("make", "settings", "error", "name"),
     [
         (Random, {"n": 0}, ValueError, "n must"),

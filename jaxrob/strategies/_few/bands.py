@@ -283,9 +283,9 @@ def bands(
     shortest, longest = accepted_widths(places, below, above, least, straight)
     widest = max(_HALF_WIDTHS_WIDE * goal.half_width, _SHARE_WIDE) * goal.parts
     crosses = np.diff(means >= goal.least)
-    unseen = (width > widest) & (crosses | (longest > shortest))
-    unseen |= ~crosses & between.may_cross
-    low, high = np.where(unseen, 0.0, low), np.where(unseen, width, high)
+    hidden = (width > widest) & (crosses | (longest > shortest))
+    hidden |= ~crosses & between.may_cross
+    low, high = np.where(hidden, 0.0, low), np.where(hidden, width, high)
     exact = (standard_errors[:-1] == 0) & (standard_errors[1:] == 0)
     # If no image changes between two levels, it is assumed that none changes and
     # changes back.
