@@ -27,13 +27,7 @@ from jaxrob.strategies._few.estimates import (
     population_interval,
 )
 from jaxrob.strategies._levels import Uniform
-from jaxrob.strategies._strategy import (
-    Asked,
-    Found,
-    History,
-    Request,
-    Task,
-)
+from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 
 # Upper bounds of the error, for "the same answer as all images" and for a requirement.
 _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01

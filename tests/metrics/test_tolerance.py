@@ -67,8 +67,7 @@ def test_tolerances_and_penalizations_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "penalization"),
-    [(None, "linear"), ("linear", None), (None, None)],
+    ("tolerance", "penalization"), [(None, "linear"), ("linear", None), (None, None)]
 )
 @quick
 @given(curves(), UNIT)

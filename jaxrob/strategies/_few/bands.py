@@ -142,11 +142,7 @@ def unseen(levels: Levels, wanted: Sequence[Wanted]) -> list[Wanted]:
 
 
 def _cheapest_at(
-    costs: Costs,
-    step: int,
-    deviation: float,
-    asked: Sequence[Wanted],
-    helped: bool,
+    costs: Costs, step: int, deviation: float, asked: Sequence[Wanted], helped: bool
 ) -> tuple[float, list[Wanted]]:
     goal, levels = costs.goal, costs.levels
     total, seen = goal.num_images, seen_at(levels, step)
