@@ -99,13 +99,6 @@ def corruption_error(
     `sum(E_s) / sum(E_s of the reference)` over severities s = 1 to 5, where E is the
     share of wrong answers (Hendrycks and Dietterich, 2019, section 4.2).
 
-    Example::
-
-        fog = jaxrob.alterations.corruptions.fog(224)
-        levels = jaxrob.alterations.presets.SEVERITIES
-        curve = jaxrob.evaluate(classifier, dataset, fog, levels, key=key)
-        found = metrics.corruption_error(curve, metrics.ALEXNET["fog"])
-
     The interval is a percentile bootstrap over images. If the reference is a curve of
     the same images in the same order, both are resampled together; published numbers
     are taken as exact.
@@ -153,11 +146,6 @@ def mean_corruption_error(
     With `reference=None` nothing is divided: the result is the mean share of wrong
     answers over 15 corruptions and 5 severities, as for CIFAR-10-C, that is 1 minus
     RobustBench's accuracy under corruptions.
-
-    Example::
-
-        found = metrics.mean_corruption_error(curves, metrics.ALEXNET)
-        print(f"mCE {100 * found.value:.1f} %")
 
     Args:
       curves: curves or assessments by the corruption's name, such as "gaussian noise",

@@ -22,9 +22,8 @@ class Counts(NamedTuple):
       given: the inputs of any class that are given this class.
       unknown: the inputs of the class whose answer is "unknown".
       confusion: `[L, K, K + 1]`, the inputs by label and answer, the last answer being
-        "unknown", of which the others are sums; or None. `Curve` and `ReducedCurve`
-        have it up to 64 classes. The bootstrap alone needs it, to resample inputs
-        exactly.
+        "unknown", of which the others are sums; or None. Curves have it up to 64
+        classes, for the bootstrap.
       ranks: `[L, K, R]`, the decided inputs of the class of which 0, 1, ... R - 1
         classes are more probable than the right one; or None. Curves have the first 10
         ranks (K - 1 with fewer classes), for top-k accuracy.

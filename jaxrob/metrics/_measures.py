@@ -31,10 +31,9 @@ class Ratio(NamedTuple):
 class Measure:
     """A quality measure, for all inputs and by class.
 
-    A call returns the values, float64 `[L]`, of `Counts` or of a confusion `[L, K, K +
-    1]` by label and answer, the last column for "unknown". Each value is one ratio of
-    integers, or the mean of K ratios, rounded to float64 once, so that a threshold that
-    the counts meet exactly is met.
+    A call returns the values, float64 `[L]`. Each is one ratio of integers, or the mean
+    of K ratios, rounded to float64 once, so that a threshold that the counts meet
+    exactly is met.
     """
 
     name: str  # its name as `measure=`
@@ -283,9 +282,8 @@ def effectiveness(counts: Counts | np.ndarray) -> np.ndarray:
 def effective_inputs(counts: Counts | np.ndarray, measure: str) -> int:
     """The number of inputs that a measure's values are shares of, at least 1.
 
-    It determines their scatter. For a mean over K classes with n_k inputs, it is the
-    number of inputs whose share has the same scatter, `K**2 / sum(1 / n_k)`. It is the
-    median over the levels, since unknown answers make the number differ between levels.
+    For a mean over K classes with n_k inputs, it is the number of inputs whose share
+    has the same scatter, `K**2 / sum(1 / n_k)`; of the levels, the median.
 
     Args:
       counts: as for `accuracy`.

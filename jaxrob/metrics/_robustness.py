@@ -264,10 +264,6 @@ def failing_level(
     levels the measure and its bands (`bands`) are joined by straight lines: an
     excursion between two levels is not seen.
 
-    Example::
-
-        found = metrics.failing_level(curve.levels, curve.counts, "accuracy", 0.8)
-
     Args:
       levels: `[L]` distinct levels, in any order, the identity among them.
       counts: as for `bands`.
