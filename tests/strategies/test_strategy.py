@@ -25,7 +25,7 @@ TASK = Task(0.0, 1.0, 0.8)
 
 
 class Ends:
-    """The example of `Strategy`'s docstring."""
+    """The least that is a strategy."""
 
     rule = "linear"
     rules = ("linear",)
