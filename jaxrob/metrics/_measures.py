@@ -185,11 +185,6 @@ def mean_named(score: str) -> str:
     return score if rest != score and not rest[:1].isspace() else MEAN + score
 
 
-@functools.cache
-def mean_score(name: str) -> MeanScore:
-    return MeanScore(name)
-
-
 def is_mean_score(measure: Any) -> bool:
     return isinstance(measure, str) and measure.startswith(MEAN)
 
@@ -323,7 +318,7 @@ def measure_named(name: str) -> Measure:
 
 
 def any_measure(name: str) -> Measure | MeanScore:
-    return mean_score(name) if is_mean_score(name) else measure_named(name)
+    return MeanScore(name) if is_mean_score(name) else measure_named(name)
 
 
 def top_k(measure: Any) -> int | None:
