@@ -38,7 +38,7 @@ from jaxrob._classifiers.torch_module import (
     transformers_network,
 )
 from jaxrob._identity.program import traced
-from jaxrob._log_probabilities import log_normalised
+from jaxrob._numbers import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores", "any")

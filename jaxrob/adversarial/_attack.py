@@ -28,15 +28,19 @@ from jaxrob._classifiers.trace import (
 from jaxrob._codec import Array, Layout, document, from_json, to_json
 from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._devices.blocks import Call, in_blocks, joined, taken
-from jaxrob._devices.hosts import put_whole
-from jaxrob._devices.mesh import ImageMesh, checked_mesh, on_each_device, platform
+from jaxrob._devices.mesh import (
+    ImageMesh,
+    checked_mesh,
+    on_each_device,
+    platform,
+    put_whole,
+)
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.execution import check_split_network
 from jaxrob._engine.mistakes import check_unaltered
 from jaxrob._engine.preflight import preflight
 from jaxrob._keys import check_key, checked_key, classifier_keys
-from jaxrob._log_probabilities import mean_over_samples
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats, mean_over_samples
 
 _Flags = Annotated[np.ndarray, Array("N", "bool")]
 _Classes = Annotated[np.ndarray, Array("N", "int32", at_least=0)]

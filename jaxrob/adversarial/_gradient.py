@@ -19,7 +19,7 @@ from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import in_blocks, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
-from jaxrob._pixels import warn_beyond_pixels
+from jaxrob._numbers import warn_beyond_pixels
 from jaxrob.adversarial._attack import (
     LEAD,
     UNTARGETED,

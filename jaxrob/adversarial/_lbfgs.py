@@ -19,8 +19,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import filled, in_blocks, taken
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import platform, sharded
+from jaxrob._devices.mesh import fetch, platform, put, sharded
 from jaxrob._engine.execution import Bar, progress_bar
 from jaxrob.adversarial._attack import (
     LEAD,

@@ -24,8 +24,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
-from jaxrob._devices.hosts import is_first, local, put
-from jaxrob._devices.mesh import replicated
+from jaxrob._devices.mesh import is_first, local, put, replicated
 from jaxrob._identity.program import fingerprint_of, traced
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (

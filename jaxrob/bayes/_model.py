@@ -27,10 +27,16 @@ from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._codec import Integer, Text
 from jaxrob._dataset import Dataset, check_labels_below
-from jaxrob._devices.hosts import local, put
-from jaxrob._devices.mesh import ImageMesh, along_images, checked_mesh, replicated
+from jaxrob._devices.mesh import (
+    ImageMesh,
+    along_images,
+    checked_mesh,
+    local,
+    put,
+    replicated,
+)
 from jaxrob._identity.digest import HashablePartial, hashable_partial
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob._stored_images import StoredImages
 
 HEADS = ("plain", "heteroscedastic")

@@ -17,7 +17,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._identity.digest import host_array
 from jaxrob._keys import alteration_keys, checked_key
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.reporting._results import (

@@ -22,7 +22,7 @@ from jaxrob._arguments.texts import install
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import ScoreCurve
 from jaxrob._keys import check_key
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._measures import any_measure, in_words
 from jaxrob.reporting._table import robustness_text

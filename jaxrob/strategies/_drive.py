@@ -14,8 +14,8 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_share,
 )
-from jaxrob._arguments.computing import computing
 from jaxrob._arguments.messages import wrong_type
+from jaxrob._arguments.warnings import computing
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._strategy import (
     STATUSES,
@@ -306,18 +306,8 @@ def sample(
         seen, found = strategies.sample(strategies.ASAP(), task, lambda x: 1 - x / 2)
         metrics.heaviside_robustness(seen.levels, seen.values, 0.8, "linear")  # 0.4
 
-    It also tells what a half width costs on a curve like yours, before any image is
-    classified::
-
-        task = strategies.Task(0.0, 1.0, threshold=0.8, num_images=10_000)
-        places = np.random.default_rng(0).permutation(10_000) / 10_000
-
-        def scores(levels):
-            return places < 1 - levels[:, None] / 2
-
-        few = strategies.FewImages(strategies.ASAP(), half_width=0.02)
-        seen, found = strategies.sample(few, task, scores)
-        print(found.robustness, found.interval, sum(map(len, seen.scores)))
+    With the scores of images it tells what a half width of `FewImages` costs on a curve
+    like yours, before any image is classified.
 
     Args:
       strategy: the strategy.

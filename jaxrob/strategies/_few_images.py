@@ -27,13 +27,7 @@ from jaxrob.strategies._few.estimates import (
     population_interval,
 )
 from jaxrob.strategies._levels import Uniform
-from jaxrob.strategies._strategy import (
-    Asked,
-    Found,
-    History,
-    Request,
-    Task,
-)
+from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 
 # Upper bounds of the error, for "the same answer as all images" and for a requirement.
 _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01
@@ -83,8 +77,8 @@ class FewImages:
       budget: the largest number of altered images to classify, of all alterations
         together. The result says how narrow an interval they gave.
       curtail: whether a level is decided only once the remaining images cannot change
-        its side: the answer of all images for certain, from fewer. With `half_width`,
-        levels may stay open as far as that allows.
+        its side: the answer of all images for certain. With `half_width`, levels may
+        stay open as far as that allows.
       required: the required robustness: an alteration ends as soon as it is certain
         whether this is reached, wrong with a probability of at most 0.01, or 1 -
         `confidence_level` if that is less.

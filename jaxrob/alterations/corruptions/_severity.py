@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_integer
 from jaxrob._identity.digest import hashable_partial
-from jaxrob._pixels import unit_range
+from jaxrob._numbers import unit_range
 from jaxrob.alterations._alteration import (
     About,
     Alteration,

@@ -7,9 +7,10 @@ import numpy as np
 from jaxrob.metrics._curvature import least_count, open_width
 from jaxrob.metrics._testing import count_evidence, mean_evidence
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.bands import Method, State
-from jaxrob.strategies._few.crossing import (
+from jaxrob.strategies._few.bands import (
+    Method,
     RoughCrossing,
+    State,
     may_cross,
     rough_crossing,
     seen_at,
