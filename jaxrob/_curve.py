@@ -9,6 +9,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_number
 from jaxrob._arguments.messages import named
+from jaxrob._classifiers.score import SCORE_NAME, check_score_name
 from jaxrob._codec import (
     WRITTEN,
     Array,
@@ -22,7 +23,6 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._devices.blocks import joined, taken
-from jaxrob._score import SCORE_NAME, check_score_name
 from jaxrob.metrics._counts import (
     MOST_CONFUSED,
     MOST_RANKS,
@@ -116,7 +116,6 @@ _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
 class Curve:
     """A classifier's answers on N images at L levels of an alteration.
 
-    Everything else is computed from the answers, on the host, when it is needed.
     `jaxrob.evaluate` returns a curve, and `Assessment.curve` is one.
 
     Example::
@@ -223,11 +222,7 @@ class Curve:
         return self.counts._replace(ranks=None)
 
     def counts_for(self, measure: str) -> Counts:
-        """The counts that a measure needs: `counts`, or more ranks for a larger k.
-
-        Args:
-          measure: the measure's name, such as "top20_accuracy", see `jaxrob.assess`.
-        """
+        """The counts that a measure, by name, needs: of top-k accuracy with k ranks."""
         k = top_k(measure) or 0
         return self.counts if k <= MOST_RANKS else self._counted(k)
 
@@ -287,15 +282,7 @@ class Curve:
         return _first_level(self.levels, wrong, identity)
 
     def first_unknown_level(self, identity: float) -> np.ndarray:
-        """The smallest alteration of each image that makes the answer "unknown".
-
-        Args:
-          identity: the level at which nothing is altered.
-
-        Returns:
-          float64 `[N]`: the level nearest to the identity at which the answer is
-          "unknown", the lower of two equally near ones. NaN if there is no such level.
-        """
+        """As `first_failing_level`, of the answer "unknown"."""
         return _first_level(self.levels, self.unknown, identity)
 
     def reduced(self) -> "ReducedCurve":
@@ -308,7 +295,7 @@ class Curve:
 
     @staticmethod
     def from_json(text: str | bytes) -> "Curve":
-        """A curve from the text that `to_json` gave; errors as of an assessment's."""
+        """A curve from what `to_json` gave; errors as of `Assessment.from_json`."""
         return from_json(text, Curve)
 
 
@@ -381,12 +368,7 @@ class ReducedCurve:
         return metrics.effectiveness(self.counts)
 
     def counts_for(self, measure: str) -> Counts:
-        """The counts that a measure needs; see `Curve.counts_for`.
-
-        Args:
-          measure: the measure's name. Of "top{k}_accuracy" the counts may have fewer
-            than k ranks, and then the measure rejects them.
-        """
+        """As `Curve.counts_for`, but with no more ranks, which a measure may reject."""
         del measure
         return self.counts
 
@@ -455,9 +437,18 @@ class ScoreCurve:
         return 0
 
     @property
+    def labels(self) -> np.ndarray:
+        """Zeros `[N]`: there are no classes."""
+        return np.zeros(self.num_images, int)
+
+    @property
     def alpha(self) -> None:
         """None: no answer is "unknown"."""
         return None
+
+    @property
+    def _answers(self) -> np.ndarray:
+        return self.scores
 
     @property
     def measure(self) -> str:
@@ -480,28 +471,14 @@ class ScoreCurve:
         return self.counts
 
     def first_level_below(self, score: float, identity: float) -> np.ndarray:
-        """The smallest alteration at which each image's score is below a number.
-
-        Args:
-          score: the number.
-          identity: the level at which nothing is altered.
-
-        Returns:
-          float64 `[N]`: the level nearest to the identity, the lower of two equally
-          near ones; NaN if there is none.
-        """
+        """As `Curve.first_failing_level`, of scores below a number."""
         below = self.scores < checked_number("score", score)
         return _first_level(self.levels, below, identity)
 
     def lowest(self, identity: float) -> tuple[np.ndarray, np.ndarray]:
-        """Each image's lowest score, and the smallest alteration that has it.
+        """Each image's lowest score, and its level, see `Curve.first_failing_level`.
 
-        Args:
-          identity: the level at which nothing is altered.
-
-        Returns:
-          Two arrays float64 `[N]`: the scores, and the levels, of two equally near to
-          the identity the lower; NaN for images that were not looked at.
+        Both are float64 `[N]`, NaN for images that were not looked at.
         """
         identity = checked_number("identity", identity)
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))

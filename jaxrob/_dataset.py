@@ -8,15 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._adapters.samples import (
-    ItemBatches,
-    Parts,
-    check_source,
-    checked_parts,
-    class_names_of,
-    read_batch,
-    read_items,
-)
 from jaxrob._arguments.checks import (
     checked_array,
     checked_images,
@@ -27,6 +18,15 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.classes import TO_RENUMBER, numbered
 from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._classifiers.samples import (
+    ItemBatches,
+    Parts,
+    check_source,
+    checked_parts,
+    class_names_of,
+    read_batch,
+    read_items,
+)
 from jaxrob._identity.digest import digest, object_bytes
 from jaxrob._stored_images import StoredImages
 

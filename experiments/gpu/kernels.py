@@ -27,7 +27,7 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from jaxrob._pixels import unit_range
+from jaxrob._numbers import unit_range
 from jaxrob.alterations import _blur, _forms, _jpeg, _jpeg_fused
 from jaxrob.alterations._jpeg_loops import (
     CHROMA_TABLE,

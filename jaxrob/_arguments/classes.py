@@ -77,6 +77,18 @@ IF_NO_CLASSES = (
     "A network that returns no classes, but masks or boxes for instance, needs "
     'outputs="any", and assess a score=, see jaxrob.Score'
 )
+
+
+def if_no_classes(shape: Any) -> str:
+    """Returns the way out of outputs of a shape that is none of classes."""
+    if len(shape) == 1:
+        return (
+            "One number for each image is a column, [B, 1], with "
+            'outputs="logits" or "sigmoid" for that of class 1 of 2'
+        )
+    return IF_NO_CLASSES
+
+
 # The most arrays that an error lists.
 _MOST_LISTED = 10
 

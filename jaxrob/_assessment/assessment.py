@@ -13,6 +13,7 @@ from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
 from jaxrob._arguments.texts import readable
 from jaxrob._assessment.criterion import Scores
 from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._classifiers.score import SCORE_NAME
 from jaxrob._codec import (
     WRITTEN,
     Array,
@@ -27,9 +28,8 @@ from jaxrob._codec import (
     refuse,
     to_json,
 )
-from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
+from jaxrob._curve import AnyCurve, Curve, ReducedCurve
 from jaxrob._files.reading import parsed
-from jaxrob._score import SCORE_NAME
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval, measures
 from jaxrob.metrics._measures import MEAN, TOP_K, any_measure, measure_named
@@ -361,45 +361,31 @@ class Assessment:
 
     @property
     def first_failing_level(self) -> np.ndarray:
-        """float64 `[N]`, see `Curve.first_failing_level`.
-
-        Raises:
-          ValueError: if the curve keeps only counts.
-        """
+        """float64 `[N]`, see `Curve.first_failing_level`; needs its answers."""
         return self._answers("first_failing_level").first_failing_level(self.identity)
 
     @property
     def first_unknown_level(self) -> np.ndarray:
-        """float64 `[N]`, see `Curve.first_unknown_level`.
-
-        Raises:
-          ValueError: if the curve keeps only counts.
-        """
+        """float64 `[N]`, see `Curve.first_unknown_level`; needs its answers."""
         return self._answers("first_unknown_level").first_unknown_level(self.identity)
 
     def _answers(self, needed_by: str) -> Curve:
         if isinstance(self.curve, Curve):
             return self.curve
-        kept = "counts (reduced)"
-        if isinstance(self.curve, ScoreCurve):
-            kept = "scores: see its first_level_below"
         raise ValueError(
-            f"{needed_by} needs the answer on each image; this curve keeps only {kept}"
+            f"{needed_by} needs the answer on each image; this curve keeps only counts "
+            "(reduced), or scores: see its first_level_below"
         )
 
     def to_json(self, answers: bool = True) -> str:
-        """The assessment as JSON text.
+        """The assessment as strict JSON text, without NaN.
 
-        Levels, values, counts by class, settings and provenance are plain JSON. The
-        single answers, about ten bytes for each image and level before compression,
-        are arrays in base64 of zlib.
+        The single answers, about ten bytes for each image and level before compression,
+        are arrays in base64 of zlib; all else is plain JSON.
 
         Args:
           answers: whether the single answers are kept. Without them `from_json` gives
             an assessment with a `ReducedCurve`, which loses the first failing levels.
-
-        Returns:
-          Strict JSON: no NaN.
         """
         one = self
         if not checked_flag("answers", answers) and isinstance(self.curve, Curve):
@@ -410,19 +396,14 @@ class Assessment:
     def to_dict(self) -> dict[str, Any]:
         """The assessment as plain Python values, which strict JSON can hold.
 
-        It is what `to_json` writes without the single answers: lists for arrays, None
-        for NaN, "inf" for infinity. `unit` is that of `levels`, `lower` and `upper`;
-        `sampling` says how few images ended. Where `robustness` is None, an accepted
-        level has no decided input, or the integration did not converge. Of a score the
-        images' own scores are left out too.
-
-        Returns:
-          Dicts, lists, texts, numbers, booleans and None.
+        It is what `to_json` writes without single answers and scores: lists for arrays,
+        None for NaN, "inf" for infinity. Where `robustness` is None, an accepted level
+        has no decided input.
         """
         found = parsed(self.to_json(answers=False))
-        # The scores are packed, and the digest is of all.
-        left_out = ("scored", "digest") if isinstance(self.curve, ScoreCurve) else ()
-        return {name: one for name, one in found.items() if name not in left_out}
+        if found.pop("scored", None) is not None:
+            del found["digest"]  # It is of the scores too.
+        return found
 
     def to_frame(self) -> Any:
         """A frame of pandas with a row for each level, see `reporting.to_frame`.

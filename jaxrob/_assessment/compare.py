@@ -133,11 +133,9 @@ def compare(
 
     Returns:
       The `Comparison`, first minus second. Its difference is that of
-      `Assessment.robustness`, by the assessments' own rules; where necessary the
-      interval is widened to contain it. If a level of one classifier is accepted though
-      nothing is decided there, the difference is NaN and the interval [-1, 1]. The same
-      assessments always give the same intervals, and their mirror image when they are
-      swapped.
+      `Assessment.robustness`; where necessary the interval is widened to contain it. If
+      a level of one is accepted though nothing is decided there, the difference is NaN
+      and the interval [-1, 1]. Swapped, the assessments give the mirror image.
 
     Raises:
       TypeError: if one is not an assessment.
@@ -274,45 +272,27 @@ def _symmetrized(one: Comparison) -> Comparison:
 
 
 def question_of(one: Assessment) -> Question:
-    curve = _single_answers(one)
+    curve: Any = one.curve
     # Of top-k accuracy, the answers are right or wrong already.
     is_top_k = top_k(one.measure) is not None
     measure = any_measure("accuracy" if is_top_k else one.measure)
     return Question(
-        _labels(curve),
-        curve.num_classes,
-        measure,
-        one.threshold,
-        one.lower,
-        one.upper,
+        curve.labels, curve.num_classes, measure, one.threshold, one.lower, one.upper
     )
 
 
-def _labels(curve: Curve | ScoreCurve) -> np.ndarray:
-    if isinstance(curve, ScoreCurve):
-        return np.zeros(curve.num_images, int)
-    return curve.labels
-
-
 def answers_of(one: Assessment) -> Answers:
-    curve, k = _single_answers(one), top_k(one.measure)
-    if isinstance(curve, ScoreCurve):
-        return Answers(curve.levels, curve.scores)
-    predicted = curve.predicted
-    if k is not None:
-        assert curve.rank is not None
-        # Within the first k ranks the right class is as good as predicted.
-        predicted = np.where(curve.rank < k, curve.labels, predicted)
+    curve: Any = one.curve
+    k = top_k(one.measure)
+    if k is None:
+        return Answers(curve.levels, curve._answers)
+    # Within the first k ranks the right class is as good as predicted.
+    predicted = np.where(curve.rank < k, curve.labels, curve.predicted)
     return Answers(curve.levels, np.where(curve.unknown, curve.num_classes, predicted))
 
 
 def _in_bytes(one: Answers) -> tuple[bytes, bytes]:
     return one.levels.tobytes(), one.answers.tobytes()
-
-
-def _single_answers(assessment: Assessment) -> Curve | ScoreCurve:
-    assert isinstance(assessment.curve, Curve | ScoreCurve)
-    return assessment.curve
 
 
 def check_pair(first: Assessment, second: Assessment) -> None:
@@ -328,9 +308,9 @@ def check_pair(first: Assessment, second: Assessment) -> None:
             )
     for name in ("alteration", "lower", "upper", "threshold", "measure"):
         _check_same(name, getattr(first, name), getattr(second, name))
-    curves = _single_answers(first), _single_answers(second)
+    curves: Any = first.curve, second.curve
     _check_same("number of classes", *(curve.num_classes for curve in curves))
-    if not np.array_equal(_labels(curves[0]), _labels(curves[1])):
+    if not np.array_equal(*(curve.labels for curve in curves)):
         raise ValueError(
             "first and second must have the same labels, in the same order: a paired "
             "comparison is of the same images"

@@ -15,13 +15,13 @@ from jaxrob._assessment.assess import checked_measure, result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import SomeImages, check_few
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.score import Score, checked_score
 from jaxrob._codec import Number, Row, document, from_json, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.execution import progress_bar
-from jaxrob._score import Score, checked_score
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import checked_confidence_level

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.checks import checked_share
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._codec import Array
 from jaxrob._curve import AnyCurve, Curve
 from jaxrob._identity.identity import text

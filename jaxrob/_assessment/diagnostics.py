@@ -238,10 +238,7 @@ def _points(difference: float) -> str:
 
 
 def _undivided(
-    positions: np.ndarray,
-    values: np.ndarray,
-    threshold: float,
-    num_inputs: int | None,
+    positions: np.ndarray, values: np.ndarray, threshold: float, num_inputs: int | None
 ) -> np.ndarray:
     above = values >= threshold
     wide = np.diff(positions) >= _WIDE * (1 - _ROUNDING)

@@ -335,8 +335,14 @@ def _look_at_curve(
     at = rows[:1]
     unaltered = select(exploration.curve, at, history.levels[at])
     value = float(history.values[at[0]])
-    if not _answers_one_class(criterion.with_unknown(unaltered)):
-        _look_at_unaltered(value, criterion)
+    answers_one_class = _answers_one_class(criterion.with_unknown(unaltered))
+    if value < criterion.threshold and not answers_one_class:
+        warn(
+            f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
+            f"below the threshold {criterion.threshold:g}: what is accepted then says "
+            "little about the alteration. Look at the network, the images' scale and "
+            "the labels, or ask for a lower threshold."
+        )
     distances = (history.levels - alteration.identity) / (
         alteration.upper - alteration.lower
     )
@@ -351,10 +357,7 @@ def _look_at_curve(
 
 
 def jumps(
-    distances: np.ndarray,
-    values: np.ndarray,
-    unaltered: float,
-    num_inputs: int | None,
+    distances: np.ndarray, values: np.ndarray, unaltered: float, num_inputs: int | None
 ) -> bool:
     """Returns whether a curve is discontinuous at the identity, seen from one side."""
     if len(distances) < 2 or distances[0] > _NEAR or num_inputs is None:
@@ -385,16 +388,6 @@ def _answers_one_class(unaltered: AnyCurve) -> bool:
         f"{num_labels} classes. It has learnt nothing, or {cause}."
     )
     return True
-
-
-def _look_at_unaltered(value: float, criterion: Criterion) -> None:
-    if value < criterion.threshold:
-        warn(
-            f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
-            f"below the threshold {criterion.threshold:g}: what is accepted then says "
-            "little about the alteration. Look at the network, the images' scale and "
-            "the labels, or ask for a lower threshold."
-        )
 
 
 def _warn_of_jump(

@@ -113,9 +113,7 @@ def _means(
     return np.stack(
         [
             _linear_mean(
-                question,
-                one.levels,
-                _weighted_values(question, one.answers, weights),
+                question, one.levels, _weighted_values(question, one.answers, weights)
             )
             for one in networks
         ]

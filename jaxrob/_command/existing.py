@@ -13,7 +13,7 @@ from jaxrob._command.outcomes import check_reports, write_reports
 from jaxrob._command.refused import Refused, check_distinct, check_file
 from jaxrob._files.writing import write_file
 from jaxrob.reporting import Results
-from jaxrob.reporting._report.data import with_tester
+from jaxrob.reporting._report import with_tester
 from jaxrob.reporting._results import adjusted, difference_text
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxrob
-from jaxrob._adapters.network import OnHost, on_host
+from jaxrob._classifiers.network import OnHost, on_host
 from jaxrob._command import user_code
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused

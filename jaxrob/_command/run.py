@@ -222,7 +222,8 @@ def _as_flags(text: str, values: flags.FlagValues) -> str:
     def flag(found: re.Match[str]) -> str:
         return f"--{found[1]}=" if found[1] in values else found[0]
 
-    return _PAIR.sub(r"\1\2,\3", _ARGUMENT.sub(flag, text))
+    text = _PAIR.sub(r"\1\2,\3", _ARGUMENT.sub(flag, text))
+    return text.replace("--labels=None", "--labels=none")
 
 
 def _interrupted(error: KeyboardInterrupt, values: flags.FlagValues) -> str:

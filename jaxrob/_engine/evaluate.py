@@ -22,7 +22,9 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
 from jaxrob._arguments.warnings import collected, warn
-from jaxrob._classifier import Classifier, check_has_classes
+from jaxrob._classifiers.classifier import Classifier, check_has_classes
+from jaxrob._classifiers.score import Score, checked_score
+from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._curve import Curve, ReducedCurve, ScoreCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt, with_pseudo_labels
 from jaxrob._devices.host_function import own_errors
@@ -35,9 +37,7 @@ from jaxrob._engine.preflight import check_shape_is_kept, preflight
 from jaxrob._engine.provenance import provenance, score_facts
 from jaxrob._engine.queue import evaluate_queue, everywhere
 from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
-from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import checked_key
-from jaxrob._score import Score, checked_score
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration

@@ -1,30 +1,37 @@
 """What all steps of a run share: state on the devices, sizes, the progress bar."""
 
+import collections
 import dataclasses
 import functools
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from tqdm.auto import tqdm
 
-from jaxrob._adapters.network import on_host
 from jaxrob._arguments.texts import error_text
-from jaxrob._classifier import (
-    Classifier,
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.trace import (
     Structure,
     TraceInfo,
     structure,
     trace_info,
     unnamed,
 )
-from jaxrob._devices.hosts import check_same, is_first, put_whole
 from jaxrob._devices.memory import Kept, bucket, bytes_to_keep, rows_that_fit
-from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
+from jaxrob._devices.mesh import (
+    ImageMesh,
+    check_same,
+    is_first,
+    on_each_device,
+    platform,
+    put_whole,
+)
 from jaxrob._engine.answers import Kind, OfClasses, OfScores
 from jaxrob._engine.journal import CachedAnswers
 from jaxrob._engine.provenance import arguments_digest
@@ -147,6 +154,13 @@ def check_same_request(execution: Execution, *asked: Any) -> None:
 def progress_bar(name: str, progress: bool, unit: str = "image", total: int = 0) -> Bar:
     shown = progress and is_first()
     return Bar(desc=name, unit=unit, unit_scale=True, disable=not shown, total=total)
+
+
+@functools.lru_cache(maxsize=512)
+def noted(*about: Hashable) -> collections.deque[Any]:
+    """Returns the last that was found out about such classifiers, if anything."""
+    del about
+    return collections.deque(maxlen=1)
 
 
 @functools.cache

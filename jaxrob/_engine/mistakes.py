@@ -5,7 +5,6 @@ Each look runs once per public call, and only while it costs next to nothing.
 
 import collections
 import contextlib
-import functools
 import math
 import threading
 from collections.abc import Callable, Hashable
@@ -17,24 +16,18 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import Classifier, trace_info
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.score import Score
+from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import first_of, is_on_devices, taken, taken_on_devices
-from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import ImageMesh, replicated
+from jaxrob._devices.mesh import ImageMesh, fetch, put, replicated
 from jaxrob._engine.answers import HostAnswers
-from jaxrob._engine.blocks import (
-    Block,
-    PlacedBlock,
-    first_batch,
-    padded_labels,
-    picked,
-)
-from jaxrob._engine.execution import Execution
+from jaxrob._engine.blocks import Block, PlacedBlock, first_batch, padded_labels, picked
+from jaxrob._engine.execution import Execution, noted
 from jaxrob._engine.step import Ask, Compiled, levels_are_sequential, preparing
 from jaxrob._keys import classifier_keys
-from jaxrob._pixels import as_floats
-from jaxrob._score import Score
+from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 
 # Images checked in a program of their own.
@@ -197,11 +190,15 @@ def check_unaltered(
 
 def are_doubtful(answers: HostAnswers, num_classes: int) -> bool:
     """Whether "logits" may be something else: all of one side, or in [0, 1]."""
-    # The softmax of values in [0, 1] reaches no higher confidence.
-    largest = math.e / (math.e + num_classes - 1)
-    if answers.confidence.max() <= largest * (1 + 1e-5):
+    if _is_flat(answers.confidence, num_classes):
         return True
     return num_classes == 2 and not np.ptp(answers.predicted)
+
+
+def _is_flat(confidence: np.ndarray, num_classes: int) -> bool:
+    # The softmax of values in [0, 1] reaches no higher confidence.
+    largest = math.e / (math.e + num_classes - 1)
+    return bool(confidence.max() <= largest * (1 + 1e-5))
 
 
 def check_logits(
@@ -253,7 +250,7 @@ def _doubt_of_logits(
             if low <= column.min() and column.max() <= high:
                 return _doubt_of_column(column, labels, what, half, fix)
     # Of confident ones the curve says it.
-    is_flat = np.ptp(rows[:, 0], axis=-1).max() <= 1
+    is_flat = _is_flat(scipy.special.softmax(rows, -1).mean(axis=0), rows.shape[-1])
     if is_flat and images_differ and np.ptp(rows, 1).max() <= 1e-6 * np.abs(rows).max():
         return (
             "{of} returns the same for every image. It has learnt nothing, or the "
@@ -376,15 +373,9 @@ def _passed(
 ) -> collections.deque[bool]:
     """Returns a check's last result for classifiers of this structure, if any."""
     try:
-        return _kept(what, jax.tree.structure(classifier), score)
+        return noted(what, jax.tree.structure(classifier), score)
     except TypeError:  # A score whose function cannot be hashed.
         return collections.deque(maxlen=1)
-
-
-@functools.lru_cache(maxsize=512)
-def _kept(*of: Hashable) -> collections.deque[bool]:
-    del of
-    return collections.deque(maxlen=1)
 
 
 @jax.jit

@@ -11,12 +11,13 @@ import numpy as np
 from jaxrob._arguments.checks import looks_channels_first
 from jaxrob._arguments.classes import TO_RENUMBER
 from jaxrob._arguments.warnings import collected, warn
-from jaxrob._classifier import Classifier, trace_info
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._engine.blocks import must_be_read
 from jaxrob._identity.identity import is_identifiable
 from jaxrob._identity.program import Fingerprinted
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
 

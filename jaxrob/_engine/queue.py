@@ -1,7 +1,6 @@
 """The queue: levels of several alterations on all images, or on parts of them."""
 
 import contextlib
-import functools
 import math
 import sys
 import time
@@ -12,25 +11,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.computing import computing
+from jaxrob._arguments.warnings import computing
 from jaxrob._curve import AnyCurve
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._devices.hosts import put
 from jaxrob._devices.memory import bucket, rows_in_memory
-from jaxrob._devices.mesh import platform, sharded
+from jaxrob._devices.mesh import platform, put, sharded
 from jaxrob._engine.answers import AnswerCollector, CountCollector
-from jaxrob._engine.blocks import (
-    Block,
-    CountedBatches,
-    picked_blocks,
-    placed_blocks,
-)
+from jaxrob._engine.blocks import Block, CountedBatches, picked_blocks, placed_blocks
 from jaxrob._engine.execution import (
     Execution,
     batch_size_of,
     check_same_request,
     images_in_block,
     levels_in_step,
+    noted,
     rows_of_a_level,
 )
 from jaxrob._engine.step import answering, levels_are_sequential, preparing
@@ -186,8 +180,9 @@ def random_order(key: jax.Array | None, length: int) -> np.ndarray:
     return np.lexsort((bits[:, 1], bits[:, 0]))
 
 
-# Operations of a run of about a second on two cores. Shorter ones gain nothing.
-_FEWEST_OPERATIONS = 2**37
+# Operations of a run of about ten seconds on two cores. To compile a trial's programs
+# takes two.
+_FEWEST_OPERATIONS = 2**40
 # The most answers that the trial may compute, of those of the run.
 _LARGEST_SHARE = 0.25
 # A step is timed so often, after a first time, which may compile it.
@@ -225,7 +220,7 @@ def _tried_rows(
     begin = bucket(min(rows, len(dataset)) // mesh.size // 2 + 1, 2)
     leaves, structure = jax.tree.flatten(execution.classifier)
     kinds = tuple((one.shape, one.dtype) for one in leaves)
-    found = _found(structure, kinds, execution.image_shape, begin, mesh)
+    found = noted("rows", structure, kinds, execution.image_shape, begin, mesh)
     if not found:
         device = mesh.local_devices[0]
         on_each = len(dataset) / mesh.size
@@ -286,9 +281,3 @@ def _timed(run: Callable[[], Any]) -> float:
     start = time.perf_counter()
     jax.block_until_ready(run())
     return time.perf_counter() - start
-
-
-@functools.lru_cache(maxsize=512)
-def _found(*about: Any) -> list[int]:
-    del about
-    return []

@@ -15,14 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._adapters.network import OnHost, on_host
-from jaxrob._adapters.samples import as_array
 from jaxrob._arguments.messages import named
-from jaxrob._classifier import Classifier, current_trace
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import OnHost, on_host
+from jaxrob._classifiers.samples import as_array
+from jaxrob._classifiers.score import Score
+from jaxrob._classifiers.trace import current_trace
 from jaxrob._dataset import are_classes
 from jaxrob._devices.blocks import padded
 from jaxrob._identity.program import Fingerprinted, fingerprint_of, traced
-from jaxrob._score import Score
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 from jaxrob.alterations._moves import check_integers
 
@@ -72,7 +73,7 @@ def rule_of(
     is_listed = labels.dtype == object
     if on_host(classifier.apply_fn) or is_listed or score.labels == "boxes":
         return ScoreRule(score, image_shape, False)
-    outputs = current_trace(classifier, image_shape)[0].outputs
+    outputs = current_trace(classifier, image_shape).outputs
     outputs = outputs["any"] if classifier.outputs == "any" else outputs
     if classifier.outputs != "any" and outputs.shape[0] == 1:
         outputs = jax.ShapeDtypeStruct(outputs.shape[1:], outputs.dtype)

@@ -8,18 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._adapters.network import OnHost, Preprocessing, on_host
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import OnHost, Preprocessing, on_host
 from jaxrob._devices.blocks import Call
-from jaxrob._devices.hosts import gathered
 from jaxrob._devices.memory import is_best_with_few_rows
-from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
-from jaxrob._engine.answers import Answers, answer
+from jaxrob._devices.mesh import ImageMesh, gathered, on_each_device, platform
+from jaxrob._engine.answers import Answers, answer, no_answers
 from jaxrob._engine.blocks import PlacedBlock
 from jaxrob._engine.scores import Scored, ScoreRule, Unscored, score_block
 from jaxrob._identity.program import operations
 from jaxrob._keys import alteration_keys, classifier_keys
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 
 
@@ -92,9 +91,7 @@ def answer_at_levels(
                 part = at_level(levels[place])
                 return jax.tree.map(lambda x, y: x.at[place].set(y), found, part)
 
-            one = jax.eval_shape(at_level, levels[0])
-            none = jax.tree.map(lambda part: jnp.zeros(shape, part.dtype), one)
-            return jax.lax.fori_loop(0, num_levels, add, none)
+            return jax.lax.fori_loop(0, num_levels, add, no_answers(shape))
         if len(levels) == 1:
             # A vmap over one level would turn plain gathers into batched ones.
             return jax.tree.map(lambda part: part[None], at_level(levels[0]))

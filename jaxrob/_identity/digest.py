@@ -97,15 +97,10 @@ def _data(leaf: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class HashablePartial:
-    """A `functools.partial` that equals another one of the same parts.
+    """A `functools.partial` that equals one of the same parts, for `jax.jit`."""
 
-    `jax.jit` compiles once for all equal static arguments. Two `functools.partial` of
-    the same function are never equal, so each would be compiled anew.
-    """
-
-    function: Callable[..., Any]  # the function
-    # Names and values of its fixed arguments, sorted by name
-    keywords: tuple[tuple[str, Any], ...]
+    function: Callable[..., Any]
+    keywords: tuple[tuple[str, Any], ...]  # sorted by name
 
     def __call__(self, *args: Any) -> Any:
         return self.function(*args, **dict(self.keywords))

@@ -11,15 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._classifier import Classifier, trace_info
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.trace import trace_info
 from jaxrob._devices.blocks import Call, in_blocks, joined, taken
-from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.memory import bucket, nearest_bucket
-from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
+from jaxrob._devices.mesh import ImageMesh, on_each_device, platform, put_whole
 from jaxrob._engine.execution import Bar, rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
-from jaxrob._log_probabilities import mean_over_samples
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats, mean_over_samples
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._perturbation import Perturbation, is_ball
 
@@ -30,17 +29,11 @@ Array = TypeVar("Array", np.ndarray, jax.Array)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Work:
-    """What stays the same for all inputs of one assessment.
-
-    A pytree, so that a compiled step takes it as one argument. `placed` puts its
-    arrays on the devices, once for the whole assessment. The mesh is static: another
-    one is another program.
-    """
+    """What stays the same for all inputs of one assessment; `placed` on the devices."""
 
     classifier: Classifier
     perturbation: Perturbation  # the distribution of perturbed images
-    # float32, log(delta / (1 - delta)), delta the least confidence of a distinct
-    # misclassification.
+    # float32, log(delta / (1 - delta)).
     logit_delta: jax.Array
     key: jax.Array
     mesh: ImageMesh = dataclasses.field(metadata={"static": True})
@@ -60,8 +53,7 @@ class Settings(NamedTuple):
     delta: float  # the least confidence of a distinct misclassification, in (0, 1)
     num_samples: int  # plain draws for each input
     bar: Bar  # where progress is shown, in draws
-    # Forward passes for each input, plain draws included, that the cascade spends at
-    # most, a gradient counted as three; infinite for no limit.
+    # The most forward passes for an input, plain draws included; may be infinite.
     budget: float = math.inf
     confidence_level: float = 0.95  # of the intervals, in (0, 1)
 
@@ -117,17 +109,12 @@ def by_row(*split: bool, **how: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 class Statistic(NamedTuple):
-    """What is computed of plain draws, by functions of a module.
+    """What is computed of plain draws, by a module's functions: closures recompile."""
 
-    Other objects, such as closures made anew, would be other programs.
-    """
-
-    # `observe(log_p, excluded, logit_delta)` with log-probabilities `[m, K]` of m draws
-    # at one input: a pytree of arrays `[m, ...]`.
+    # `observe(log_p, excluded, logit_delta)`: log-probabilities `[m, K]` of m draws at
+    # one input to a pytree of `[m, ...]`.
     observe: Callable[..., Any]
-    # Takes what `observe` returned, `[b, n, ...]` for b inputs, and returns a pytree of
-    # `[b, ...]`.
-    summarise: Callable[..., Any]
+    summarise: Callable[..., Any]  # from `[b, n, ...]` of b inputs to `[b, ...]`
 
 
 def summarise_draws(
@@ -244,12 +231,7 @@ def _log_probabilities(work: Work, images: jax.Array, keys: jax.Array) -> jax.Ar
     )(keys.reshape(-1), around)
     if in_line:
         flat = _written(flat).reshape(-1, *shape[2:])
-    own = None
-    if work.classifier.stochastic:
-        own = jax.vmap(lambda k: classifier_keys(k, jnp.zeros(1, jnp.uint32)))
-        own = own(keys.reshape(-1))[:, 0]
-    log_p = mean_over_samples(work.classifier.log_probabilities(flat, own))
-    return log_p.reshape(*keys.shape, -1)
+    return _mean_log_probabilities(work, flat.reshape(shape), keys)
 
 
 def _written(lines: jax.Array) -> jax.Array:
@@ -347,7 +329,7 @@ def margins_of_pairs(
     work: Work,
     pairs: Pairs[jax.Array],
     images: jax.Array,
-    keys: jax.Array | None = None,
+    keys: jax.Array,
 ) -> jax.Array:
     log_p = _mean_log_probabilities(work, images, keys)
     one = jax.vmap(_margin_as, (0, 0, 0, None))
@@ -358,7 +340,7 @@ def nearest_class(
     work: Work,
     pairs: Pairs[jax.Array],
     images: jax.Array,
-    keys: jax.Array | None = None,
+    keys: jax.Array,
 ) -> jax.Array:
     """`[P, m]` the other class with the greatest margin on each image."""
     log_p = _mean_log_probabilities(work, images, keys)
@@ -367,13 +349,12 @@ def nearest_class(
 
 
 def _mean_log_probabilities(
-    work: Work, images: jax.Array, keys: jax.Array | None
+    work: Work, images: jax.Array, keys: jax.Array
 ) -> jax.Array:
     """`[P, m, K]` of images `[P, m, H, W, C]`, by the mean over samples."""
     shape = images.shape[:2]
     own = None
     if work.classifier.stochastic:
-        assert keys is not None
         own = jax.vmap(lambda k: classifier_keys(k, jnp.zeros(1, jnp.uint32))[0])
         own = own(keys.reshape(-1))
     flat = images.reshape(-1, *images.shape[2:])

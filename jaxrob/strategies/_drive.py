@@ -14,8 +14,8 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_share,
 )
-from jaxrob._arguments.computing import computing
 from jaxrob._arguments.messages import wrong_type
+from jaxrob._arguments.warnings import computing
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._strategy import (
     STATUSES,

@@ -39,11 +39,7 @@ def probabilities(factor, images):
 
 
 def assess(factor, dataset=DATASET, alteration=DIM, **settings):
-    defaults = {
-        "threshold": 0.6,
-        "strategy": strategies.Uniform(41),
-        "rule": "linear",
-    }
+    defaults = {"threshold": 0.6, "strategy": strategies.Uniform(41), "rule": "linear"}
     about = probabilities, np.float32(factor)
     classifier = jaxrob.Classifier(*about, outputs="probabilities")
     return jaxrob.assess(classifier, dataset, alteration, **(defaults | settings))

@@ -5,13 +5,14 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_serialization import assessment
 
 import jaxrob
 from jaxrob import metrics, strategies
 from jaxrob._assessment.diagnostics import diagnose, met_width
 from jaxrob.alterations import corruptions, presets
 from jaxrob.strategies import ASAP, History, Task, Uniform, sample
+
+from .test_serialization import assessment
 
 LIMITS = np.sort(0.1 + 0.8 * np.random.default_rng(0).beta(3, 3, 1000))
 

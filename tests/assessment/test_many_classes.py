@@ -31,10 +31,7 @@ def world():
     """Returns a linear network, and images around its classes' prototypes."""
     rng = np.random.default_rng(0)
     prototypes = rng.random((NUM_CLASSES, 16), np.float32)
-    variables = {
-        "kernel": 2 * prototypes.T,
-        "bias": -np.square(prototypes).sum(1),
-    }
+    variables = {"kernel": 2 * prototypes.T, "bias": -np.square(prototypes).sum(1)}
     labels = np.arange(300, dtype=np.int32) % NUM_CLASSES
     images = prototypes[labels] + 0.1 * rng.standard_normal((300, 16), np.float32)
     data = jaxrob.Dataset(np.clip(images, 0, 1).reshape(-1, 4, 4, 1), labels)

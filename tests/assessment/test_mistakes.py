@@ -38,8 +38,7 @@ def network(slope=50, offset=0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("strategy", "reduced"),
-    [(strategies.Uniform(5), False), (strategies.ASAP(), True)],
+    ("strategy", "reduced"), [(strategies.Uniform(5), False), (strategies.ASAP(), True)]
 )
 def test_a_network_that_fails_unaltered(strategy, reduced):
     settings = {"strategy": strategy, "reduced": reduced}

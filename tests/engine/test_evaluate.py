@@ -11,10 +11,10 @@ from scipy import special
 
 import jaxrob
 from jaxrob import alterations
-from jaxrob._classifier import trace_info
+from jaxrob._classifiers.trace import trace_info
 from jaxrob._engine import execution, step, tasks
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._noise import normal
+from jaxrob.alterations._photometric import normal
 from jaxrob.networks import MnistCNN
 
 NUM_IMAGES = 97
@@ -402,10 +402,7 @@ class TestBadInput:
             ({"levels": [np.nan]}, "levels.*nan"),
             ({"levels": []}, "levels.*shape"),
             ({"alteration": NOISE}, "stochastic and needs a key"),
-            (
-                {"alteration": NOISE, "key": jax.random.split(KEY)},
-                "key; got",
-            ),
+            ({"alteration": NOISE, "key": jax.random.split(KEY)}, "key; got"),
             ({"batch_size": 0}, "batch_size.*got 0"),
             (
                 {"dataset": jaxrob.Dataset(IMAGES, np.arange(NUM_IMAGES) % 11)},
@@ -413,24 +410,12 @@ class TestBadInput:
             ),
             ({"dataset": NAMED}, "10 classes, but dataset has 2"),
             ({"dataset": OF_THREE}, r"failed on images of the shape \[B, 8, 8, 3"),
-            (
-                {"dataset": WITHOUT_CHANNELS, "alteration": BLUR},
-                "gaussian_blur: image",
-            ),
+            ({"dataset": WITHOUT_CHANNELS, "alteration": BLUR}, "gaussian_blur: image"),
             ({"dataset": OF_TWO, "alteration": JPEG}, "image"),
             ({"alteration": CROP}, "crop"),
-            (
-                {"alteration": GAMMA, "levels": [1.0]},
-                "gamma",
-            ),
-            (
-                {"classifier": returns(0.2, "probabilities")},
-                "sum of 1",
-            ),
-            (
-                {"classifier": returns(1.5, "sigmoid")},
-                "outside",
-            ),
+            ({"alteration": GAMMA, "levels": [1.0]}, "gamma"),
+            ({"classifier": returns(0.2, "probabilities")}, "sum of 1"),
+            ({"classifier": returns(1.5, "sigmoid")}, "outside"),
         ],
     )
     def test_bad_values(self, classifier, dataset, given, message):

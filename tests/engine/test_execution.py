@@ -110,10 +110,7 @@ def brightest(variables, images):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("alteration", "is_apart"),
-    [
-        (alterations.gaussian_blur(), True),
-        (alterations.brightness(), False),
-    ],
+    [(alterations.gaussian_blur(), True), (alterations.brightness(), False)],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_products_are_written_apart_on_a_tpu(monkeypatch, alteration, is_apart):

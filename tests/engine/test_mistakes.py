@@ -170,8 +170,7 @@ class TestPixelsOfBytes:
         check_warned(by_evaluate, classifier, text)
 
     @pytest.mark.parametrize(
-        "call",
-        [by_assess, *(pytest.param(by, marks=pytest.mark.slow) for by in DEAR)],
+        "call", [by_assess, *(pytest.param(by, marks=pytest.mark.slow) for by in DEAR)]
     )
     def test_is_seen_in_every_call(self, call):
         for _ in range(2):
@@ -237,8 +236,7 @@ def whitened(scale, images):
 
 class TestTrainingMode:
     @pytest.mark.parametrize(
-        "left_on",
-        ["batch_statistics", pytest.param("dropout", marks=pytest.mark.slow)],
+        "left_on", ["batch_statistics", pytest.param("dropout", marks=pytest.mark.slow)]
     )
     def test_is_seen(self, left_on):
         classifier = net(left_on)

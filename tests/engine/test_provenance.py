@@ -11,13 +11,13 @@ import pytest
 import jaxrob
 from jaxrob import Classifier, Dataset, RobustnessWarning
 from jaxrob._arguments.warnings import warn
+from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import (
     classifier_fingerprint,
     dataset_fingerprint,
     provenance,
 )
-from jaxrob._fingerprint import fingerprinted_classifier
 
 IMAGES = np.random.default_rng(0).random((7, 3, 3, 1), np.float32)
 LABELS = np.arange(7) % 2

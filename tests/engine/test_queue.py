@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import zlib
 
-import interrupted
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,12 +17,14 @@ from jaxrob._engine import queue
 from jaxrob._engine.answers import OfClasses
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import fingerprint_inputs
-from jaxrob._engine.execution import progress_bar, set_up
+from jaxrob._engine.execution import noted, progress_bar, set_up
 from jaxrob._engine.journal import cached_answers_in
 from jaxrob._engine.provenance import provenance
 from jaxrob._engine.queue import _best, answer_parts, random_order
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
+
+from . import interrupted
 
 NUM_IMAGES = 2 * BLOCK + 88
 KEY = jax.random.key(7)
@@ -94,8 +95,7 @@ def assert_answers_of_evaluate(parts, order, answers, classifier):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["stochastic", pytest.param("in batches of 100", marks=pytest.mark.slow)],
+    "kind", ["stochastic", pytest.param("in batches of 100", marks=pytest.mark.slow)]
 )
 def test_answers_are_those_of_evaluate(kind):
     classifier = CLASSIFIERS[kind]()
@@ -310,12 +310,12 @@ def tried(monkeypatch):
         sizes.append(size)
         return 1.0 if size == 16 else 2.0
 
-    queue._found.cache_clear()
+    noted.cache_clear()
     monkeypatch.setattr(queue, "_FEWEST_OPERATIONS", 0)
     monkeypatch.setattr(queue, "_LARGEST_SHARE", 10.0)
     monkeypatch.setattr(queue, "_seconds", seconds)
     yield sizes
-    queue._found.cache_clear()
+    noted.cache_clear()
 
 
 def blocks_of(monkeypatch):
@@ -352,7 +352,7 @@ def test_a_resumed_run_keeps_the_size_of_its_journal(tried, monkeypatch, tmp_pat
     first = evaluate(journal=path)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]))  # The header, the size, one block.
-    queue._found.cache_clear()
+    noted.cache_clear()
     tried.clear()
     blocks = blocks_of(monkeypatch)
     resumed = evaluate(journal=path)
@@ -369,10 +369,13 @@ def test_batches_of_unknown_number_are_not_tried(tried):
 
 
 def test_the_real_step_is_timed(monkeypatch):
-    queue._found.cache_clear()
+    noted.cache_clear()
+    timed, timed_once = [], queue._timed
     monkeypatch.setattr(queue, "_FEWEST_OPERATIONS", 0)
+    monkeypatch.setattr(queue, "_LARGEST_SHARE", 10.0)
+    monkeypatch.setattr(queue, "_timed", lambda run: timed.append(1) or timed_once(run))
     found = evaluate()
     reference = evaluate(batch_size=40)
     np.testing.assert_array_equal(found.predicted, reference.predicted)
-    assert queue._found.cache_info().currsize == 1
-    queue._found.cache_clear()
+    assert timed
+    noted.cache_clear()

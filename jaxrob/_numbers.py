@@ -1,0 +1,102 @@
+"""What a network is given and returns: bytes as pixels, outputs as probabilities."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob._arguments.warnings import warn
+
+# The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
+_SUM_TOLERANCE = 1e-2
+# Beyond the ends of [0, 1]: a hard sigmoid's rounding.
+_ROUNDING = 1e-5
+_TINY = float(jnp.finfo(jnp.float32).tiny)
+
+
+def largest(values: jax.Array, axis: int, keepdims: bool = False) -> jax.Array:
+    """Computes the maximum, of finite numbers at least; NaN where one is NaN."""
+    # It starts from the smallest number, because XLA merges equal constants: on a CPU,
+    # max-pooling that shares its minus infinity with us makes a network slower.
+    least = jnp.asarray(jnp.finfo(values.dtype).min, values.dtype)
+    found = jax.lax.reduce(values, least, jax.lax.max, (axis % values.ndim,))
+    return jnp.expand_dims(found, axis) if keepdims else found
+
+
+# Compiled as one program even if the caller is not.
+@functools.partial(jax.jit, static_argnames=("kind", "axis"))
+def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
+    """Computes the log-probabilities of a classifier's outputs."""
+    if kind == "logits":
+        return _log_softmax(outputs, axis)
+    in_range = (outputs >= -_ROUNDING) & (outputs <= 1 + _ROUNDING)
+    in_range = in_range.all(axis=axis, keepdims=True)
+    # At 0 the logarithm has no gradient.
+    outputs = jnp.maximum(outputs, _TINY)
+    total = outputs.sum(axis=axis, keepdims=True)
+    if kind == "probabilities":
+        in_range &= jnp.abs(total - 1) <= _SUM_TOLERANCE
+    log_probabilities = jnp.log(outputs) - jnp.log(total)
+    return jnp.where(in_range, log_probabilities, jnp.nan)
+
+
+@functools.partial(jax.jit, static_argnames="axis")
+def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
+    """Computes the logarithm of the mean probability over the samples along `axis`."""
+    number = log_probabilities.shape[axis]
+    if number == 1:
+        return jnp.squeeze(log_probabilities, axis)
+    # As `jax.nn.logsumexp`, but for where its maximum starts.
+    top = largest(jax.lax.stop_gradient(log_probabilities), axis, keepdims=True)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    total = jnp.log(jnp.exp(log_probabilities - top).sum(axis))
+    return total + jnp.squeeze(top, axis) - jnp.log(jnp.float32(number))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _log_softmax(logits: jax.Array, axis: int) -> jax.Array:
+    """`jax.nn.log_softmax` for logits of any size; NaN where one is infinite."""
+    # XLA may fuse a network's last multiplication with the subtraction of the largest
+    # logit, without rounding: above 1e9 the largest minus itself is then not 0.
+    top = largest(logits, axis, keepdims=True)
+    below = jnp.where(logits == top, 0.0, logits - top)
+    log_total = jnp.log(jnp.exp(below).sum(axis=axis, keepdims=True))
+    return below - jnp.where(jnp.isfinite(top), log_total, jnp.nan)
+
+
+@_log_softmax.defjvp
+def _log_softmax_jvp(
+    axis: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    (logits,), (change,) = primals, tangents
+    found = _log_softmax(logits, axis)
+    mean = (jnp.exp(found) * change).sum(axis=axis, keepdims=True)
+    return found, change - mean
+
+
+@jax.jit
+def as_floats(images: Any) -> jax.Array:
+    """Converts images to float32 in [0, 1]; bytes are divided by 255."""
+    images = jnp.asarray(images)
+    if images.dtype == jnp.uint8:
+        return unit_range(images)
+    return images.astype(jnp.float32)
+
+
+def unit_range(levels: jax.Array) -> jax.Array:
+    """Divides levels 0-255 by 255, in float32, correctly rounded."""
+    # XLA's own division multiplies by 1 / 255, and is an ulp off at half of the levels.
+    # Of the factor split in two, the larger product is exact.
+    levels = levels.astype(jnp.float32)
+    high = round(2**23 / 255) * 2.0**-23
+    return levels * high + levels * (1 / 255 - high)
+
+
+def warn_beyond_pixels(epsilon: float, norm: str) -> None:
+    """Warns if an L-infinity ball holds every image, whatever its centre."""
+    if norm == "linf" and epsilon > 1:
+        warn(
+            f"epsilon is {epsilon:g}, but pixels lie in [0, 1], so that every image is "
+            f"in the ball. For pixels of 0-255 divide by 255: epsilon={epsilon:g}/255."
+        )
