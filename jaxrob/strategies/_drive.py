@@ -75,17 +75,13 @@ Learn = Callable[[Span, Seen], None]
 class Joint(Protocol):
     """A strategy whose searches share what they may look at."""
 
-    def planned(self, tasks: Sequence[Task], states: Sequence[Any], spent: int) -> Any:
+    def planned(self, states: Sequence[Any], spent: int) -> Any:
         """Returns the states before a round; `spent` images were classified."""
         ...
 
     def allowed(
-        self,
-        tasks: Sequence[Task],
-        states: Sequence[Any],
-        spans: Sequence[Span],
-        spent: int,
-    ) -> list[Span]:
+        self, states: Sequence[Any], spans: Sequence[Span], spent: int
+    ) -> Sequence[Span]:
         """Returns the spans, or parts of them, that may be looked at in the round."""
         ...
 
@@ -101,7 +97,6 @@ def drive(
     # next levels are asked for as soon as its answers are there, while devices compute
     # those of others.
     known = [_Exploring(strategy, subject, i) for i, subject in enumerate(subjects)]
-    tasks = [subject.task for subject in subjects]
     joint = strategy if isinstance(strategy, Joint) else None
     awaited, spent = collections.Counter[int](), 0
 
@@ -119,11 +114,11 @@ def drive(
 
     while not enough(states()):
         if joint is not None:
-            for one, state in zip(known, joint.planned(tasks, states(), spent)):
+            for one, state in zip(known, joint.planned(states(), spent)):
                 one.state = state
         spans = [span for one in known for span in one.settle()]
         if joint is not None:
-            spans = joint.allowed(tasks, states(), spans, spent)
+            spans = joint.allowed(states(), spans, spent)
         if not spans:
             break
         spent += sum(span.length for span in spans)
