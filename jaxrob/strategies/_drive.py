@@ -193,8 +193,13 @@ class _Exploring:
     def settle(self) -> list[Span]:
         """Returns the spans to evaluate next, by canonical level; empty at the end."""
         # A round that asks only for levels with a known effect needs no images.
-        while self._wanted:
-            if spans := self._spans():
+        while self._has_news:
+            spans = [
+                Span(self._place, level, start, number)
+                for level, number in sorted(self._wanted.items())
+                if (start := _number(self.seen.get(level))) < number
+            ]
+            if spans:
                 return spans
             self.remember(classified=False)
         if not len(self.history.levels):
@@ -229,26 +234,14 @@ class _Exploring:
         check_type(name, requests, Sequence, "a list of jaxrob.strategies.Request")
         numbers = [self._images(name, one) for one in requests]
         levels = self._subject.snap(np.array([one.level for one in requests], float))
-        known = dict.fromkeys(self.history.levels, 1)
-        if self.history.scores is not None:
-            known = dict(zip(self.history.levels, map(len, self.history.scores)))
-        self._wanted: dict[float, int] = {}
-        for level, number in zip(levels.tolist(), numbers):
-            if number > known.get(level, 0):
-                self._wanted[level] = max(self._wanted.get(level, 0), number)
-        canonical = self._subject.canonical(np.array([*self._wanted])).tolist()
-        self._canonical |= dict(zip(self._wanted, canonical))
-
-    def _spans(self) -> list[Span]:
-        wanted: dict[float, int] = {}
-        for one, number in self._wanted.items():
-            level = self._canonical[one]
-            wanted[level] = max(wanted.get(level, 0), number)
-        return [
-            Span(self._place, level, start, number)
-            for level, number in sorted(wanted.items())
-            if (start := _number(self.seen.get(level))) < number
-        ]
+        canonical = self._subject.canonical(levels).tolist()
+        self._wanted: dict[float, int] = {}  # images by canonical level
+        self._has_news = False
+        for level, effect, number in zip(levels.tolist(), canonical, numbers):
+            known = level in self._canonical and _number(self.seen.get(effect))
+            self._has_news |= number > known
+            self._canonical[level] = effect
+            self._wanted[effect] = max(self._wanted.get(effect, 0), number)
 
     def _images(self, name: str, request: Request) -> int:
         """Returns the number of images of a request, in whole blocks; see `_number`."""
