@@ -6,9 +6,9 @@ nothing is extracted to disk.
 """
 
 from jaxrob.data._image_folder import image_folder
-from jaxrob.data._medical import slices
 from jaxrob.data._named import NAMES, cifar10, digits, idc_patches, load, mnist
 from jaxrob.data._npz import npz
+from jaxrob.data._slices import slices
 from jaxrob.data._tar_shards import tar_shards
 
 __all__ = (

@@ -117,7 +117,10 @@ def corruption_error(
         numbers of classes or the known sizes of the corruption's parameters differ, or
         the confidence level lies outside (0, 1).
     """
-    pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
+    pair = (
+        [_errors_of("curve", curve, False)],
+        [_errors_of("reference", reference, False)],
+    )
     return _mean(pair, False, confidence_level)
 
 
@@ -131,7 +134,10 @@ def relative_corruption_error(
     4.2). A classifier that is better everywhere may well lose more. Arguments, with
     curves of level 0 too, result and errors are as for `corruption_error`.
     """
-    pair = [_checked("curve", curve, True)], [_checked("reference", reference, True)]
+    pair = (
+        [_errors_of("curve", curve, True)],
+        [_errors_of("reference", reference, True)],
+    )
     return _mean(pair, True, confidence_level)
 
 
@@ -209,7 +215,7 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
             f"mean is another number; got {len(ALEXNET) - len(missing)}: "
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         )
-    errors = [_checked(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
+    errors = [_errors_of(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
     stands_for: dict[int, str] = {}
     for key in ALEXNET:
         one = by_name[key]
@@ -233,7 +239,7 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
     return errors
 
 
-def _checked(name: str, one: Any, relative: bool) -> _Errors:
+def _errors_of(name: str, one: Any, relative: bool) -> _Errors:
     if isinstance(one, ReferenceErrors):
         for part, at_least in (("num_classes", 2), ("size", 1)):
             if (value := getattr(one, part)) is not None:

@@ -437,7 +437,7 @@ def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> RiskCoverage:
       ValueError: if confidence is missing or NaN, an array does not have the shape
         `[L, N]` with at least one input, or correct is neither 0 nor 1 somewhere.
     """
-    confidence, correct = _checked(confidence, correct)
+    confidence, correct = _checked_answers(confidence, correct)
     risk = np.array([_risk(*level) for level in zip(confidence, correct)])
     num_inputs = confidence.shape[1]
     return RiskCoverage(np.arange(1, num_inputs + 1) / num_inputs, risk)
@@ -451,7 +451,7 @@ def aurc(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
     the error rate if the confidence is uninformative. Arguments and errors are as for
     `risk_coverage`.
     """
-    confidence, correct = _checked(confidence, correct)
+    confidence, correct = _checked_answers(confidence, correct)
     # Level by level, since the whole curve may be large.
     return np.array([_risk(*level).mean() for level in zip(confidence, correct)])
 
@@ -478,7 +478,7 @@ def expected_calibration_error(
         outside [0, 1], or as `risk_coverage`.
     """
     num_bins = checked_integer("num_bins", num_bins, at_least=1)
-    confidence, correct = _checked(confidence, correct)
+    confidence, correct = _checked_answers(confidence, correct)
     outside = (confidence < 0) | (confidence > 1 + _SLACK)
     if outside.any():
         raise ValueError(f"confidence must lie in [0, 1]; got {confidence[outside][0]}")
@@ -502,7 +502,7 @@ def _risk(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
     return np.interp(answered, counts, sums) / answered
 
 
-def _checked(
+def _checked_answers(
     confidence: np.ndarray | None, correct: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     if confidence is None:

@@ -186,9 +186,7 @@ class FewImages:
             asked=asked,
         )
 
-    def planned(
-        self, tasks: Sequence[Task], states: Sequence[State], spent: int
-    ) -> Sequence[State]:
+    def planned(self, states: Sequence[State], spent: int) -> Sequence[State]:
         """Aims all searches at the half width that the rest of the budget can pay."""
         if self.budget is None:
             return states
@@ -199,11 +197,7 @@ class FewImages:
         return states
 
     def allowed(
-        self,
-        tasks: Sequence[Task],
-        states: Sequence[State],
-        spans: Sequence[Span],
-        spent: int,
+        self, states: Sequence[State], spans: Sequence[Span], spent: int
     ) -> Sequence[Span]:
         """Returns the spans that the budget allows, the widest intervals' first."""
         if self.budget is None:
@@ -211,12 +205,12 @@ class FewImages:
         left, number = self.budget - spent, sum(span.length for span in spans)
         if not spent and number > left:
             raise ValueError(
-                f"budget must be at least {number}, for {tasks[0].block} images at "
-                f"each of the first levels; got {left}"
+                f"budget must be at least {number}, for {states[0].goal.block} images "
+                f"at each of the first levels; got {left}"
             )
         found = []
         for span in sorted(spans, key=lambda one: -states[one.alteration].half_width):
-            length, block = span.length, tasks[span.alteration].block
+            length, block = span.length, states[span.alteration].goal.block
             if length > left:
                 # Only whole blocks: a part of a block would be computed twice.
                 length = left // block * block
