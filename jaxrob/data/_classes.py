@@ -89,13 +89,7 @@ def numbered(
         )
     if names is None:
         names = tuple(sorted(set(classes)))
-        looks = {_look(name): name for name in names}
-        for name in names:
-            if looks[_look(name)] != name:
-                raise ValueError(
-                    f"{path}: its classes {name!a} and {looks[_look(name)]!a} look the "
-                    "same. Write them alike, or say class_names= with both"
-                )
+        check_looks(names, path)
     number = {name: label for label, name in enumerate(names)}
     missing = sorted(set(classes) - set(names))
     if missing:
@@ -107,10 +101,21 @@ def numbered(
     return np.array([number[one] for one in classes], np.int32), names
 
 
+def check_looks(names: Sequence[str], path: str | os.PathLike[str]) -> None:
+    """Rejects names of classes, that nobody has listed, of which two look the same."""
+    looks = {_look(name): name for name in names}
+    for name in names:
+        if looks[_look(name)] != name:
+            raise ValueError(
+                f"{path}: its classes {name!a} and {looks[_look(name)]!a} look the "
+                "same. Write them alike, or say class_names= with both"
+            )
+
+
 def _look(text: str) -> str:
-    """Letters put together, without signs of no width."""
+    """Letters put together, spaces alike, without signs of no width."""
     shown = (sign for sign in text if unicodedata.category(sign) != "Cf")
-    return unicodedata.normalize("NFC", "".join(shown))
+    return " ".join(unicodedata.normalize("NFKC", "".join(shown)).split())
 
 
 def _number(text: str) -> float:
@@ -139,7 +144,11 @@ def read_labels(
     found: dict[_Parts, tuple[str, str]] = {}
     header: list[str] = []
     try:
-        rows = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+        text = _text(path)
+        line = text.lstrip().partition("\n")[0]
+        # Spreadsheets write semicolons where numbers have commas.
+        mark = ";" if ";" in line and "," not in line else ","
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
         for number, row in enumerate(rows, 1):
             if not any(row):
                 continue

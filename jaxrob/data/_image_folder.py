@@ -11,6 +11,7 @@ from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
 from jaxrob._files.reading import open_file
 from jaxrob.data._classes import (
+    check_looks,
     check_sorted,
     checked_class_names,
     numbered,
@@ -171,6 +172,7 @@ def image_folder(
     places = [_name(path, parts) for parts in order]
     if labels == FOLDERS:
         if names is None:
+            check_looks(found.folders, path)
             check_sorted(found.folders, path)
         classes, names = [parts[-2] for parts in order], names or found.folders
     elif labels is not None:

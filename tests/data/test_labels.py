@@ -78,6 +78,8 @@ def test_other_labels_than_folders(folder):
     assert found.class_names == ("A", "B") and found.labels.tolist() == [1, 0]
     np.testing.assert_array_equal(found.images, load(folder).images[[3, 2]])
 
+    spread = in_file(folder, "labels.csv", "file;label\ndog/1.png;B\ncat/2.png;A\n")
+    assert load(folder, labels=spread).labels.tolist() == [1, 0]
     for text in ("12,7", "12.0,7.0", "+12,07", "1.2e+01,7.000e0", "\ufeff12,7"):
         one, other = text.removeprefix("\ufeff").split(",")
         rows = f"{text[: text.index(one)]}cat/1.png,{one}\n./cat/2.png,{other}\n"
@@ -115,7 +117,15 @@ def test_what_is_guessed_of_a_file_of_labels_is_said(folder):
     csv = in_file(folder, "labels.csv", "cat/1.png,0\ncat/2.png,unknown\n")
     with pytest.raises(ValueError, match="row 2: 'unknown' is no class"):
         load(folder, labels=csv)
-    for one, other in (("cat", "cat\u200b"), ("caf\xe9", "cafe\u0301")):
+    alike = ("cat", "cat\u200b"), ("caf\xe9", "cafe\u0301"), ("a b", "a\xa0b")
+    for number, (one, other) in enumerate(alike):
+        root = folder / f"of {number}"
+        for name in (one, other):
+            (root / name).mkdir(parents=True)
+            shutil.copy(folder / "cat" / "1.png", root / name)
+        with pytest.raises(ValueError, match="look the same"):
+            load(root)
+        shutil.rmtree(root)
         csv = in_file(folder, "labels.csv", f"cat/1.png,{one}\ncat/2.png,{other}\n")
         with pytest.raises(ValueError, match="look the same"):
             load(folder, labels=csv)
