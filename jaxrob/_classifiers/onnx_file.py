@@ -216,21 +216,20 @@ def _laid_out(
     given = checked_layout(preprocessing, False)
     if len(lengths) != 3:
         return given
-    channels_first = None if preprocessing is None else preprocessing.channels_first
+    stated = None if preprocessing is None else preprocessing.channels_first
     shape = ["B", *("?" if length is None else length for length in lengths)]
-    first = lengths[0] in _CHANNELS and lengths[2] not in _CHANNELS
-    last = lengths[2] in _CHANNELS and lengths[0] not in _CHANNELS
-    if channels_first is None:
-        if not first and not last:
+    channels_first = lengths[0] in _CHANNELS
+    if channels_first == (lengths[2] in _CHANNELS):  # The shape does not say.
+        if stated is None:
             raise ValueError(
                 f"channels_first must be True or False, because the input of {name} of "
                 f"the shape {shape} may be either; got None"
             )
-        channels_first = first
-    elif (first and not channels_first) or (last and channels_first):
+        channels_first = stated
+    elif stated not in (None, channels_first):
         raise ValueError(
-            f"channels_first must be {first}, because the input of {name} has the "
-            f"shape {shape}; got {channels_first}"
+            f"channels_first must be {channels_first}, because the input of {name} has "
+            f"the shape {shape}; got {stated}"
         )
     height, width = lengths[1:] if channels_first else lengths[:2]
     size: Any = given.size
