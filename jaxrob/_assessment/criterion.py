@@ -13,10 +13,9 @@ from jaxrob._codec import Array
 from jaxrob._curve import AnyCurve, Curve
 from jaxrob._identity.identity import text
 from jaxrob.metrics import measures
-from jaxrob.metrics._counts import MOST_RANKS
+from jaxrob.metrics._counts import MOST_RANKS, Ratio
 from jaxrob.metrics._measures import (
     Measure,
-    Ratio,
     any_measure,
     is_mean_score,
     measure_named,

@@ -15,8 +15,9 @@ from jaxrob.metrics._counts import (
     checked_counts,
     checked_scores,
     counts_of,
+    quotient,
 )
-from jaxrob.metrics._measures import MeanScore, Measure, any_measure, quotient
+from jaxrob.metrics._measures import MeanScore, Measure, any_measure
 
 
 class ConfidenceInterval(NamedTuple):

@@ -249,3 +249,25 @@ def checked_scores(scores: Any) -> ImageScores:
     if (scores.inputs == 0).any():
         raise ValueError("scores must hold at least one image at each level")
     return scores
+
+
+def typical_inputs(num_inputs: np.ndarray) -> int:
+    """Returns the median number of inputs behind a curve's values, at least 1."""
+    # The number differs between levels if there are unknown answers.
+    return max(int(np.median(num_inputs)), 1)
+
+
+def quotient(
+    numerator: np.ndarray, denominator: np.ndarray, if_undefined: float
+) -> np.ndarray:
+    undefined = denominator == 0
+    return np.where(
+        undefined, if_undefined, numerator / np.where(undefined, 1, denominator)
+    )
+
+
+class Ratio(NamedTuple):
+    numerator: np.ndarray
+    denominator: np.ndarray  # the denominator; where it is 0 the measure is undefined
+    # the number of inputs that the ratio is a share of, which sets its scatter
+    inputs: np.ndarray

@@ -168,7 +168,9 @@ def _between_lines(
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
     chord = np.diff(values) / np.diff(positions)
-    lines = []
+    if standard_errors is None:
+        standard_errors = np.zeros(len(positions))
+    lines, bends = [], np.zeros(last, bool)
     for outer, inner, away, there in (
         (left, first, share, left >= 0),
         (right, second, share - 1, right <= last),
@@ -179,41 +181,29 @@ def _between_lines(
         rise = values[inner] - values[outer]
         reach = away * np.diff(positions)
         part, far = np.abs(away), np.abs(reach / run)
-        noise = slack = np.zeros_like(reach)
-        if standard_errors is not None:
-            noise = np.hypot(
-                standard_errors[outer] * far, standard_errors[other] * part
-            )
-            noise = np.hypot(noise, standard_errors[inner] * (far + part))
+        noise = np.hypot(standard_errors[outer] * far, standard_errors[other] * part)
+        noise = np.hypot(noise, standard_errors[inner] * (far + part))
+        slack = np.zeros_like(reach)
         if num_inputs is not None:
             flipped = np.maximum(np.abs(rise), 1 / num_inputs) / num_inputs
             slack = num_deviations * np.sqrt(flipped) * far
-        lines.append(_Line((rise / run - chord) * reach, noise, slack, there))
-    # Where one line shows a bend, neither is moved towards the chord by its noise.
-    bends = np.logical_or(*((one.there & one.is_clear).any(axis=0) for one in lines))
+        # How far it lies above the chord, and the curve beyond it.
+        off = (rise / run - chord) * reach
+        lines.append((off, noise, slack, there))
+        # Where one line shows a bend, neither is moved towards the chord by its noise.
+        bends |= (there & (np.abs(off) > _CLEAR * noise)).any(axis=0)
     above = below = np.inf
-    for one in lines:
-        less = np.sign(one.off) * np.maximum(np.abs(one.off) - one.noise, 0)
-        off = np.where(bends, one.off, less)
-        up, down = off > -one.slack, off < one.slack
-        above = np.minimum(above, np.where(one.there & up, off + one.slack, np.inf))
-        below = np.minimum(below, np.where(one.there & down, one.slack - off, np.inf))
+    for off, noise, slack, there in lines:
+        less = np.sign(off) * np.maximum(np.abs(off) - noise, 0)
+        off = np.where(bends, off, less)
+        up, down = off > -slack, off < slack
+        above = np.minimum(above, np.where(there & up, off + slack, np.inf))
+        below = np.minimum(below, np.where(there & down, slack - off, np.inf))
     # Without a line on one side, the chord itself is the bound there.
     return (
         np.where(np.isinf(above), 0.0, above),
         np.where(np.isinf(below), 0.0, below),
     )
-
-
-class _Line(NamedTuple):
-    off: np.ndarray  # float64 `[s, m]`, how far it lies above the chord
-    noise: np.ndarray  # `[s, m]`, the standard deviation of `off`
-    slack: np.ndarray  # `[s, m]`, how far the curve may lie beyond the line
-    there: np.ndarray  # bool `[m]`, whether these levels exist
-
-    @property
-    def is_clear(self) -> np.ndarray:
-        return np.abs(self.off) > _CLEAR * self.noise
 
 
 # Positions in an interval at which the chord is compared with the threshold.

@@ -14,17 +14,13 @@ from jaxrob.metrics._counts import (
     MOST_RANKS,
     Counts,
     ImageScores,
+    Ratio,
     checked_counts,
     checked_scores,
     counts_of,
+    quotient,
+    typical_inputs,
 )
-
-
-class Ratio(NamedTuple):
-    numerator: np.ndarray
-    denominator: np.ndarray  # the denominator; where it is 0 the measure is undefined
-    # the number of inputs that the ratio is a share of, which sets its scatter
-    inputs: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,21 +121,6 @@ class Measure:
 
     def value_of(self, ratio: Ratio) -> np.ndarray:
         return quotient(ratio.numerator, ratio.denominator, self.if_undefined)
-
-
-def typical_inputs(num_inputs: np.ndarray) -> int:
-    """Returns the median number of inputs behind a curve's values, at least 1."""
-    # The number differs between levels if there are unknown answers.
-    return max(int(np.median(num_inputs)), 1)
-
-
-def quotient(
-    numerator: np.ndarray, denominator: np.ndarray, if_undefined: float
-) -> np.ndarray:
-    undefined = denominator == 0
-    return np.where(
-        undefined, if_undefined, numerator / np.where(undefined, 1, denominator)
-    )
 
 
 def _mean(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:

@@ -14,9 +14,10 @@ from jaxrob.metrics._counts import (
     checked_curve,
     checked_levels,
     range_around,
+    typical_inputs,
 )
 from jaxrob.metrics._curvature import Envelope, envelope
-from jaxrob.metrics._measures import any_measure, typical_inputs
+from jaxrob.metrics._measures import any_measure
 
 RULES = ("right", "count", "linear")
 

@@ -17,8 +17,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.messages import named, wrong_type
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.metrics._measures import typical_inputs
+from jaxrob.metrics._counts import checked_confidence_level, typical_inputs
 
 #: Images in a block where some of them are looked at, the same on all devices, so that
 #: what is computed does not depend on them. Parts of a block compute it twice.

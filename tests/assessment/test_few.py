@@ -14,7 +14,8 @@ import scipy
 
 import jaxrob
 from jaxrob import metrics, strategies
-from jaxrob.metrics._measures import Measure, Ratio
+from jaxrob.metrics._counts import Ratio
+from jaxrob.metrics._measures import Measure
 from jaxrob.strategies._few import banded, decided
 
 NUM_IMAGES = 3000
