@@ -285,13 +285,15 @@ SMALL = {
         [],
         ["evaluate, DCT scaling: ", "10 pictures in "],
     ),
-    "interval_coverage_check": (
-        ("interval_coverage_check.py", *COVERAGE, "--output={}"), [], ["32 cells: held"]
+    "interval_coverage of held out curves": (
+        ("interval_coverage.py", "--curves=held_out", *COVERAGE, "--output={}"),
+        ["held_out.json"],
+        ["32 cells: held"],
     ),
     "interval_coverage of scores": (
         ("interval_coverage.py", "--flips=scores", *COVERAGE,
          "--output={}"),
-        ["curves.json"],
+        ["tuned.json"],
         ["below 95 %: none"],
     ),
     "rank_coverage": (
