@@ -23,7 +23,8 @@ from skimage import data
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._command import catalogue, grammar
+from jaxrob._command import catalogue
+from jaxrob._command.catalogue import read_call
 
 FOLDER = pathlib.Path(__file__).parent
 LEVELS = 3
@@ -135,9 +136,7 @@ def drawn() -> dict[str, jaxrob.Alteration]:
     """Returns the alterations by their names in the command, in the page's order."""
     names = [*catalogue.NAMES, *catalogue.BY_SEVERITY]
     names.remove(f"{_PREFIX}frost")
-    return {
-        name: catalogue.made(grammar.read(name), (_SIDE, _SIDE, 3)) for name in names
-    }
+    return {name: catalogue.made(read_call(name), (_SIDE, _SIDE, 3)) for name in names}
 
 
 def levels(alteration: jaxrob.Alteration) -> np.ndarray:
@@ -174,12 +173,14 @@ def photograph() -> np.ndarray:
 def section(name: str, alteration: jaxrob.Alteration) -> str:
     """Returns the part of the page about an alteration."""
     shown = ", ".join(f"{level:.4g}" for level in levels(alteration))
-    use = USES[name]
+    use = ""
+    if name in USES:
+        use = f" Stands for {USES[name].field}. Test it if {USES[name].when}."
     return (
         f"### {_title(name)}\n\n"
         f"![{_title(name)}](gallery/{name}.webp)\n\n"
         f"{{py:obj}}`jaxrob.alterations.{name}`, here {shown} {alteration.unit}: "
-        f"{alteration.about.level}. Stands for {use.field}. Test it if {use.when}.\n"
+        f"{alteration.about.level}.{use}\n"
     )
 
 

@@ -1,6 +1,7 @@
 """Begins each page of the API with a table of its names and what each is.
 
-A page has the comment `<!-- summary -->` where its table goes. The names are those of
+A page has the comment `<!-- summary -->` where its table goes, and the alterations'
+`<!-- every alteration -->` where the command's names of them go. The names are those of
 the page's own directives and the words those of the docstrings, so nothing is written
 twice.
 """
@@ -10,7 +11,10 @@ import inspect
 import re
 from typing import NamedTuple
 
+from jaxrob._command import catalogue
+
 PLACE = "<!-- summary -->"
+_EVERY = "<!-- every alteration -->"
 
 _DIRECTIVE = re.compile(
     r"^\.\. (?P<kind>currentmodule|autoclass|autofunction|py:data):: (?P<name>[\w.]+)\n"
@@ -36,7 +40,7 @@ class Entry(NamedTuple):
 def entries(page: str) -> list[Entry]:
     """Returns the public names that the text of a page lists, in order."""
     found, module = [], ""
-    for one in _DIRECTIVE.finditer(page):
+    for one in _DIRECTIVE.finditer(_with_alterations(page)):
         name = one["name"]
         if one["kind"] == "currentmodule":
             module = name
@@ -54,7 +58,13 @@ def with_summary(page: str) -> str:
         f"| {{py:obj}}`{one.name} <{one.module}.{one.name}>` | {one.words} |\n"
         for one in entries(page)
     )
-    return page.replace(PLACE, f"| name | what it is |\n| --- | --- |\n{rows}")
+    table = f"| name | what it is |\n| --- | --- |\n{rows}"
+    return _with_alterations(page).replace(PLACE, table)
+
+
+def _with_alterations(page: str) -> str:
+    listed = "\n".join(f".. autofunction:: {name}" for name in catalogue.NAMES)
+    return page.replace(_EVERY, listed)
 
 
 def _without_options(text: str) -> str:

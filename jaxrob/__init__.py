@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         training,
         uncertainty,
     )
-    from jaxrob._adapters.network import Preprocessing
     from jaxrob._arguments.warnings import RobustnessWarning
     from jaxrob._assessment.assess import assess
     from jaxrob._assessment.assessment import Assessment
@@ -32,15 +31,15 @@ if TYPE_CHECKING:
         SequentialComparison,
         compare_sequentially,
     )
+    from jaxrob._assessment.criterion import Tolerance
     from jaxrob._assessment.diagnostics import Diagnostics
-    from jaxrob._assessment.scoring import Tolerance
-    from jaxrob._classifier import Classifier
-    from jaxrob._curve import Curve, ReducedCurve
+    from jaxrob._classifiers.classifier import Classifier
+    from jaxrob._classifiers.network import Preprocessing
+    from jaxrob._classifiers.score import Score
+    from jaxrob._curve import Curve, ReducedCurve, ScoreCurve
     from jaxrob._dataset import Dataset
+    from jaxrob._engine.evaluate import evaluate
     from jaxrob._engine.provenance import provenance
-    from jaxrob._run.evaluate import evaluate
-    from jaxrob._score import Score
-    from jaxrob._score_curve import ScoreCurve
     from jaxrob.alterations import Alteration
 
 __version__ = "0.1.0"
@@ -66,22 +65,22 @@ _SUBPACKAGES = (
 _NAMES = {
     "Alteration": "alterations",
     "Assessment": "_assessment.assessment",
-    "Classifier": "_classifier",
+    "Classifier": "_classifiers.classifier",
     "Comparison": "_assessment.compare",
     "Curve": "_curve",
     "Dataset": "_dataset",
     "Diagnostics": "_assessment.diagnostics",
-    "Preprocessing": "_adapters.network",
+    "Preprocessing": "_classifiers.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
     "RobustnessWarning": "_arguments.warnings",
-    "Score": "_score",
-    "ScoreCurve": "_score_curve",
-    "Tolerance": "_assessment.scoring",
+    "Score": "_classifiers.score",
+    "ScoreCurve": "_curve",
+    "Tolerance": "_assessment.criterion",
     "assess": "_assessment.assess",
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
-    "evaluate": "_run.evaluate",
+    "evaluate": "_engine.evaluate",
     "provenance": "_engine.provenance",
 }
 

@@ -1,25 +1,28 @@
-"""A curve: a classifier's answers at every level, on every image."""
+"""Curves: answers, counts by class, or scores at every level of an alteration."""
 
 import dataclasses
 import functools
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_number
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import named
+from jaxrob._classifiers.score import SCORE_NAME, check_score_name
 from jaxrob._codec import (
     WRITTEN,
     Array,
     As,
+    Integer,
     Layout,
     Number,
+    Text,
     document,
     from_json,
     to_json,
 )
-from jaxrob._score_curve import ScoreCurve
+from jaxrob._devices.blocks import joined, taken
 from jaxrob.metrics._counts import (
     MOST_CONFUSED,
     MOST_RANKS,
@@ -28,12 +31,9 @@ from jaxrob.metrics._counts import (
     count,
     count_pairs,
     counts_of,
-    stacked,
 )
-from jaxrob.metrics._measures import top_k
+from jaxrob.metrics._measures import ImageScores, mean_named, mean_score, top_k
 from jaxrob.uncertainty import unknown_threshold
-
-C = TypeVar("C", bound="Curve | ReducedCurve | ScoreCurve")
 
 # The parts of a curve's document; single answers are in an object of their own.
 _Levels = Annotated[np.ndarray, Array("L")]
@@ -115,7 +115,6 @@ _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
 class Curve:
     """A classifier's answers on N images at L levels of an alteration.
 
-    Everything else is computed from the answers, on the host, when it is needed.
     `jaxrob.evaluate` returns a curve, and `Assessment.curve` is one.
 
     Example::
@@ -222,17 +221,13 @@ class Curve:
         return self.counts._replace(ranks=None)
 
     def counts_for(self, measure: str) -> Counts:
-        """The counts that a measure needs: `counts`, or more ranks for a larger k.
-
-        Args:
-          measure: the measure's name, such as "top20_accuracy", see `jaxrob.assess`.
-        """
+        """The counts that a measure, by name, needs: of top-k accuracy with k ranks."""
         k = top_k(measure) or 0
         return self.counts if k <= MOST_RANKS else self._counted(k)
 
     def _counted(self, num_ranks: int) -> Counts:
-        about = self._answers, self.labels, self.num_classes
-        return count(*about, self.rank, num_ranks)
+        labels, classes = self.labels, self.num_classes
+        return count(self._answers, labels, classes, self.rank, num_ranks)
 
     @functools.cached_property
     def confusion(self) -> np.ndarray:
@@ -283,26 +278,11 @@ class Curve:
           NaN if there is no such level.
         """
         wrong = ~self._is_right & ~self.unknown
-        return self._first_level(wrong, identity)
+        return _first_level(self.levels, wrong, identity)
 
     def first_unknown_level(self, identity: float) -> np.ndarray:
-        """The smallest alteration of each image that makes the answer "unknown".
-
-        Args:
-          identity: the level at which nothing is altered.
-
-        Returns:
-          float64 `[N]`: the level nearest to the identity at which the answer is
-          "unknown", the lower of two equally near ones. NaN if there is no such level.
-        """
-        return self._first_level(self.unknown, identity)
-
-    def _first_level(self, which: np.ndarray, identity: float) -> np.ndarray:
-        """Returns each image's level nearest to the identity where `which` holds."""
-        identity = checked_number("identity", identity)
-        order = np.lexsort((self.levels, np.abs(self.levels - identity)))
-        first = which[order].argmax(axis=0)
-        return np.where(which.any(axis=0), self.levels[order][first], np.nan)
+        """As `first_failing_level`, of the answer "unknown"."""
+        return _first_level(self.levels, self.unknown, identity)
 
     def reduced(self) -> "ReducedCurve":
         """The counts by class, without the single answers."""
@@ -314,14 +294,7 @@ class Curve:
 
     @staticmethod
     def from_json(text: str | bytes) -> "Curve":
-        """A curve from the text that `to_json` gave.
-
-        Raises:
-          TypeError: if it is no text.
-          ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range or of a wrong shape, or another than was
-            written.
-        """
+        """A curve from what `to_json` gave; errors as of `Assessment.from_json`."""
         return from_json(text, Curve)
 
 
@@ -394,12 +367,7 @@ class ReducedCurve:
         return metrics.effectiveness(self.counts)
 
     def counts_for(self, measure: str) -> Counts:
-        """The counts that a measure needs; see `Curve.counts_for`.
-
-        Args:
-          measure: the measure's name. Of "top{k}_accuracy" the counts may have fewer
-            than k ranks, and then the measure rejects them.
-        """
+        """As `Curve.counts_for`, but with no more ranks, which a measure may reject."""
         del measure
         return self.counts
 
@@ -413,35 +381,152 @@ class ReducedCurve:
         return from_json(text, ReducedCurve)
 
 
+@document("jaxrob score curve 1")
+@dataclasses.dataclass(frozen=True, eq=False)
+class ScoreCurve:
+    """A score of N images at L levels of an alteration, see `jaxrob.Score`.
+
+    `jaxrob.evaluate` returns one if it is given a score, and `Assessment.curve` is one.
+
+    Attributes:
+      levels: float64 `[L]`, in the order asked for.
+      scores: float64 `[L, N]` in [0, 1], 1 is best; NaN for an image that was not
+        looked at.
+      score: the score's name.
+    """
+
+    levels: Annotated[np.ndarray, Array("L")]
+    scores: Annotated[
+        np.ndarray,
+        Array("L, N", at_least=0, at_most=1, may_be_nan=True, is_packed=True),
+        Layout(under="scored"),
+    ] = dataclasses.field(repr=False)
+    score: Annotated[str, Text("the name of a score", SCORE_NAME)]
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        check_score_name("score", self.score)
+        axes: dict[str, int] = {}
+        checked_array("levels", self.levels, "L", axes=axes)
+        scores = checked_array(
+            "scores",
+            self.scores,
+            "L, N",
+            at_least=0,
+            at_most=1,
+            may_be_nan=True,
+            axes=axes,
+        )
+        if np.isnan(scores).all(axis=1).any():
+            raise ValueError("scores must hold at least one image at each level")
+        object.__setattr__(self, "scores", scores.astype(np.float64, copy=False))
+
+    @property
+    def num_images(
+        self,
+    ) -> Annotated[
+        int, Integer(1), Layout(lengths=lambda number: {"N": number}), WRITTEN
+    ]:
+        """N."""
+        return self.scores.shape[1]
+
+    @property
+    def num_classes(self) -> int:
+        """0: there are no classes."""
+        return 0
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Zeros `[N]`: there are no classes."""
+        return np.zeros(self.num_images, int)
+
+    @property
+    def alpha(self) -> None:
+        """None: no answer is "unknown"."""
+        return None
+
+    @property
+    def _answers(self) -> np.ndarray:
+        return self.scores
+
+    @property
+    def measure(self) -> str:
+        """The name of the measure, "mean IoU" for instance."""
+        return mean_named(self.score)
+
+    @property
+    def values(self) -> np.ndarray:
+        """float64 `[L]`, the mean score at each level."""
+        return mean_score(self.measure)(self.counts)
+
+    @property
+    def counts(self) -> ImageScores:
+        """The scores as the measure takes them."""
+        return ImageScores(self.scores)
+
+    def counts_for(self, measure: str) -> ImageScores:
+        """The same as `counts`."""
+        del measure
+        return self.counts
+
+    def first_level_below(self, score: float, identity: float) -> np.ndarray:
+        """As `Curve.first_failing_level`, of scores below a number."""
+        below = self.scores < checked_number("score", score)
+        return _first_level(self.levels, below, identity)
+
+    def lowest(self, identity: float) -> tuple[np.ndarray, np.ndarray]:
+        """Each image's lowest score, and its level, see `Curve.first_failing_level`.
+
+        Both are float64 `[N]`, NaN for images that were not looked at.
+        """
+        identity = checked_number("identity", identity)
+        order = np.lexsort((self.levels, np.abs(self.levels - identity)))
+        scores = self.scores[order]
+        first = np.where(np.isnan(scores), np.inf, scores).argmin(axis=0)
+        found = scores[first, np.arange(self.num_images)]
+        levels = np.where(np.isnan(found), np.nan, self.levels[order][first])
+        return found, levels
+
+    def to_json(self) -> str:
+        """The curve as strict JSON text; the scores are an array in base64 of zlib."""
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "ScoreCurve":
+        """A curve from the text that `to_json` gave; errors as of `Curve.from_json`."""
+        return from_json(text, ScoreCurve)
+
+
+C = TypeVar("C", bound="Curve | ReducedCurve | ScoreCurve")
+
+
 #: The curves that an evaluation may give.
 AnyCurve = Curve | ReducedCurve | ScoreCurve
 
 
 def join(first: C, second: C) -> C:
     """Joins the levels of two curves of the same images."""
-    if isinstance(first, ReducedCurve):
-        assert isinstance(second, ReducedCurve)
-        counts = stacked([first.counts, second.counts])
-        levels = np.concatenate([first.levels, second.levels])
-        return dataclasses.replace(first, levels=levels, counts=counts)
-    joined = {
-        name: np.concatenate([part, getattr(second, name)])
-        for name, part in _by_level(first)
-    }
-    return dataclasses.replace(first, **joined)
+    return dataclasses.replace(first, **joined([_by_level(first), _by_level(second)]))
 
 
 def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
     """Returns these rows of a curve as the answers at new levels."""
-    if isinstance(curve, ReducedCurve):
-        return dataclasses.replace(curve, levels=levels, counts=curve.counts.at(rows))
-    parts = {name: part[rows] for name, part in _by_level(curve)}
+    parts = taken(_by_level(curve), rows)
     return dataclasses.replace(curve, **(parts | {"levels": levels}))
 
 
-def _by_level(curve: Curve | ScoreCurve) -> list[tuple[str, np.ndarray]]:
-    """Returns the fields with a leading axis of levels, by name, unless None."""
-    names = ("levels", "predicted", "confidence", "uncertainty", "rank")
-    names = ("levels", "scores") if isinstance(curve, ScoreCurve) else names
-    parts = ((name, getattr(curve, name)) for name in names)
-    return [(name, part) for name, part in parts if part is not None]
+def _by_level(curve: AnyCurve) -> dict[str, Any]:
+    """Returns the fields with a leading axis of levels, by name."""
+    every = [one.name for one in dataclasses.fields(curve)]
+    return {name: getattr(curve, name) for name in every if name in _OF_LEVELS}
+
+
+_OF_LEVELS = "levels predicted confidence uncertainty rank counts scores".split()
+
+
+def _first_level(levels: np.ndarray, which: np.ndarray, identity: float) -> np.ndarray:
+    """Returns each image's level nearest to the identity where `which` holds."""
+    identity = checked_number("identity", identity)
+    order = np.lexsort((levels, np.abs(levels - identity)))
+    first = which[order].argmax(axis=0)
+    return np.where(which.any(axis=0), levels[order][first], np.nan)

@@ -8,7 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._adapters.samples import (
+from jaxrob._arguments.checks import (
+    checked_array,
+    checked_images,
+    checked_integer,
+    checked_names,
+    checked_text,
+    plain_array,
+)
+from jaxrob._arguments.classes import TO_RENUMBER, numbered
+from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._classifiers.samples import (
     ItemBatches,
     Parts,
     check_source,
@@ -17,15 +27,6 @@ from jaxrob._adapters.samples import (
     read_batch,
     read_items,
 )
-from jaxrob._arguments.checks import (
-    checked_array,
-    checked_integer,
-    checked_names,
-    checked_text,
-)
-from jaxrob._arguments.class_labels import TO_RENUMBER, numbered
-from jaxrob._arguments.images import checked_images, plain_array
-from jaxrob._arguments.naming import named, wrong_type
 from jaxrob._identity.digest import digest, object_bytes
 from jaxrob._stored_images import StoredImages
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import threefry_2x32
 
-from jaxrob._arguments.naming import named, wrong_type
+from jaxrob._arguments.messages import named, wrong_type
 
 # No image has these indices: the classifier's keys and the random order come from here.
 _CLASSIFIER = 2**32 - 1

@@ -7,7 +7,18 @@ import jax.numpy as jnp
 
 # The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
 _SUM_TOLERANCE = 1e-2
+# Beyond the ends of [0, 1]: a hard sigmoid's rounding.
+_ROUNDING = 1e-5
 _TINY = float(jnp.finfo(jnp.float32).tiny)
+
+
+def largest(values: jax.Array, axis: int, keepdims: bool = False) -> jax.Array:
+    """Computes the maximum, of finite numbers at least; NaN where one is NaN."""
+    # It starts from the smallest number, because XLA merges equal constants: on a CPU,
+    # max-pooling that shares its minus infinity with us makes a network slower.
+    least = jnp.asarray(jnp.finfo(values.dtype).min, values.dtype)
+    found = jax.lax.reduce(values, least, jax.lax.max, (axis % values.ndim,))
+    return jnp.expand_dims(found, axis) if keepdims else found
 
 
 # Compiled as one program even if the caller is not.
@@ -16,7 +27,8 @@ def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
     """Computes the log-probabilities of a classifier's outputs."""
     if kind == "logits":
         return _log_softmax(outputs, axis)
-    in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=axis, keepdims=True)
+    in_range = (outputs >= -_ROUNDING) & (outputs <= 1 + _ROUNDING)
+    in_range = in_range.all(axis=axis, keepdims=True)
     # At 0 the logarithm has no gradient.
     outputs = jnp.maximum(outputs, _TINY)
     total = outputs.sum(axis=axis, keepdims=True)
@@ -32,21 +44,22 @@ def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
     number = log_probabilities.shape[axis]
     if number == 1:
         return jnp.squeeze(log_probabilities, axis)
-    return jax.nn.logsumexp(log_probabilities, axis=axis) - jnp.log(jnp.float32(number))
+    # As `jax.nn.logsumexp`, but for where its maximum starts.
+    top = largest(jax.lax.stop_gradient(log_probabilities), axis, keepdims=True)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    total = jnp.log(jnp.exp(log_probabilities - top).sum(axis))
+    return total + jnp.squeeze(top, axis) - jnp.log(jnp.float32(number))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _log_softmax(logits: jax.Array, axis: int) -> jax.Array:
-    """Computes `jax.nn.log_softmax` for logits of any size; NaN where one is infinite.
-
-    XLA may fuse a network's last multiplication with the subtraction of the largest
-    logit, without rounding between them. Above 1e9 the largest logit minus itself is
-    then not 0, and its exponential overflows.
-    """
-    largest = logits.max(axis=axis, keepdims=True)
-    below = jnp.where(logits == largest, 0.0, logits - largest)
+    """`jax.nn.log_softmax` for logits of any size; NaN where one is infinite."""
+    # XLA may fuse a network's last multiplication with the subtraction of the largest
+    # logit, without rounding: above 1e9 the largest minus itself is then not 0.
+    top = largest(logits, axis, keepdims=True)
+    below = jnp.where(logits == top, 0.0, logits - top)
     log_total = jnp.log(jnp.exp(below).sum(axis=axis, keepdims=True))
-    return below - jnp.where(jnp.isfinite(largest), log_total, jnp.nan)
+    return below - jnp.where(jnp.isfinite(top), log_total, jnp.nan)
 
 
 @_log_softmax.defjvp

@@ -23,7 +23,7 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxrob._arguments.checks import check_type, checked_share
-from jaxrob._arguments.naming import wrong_type
+from jaxrob._arguments.messages import wrong_type
 
 __all__ = (
     "aleatoric",

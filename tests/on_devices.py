@@ -155,10 +155,10 @@ def measured_split(mesh, data, journal):
 def measured_parts(mesh, data):
     """Answers on some of the images in a random order, in memory and in batches."""
     from jaxrob._devices.mesh import checked_mesh
+    from jaxrob._engine.blocks import counted
+    from jaxrob._engine.evaluate import fingerprint_inputs
     from jaxrob._engine.execution import progress_bar, set_up
-    from jaxrob._engine.parts import answer_parts, random_order
-    from jaxrob._engine.picked import counted
-    from jaxrob._run.prepare import fingerprint_inputs
+    from jaxrob._engine.queue import answer_parts, random_order
     from jaxrob.strategies._drive import Span
 
     classifier, (noise,) = fingerprint_inputs(

@@ -207,7 +207,7 @@ def check_programs(folder):
 
 def check_pieces():
     """A digest reads a sharded array piece by piece."""
-    from jaxrob._devices.rows import in_pieces
+    from jaxrob._devices.blocks import in_pieces
 
     values = np.arange(8 * 6 * 4, dtype=np.float32).reshape(8, 6, 4)
     for spec in (P("data"), P(None, None, "model"), P("model", None, "data"), P()):

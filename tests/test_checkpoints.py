@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from jaxrob.training._checkpoints import open_checkpoints, restore, save
+from jaxrob.training._fit import open_checkpoints, restore, save
 from jaxrob.training._step import TrainingState
 
 # Files that orbax leaves behind when it fails.

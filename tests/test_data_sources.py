@@ -153,7 +153,7 @@ def as_is(boxes):
 )
 def test_boxes_stay_a_list(made, monkeypatch):
     """Whether all images of a batch have as many or not."""
-    monkeypatch.setattr("jaxrob._adapters.samples._MOST_IN_BATCH", 2)
+    monkeypatch.setattr("jaxrob._classifiers.samples._MOST_IN_BATCH", 2)
     labels = [made(one) for one in BOXES]
     for parts in wholes(masked(labels)):
         assert all(part.labels.dtype == object for part in parts)

@@ -15,8 +15,8 @@ from jax.sharding import PartitionSpec as P
 
 import jaxrob
 from jaxrob import alterations
+from jaxrob._devices.blocks import _slices
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._devices.rows import _slices
 
 SCRIPT = pathlib.Path(__file__).with_name("sharded_networks.py")
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob import alterations, roma
+from jaxrob import alterations, bayes, roma
 from jaxrob._keys import checked_key
 from jaxrob.alterations import corruptions
+from jaxrob.networks import MLP
 from jaxrob.retraining._mixture import random_levels
 
 KEY = jax.random.key(0)
@@ -33,6 +34,16 @@ def test_alterations(alteration):
         assert not WIDE.search(
             str(jax.make_jaxpr(alteration)(image, alteration.upper, KEY))
         )
+
+
+@pytest.mark.slow
+def test_nuts():
+    images = np.random.default_rng(0).random((8, 2, 2, 1), np.float32)
+    data, module = jaxrob.Dataset(images, np.arange(8) % 2), MLP((), 2)
+    with jax.enable_x64(True):
+        found = bayes.nuts(module, data, key=KEY, num_warmup=2, num_draws=3)
+    leaves = jax.tree.leaves((found.samples, found.location, found.scale))
+    assert {leaf.dtype for leaf in leaves} == {np.dtype("float32")}
 
 
 def test_keys():

@@ -11,13 +11,12 @@ import jaxrob
 from accelerators.networks import Network
 from accelerators.programs import Program, rows_at_once, step
 from jaxrob import roma
+from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
-from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration
-from jaxrob.roma._count import SPLITTING, Pairs
-from jaxrob.roma._draws import Inputs, Work, drawing
-from jaxrob.roma._estimators import estimator_named
+from jaxrob.roma._algorithm1 import NORMALITY
+from jaxrob.roma._draws import HITS, SPLITTING, Inputs, Pairs, Statistic, Work, drawing
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 from jaxrob.roma._rare import _particles, _splitting
 
@@ -26,12 +25,12 @@ _INPUTS, _SAMPLES = 64, 1000
 
 def roma_draws(network: Network, mesh: Mesh) -> Program:
     """Algorithm 1 of 64 inputs with 1,000 draws each, statistics included."""
-    return _drawn("RoMA draws", "roma", network, mesh)
+    return _drawn("RoMA draws", NORMALITY, network, mesh)
 
 
 def roma_count(network: Network, mesh: Mesh) -> Program:
     """The same draws, counted: what the statistics add is the difference."""
-    return _drawn("RoMA count", "count", network, mesh)
+    return _drawn("RoMA count", HITS, network, mesh)
 
 
 def roma_splitting(network: Network, mesh: Mesh) -> Program:
@@ -65,12 +64,10 @@ def bayesian(
     return found._replace(name=f"Bayesian, T = {samples}")
 
 
-def _drawn(name: str, estimator: str, network: Network, mesh: Mesh) -> Program:
+def _drawn(name: str, statistic: Statistic, network: Network, mesh: Mesh) -> Program:
     work, number = _work(network, mesh), _INPUTS * mesh.size
     pairs = _pairs(work, network, number)
     block = Inputs(pairs.images, pairs.indices, pairs.excluded)
-    statistic = estimator_named(estimator).plain
-    assert statistic is not None
     call = drawing(work, block, _SAMPLES, _rows(network, mesh), statistic)
     return _program(name, call, number * _SAMPLES)
 

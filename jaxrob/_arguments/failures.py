@@ -4,8 +4,8 @@ import types
 
 import jax
 
-from jaxrob._arguments.images import looks_channels_first
-from jaxrob._arguments.readable import error_text
+from jaxrob._arguments.checks import looks_channels_first
+from jaxrob._arguments.texts import error_text
 
 
 def failed_on_images(

@@ -12,22 +12,21 @@ from jax.sharding import Mesh
 from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
 from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import Exploration, check_few, explore
-from jaxrob._assessment.scoring import Tolerance
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.score import Score
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
+from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._run.prepare import Arguments, Run, checked, prepare_run, source_ahead
-from jaxrob._score import Score
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words
 from jaxrob.metrics import RULES
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words, mean_named, measure_named
 from jaxrob.strategies import ASAP, Strategy
-from jaxrob.strategies._checks import check_strategy
+from jaxrob.strategies._strategy import check_strategy
 
 # If fewer inputs are decided, the undecided rest may matter more.
 _FEWEST_DECIDED = 0.75
@@ -109,8 +108,7 @@ def assess(
         data set, key or version is rejected. Your own functions are identified by what
         they compute, as JAX traces it, with all constants; a host callback by the name
         and version that `Classifier.from_host` takes.
-      progress: whether a progress bar is shown, and a line on standard error says how
-        long the run takes, if that is over ten seconds.
+      progress: see `evaluate`.
 
     Returns:
       An `Assessment`, or a tuple of them for several alterations.
@@ -118,10 +116,9 @@ def assess(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if an argument is outside its range, the rule does not suit the
-        strategy's levels, few images do not go with the measure or another argument,
-        a budget is too small, the measure is undefined at a level
-        (a recall where nothing is decided, for instance), the journal belongs to
-        another run or is damaged, or as `evaluate`.
+        strategy's levels, few images do not go with another argument, a budget is too
+        small, the measure is undefined at a level (a recall where nothing is decided,
+        for instance), the journal is damaged, or as `evaluate`.
       OSError: if the journal cannot be read or written, as on a full disk.
     """
     # Fail before anything is computed where possible.
@@ -177,7 +174,6 @@ def _checked_alterations(
 
 
 def checked_measure(measure: Any, score: Score | None) -> str:
-    """Returns the measure's name: with a score, that of its mean."""
     if score is None:
         measure_named(measure)
         return measure
@@ -231,8 +227,13 @@ def result_of(
             exploration.nominal,
             criterion.confidence_level,
         )
-    if rule in ("right", "linear"):
-        _check_ends(alteration, curve.levels, rule)
+    ends = tuple(alteration.snap(np.array([alteration.lower, alteration.upper])))
+    if rule in ("right", "linear") and (curve.levels[0], curve.levels[-1]) != ends:
+        raise ValueError(
+            f'rule="{rule}" needs both ends of the range [{alteration.lower:g}, '
+            f"{alteration.upper:g}]; the strategy asked for levels from "
+            f"{curve.levels[0]:g} to {curve.levels[-1]:g}"
+        )
     result = Assessment(
         alteration=alteration.name,
         unit=alteration.unit,
@@ -282,14 +283,4 @@ def _warn_of_undecided(result: Assessment) -> None:
             f"{result.lowest_decided_ratio:.1%} of the inputs are decided; the "
             "robustness says nothing about the others. Lower alpha, or take "
             'measure="effectiveness", which counts unknown answers'
-        )
-
-
-def _check_ends(alteration: Alteration, levels: np.ndarray, rule: str) -> None:
-    ends = alteration.snap(np.array([alteration.lower, alteration.upper]))
-    if (levels[0], levels[-1]) != tuple(ends):
-        raise ValueError(
-            f'rule="{rule}" needs both ends of the range [{alteration.lower:g}, '
-            f"{alteration.upper:g}]; the strategy asked for levels from {levels[0]:g} "
-            f"to {levels[-1]:g}"
         )

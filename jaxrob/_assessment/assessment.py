@@ -4,16 +4,16 @@ import dataclasses
 import functools
 import importlib
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.texts import readable
+from jaxrob._assessment.criterion import Scores
 from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._assessment.document import MEASURE, Provenance, Sampling, check_levels
-from jaxrob._assessment.scoring import Scores
+from jaxrob._classifiers.score import SCORE_NAME
 from jaxrob._codec import (
     WRITTEN,
     Array,
@@ -21,23 +21,99 @@ from jaxrob._codec import (
     Layout,
     Number,
     Row,
+    Text,
     document,
     from_json,
     read,
+    refuse,
     to_json,
 )
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve
-from jaxrob._files.strict_json import parsed
-from jaxrob._score_curve import ScoreCurve
+from jaxrob._files.reading import parsed
 from jaxrob.alterations._alteration import check_levels_range
-from jaxrob.metrics import ConfidenceInterval, Interval
-from jaxrob.metrics._measures import any_measure, measure_named
-from jaxrob.metrics._tolerance import scored_robustness
+from jaxrob.metrics import ConfidenceInterval, Interval, measures
+from jaxrob.metrics._measures import MEAN, TOP_K, any_measure, measure_named
+from jaxrob.strategies._strategy import STATUSES
 
 _UNIT = Number(at_least=0, at_most=1)
 # The room that plots and exports, looked up by name in the call, because it builds on
 # this module.
 _REPORTING = "jaxrob.reporting"
+
+
+#: The name of a measure, as `measure_named` takes it.
+MEASURE = Text("the name of a measure", "|".join([*measures, TOP_K, MEAN + SCORE_NAME]))
+
+
+class DataSet(NamedTuple):
+    fingerprint: str
+    labels: str = ""
+
+
+class Network(NamedTuple):
+    """The network in the provenance, which reports print."""
+
+    name: str | None = None
+    class_names: tuple[str, ...] | None = None
+
+
+class ScoreFacts(NamedTuple):
+    name: str
+    version: str | None
+    labels: str | None
+
+
+class Provenance(NamedTuple):
+    """The parts of the provenance that `compare` and reports read; it may hold more."""
+
+    # Null for an alteration that calls the host, which has no fingerprint.
+    alteration: str | None
+    dataset: DataSet
+    network: Network = Network()
+    key: tuple[Annotated[int, Integer(at_least=0, at_most=2**32 - 1)], ...] | None = (
+        None
+    )
+    settings: dict[str, str | int | float | bool] = {}
+    words: dict[str, str] = {}
+    score: ScoreFacts | None = None
+    plan: Annotated[str, Text("64 hexadecimal digits", "[0-9a-f]{64}")] = ""
+
+
+_Interval = Annotated[ConfidenceInterval, Row(_UNIT, ascends=True)]
+
+
+class Sampling(NamedTuple):
+    """The images that an assessment looked at, and what they leave open."""
+
+    # The half width of `dataset_interval` asked for, or None
+    half_width: Annotated[float | None, Number(at_least=0, below=0.5)]
+    # The largest number of altered images allowed, or None
+    budget: Annotated[int | None, Integer(at_least=1)]
+    # Whether levels were decided only when the unseen images could not change them
+    curtail: bool
+    # The probability that `dataset_interval` misses, in all; 0 with `curtail`. None for
+    # a user's own strategy, of which no few-image answer was asked.
+    error: Annotated[float | None, _UNIT]
+    # "precise" if the half width is reached, "certain" if `required` is certainly met
+    # or certainly missed, "compared" if `compare_sequentially` ended it, with its
+    # answer, "budget" if the budget did, "resolution" if all images at the strategy's
+    # levels leave more open
+    status: Annotated[str, Text(allowed=STATUSES)]
+    # The number of images of the data set that count
+    num_images: Annotated[int, Integer(at_least=1)]
+    # The number of altered images classified
+    evaluations: Annotated[int, Integer(0, 2**53)]
+    # Integers `[L]`, the number of images looked at, at each level
+    seen: Annotated[np.ndarray, Array("L", "int64", at_least=0)]
+    # Integers `[L]`: 1 accepted, -1 not accepted, 0 open, by all images
+    sides: Annotated[np.ndarray, Array("L", "int64", at_least=-1, at_most=1)]
+    robustness: float  # the estimate
+    # The interval of the robustness on all images of this data set
+    dataset_interval: _Interval
+    # The interval of the robustness on all images of the kind tested
+    population_interval: _Interval
+    # The required robustness, whose certain answer ends the search, or None
+    required: Annotated[float | None, _UNIT] = None
 
 
 @document("jaxrob assessment 1")
@@ -120,15 +196,15 @@ class Assessment:
 
     def _check_together(self) -> None:
         """Refuses limits that depend on other fields, in a document."""
-        limits = {"is_partial": True, "ignores_unknown": True}
-        read(Provenance, self.provenance, "provenance", **limits)
+        name, given = "provenance", self.provenance
+        read(Provenance, given, name, is_partial=True, ignores_unknown=True)
         check_levels_range("lower", self.lower, "upper", self.upper)
         checked_number(
             "identity", self.identity, at_least=self.lower, at_most=self.upper
         )
         rules = metrics.RULES if self.scores is None else ("trapezoid",)
         check_choice("rule", self.rule, rules)
-        check_levels(self.levels, (self.lower, self.upper), self.rule)
+        refuse(np.diff(self.levels) <= 0, "levels must ascend")
 
     @property
     def is_stability(self) -> bool:
@@ -165,10 +241,8 @@ class Assessment:
         """
         if self.undecided.any():
             return math.nan
-        if self.sampling is not None:
-            return self.sampling.robustness
-        if self.scores is not None:
-            return scored_robustness(self.scores.values, self.scores.weights)
+        if concluded := self.sampling or self.scores:
+            return concluded.robustness
         return self._robustness_of(self.values)
 
     @property
@@ -181,9 +255,10 @@ class Assessment:
     @functools.cached_property
     def decided_ratio(self) -> np.ndarray:
         """float64 `[L]`, the share of inputs decided; 1 everywhere without alpha."""
-        if isinstance(self.curve, ScoreCurve):
+        counts: Any = self.curve.counts
+        if not self.curve.num_classes:
             return np.ones(len(self.levels))
-        return metrics.decided_ratio(self.curve.counts)
+        return metrics.decided_ratio(counts)
 
     @property
     def lowest_decided_ratio(
@@ -211,15 +286,8 @@ class Assessment:
         See `jaxrob.metrics.confidence_interval`. It always holds `robustness`: where
         the rule is coarser than the interval, the interval is widened.
         """
-        if self.sampling is not None:
-            return self.sampling.population_interval
-        if self.scores is not None:
-            return ConfidenceInterval(
-                *(
-                    scored_robustness(scores, self.scores.weights)
-                    for scores in (self.scores.low, self.scores.high)
-                )
-            )
+        if concluded := self.sampling or self.scores:
+            return concluded.population_interval
         low, high = metrics.confidence_interval(
             self.levels,
             self.counts,
@@ -241,17 +309,12 @@ class Assessment:
         half width asked for: what levels and images leave open together,
         as often as the confidence level says.
         """
-        if math.isnan(self.robustness):
-            return ConfidenceInterval(0.0, 1.0)
-        if self.sampling is not None:
+        if self.sampling is not None and not math.isnan(self.robustness):
             return self.sampling.dataset_interval
-        if self.error_bound is None:
-            return ConfidenceInterval(0.0, 1.0)
-        low, high = (
-            self.robustness - self.error_bound,
-            self.robustness + self.error_bound,
-        )
-        return ConfidenceInterval(max(low, 0.0), min(high, 1.0))
+        bound = 1.0 if self.error_bound is None else self.error_bound
+        # Python's own take 0 and 1 where the robustness is NaN.
+        low, high = self.robustness - bound, self.robustness + bound
+        return ConfidenceInterval(max(0.0, low), min(1.0, high))
 
     @property
     def evaluations(self) -> Annotated[int, Integer(0, 2**53), WRITTEN]:
@@ -266,47 +329,25 @@ class Assessment:
         return any_measure(self.measure).per_class(self.counts)
 
     @functools.cached_property
-    def robustness_per_class(self) -> np.ndarray:
+    def robustness_per_class(
+        self,
+    ) -> Annotated[np.ndarray | None, Array("K", may_be_nan=True), WRITTEN]:
         """float64 `[K]`, the robustness for each class; NaN where it has no inputs.
 
         The accuracy on the inputs of one class is its recall. An adaptive strategy
         chose the levels for the measure over all classes, and its error bound holds for
-        that alone: for exact values of each class take `strategies.Uniform`.
-
-        Raises:
-          ValueError: if the robustness is of scores, or from few images.
+        that alone: for exact values of each class take `strategies.Uniform`. None with
+        a score, from few images, and with a tolerance (`values_per_class` then goes
+        into `jaxrob.metrics.tolerance_robustness`).
         """
-        if self.sampling is not None:
-            raise ValueError(
-                "robustness_per_class is not known from few images; assess without "
-                "FewImages"
-            )
-        if self.scores is not None:
-            raise ValueError(
-                "robustness_per_class is not kept with a tolerance or a "
-                "distribution of the levels; give values_per_class to "
-                "jaxrob.metrics.tolerance_robustness"
-            )
+        if self.sampling or self.scores or not self.curve.num_classes:
+            return None
         return np.array(
             [
                 np.nan if np.isnan(values).any() else self._robustness_of(values)
                 for values in self.values_per_class.T
             ]
         )
-
-    @property
-    def _stated_per_class(
-        self,
-    ) -> Annotated[
-        np.ndarray | None,
-        Array("K", may_be_nan=True),
-        Layout(name="robustness_per_class"),
-        WRITTEN,
-    ]:
-        """None where it is not kept."""
-        is_kept = self.scores is None and self.sampling is None
-        is_kept &= self.curve.num_classes > 0
-        return self.robustness_per_class if is_kept else None
 
     def _robustness_of(self, values: np.ndarray) -> float:
         return metrics.heaviside_robustness(
@@ -320,45 +361,31 @@ class Assessment:
 
     @property
     def first_failing_level(self) -> np.ndarray:
-        """float64 `[N]`, see `Curve.first_failing_level`.
-
-        Raises:
-          ValueError: if the curve keeps only counts.
-        """
+        """float64 `[N]`, see `Curve.first_failing_level`; needs its answers."""
         return self._answers("first_failing_level").first_failing_level(self.identity)
 
     @property
     def first_unknown_level(self) -> np.ndarray:
-        """float64 `[N]`, see `Curve.first_unknown_level`.
-
-        Raises:
-          ValueError: if the curve keeps only counts.
-        """
+        """float64 `[N]`, see `Curve.first_unknown_level`; needs its answers."""
         return self._answers("first_unknown_level").first_unknown_level(self.identity)
 
     def _answers(self, needed_by: str) -> Curve:
         if isinstance(self.curve, Curve):
             return self.curve
-        kept = "counts (reduced)"
-        if isinstance(self.curve, ScoreCurve):
-            kept = "scores: see its first_level_below"
         raise ValueError(
-            f"{needed_by} needs the answer on each image; this curve keeps only {kept}"
+            f"{needed_by} needs the answer on each image; this curve keeps only counts "
+            "(reduced), or scores: see its first_level_below"
         )
 
     def to_json(self, answers: bool = True) -> str:
-        """The assessment as JSON text.
+        """The assessment as strict JSON text, without NaN.
 
-        Levels, values, counts by class, settings and provenance are plain JSON. The
-        single answers, about ten bytes for each image and level before compression,
-        are arrays in base64 of zlib.
+        The single answers, about ten bytes for each image and level before compression,
+        are arrays in base64 of zlib; all else is plain JSON.
 
         Args:
           answers: whether the single answers are kept. Without them `from_json` gives
             an assessment with a `ReducedCurve`, which loses the first failing levels.
-
-        Returns:
-          Strict JSON: no NaN.
         """
         one = self
         if not checked_flag("answers", answers) and isinstance(self.curve, Curve):
@@ -369,19 +396,14 @@ class Assessment:
     def to_dict(self) -> dict[str, Any]:
         """The assessment as plain Python values, which strict JSON can hold.
 
-        It is what `to_json` writes without the single answers: lists for arrays, None
-        for NaN, "inf" for infinity. `unit` is that of `levels`, `lower` and `upper`;
-        `sampling` says how few images ended. Where `robustness` is None, an accepted
-        level has no decided input, or the integration did not converge. Of a score the
-        images' own scores are left out too.
-
-        Returns:
-          Dicts, lists, texts, numbers, booleans and None.
+        It is what `to_json` writes without single answers and scores: lists for arrays,
+        None for NaN, "inf" for infinity. Where `robustness` is None, an accepted level
+        has no decided input.
         """
         found = parsed(self.to_json(answers=False))
-        # The scores are packed, and the digest is of all.
-        left_out = ("scored", "digest") if isinstance(self.curve, ScoreCurve) else ()
-        return {name: one for name, one in found.items() if name not in left_out}
+        if found.pop("scored", None) is not None:
+            del found["digest"]  # It is of the scores too.
+        return found
 
     def to_frame(self) -> Any:
         """A frame of pandas with a row for each level, see `reporting.to_frame`.

@@ -19,10 +19,9 @@ from jaxrob._assessment.paired import (
     shared_levels,
 )
 from jaxrob._codec import Array, Number, Row, document, from_json, to_json
-from jaxrob._curve import Curve
-from jaxrob._score_curve import ScoreCurve
+from jaxrob._curve import Curve, ScoreCurve
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._bootstrap import num_resamples, percentiles
+from jaxrob.metrics._bands import num_resamples, percentiles
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import any_measure, top_k
 
@@ -84,16 +83,7 @@ class Comparison:
 
     @staticmethod
     def from_json(text: str | bytes) -> "Comparison":
-        """Reads a comparison from the text that `to_json` gave.
-
-        Nothing is executed.
-
-        Raises:
-          TypeError: if `text` is not text.
-          ValueError: if the text is not strict JSON, not of this format, or a part is
-            missing, unknown, outside its range, of a wrong type or shape, or is not
-            what was written.
-        """
+        """Reads what `to_json` gave; errors as of `Assessment.from_json`."""
         return from_json(text, Comparison)
 
 
@@ -112,36 +102,28 @@ def compare(
 
     The intervals come from the bootstrap over images (Efron and Tibshirani, 1993,
     chapter 13). Every replicate draws one set of images for both classifiers, so that
-    the difficulty of an image, which affects both, cancels out: the interval is much
-    narrower than the two assessments' own intervals would suggest. Two images are added
-    to those seen, of which each classifier alone gets one right (Agresti and Min 2005),
-    because a few images say little about what never happened on them. The interval of
-    the robustness is a percentile interval; those of the mean and of the band use the
-    replicates' spread and Student's t. In replicates the measure is joined by straight
-    lines (`rule="linear"` of `jaxrob.metrics.heaviside_robustness`), and constant
-    beyond the outermost levels.
+    the difficulty of an image cancels out: the interval is much narrower than those of
+    the two assessments suggest. Two images are added, of which each classifier alone
+    gets one right (Agresti and Min 2005), because a few images say little about what
+    never happened on them. The interval of the robustness is a percentile interval;
+    those of the mean and of the band use the replicates' spread and Student's t. In
+    replicates the measure is joined by straight lines (`rule="linear"` of
+    `jaxrob.metrics.heaviside_robustness`), and constant beyond the outermost levels.
 
     The p-values come from Fisher's randomisation test: each image's answers are swapped
-    or not. For classifiers that are alike they are exact, for any number of images;
-    with fewer than six images no p-value is below 5 %. If a p-value is above 1 less the
-    confidence level, the interval contains 0. Otherwise the interval of the mean
-    excludes 0; that of the robustness may contain it, because classifiers of the same
-    robustness need not be alike.
+    or not. For classifiers that are alike they are exact; with fewer than six images
+    none is below 5 %. If a p-value is above 1 less the confidence level, the interval
+    contains 0. Otherwise the interval of the mean excludes 0; that of the robustness
+    may contain it, because classifiers of the same robustness need not be alike.
 
-    Scores (`jaxrob.Score`) are compared alike: an image's scores are swapped, and the
-    two images added have the scores 0 and 1. These are as far apart as scores may be,
-    so where scores differ little the intervals are wide on few images; the p-values
-    are as sharp as ever.
+    Scores (`jaxrob.Score`) are compared alike; the two images added have the scores 0
+    and 1, so that on few images the intervals are wide where scores differ little.
 
     The two may have looked at different levels, and differ in alpha. The difference in
-    robustness and its interval use all levels of each; the interval does not include
-    the error due to their choice. All else is of the levels that both have looked at,
-    because a straight line over a level that one left out would count as a difference.
-    If these are few, a `RobustnessWarning` says so. Replicates that leave the measure
-    undefined are left out.
-
-    If noise is drawn, both should be assessed with the same key; otherwise a
-    `RobustnessWarning` says so.
+    robustness and its interval use all levels of each, without the error due to their
+    choice. All else is of the levels that both have looked at; if these are few, or
+    noise was drawn with two keys, a `RobustnessWarning` says so. Replicates that leave
+    the measure undefined are left out.
 
     Args:
       first: an assessment with single answers, not reduced, or of a score.
@@ -151,11 +133,9 @@ def compare(
 
     Returns:
       The `Comparison`, first minus second. Its difference is that of
-      `Assessment.robustness`, by the assessments' own rules; where necessary the
-      interval is widened to contain it. If a level of one classifier is accepted though
-      nothing is decided there, the difference is NaN and the interval [-1, 1]. The same
-      assessments always give the same intervals, and their mirror image when they are
-      swapped.
+      `Assessment.robustness`; where necessary the interval is widened to contain it. If
+      a level of one is accepted though nothing is decided there, the difference is NaN
+      and the interval [-1, 1]. Swapped, the assessments give the mirror image.
 
     Raises:
       TypeError: if one is not an assessment.
@@ -292,45 +272,27 @@ def _symmetrized(one: Comparison) -> Comparison:
 
 
 def question_of(one: Assessment) -> Question:
-    curve = _single_answers(one)
+    curve: Any = one.curve
     # Of top-k accuracy, the answers are right or wrong already.
     is_top_k = top_k(one.measure) is not None
     measure = any_measure("accuracy" if is_top_k else one.measure)
     return Question(
-        _labels(curve),
-        curve.num_classes,
-        measure,
-        one.threshold,
-        one.lower,
-        one.upper,
+        curve.labels, curve.num_classes, measure, one.threshold, one.lower, one.upper
     )
 
 
-def _labels(curve: Curve | ScoreCurve) -> np.ndarray:
-    if isinstance(curve, ScoreCurve):
-        return np.zeros(curve.num_images, int)
-    return curve.labels
-
-
 def answers_of(one: Assessment) -> Answers:
-    curve, k = _single_answers(one), top_k(one.measure)
-    if isinstance(curve, ScoreCurve):
-        return Answers(curve.levels, curve.scores)
-    predicted = curve.predicted
-    if k is not None:
-        assert curve.rank is not None
-        # Within the first k ranks the right class is as good as predicted.
-        predicted = np.where(curve.rank < k, curve.labels, predicted)
+    curve: Any = one.curve
+    k = top_k(one.measure)
+    if k is None:
+        return Answers(curve.levels, curve._answers)
+    # Within the first k ranks the right class is as good as predicted.
+    predicted = np.where(curve.rank < k, curve.labels, curve.predicted)
     return Answers(curve.levels, np.where(curve.unknown, curve.num_classes, predicted))
 
 
 def _in_bytes(one: Answers) -> tuple[bytes, bytes]:
     return one.levels.tobytes(), one.answers.tobytes()
-
-
-def _single_answers(assessment: Assessment) -> Curve | ScoreCurve:
-    assert isinstance(assessment.curve, Curve | ScoreCurve)
-    return assessment.curve
 
 
 def check_pair(first: Assessment, second: Assessment) -> None:
@@ -346,9 +308,9 @@ def check_pair(first: Assessment, second: Assessment) -> None:
             )
     for name in ("alteration", "lower", "upper", "threshold", "measure"):
         _check_same(name, getattr(first, name), getattr(second, name))
-    curves = _single_answers(first), _single_answers(second)
+    curves: Any = first.curve, second.curve
     _check_same("number of classes", *(curve.num_classes for curve in curves))
-    if not np.array_equal(_labels(curves[0]), _labels(curves[1])):
+    if not np.array_equal(*(curve.labels for curve in curves)):
         raise ValueError(
             "first and second must have the same labels, in the same order: a paired "
             "comparison is of the same images"

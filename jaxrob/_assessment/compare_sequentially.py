@@ -13,16 +13,15 @@ from jaxrob._arguments.checks import check_type, checked_flag, checked_number
 from jaxrob._arguments.warnings import collected
 from jaxrob._assessment.assess import checked_measure, result_of
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import SomeImages, check_few
-from jaxrob._assessment.scoring import Tolerance
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.score import Score, checked_score
 from jaxrob._codec import Number, Row, document, from_json, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
+from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.execution import progress_bar
-from jaxrob._run.prepare import Arguments, checked, prepare_run, source_ahead
-from jaxrob._score import Score, checked_score
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import checked_confidence_level
@@ -60,23 +59,12 @@ class SequentialComparison(NamedTuple):
         return self.first.evaluations + self.second.evaluations
 
     def to_json(self) -> str:
-        """Returns the comparison as JSON text, including both assessments.
-
-        NaN becomes null.
-        """
+        """Returns the comparison as JSON text with both assessments, NaN as null."""
         return to_json(self)
 
     @staticmethod
     def from_json(text: str | bytes) -> "SequentialComparison":
-        """Reads a comparison from the text that `to_json` gave.
-
-        Nothing is executed.
-
-        Raises:
-          TypeError: if `text` is not text.
-          ValueError: as `Assessment.from_json`; the message names the path of the part,
-            such as "first.sampling.seen".
-        """
+        """Reads what `to_json` gave; errors as of `Assessment.from_json`."""
         return from_json(text, SequentialComparison)
 
 
@@ -126,8 +114,7 @@ def compare_sequentially(
       key: see `assess`.
       batch_size: see `evaluate`.
       mesh: see `evaluate`.
-      progress: whether a progress bar is shown, and a line on standard error says how
-        long the run takes, if that is over ten seconds.
+      progress: see `evaluate`.
 
     Returns:
       The `SequentialComparison`.

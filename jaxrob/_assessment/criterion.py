@@ -1,15 +1,17 @@
-"""The criterion of a classifier: measure, threshold, unknown answers, scoring."""
+"""The criterion of a classifier: measure, threshold, unknown answers, tolerance."""
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
 
+from jaxrob import metrics
 from jaxrob._arguments.checks import checked_share
-from jaxrob._assessment.scoring import Tolerance
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._codec import Array
 from jaxrob._curve import AnyCurve, Curve
+from jaxrob._identity.identity import text
 from jaxrob.metrics import measures
 from jaxrob.metrics._counts import MOST_RANKS
 from jaxrob.metrics._measures import (
@@ -20,7 +22,135 @@ from jaxrob.metrics._measures import (
     measure_named,
     top_k,
 )
+from jaxrob.metrics._tolerance import (
+    check_scoring,
+    level_scores,
+    level_weights,
+    scored_robustness,
+)
 from jaxrob.uncertainty import unknown_threshold
+
+if TYPE_CHECKING:
+    from numpyro.distributions import Distribution
+
+_Scores = Array("L", at_least=-1, at_most=1)
+
+
+class Scores(NamedTuple):
+    """A curve scored by tolerance and penalization, see `level_scores`."""
+
+    # The tolerance, the penalization, the nominal value and the distribution of the
+    # levels, as text
+    settings: str
+    # Float64 `[L]` in [-1, 1], the score of the measure at each level
+    values: Annotated[np.ndarray, _Scores]
+    # Float64 `[L]`, the lowest score within the measure's band
+    low: Annotated[np.ndarray, _Scores]
+    high: Annotated[np.ndarray, _Scores]  # float64 `[L]`, the highest
+    # Float64 `[L]`, the weight of each level
+    weights: Annotated[np.ndarray, Array("L", at_least=0, at_most=1)]
+
+    @property
+    def robustness(self) -> float:
+        return scored_robustness(self.values, self.weights)
+
+    @property
+    def population_interval(self) -> metrics.ConfidenceInterval:
+        ends = (scored_robustness(some, self.weights) for some in (self.low, self.high))
+        return metrics.ConfidenceInterval(*ends)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """How levels are rewarded, penalized and weighted, in place of accepted or not.
+
+    2024 paper, Definitions 3, 6 to 9 and 11; see `jaxrob.metrics.tolerance_robustness`.
+    The robustness is then an integral over all levels: evenly spaced ones suit it,
+    `strategies.Uniform(21)` as in the paper.
+
+    Example::
+
+        tolerance = jaxrob.Tolerance("linear", penalization="linear")
+        result = jaxrob.assess(classifier, dataset, blur, tolerance=tolerance)
+
+    Attributes:
+      reward: that of accepted values: "linear" (up to the measure's value at the
+        identity), "step" or a function of a value and the threshold; by default "step".
+      penalization: the penalty of the other values, with the same choices.
+      level_distribution: the probability of the levels, a NumPyro distribution; by
+        default uniform.
+    """
+
+    reward: str | Callable[[float, float], float] | None = None
+    penalization: str | Callable[[float, float], float] | None = None
+    level_distribution: "Distribution | None" = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether levels are just accepted or not, with equal weights."""
+        return (
+            self.reward is None
+            and self.penalization is None
+            and self.level_distribution is None
+        )
+
+    @property
+    def needs_nominal(self) -> bool:
+        """Whether the reward is relative to the value at the identity."""
+        return self.reward in ("linear", metrics.linear_tolerance)
+
+    def check(self, threshold: float, bounds: tuple[float, float]) -> None:
+        """Rejects a scoring that does not suit the levels of a range."""
+        if not self.is_plain:
+            check_scoring(
+                threshold,
+                self.reward,
+                self.penalization,
+                self.level_distribution,
+                bounds,
+            )
+
+    def scores(
+        self,
+        curve: AnyCurve,
+        measure: str,
+        threshold: float,
+        bounds: tuple[float, float],
+        nominal: float | None,
+        confidence_level: float,
+    ) -> Scores:
+        counts: Any = curve.counts_for(measure)
+        values = any_measure(measure)(counts)
+        bands = metrics.bands(counts, measure, confidence_level)
+        middle, *ends = (
+            level_scores(
+                some, threshold, self.reward, self.penalization, nominal=nominal
+            )
+            for some in (values, *bands)
+        )
+        # A function of the user's need not be monotone.
+        low = np.minimum(middle, np.min(ends, 0))
+        high = np.maximum(middle, np.max(ends, 0))
+        weights = level_weights(curve.levels, self.level_distribution, bounds)
+        return Scores(self._settings(nominal), middle, low, high, weights)
+
+    def _settings(self, nominal: float | None) -> str:
+        settings = {
+            "tolerance": self.reward,
+            "penalization": self.penalization,
+            "nominal": nominal,
+            "level_distribution": self.level_distribution,
+        }
+        return ", ".join(f"{name}={_named(value)}" for name, value in settings.items())
+
+
+def _named(value: Any) -> str:
+    if hasattr(value, "gather_pytree_data_fields"):
+        fields = sorted(type(value).gather_pytree_data_fields())
+        known = {name: vars(value).get(name) for name in fields}
+        parts = (f"{n}={_named(part)}" for n, part in known.items() if part is not None)
+        return f"{type(value).__name__}({', '.join(parts)})"
+    return getattr(value, "__name__", None) or text(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,17 +179,21 @@ class Criterion:
                     "alpha does not go with score, which has no unknown answers; got "
                     f"{self.alpha}"
                 )
-            if reduced:
-                raise ValueError("score keeps each image's score; got reduced=True")
             return
-        measure_named(self.measure)
-        self._check_ranks(classifier, reduced)
-        if self.alpha is None:
-            return
-        unknown_threshold(self.alpha)
-        if reduced:
+        k, has_order = top_k(self.measure), classifier.outputs != "scores"
+        if k is not None and not has_order:
+            raise ValueError(
+                f'measure="{self.measure}" needs the order of the classes, and of '
+                'outputs="scores" only the largest counts'
+            )
+        if k is not None and reduced and k > MOST_RANKS:
+            raise ValueError(
+                f'measure="{self.measure}" needs single answers beyond k = '
+                f"{MOST_RANKS}; it does not go with reduced"
+            )
+        if self.alpha is not None and reduced:
             raise ValueError("alpha needs single answers; it does not go with reduced")
-        if classifier.outputs == "scores":
+        if self.alpha is not None and not has_order:
             raise ValueError(
                 'alpha needs uncertainties, which outputs="scores" does not have'
             )
@@ -67,21 +201,6 @@ class Criterion:
     @property
     def is_of_scores(self) -> bool:
         return is_mean_score(self.measure)
-
-    def _check_ranks(self, classifier: Classifier, reduced: bool) -> None:
-        k = top_k(self.measure)
-        if k is None:
-            return
-        if classifier.outputs == "scores":
-            raise ValueError(
-                f'measure="{self.measure}" needs the order of the classes, and of '
-                'outputs="scores" only the largest counts'
-            )
-        if reduced and k > MOST_RANKS:
-            raise ValueError(
-                f'measure="{self.measure}" needs single answers beyond k = '
-                f"{MOST_RANKS}; it does not go with reduced"
-            )
 
     def check_classes(self, num_classes: int) -> None:
         k = top_k(self.measure)
@@ -92,12 +211,11 @@ class Criterion:
             )
 
     def with_unknown(self, curve: AnyCurve) -> AnyCurve:
-        if self.alpha is None or not isinstance(curve, Curve):
+        if curve.alpha == self.alpha:
             return curve
-        return curve.with_unknown(self.alpha)
+        return cast(Curve, curve).with_unknown(self.alpha)
 
     def values(self, curve: AnyCurve) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the measure at each level, and the number of inputs behind it."""
         counts: Any = self.with_unknown(curve).counts_for(self.measure)
         measure = any_measure(self.measure)
         return measure(counts), measure.num_inputs(counts)
@@ -153,7 +271,6 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
 
 
 def ratio_per_image(name: str) -> tuple[Measure, Ratio]:
-    """Returns a measure and the ratio of one image; rejects measures without one."""
     measure = measure_named(name)
     if measure.of_one_input is None:
         able = [one.name for one in measures.values() if one.of_one_input is not None]

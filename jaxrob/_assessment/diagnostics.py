@@ -13,7 +13,7 @@ from jaxrob.metrics._curvature import (
     sharpest,
 )
 from jaxrob.strategies import History, Task
-from jaxrob.strategies._checks import checked_asked
+from jaxrob.strategies._strategy import checked_asked
 
 # Triples of levels that span at most this share of the range reveal jitter.
 _CLOSE = 1 / 64
@@ -23,28 +23,22 @@ _MOST_JITTER = 12.0
 _MOST_PLATEAU = 0.02
 # A crossing missed in a narrower interval changes little.
 _WIDE = 1 / 32
-# Four constants decide what the sign "margin" warns of. Their trade-offs were counted
-# on curves of the generator "first" of experiments/asap_warnings.py, with the automatic
-# concavity: 1,400 smooth curves, 1,400 smooth ones near the threshold, of which 58 and
-# 45 draw a false warning, and 431 jagged ones whose bound fails, of which 15 draw no
-# warning.
+# Four constants decide what the sign "margin" warns of. They were chosen on curves of
+# the generator "first" of experiments/asap_warnings.py: of 1,400 smooth curves and
+# 1,400 near the threshold, 58 and 45 draw a false warning; of 431 jagged ones whose
+# bound fails, 15 draw none.
 #
-# The share of the images whose answers at a level are accidents: they differ from those
-# at the levels around it. With 0, 159 near curves draw a warning; with twice this
-# share, 19 jagged ones draw no warning.
+# The share of the images whose answers at a level are accidents. With 0, 159 near
+# curves draw a warning; with twice this share, 19 jagged ones draw none.
 _ACCIDENTS = 0.0012
-# A curve that falls from its best level on both sides bends one way, the other, and the
-# first again: two changes of side. With one more it is taken to be jagged. If two were
-# enough, 247 smooth curves would be; if four were needed, 27 jagged ones would pass.
+# A curve that falls from its best level on both sides changes side twice. With 2, 247
+# smooth curves would be taken to be jagged; with 4, 27 jagged ones would pass.
 _CHANGES = 3
-# The least roughness that draws a warning, as a share of the margin: between levels a
-# jag may be larger than those that levels show. With twice as much, 21 jagged curves
-# pass. With half as much, near ones draw 3 times as many warnings with a concavity of
-# 128.
+# The least roughness that draws a warning, as a share of the margin. With twice as
+# much, 21 jagged curves pass; with half, near ones draw 3 times as many warnings.
 _MOST_ROUGHNESS = 0.2
-# The least bend that draws a warning; a bend of 1 reaches the threshold. With 0.5, 27
-# smooth curves draw a warning; but of the 40 curves published by the 2020 paper's
-# authors the bound fails on two, one of which shows a bend of 0.37 and no jags.
+# The least bend that draws a warning; one of 1 reaches the threshold. With 0.5, 27
+# smooth curves draw one; a curve of the 2020 paper's authors fails with a bend of 0.37.
 _MOST_BEND = 0.34
 _WIDEST_UNSEEN = 0.2
 # A level's nearer neighbour is at least this share of the farther one's distance away.
@@ -107,14 +101,13 @@ class Diagnostics(NamedTuple):
 
         Args:
           task: the task.
-          history: all that the strategy asked for, at least one level, each with an
-            effect of its own.
+          history: one level or more, each with an effect of its own.
 
         Raises:
           TypeError: if one has a wrong type.
           ValueError: if there is no level, or a level lies outside the range.
         """
-        task = checked_asked(task, history, min_levels=1)
+        task = checked_asked(task, history)
         return diagnose(task, history, len(history.levels))
 
     @property
@@ -245,10 +238,7 @@ def _points(difference: float) -> str:
 
 
 def _undivided(
-    positions: np.ndarray,
-    values: np.ndarray,
-    threshold: float,
-    num_inputs: int | None,
+    positions: np.ndarray, values: np.ndarray, threshold: float, num_inputs: int | None
 ) -> np.ndarray:
     above = values >= threshold
     wide = np.diff(positions) >= _WIDE * (1 - _ROUNDING)

@@ -9,20 +9,19 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._arguments.warnings import collected, warn
+from jaxrob._assessment.assessment import Sampling
 from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
-from jaxrob._assessment.document import Sampling
 from jaxrob._curve import AnyCurve, ReducedCurve, join, select
+from jaxrob._devices.blocks import joined
 from jaxrob._engine.answers import INVALID
-from jaxrob._engine.parts import answer_parts, random_order
-from jaxrob._engine.picked import counted
-from jaxrob._engine.queue import Frontier, evaluate_queue
+from jaxrob._engine.blocks import counted
+from jaxrob._engine.evaluate import Run
+from jaxrob._engine.queue import answer_parts, evaluate_queue, everywhere, random_order
 from jaxrob._engine.scores import Scored
-from jaxrob._run.prepare import Run
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
-from jaxrob.metrics._counts import MOST_RANKS, count, stacked
+from jaxrob.metrics._counts import MOST_RANKS, count
 from jaxrob.metrics._measures import in_words, top_k
 from jaxrob.strategies import Asked, Found, History, Strategy, Task
 from jaxrob.strategies._drive import (
@@ -40,8 +39,6 @@ from jaxrob.uncertainty import unknown_threshold
 
 
 class Exploration(NamedTuple):
-    """What is found about one alteration."""
-
     curve: AnyCurve  # the answers at the strategy's levels, ascending
     history: History  # the measure's values there
     error_bound: float | None  # the strategy's
@@ -114,7 +111,6 @@ class AllImages(_Answers):
         self._known: dict[int, AnyCurve] = {}  # by the alteration's index
 
     def look(self, spans: Sequence[Span], learn: Learn) -> None:
-        """Computes answers; the levels of all alterations share one queue."""
         # `learn` gets each span's answers as soon as they are known, see `drive`.
         asked: dict[int, dict[float, Span]] = {}
         for span in spans:
@@ -130,13 +126,13 @@ class AllImages(_Answers):
                 if level in asked[place]:
                     learn(asked[place][level], Seen(value, number))
 
-        frontiers = [
-            Frontier(self.run.alterations[place], self._levels(place, [*some]))
+        queue = [
+            everywhere(self.run.alterations[place], self._levels(place, [*some]))
             for place, some in asked.items()
         ]
         start = time.perf_counter()
-        evaluate_queue(self.run.execution, self.run.dataset, frontiers, add)
-        amounts = [len(frontier.levels) for frontier in frontiers]
+        evaluate_queue(self.run.execution, self.run.dataset, queue, add)
+        amounts = [len(spans) for spans in queue]
         self._took(time.perf_counter() - start, [*zip(places, amounts)])
 
     def exploration(self, place: int, explored: Explored) -> Exploration:
@@ -145,6 +141,10 @@ class AllImages(_Answers):
         row_of = {level: row for row, level in enumerate(known.levels.tolist())}
         canonical = subject.canonical(history.levels).tolist()
         rows = np.array([row_of[level] for level in canonical])
+        diagnostics = diagnose(subject.task, history, len(known.levels))
+        if self.run.alterations[place].resolution is not None:
+            # It moves by steps of its own, which no key decides.
+            diagnostics = diagnostics._replace(jitter=math.nan)
         nominal = None
         if criterion.scoring.needs_nominal:
             at_identity = np.array([row_of[self._identity(place)]])
@@ -154,7 +154,7 @@ class AllImages(_Answers):
             select(known, rows, history.levels),
             history,
             concluded(self._strategy, subject, explored).error_bound,
-            diagnose(subject.task, history, len(known.levels)),
+            diagnostics,
             nominal,
             self._seconds[place],
         )
@@ -188,7 +188,6 @@ class SomeImages(_Answers):
         self._rows: list[dict[float, _Row]] = [{} for _ in run.alterations]
 
     def look(self, spans: Sequence[Span], learn: Learn) -> None:
-        """Computes answers; levels and alterations share blocks of images."""
         if not spans:
             return
         run, start = self.run, time.perf_counter()
@@ -242,7 +241,6 @@ class SomeImages(_Answers):
         )
 
     def _kept(self, span: Span, answers: Any) -> Seen:
-        """Stores new answers of a level, and returns all scores there."""
         rows, total = self._rows[span.alteration], len(self._order)
         if span.level not in rows:
             room = self.run.execution.kind.empty((total,))
@@ -259,7 +257,7 @@ class SomeImages(_Answers):
     def _curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
         kind = self.run.execution.kind
         if kind.num_classes is not None:
-            counts = stacked([self._counts(one) for one in seen])
+            counts = joined([self._counts(one) for one in seen])
             return ReducedCurve(levels, counts, self._criterion.alpha)
         scores = np.full((len(levels), len(self._order)), np.nan)
         for row, one in zip(scores, seen):
@@ -337,26 +335,29 @@ def _look_at_curve(
     at = rows[:1]
     unaltered = select(exploration.curve, at, history.levels[at])
     value = float(history.values[at[0]])
-    if not _answers_one_class(criterion.with_unknown(unaltered)):
-        _look_at_unaltered(value, criterion)
+    answers_one_class = _answers_one_class(criterion.with_unknown(unaltered))
+    if value < criterion.threshold and not answers_one_class:
+        warn(
+            f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
+            f"below the threshold {criterion.threshold:g}: what is accepted then says "
+            "little about the alteration. Look at the network, the images' scale and "
+            "the labels, or ask for a lower threshold."
+        )
     distances = (history.levels - alteration.identity) / (
         alteration.upper - alteration.lower
     )
     for side in (-1, 1):
         beyond = history.distinct[side * distances[history.distinct] > 0]
         near = beyond[np.argsort(side * distances[beyond])][:3]
-        around = side * distances[near], history.values[near]
-        if jumps(*around, value, history.typical_inputs):
+        steps, values = side * distances[near], history.values[near]
+        if jumps(steps, values, value, history.typical_inputs):
             level, beside = history.levels[near[0]], history.values[near[0]]
             _warn_of_jump(alteration, float(level), float(beside), value)
             return
 
 
 def jumps(
-    distances: np.ndarray,
-    values: np.ndarray,
-    unaltered: float,
-    num_inputs: int | None,
+    distances: np.ndarray, values: np.ndarray, unaltered: float, num_inputs: int | None
 ) -> bool:
     """Returns whether a curve is discontinuous at the identity, seen from one side."""
     if len(distances) < 2 or distances[0] > _NEAR or num_inputs is None:
@@ -371,9 +372,9 @@ def jumps(
 
 def _answers_one_class(unaltered: AnyCurve) -> bool:
     """Returns whether images of several classes all get one answer; warns if so."""
-    if isinstance(unaltered, ScoreCurve):
+    if not unaltered.num_classes:
         return False
-    counts = unaltered.counts.at(0)
+    counts: Any = unaltered.counts.at(0)
     answers = np.flatnonzero(np.append(counts.given, counts.unknown.sum()))
     number, num_labels = counts.inputs.sum(), np.count_nonzero(counts.inputs)
     if len(answers) > 1 or num_labels < 2 or number < _FEWEST_IMAGES:
@@ -387,16 +388,6 @@ def _answers_one_class(unaltered: AnyCurve) -> bool:
         f"{num_labels} classes. It has learnt nothing, or {cause}."
     )
     return True
-
-
-def _look_at_unaltered(value: float, criterion: Criterion) -> None:
-    if value < criterion.threshold:
-        warn(
-            f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
-            f"below the threshold {criterion.threshold:g}: what is accepted then says "
-            "little about the alteration. Look at the network, the images' scale and "
-            "the labels, or ask for a lower threshold."
-        )
 
 
 def _warn_of_jump(

@@ -7,8 +7,8 @@ from typing import NamedTuple, cast
 import numpy as np
 import scipy
 
-from jaxrob.metrics._bootstrap import resample_counts, resampled_values
-from jaxrob.metrics._measures import Counts, MeanScore, Measure
+from jaxrob.metrics._bands import resample_counts, resampled_values
+from jaxrob.metrics._measures import MeanScore, Measure
 from jaxrob.metrics._robustness import accepted_share
 
 _SEED = 0
@@ -27,8 +27,6 @@ _Swapped = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Answers(NamedTuple):
-    """A classifier's answers."""
-
     levels: np.ndarray  # float64 `[L]`, ascending
     # Integers `[L, N]` in 0 ... K, K for "unknown"; float64 scores in [0, 1] if the
     # measure is their mean.
@@ -36,8 +34,6 @@ class Answers(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The question put to both classifiers."""
-
     labels: np.ndarray  # integers `[N]` in 0 ... K - 1; 0 with scores
     num_classes: int  # K; 0 with scores
     measure: Measure | MeanScore  # the measure
@@ -117,9 +113,7 @@ def _means(
     return np.stack(
         [
             _linear_mean(
-                question,
-                one.levels,
-                _weighted_values(question, one.answers, weights),
+                question, one.levels, _weighted_values(question, one.answers, weights)
             )
             for one in networks
         ]
@@ -171,57 +165,33 @@ def most_swaps(confidence_level: float) -> int:
 def _swapped(
     question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swapped:
-    """Returns the function from swaps to both networks' values."""
-    measure, number = question.measure, len(question.labels)
-    if isinstance(measure, MeanScore):
-        sums = _swapped_sums(mine, other, differ)
+    if isinstance(question.measure, MeanScore):
+        moves, number = (other - mine)[:, differ], len(question.labels)
+        sums = [one.sum(1, keepdims=True) for one in (mine, other)]
 
-        def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            first, second = sums(is_swapped)
-            return first / number, second / number
+        def means(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            moved = moves @ is_swapped
+            return (sums[0] + moved) / number, (sums[1] - moved) / number
 
-    elif measure.of_classes:
-        levels = [
-            _swaps_at(question, first, second, differ)
-            for first, second in zip(mine, other)
-        ]
-
-        def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            found = [_values_swapped(question, one, is_swapped) for one in levels]
-            first, second = (np.stack(some) for some in zip(*found))
-            return first, second
-
-    else:
-        right, decided = (
-            _swapped_sums(ours.astype(np.float64), theirs.astype(np.float64), differ)
-            for ours, theirs in (
-                (mine == question.labels, other == question.labels),
-                (mine < question.num_classes, other < question.num_classes),
-            )
+        return means
+    if not question.measure.of_classes:
+        # All that counts is whether an answer is right (0), wrong (1) or unknown (2).
+        labels, number = question.labels, question.num_classes
+        mine, other = (
+            np.where(one == labels, 0, np.where(one < number, 1, 2))
+            for one in (mine, other)
         )
+        question = question._replace(labels=0 * labels, num_classes=2)
+    levels = [
+        _swaps_at(question, first, second, differ) for first, second in zip(mine, other)
+    ]
 
-        def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            first, second = (
-                measure.value_of(
-                    measure.ratio(Counts(correct, known, known, number - known))
-                )
-                for correct, known in zip(right(is_swapped), decided(is_swapped))
-            )
-            return first, second
+    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = [_values_swapped(question, one, is_swapped) for one in levels]
+        first, second = (np.stack(some) for some in zip(*found))
+        return first, second
 
     return values
-
-
-def _swapped_sums(mine: np.ndarray, other: np.ndarray, differ: np.ndarray) -> _Swapped:
-    """Returns the function from swaps to the sums over images at each level."""
-    moves = (other - mine)[:, differ]
-    first, second = (one.sum(1, keepdims=True) for one in (mine, other))
-
-    def sums(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        moved = moves @ is_swapped
-        return first + moved, second - moved
-
-    return sums
 
 
 class _Swaps(NamedTuple):

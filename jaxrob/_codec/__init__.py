@@ -29,10 +29,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jaxrob._arguments.checks import check_type
-from jaxrob._codec._array import Array
-from jaxrob._codec._digest import DIGEST, check_digest, digest_of, with_digest
 from jaxrob._codec._kinds import (
     WRITTEN,
+    Array,
     As,
     Codec,
     Integer,
@@ -46,9 +45,17 @@ from jaxrob._codec._kinds import (
     object_at,
     refuse,
 )
-from jaxrob._codec._objects import DOCUMENTS, codec_of, read_object, write_object
-from jaxrob._files.regular import most_unpacked
-from jaxrob._files.strict_json import parsed
+from jaxrob._codec._objects import (
+    DIGEST,
+    DOCUMENTS,
+    check_digest,
+    codec_of,
+    digest_of,
+    read_object,
+    with_digest,
+    write_object,
+)
+from jaxrob._files.reading import most_unpacked, parsed
 
 __all__ = (
     "WRITTEN",

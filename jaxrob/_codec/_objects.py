@@ -1,16 +1,18 @@
-"""Writes and reads classes as JSON objects, by their annotations."""
+"""Writes and reads classes as JSON objects, by their annotations, and their digest."""
 
 import dataclasses
 import functools
+import hashlib
 import inspect
+import json
 import types
 import typing
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple
 
-from jaxrob._codec._array import Array
 from jaxrob._codec._kinds import (
     WRITTEN,
+    Array,
     As,
     Codec,
     Integer,
@@ -24,7 +26,7 @@ from jaxrob._codec._kinds import (
     must,
     object_at,
 )
-from jaxrob._files.strict_json import short
+from jaxrob._files.reading import short
 
 #: How classes that are documents of their own are written and read.
 DOCUMENTS: dict[type, Codec] = {}
@@ -306,3 +308,46 @@ def _one_of(kinds: tuple[type, ...]) -> Codec:
         return read_object([*fitting, kinds[-1]][0], value, place, reading)
 
     return Codec(lambda value: write_object(type(value), value), read)
+
+
+DIGEST = "digest"
+
+
+def with_digest(document: dict[str, Any]) -> dict[str, Any]:
+    """Returns a document, JSON values by name, with its digest."""
+    return document | {DIGEST: digest_of(document)}
+
+
+def check_digest(document: dict[str, Any], who: str) -> None:
+    """Refuses a document that is not what was written."""
+    if DIGEST not in document:
+        raise ValueError(f"{who} lacks {DIGEST!r}")
+    rest = {name: one for name, one in document.items() if name != DIGEST}
+    if document[DIGEST] != digest_of(rest):
+        raise ValueError(
+            f"{who} is not what was written: it was edited, or damaged, or its digest "
+            "was. What it says can only be found out anew"
+        )
+
+
+def digest_of(value: Any) -> str:
+    """16 hexadecimal digits."""
+    try:
+        text = json.dumps(_without_seconds(value), sort_keys=True, allow_nan=False)
+    except RecursionError as error:
+        raise ValueError(f"it is nested too deep: {error}") from error
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _without_seconds(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_seconds(one)
+            for name, one in value.items()
+            if name != "seconds"
+        }
+    if isinstance(value, list | tuple):
+        return [_without_seconds(one) for one in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

@@ -11,32 +11,47 @@ import jax
 import jaxrob
 from jaxrob import reporting, strategies
 from jaxrob._arguments.warnings import warn
-from jaxrob._command import (
-    catalogue,
-    compare,
-    dry_run,
-    failing,
-    few_images,
-    first_look,
-    gate,
-    grammar,
-    hosts,
-    record,
-    reports,
-    results_folder,
-    statuses,
-    subject,
-    user_code,
-)
+from jaxrob._command import catalogue, record, results_folder, user_code
+from jaxrob._command.catalogue import Written, read_call
 from jaxrob._command.define import Values
+from jaxrob._command.ending import answers_are_there
+from jaxrob._command.existing import read_results_at
+from jaxrob._command.outcomes import (
+    check_failing,
+    check_outcomes,
+    check_reports,
+    check_required,
+    required,
+    write_failing_pictures,
+    write_outcomes,
+    write_reports,
+)
 from jaxrob._command.refused import Refused, check_folders
-from jaxrob._command.subject import Subject
+from jaxrob._command.running import (
+    check_measure,
+    few_images_of,
+    join_hosts,
+    mesh_of_all,
+    print_passes,
+    with_requirements,
+)
+from jaxrob._command.subject import (
+    Subject,
+    announce,
+    first_look,
+    journal_of,
+    load_subject,
+)
 from jaxrob._devices.hosts import is_first
-from jaxrob._engine.checks import check_together
+from jaxrob._engine.preflight import preflight
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
-from jaxrob.reporting._plan import planned_requirements
-from jaxrob.reporting._quantities import OF_ALTERATION, OF_SET, names_of
+from jaxrob.reporting._requirements import (
+    OF_ALTERATION,
+    OF_SET,
+    names_of,
+    planned_requirements,
+)
 from jaxrob.strategies import FewImages, Strategy
 
 _ANY_SHAPE = (224, 224, 3)
@@ -46,7 +61,7 @@ QUANTITIES = names_of(OF_ALTERATION, OF_SET)
 class _Request(NamedTuple):
     """The request, from the flags or a plan."""
 
-    alterations: list[grammar.Written]  # the alterations as written
+    alterations: list[Written]  # the alterations as written
     threshold: float  # the lowest accepted value
     measure: str  # the name of the measure
     requirements: tuple[Requirement, ...]  # the requirements
@@ -54,18 +69,18 @@ class _Request(NamedTuple):
     few: FewImages | None  # the search by few images; None for all images
 
 
-def run(values: Values, words: Sequence[str]) -> str:
+def run_assess(values: Values, words: Sequence[str]) -> str:
     """Assesses a network."""
     del words
     request = _requested(values)
     if values.pictures in (1, 2):
         raise Refused(f"--pictures must be 0, or 3 to 16; got {values.pictures}")
-    reports.check(values.report)
-    gate.check_files(values)
+    check_reports(values.report)
+    check_outcomes(values)
     output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache", "failing")
-    failing.check(values)
-    hosts.start(values)
+    check_failing(values)
+    join_hosts(values)
     if user_code.is_code(values.classifier or ""):
         # First, so that modules that alterations import too are noted as the network's.
         user_code.load(values.classifier, "classifier")
@@ -77,7 +92,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         pairs = catalogue.all_made(request.alterations, _ANY_SHAPE, values.frost)
     names = [one.name for one, _ in pairs]
     request = _with_names(request, names, values)
-    found = subject.load(values)
+    found = load_subject(values)
     shape = found.dataset.images.shape[1:]
     pairs = catalogue.all_made(request.alterations, shape, values.frost)
     altered = [one for one, _ in pairs]
@@ -90,16 +105,15 @@ def run(values: Values, words: Sequence[str]) -> str:
     before = _earlier(request, names, values)
     for flag, some in (("regressions", earlier), ("earlier", before)):
         _check_comparable(flag, some, found, altered, request)
-    shown = [compare.read(path) for path in values.regressions if values.report]
+    shown = [read_results_at(path) for path in values.regressions if values.report]
     key = jax.random.key(values.seed)
-    for one in altered:
-        image = found.dataset.images[0]
-        check_together(found.classifier, found.dataset, one, image, key)
-    first_look.check(found, values.seed)
+    image = found.dataset.images[0]
+    preflight(found.classifier, found.dataset, altered, image, key)
+    first_look(found, values.seed)
     _warn_of_no_means(altered, request, values.levels)
-    subject.announce(found)
+    announce(found)
     if values.dry_run:
-        dry_run.of_levels(found, altered, request.few or _strategy(values))
+        print_passes(found, altered, request.few or _strategy(values))
         return ""
     with results_folder.held(output):
         kept = results_folder.earlier(output, found, replacing)
@@ -115,10 +129,10 @@ def run(values: Values, words: Sequence[str]) -> str:
     print(reporting.table(results.assessments))
     print(f"wrote {output}/")
     if values.failing is not None and is_first():
-        failing.write(values, found, altered, results)
+        write_failing_pictures(values, found, altered, results)
     if values.report and is_first():
-        reports.write(values.report, [reporting.read_results(output)], shown)
-    gate.write(values, results)
+        write_reports(values.report, [reporting.read_results(output)], shown)
+    write_outcomes(values, results)
     by_name = {one.alteration: one for one in results.assessments}
     return reporting.verdict(
         request.requirements, by_name, regressions, results.differences
@@ -127,9 +141,9 @@ def run(values: Values, words: Sequence[str]) -> str:
 
 def _requested(values: Values) -> _Request:
     request = _of_flags(values) if values.plan is None else _of_plan(values)
-    if (few := few_images.requested(values, request.plan)) is None:
+    if (few := few_images_of(values, request.plan)) is None:
         return request
-    few_images.check_measure(request.measure)
+    check_measure(request.measure)
     return request._replace(few=few)
 
 
@@ -145,10 +159,10 @@ def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Req
         requirements = planned_requirements(request.plan, names)
         request = request._replace(requirements=requirements)
     said_by = "--require" if request.plan is None else f"--plan={values.plan}"
-    gate.check_names(said_by, request.requirements, names, bool(values.earlier))
+    check_required(said_by, request.requirements, names, bool(values.earlier))
     if request.few is None:
         return request
-    few = few_images.with_requirements(
+    few = with_requirements(
         request.few, request.requirements, values.regressions or values.earlier
     )
     return request._replace(few=few)
@@ -182,10 +196,10 @@ def _earlier(
 def _of_flags(values: Values) -> _Request:
     texts = values.alterations or catalogue.DEFAULT
     return _Request(
-        [grammar.read(text) for text in texts],
+        [read_call(text) for text in texts],
         values.threshold,
         values.measure,
-        tuple(gate.required(values.require, QUANTITIES)),
+        tuple(required(values.require, QUANTITIES)),
         None,
         None,
     )
@@ -203,7 +217,7 @@ def _of_plan(values: Values) -> _Request:
                 f"--require={one.quantity}{one.sign}{one.bound:g}`, not here"
             )
     written = [
-        grammar.Written(
+        Written(
             one.name,
             (one.lower, one.upper),
             dict(one.settings),
@@ -296,14 +310,14 @@ def _assessed(
                 confidence_level=values.confidence_level,
                 key=key,
                 batch_size=values.batch_size,
-                mesh=hosts.mesh(),
-                journal=subject.journal(values, "assess", found),
+                mesh=mesh_of_all(),
+                journal=journal_of(values, "assess", found),
                 progress=values.progress,
             )
         except KeyboardInterrupt as error:
             error.add_note(_finished(results, len(altered), output))
             raise
-        statuses.answers_are_there()
+        answers_are_there()
         assessments = answer if isinstance(answer, tuple) else (answer,)
         done = len(results.assessments)
         ones = altered[done : done + len(assessments)]

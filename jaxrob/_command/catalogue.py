@@ -1,15 +1,114 @@
-"""The library's alterations by name, with default ranges, and the user's own."""
+"""Alterations on the command line: by name, as calls that Python would parse, listed.
 
+    alteration = name [ "(" [ part { "," part } ] ")" ]
+    name       = word [ "." word ] | path ".py:" word
+    part       = number | word "=" ( number | word )
+
+The first two parts are the ends of the range; named ones follow. Nothing written is
+ever executed.
+"""
+
+import ast
 import inspect
+import math
+import pathlib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from jaxrob import alterations
+import jax
+import numpy as np
+
+import jaxrob
+from jaxrob import alterations, data, reporting
+from jaxrob._arguments.texts import install
 from jaxrob._command import user_code
-from jaxrob._command.grammar import Value, Written
-from jaxrob._command.refused import Refused, did_you_mean
+from jaxrob._command.define import Values
+from jaxrob._command.refused import Refused, check_file, did_you_mean
+from jaxrob._command.subject import pair
 from jaxrob.alterations import Alteration, presets
+
+Value = str | float | bool
+
+# Allows hyphens, so that a message can suggest the name with underscores.
+_NAME = re.compile(
+    r"\s*(.+?\.py:[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)?)\s*", re.ASCII
+)
+# No alteration needs more; a longer text is a mistake.
+_LONGEST = 1000
+
+
+class Written(NamedTuple):
+    """An alteration as it is written."""
+
+    name: str  # The name of a library alteration, or a Python file and a name in it
+    # The lower and the upper end of the range; None for the default
+    ends: tuple[float, float] | None
+    settings: dict[str, Value]  # The other settings, by name
+    text: str  # The whole text
+    reason: str | None = None  # Why the range is plausible; None where nobody says
+
+
+def read_call(text: str) -> Written:
+    """Reads an alteration, such as "gaussian_blur(0,4)" or "rotation"."""
+    if len(text) > _LONGEST:
+        raise Refused(f"an alteration has {_LONGEST} characters at most: {len(text)}")
+    found = _NAME.match(text)
+    if found is None:
+        raise Refused(f"{text!r}: expected an alteration's name")
+    name, rest = found[1], text[found.end() :].strip()
+    if not rest:
+        return Written(name, None, {}, text)
+    if rest[0] != "(":
+        what = "one alteration for each flag" if rest[0] == "," else '"("'
+        raise Refused(f"{text!r}: expected {what} after {name}; got {rest[:20]!r}")
+    try:
+        call = ast.parse(f"_{rest}", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError('expected nothing after ")"')
+        ends = [_value(one) for one in call.args]
+        settings = {str(one.arg): _value(one.value) for one in call.keywords}
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else error
+        raise Refused(
+            f"{text!r}: {reason}; write it as {name}(lower,upper,setting=value)"
+        ) from error
+    if len(settings) < len(call.keywords) or "None" in settings:
+        raise Refused(f"{text!r}: a setting has no name, or stands there twice")
+    return Written(name, _range(text, name, ends), settings, text)
+
+
+def _value(node: ast.expr) -> Value:
+    """Returns a number or a word."""
+    if isinstance(node, ast.Name):
+        return {"true": True, "false": False}.get(node.id.lower(), node.id)
+    found = ast.literal_eval(node)
+    if not isinstance(found, int | float) or not math.isfinite(found):
+        raise ValueError(f"expected a finite number or a word; got {found!r}")
+    return found if isinstance(found, bool) else float(found)
+
+
+def _range(text: str, name: str, values: list[Value]) -> tuple[float, float] | None:
+    if not values:
+        return None
+    ends = [one for one in values if not isinstance(one, bool | str)]
+    if len(ends) < len(values):
+        raise Refused(f"{text!r}: expected numbers as the ends of the range")
+    if len(ends) == 1:
+        low, high = min(ends[0], 0.0), max(ends[0], 0.0)
+        raise Refused(
+            f"{text!r}: a range has two ends, such as {name}({low:g},{high:g})"
+        )
+    if len(ends) > 2:
+        raise Refused(f"{text!r}: a range has two ends; got {len(ends)} numbers")
+    lower, upper = ends
+    if not lower < upper:
+        raise Refused(
+            f"{text!r}: the lower end must be below the upper one; got {lower:g} and "
+            f"{upper:g}"
+        )
+    return lower, upper
+
 
 #: The papers' alterations, which are assessed by default.
 DEFAULT = tuple(one.name.replace(" ", "_") for one in presets.cnn_2020())
@@ -192,3 +291,99 @@ def _users_own(written: Written, image_shape: Sequence[int]) -> Alteration:
         return Alteration(name, found, *written.ends, stochastic=number == 3, **given)
     except (TypeError, ValueError) as error:
         raise Refused(f"{written.text!r}: {error}") from error
+
+
+_LEVELS = 7
+_HEADER = ("name", "default range", "unit", "nothing at", "settings", "range from")
+
+
+def run_alterations(values: Values, words: Sequence[str]) -> str:
+    """Lists the alterations for pictures of a size."""
+    del words
+    path = values.pictures
+    if path is not None and pathlib.Path(path).suffix.lower() != ".png":
+        raise Refused(f"--pictures={path}: it must end with .png")
+    if values.image is not None and path is None:
+        raise Refused("--image needs --pictures, the file that is written")
+    if path is not None:
+        check_file("pictures", path)
+    size = pair(values, "size")
+    assert size is not None
+    image = np.zeros((*size, 3))
+    if path is not None:
+        image = _image(values.image)
+        size = image.shape[0], image.shape[1]
+    written = [read_call(name) for name in NAMES]
+    altered = [one for one, _ in all_made(written, (*size, 3))]
+    _print_table(altered, size)
+    if path is not None:
+        _draw(altered, image, path)
+        print(f"wrote {path}")
+    return ""
+
+
+def _print_table(altered: Sequence[jaxrob.Alteration], size: tuple[int, int]) -> None:
+    rows: list[tuple[str, ...]] = [_HEADER]
+    for name, one in zip(NAMES, altered):
+        shown = ", ".join(settings(name))
+        rows.append(
+            (
+                name,
+                f"{one.lower:.4g},{one.upper:.4g}",
+                one.unit,
+                f"{one.identity:g}",
+                shown,
+                one.about.range_from,
+            )
+        )
+    said = dict.fromkeys(BY_SEVERITY, "a benchmark's, held back for validation")
+    for name in presets.CORRUPTIONS:
+        said[f"corruptions.{name}"] = "of ImageNet-C and CIFAR-10-C"
+    for name in PRESETS:
+        said[name] = f"all {len(presets.CORRUPTIONS)} of the benchmark"
+    for name, where in said.items():
+        shown = ", ".join(settings(name))
+        rows.append((name, "0,5", "severity", "0", shown, where))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    print(f"for pictures of {size[0]} x {size[1]}:")
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths)]
+        print("  ".join(cells).rstrip())
+
+
+def _image(path: str | None) -> np.ndarray:
+    """Returns the picture that is altered."""
+    if path is None:
+        return np.asarray(data.digits("test").images[3])
+    from jaxrob.data._decode import Fit, decode_image
+    from jaxrob.data._source import read_file
+
+    on_white = Fit(background=(255, 255, 255))
+    image, _ = decode_image(read_file(pathlib.Path(path)), path, on_white)
+    return image
+
+
+def _draw(altered: Sequence[jaxrob.Alteration], image: np.ndarray, path: str) -> None:
+    """Writes a row of pictures for each alteration that applies to the image."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise Refused(f"--pictures needs matplotlib: {install('command')}") from error
+    if image.shape[-1] != 3:
+        print("of a grey picture saturation is left out")
+        altered = [one for one in altered if one.name != "saturation"]
+    figure = Figure(figsize=(1.3 * _LEVELS, 1.55 * len(altered)), layout="constrained")
+    rows: Any = figure.subplots(len(altered), _LEVELS, squeeze=False)
+    key = jax.random.key(0)
+    for one, row in zip(altered, rows):
+        levels = one.snap(np.linspace(one.lower, one.upper, _LEVELS))
+        for axes, level, shown in zip(
+            row, levels, reporting.examples(one, image, levels, key)
+        ):
+            axes.imshow(shown.clip(0, 1), cmap="gray", vmin=0, vmax=1)
+            axes.set_title(f"{level:.3g}", fontsize=8)
+            axes.set_axis_off()
+        title = f"{one.name} [{one.unit}]\n{levels[0]:.3g}"
+        row[0].set_title("")
+        row[0].set_title(title, fontsize=8, loc="left")
+    figure.savefig(path, dpi=110)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxrob
-from jaxrob._adapters.network import OnHost, on_host
+from jaxrob._classifiers.network import OnHost, on_host
 from jaxrob._command import user_code
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
@@ -32,7 +32,9 @@ _OTHERS = {
 }
 
 
-def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Classifier:
+def load_network(
+    values: Values, class_names: Sequence[str] | None
+) -> jaxrob.Classifier:
     """Loads the classifier that the flags describe.
 
     Raises:

@@ -12,7 +12,7 @@ from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused, check_folders
 from jaxrob._command.subject import Subject
 from jaxrob._devices.hosts import is_first
-from jaxrob._files.locks import lock
+from jaxrob._files.writing import lock
 from jaxrob.reporting import Requirement, Results
 
 

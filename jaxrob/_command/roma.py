@@ -10,23 +10,29 @@ import jax
 import jaxrob
 from jaxrob import reporting
 from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.counted import counted
-from jaxrob._command import (
-    first_look,
-    gate,
-    hosts,
-    record,
-    reports,
-    results_folder,
-    statuses,
-    subject,
-)
+from jaxrob._arguments.texts import counted
+from jaxrob._command import record, results_folder
 from jaxrob._command.define import Values
+from jaxrob._command.ending import answers_are_there
+from jaxrob._command.outcomes import (
+    check_outcomes,
+    check_reports,
+    required,
+    write_outcomes,
+    write_reports,
+)
 from jaxrob._command.refused import check_folders
-from jaxrob._command.subject import Subject
+from jaxrob._command.running import join_hosts, mesh_of_all
+from jaxrob._command.subject import (
+    Subject,
+    announce,
+    first_look,
+    journal_of,
+    load_subject,
+)
 from jaxrob._devices.hosts import is_first
 from jaxrob.reporting import Requirement, Results, Run
-from jaxrob.reporting._quantities import OF_ROMA, names_of
+from jaxrob.reporting._requirements import OF_ROMA, names_of
 from jaxrob.reporting._words import percent_of
 from jaxrob.roma import RomaResult
 from jaxrob.roma._assess import checked_budget, fewest_and_most
@@ -34,21 +40,21 @@ from jaxrob.roma._assess import checked_budget, fewest_and_most
 QUANTITIES = names_of(OF_ROMA)
 
 
-def run(values: Values, words: Sequence[str]) -> str:
+def run_roma(values: Values, words: Sequence[str]) -> str:
     """Estimates probabilistic local robustness."""
     del words
     check_choice("estimator", values.estimator, jaxrob.roma.ESTIMATORS)
-    requirements = gate.required(values.require, QUANTITIES)
-    reports.check(values.report)
-    gate.check_files(values)
+    requirements = required(values.require, QUANTITIES)
+    check_reports(values.report)
+    check_outcomes(values)
     output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
-    hosts.start(values)
-    found = subject.load(values)
+    join_hosts(values)
+    found = load_subject(values)
     replacing = results_folder.Replacing(QUANTITIES, requirements)
     results_folder.earlier(output, found, replacing)
-    first_look.check(found, values.seed)
-    subject.announce(found)
+    first_look(found, values.seed)
+    announce(found)
     if values.dry_run:
         budget = checked_budget(_budget(values), values.estimator, values.num_samples)
         low, high = fewest_and_most(
@@ -61,18 +67,20 @@ def run(values: Values, words: Sequence[str]) -> str:
         passes = f"{high:,}" if low == high else f"{low:,} to {high:,}"
         print(f"{len(found.dataset)} images: {passes} forward passes")
         return ""
-    journal = subject.journal(values, "roma", found)
+    journal = journal_of(values, "roma", found)
     with results_folder.held(output):
         earlier = results_folder.earlier(output, found, replacing)
         result = _estimated(found, values, journal)
-        statuses.answers_are_there()
+        answers_are_there()
         _write(output, earlier, result, requirements, record.run(values))
     _print_summary(result)
     print(f"wrote {output}/")
     if values.report and is_first():
-        reports.write(values.report, [reporting.read_results(output)])
+        write_reports(values.report, [reporting.read_results(output)])
     asked = tuple(requirements)
-    gate.write(values, Results(found.name, None, (), roma=result, requirements=asked))
+    write_outcomes(
+        values, Results(found.name, None, (), roma=result, requirements=asked)
+    )
     return reporting.verdict(requirements, {"RoMA": result})
 
 
@@ -90,7 +98,7 @@ def _estimated(found: Subject, values: Values, journal: str | None) -> RomaResul
         confidence_level=values.confidence_level,
         budget=_budget(values),
         key=jax.random.key(values.seed),
-        mesh=hosts.mesh(),
+        mesh=mesh_of_all(),
         journal=journal,
         progress=values.progress,
     )

@@ -12,10 +12,22 @@ from typing import Any, NamedTuple
 from absl import flags
 
 import jaxrob
-from jaxrob._arguments.readable import error_text
+from jaxrob._arguments.texts import error_text
 from jaxrob._arguments.warnings import RobustnessWarning, cause_of
-from jaxrob._command import define, printing, record, statuses
-from jaxrob._command.printing import say
+from jaxrob._command import define, record
+from jaxrob._command.ending import (
+    FAILED,
+    GOOD,
+    MEANING,
+    NOT_GOOD_ENOUGH,
+    WRONG_USE,
+    begin_status,
+    forgiving,
+    say,
+    say_traceback,
+    signals_as_interruptions,
+    status_of,
+)
 from jaxrob._command.refused import Refused, check_given, did_you_mean
 
 _WIDTH = 88
@@ -34,6 +46,7 @@ class _Command(NamedTuple):
     # The least and the largest number of positional arguments
     number: tuple[int, int | None]
     sections: dict[str, tuple[define.Define, ...]]  # Its flags by topic
+    module: str = "existing"  # Where its function is, which loads JAX
 
     @property
     def flags(self) -> flags.FlagValues:
@@ -71,6 +84,7 @@ _COMMANDS = {
             ),
             "How it runs": (define.running,),
         },
+        module="assess",
     ),
     "roma": _Command(
         "How probable a misclassification near each picture is.",
@@ -88,6 +102,7 @@ _COMMANDS = {
             ),
             "How it runs": (define.running,),
         },
+        module="roma",
     ),
     "compare": _Command(
         "Whether a network is less robust than an earlier one; status 1 if it is.",
@@ -120,78 +135,79 @@ _COMMANDS = {
         "",
         (0, 0),
         {"What is shown": (define.strip,)},
+        module="catalogue",
     ),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; by default with the arguments of the process."""
-    with printing.forgiving() as out:
+    with forgiving() as out:
         status = _main(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
         # A reader that closed the pipe had read enough.
         if out.lost is None or isinstance(out.lost, BrokenPipeError):
             return status
         say(f"what is printed could not be written: {out.lost.strerror}")
-        return status if status == statuses.WRONG_USE else statuses.FAILED
+        return status if status == WRONG_USE else FAILED
 
 
 def _main(arguments: list[str]) -> int:
     if not arguments:
         print(_help(), file=sys.stderr)
-        return statuses.WRONG_USE
+        return WRONG_USE
     name, *rest = arguments
     if name in ("--help", "-help", "-h", "help"):
         print(_help())
-        return statuses.GOOD
+        return GOOD
     if name == "--version":
         print(f"jaxrob {jaxrob.__version__}")
-        return statuses.GOOD
+        return GOOD
     command = _COMMANDS.get(name)
     if command is None:
         hint = did_you_mean(name, _COMMANDS)
         say(f"there is no command {name!r}.{hint} There are: {', '.join(_COMMANDS)}")
-        return statuses.WRONG_USE
+        return WRONG_USE
     if {"--help", "-help", "-h"} & set(rest):
         print(_help_of(name, command))
-        return statuses.GOOD
+        return GOOD
     with _warnings_on_a_line(command.flags):
         return _ended(name, command, rest)
 
 
 def _ended(name: str, command: _Command, rest: list[str]) -> int:
     """Runs a command; every outcome becomes a status."""
-    statuses.begin()
+    begin_status()
     record.begin([name, *rest])
     values = command.flags
     try:
-        with printing.signals_as_interruptions():
+        with signals_as_interruptions():
             values.set_gnu_getopt(True)
             _, *words = values([name, *rest])
             check_given(values, words, command.words)
             _check_words(command, words)
             # JAX is loaded from here on.
-            part: Any = importlib.import_module(f"jaxrob._command.{name}")
-            verdict = part.run(values, words)
+            part = importlib.import_module(f"jaxrob._command.{command.module}")
+            verdict = getattr(part, f"run_{name}")(values, words)
     except flags.Error as error:
         say(_NO_BOOLEAN.sub("expected true or false", f"{error}"), name)
-        return statuses.WRONG_USE
+        return WRONG_USE
     # Every exception, also an exit that a user's own code asks for: otherwise its
     # status 1 would say that a network is not good enough.
     except BaseException as error:
-        status = statuses.of_error(error)
+        status = status_of(error)
         if isinstance(error, KeyboardInterrupt):
             say(_interrupted(error, values), name)
-        elif status == statuses.WRONG_USE:
+        elif status == WRONG_USE:
             say(_as_flags(_refusal(error), values), name)
         else:
-            printing.say_traceback(error)
+            say_traceback(error)
             say(f"failed: {type(error).__name__}: {error_text(error)}", name)
         return status
     if verdict:
         say(verdict)
-        return statuses.NOT_GOOD_ENOUGH
-    return statuses.GOOD
+        return NOT_GOOD_ENOUGH
+    return GOOD
 
 
 def _refusal(error: BaseException) -> str:
@@ -206,7 +222,8 @@ def _as_flags(text: str, values: flags.FlagValues) -> str:
     def flag(found: re.Match[str]) -> str:
         return f"--{found[1]}=" if found[1] in values else found[0]
 
-    return _PAIR.sub(r"\1\2,\3", _ARGUMENT.sub(flag, text))
+    text = _PAIR.sub(r"\1\2,\3", _ARGUMENT.sub(flag, text))
+    return text.replace("--labels=None", "--labels=none")
 
 
 def _interrupted(error: KeyboardInterrupt, values: flags.FlagValues) -> str:
@@ -234,7 +251,7 @@ def _help() -> str:
     for name, command in _COMMANDS.items():
         lines.append(f"  jaxrob {name.ljust(width)}  {command.does}")
     lines += ["", "`jaxrob COMMAND --help` lists a command's flags.", "", "Status:"]
-    lines += [f"  {status}  {meaning}" for status, meaning in statuses.MEANING.items()]
+    lines += [f"  {status}  {meaning}" for status, meaning in MEANING.items()]
     return "\n".join(lines)
 
 

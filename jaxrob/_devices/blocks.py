@@ -1,16 +1,21 @@
-"""A compiled step on rows, block by block."""
+"""Rows of pytrees of arrays, and compiled steps on them, block by block."""
 
+import collections
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+import itertools
+import math
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Sharding
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, Sharding
 
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import ImageMesh, own_sharding, replicated, sharded
-from jaxrob._devices.rows import filled, first_of
 
 
 def in_blocks(
@@ -86,3 +91,161 @@ def _shape_of(leaf: Any, sharding: Sharding | None) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(
         kind.shape, kind.dtype, weak_type=kind.weak_type, sharding=sharding
     )
+
+
+Tree = TypeVar("Tree")
+
+
+def first_of(tree: Tree, number: int) -> Tree:
+    """The first rows of all arrays of a pytree."""
+    return jax.tree.map(lambda array: array[:number], tree)
+
+
+def taken(tree: Tree, chosen: np.ndarray | slice | int) -> Tree:
+    """The rows chosen (by position) of all arrays of a pytree."""
+    return jax.tree.map(lambda array: array[chosen], tree)
+
+
+def put_at(tree: Tree, chosen: np.ndarray, part: Tree) -> Tree:
+    """A copy of a pytree of NumPy arrays with other rows at the positions chosen."""
+
+    def one(array: np.ndarray, new: np.ndarray) -> np.ndarray:
+        array = np.array(array)
+        array[chosen] = new
+        return array
+
+    return jax.tree.map(one, tree, part)
+
+
+def joined(parts: list[Any]) -> Any:
+    """Pytrees of arrays, concatenated along the first axis."""
+    return jax.tree.map(lambda *some: np.concatenate(some), *parts)
+
+
+def filled(rows: np.ndarray, size: int) -> np.ndarray:
+    """A copy of at most `size` rows, the last one repeated up to `size`."""
+    return np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
+
+
+def padded(rows: np.ndarray, size: int) -> np.ndarray:
+    """The rows, padded with zeros to a size."""
+    if len(rows) == size:
+        return rows
+    return np.pad(rows, [(0, size - len(rows))] + [(0, 0)] * (rows.ndim - 1))
+
+
+def is_on_devices(rows: Any) -> TypeGuard[jax.Array]:
+    """Whether it is a JAX array in its devices' own memory, not in the host's."""
+    if not isinstance(rows, jax.Array):
+        return False
+    (device, *_) = rows.devices()
+    return rows.sharding.memory_kind in (None, device.default_memory().kind)
+
+
+def is_on(rows: Any, mesh: ImageMesh) -> bool:
+    """Whether it is a JAX array in the memory of a mesh's devices alone."""
+    return is_on_devices(rows) and rows.devices() == {*mesh.devices}
+
+
+def taken_on_devices(rows: jax.Array, indices: np.ndarray, size: int) -> jax.Array:
+    """The rows at these positions, padded with zeros to a size, without the host."""
+    if len(rows) == size and np.array_equal(indices, np.arange(size)):
+        return rows
+    mesh: Any = getattr(rows.sharding, "mesh", None)
+    if mesh is None:
+        mesh = Mesh(np.array([*rows.devices()]), ("rows",))
+    places = np.full(size, len(rows))
+    places[: len(indices)] = indices
+    # The caller may have set a mesh of other devices.
+    with jax.set_mesh(mesh):
+        return _taken_or_zero(rows, places)
+
+
+@jax.jit
+def _taken_or_zero(rows: jax.Array, indices: np.ndarray) -> jax.Array:
+    return jnp.take(rows, indices, axis=0, mode="fill", fill_value=0)
+
+
+# The most bytes of a piece.
+_MOST_BYTES = 2**24
+
+
+def is_split(array: Any) -> TypeGuard[jax.Array]:
+    """Whether devices hold different parts of an array."""
+    return isinstance(array, jax.Array) and not array.sharding.is_fully_replicated
+
+
+def in_pieces(array: jax.Array, most_bytes: int = _MOST_BYTES) -> Iterator[np.ndarray]:
+    """Yields an array's values in C order, so that they never lie in one place whole.
+
+    If its devices belong to several processes, all processes must call this: they send
+    each other what they hold of each piece.
+    """
+    # Each value once, even if several devices hold it.
+    shards = [one for one in array.addressable_shards if one.replica_id == 0]
+    for piece in _slices(array.shape, max(1, most_bytes // array.dtype.itemsize)):
+        shape = tuple(one.stop - one.start for one in piece)
+        values = np.zeros(shape, array.dtype)
+        for shard in shards:
+            there = [_overlap(*both) for both in zip(piece, shard.index, array.shape)]
+            if any(start >= stop for start, stop, *_ in there):
+                continue
+            into = tuple(slice(a - p, b - p) for a, b, p, _ in there)
+            own = tuple(slice(a - s, b - s) for a, b, _, s in there)
+            part = shard.data[own]
+            if part is shard.data:
+                # JAX would keep the host's copy with the shard.
+                part = part.copy()
+            values[into] = np.asarray(part)
+        yield values if array.is_fully_addressable else _joined(values)
+
+
+def _slices(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
+    """Cuts an array of a shape, in C order, into pieces of at most `most` values."""
+    if not shape or math.prod(shape) <= most:
+        yield tuple(slice(0, length) for length in shape)
+        return
+    # If a row has more values than that, each row is cut too.
+    rows = max(1, most // math.prod(shape[1:]))
+    for start in range(0, shape[0], rows):
+        for others in _slices(shape[1:], most):
+            yield (slice(start, min(start + rows, shape[0])), *others)
+
+
+def _overlap(piece: slice, shard: slice, length: int) -> tuple[int, int, int, int]:
+    """Returns where a piece and a shard overlap along an axis, and where both begin."""
+    first, last, _ = shard.indices(length)
+    return max(piece.start, first), min(piece.stop, last), piece.start, first
+
+
+def _joined(values: np.ndarray) -> np.ndarray:
+    """Joins the processes' parts of a piece, which are zero elsewhere."""
+    own = values.reshape(-1).view(np.uint8)
+    every = multihost_utils.process_allgather(own)
+    joined = np.bitwise_or.reduce(np.asarray(every), axis=0)
+    return joined.view(values.dtype).reshape(values.shape)
+
+
+T = TypeVar("T")
+
+
+def prefetched(
+    items: Iterator[T], ahead: int = 2, stop: Callable[[], None] = lambda: None
+) -> Generator[T, None, None]:
+    """Yields an iterator's items, which a thread makes while earlier ones are used."""
+
+    def taken() -> list[T]:
+        return list(itertools.islice(items, 1))
+
+    with ThreadPoolExecutor(1, "jaxrob-prefetch") as thread:
+        waiting = collections.deque(thread.submit(taken) for _ in range(ahead))
+        try:
+            while item := waiting.popleft().result():
+                waiting.append(thread.submit(taken))
+                # Popped, so that its memory is free while the next item is awaited.
+                yield item.pop()
+        finally:
+            stop()
+            thread.shutdown(cancel_futures=True)
+            if isinstance(items, Generator):
+                items.close()

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
-from jaxrob._arguments.class_outputs import IF_NO_CLASSES, class_outputs
+from jaxrob._arguments.classes import IF_NO_CLASSES, class_outputs, if_no_classes
 from jaxrob._arguments.failures import begin_with_users
-from jaxrob._arguments.naming import named
-from jaxrob._arguments.readable import error_text
-from jaxrob._devices.rows import filled, joined
+from jaxrob._arguments.messages import named
+from jaxrob._arguments.texts import error_text
+from jaxrob._devices.blocks import filled, joined
 
 # In one call.
 MOST_IMAGES = 2**20
@@ -33,19 +33,15 @@ _blocks: list[None] = []
 class HostFunction:
     """A function of NumPy arrays, with what identifies it."""
 
-    # Takes float32 images `[B, ...]` and returns `[B, K]`
-    function: Callable[[np.ndarray], np.ndarray]
-    num_classes: int | None  # Number of classes, K; None to ask the function itself
-    name: str | None = None  # What it is called, or None
-    version: str | None = None  # Which one of that name it is, or None
-    # How many images each call has, or None for any number. The last image is repeated
-    # to fill a call.
-    batch_size: int | None = None
+    function: Callable[[np.ndarray], np.ndarray]  # from float32 `[B, ...]` to `[B, K]`
+    num_classes: int | None  # K; None to ask the function itself
+    name: str | None = None
+    version: str | None = None
+    batch_size: int | None = None  # images in each call; None for any number
     # Takes images `[B, ...]` and, as `[B, K]`, the gradient of a scalar with respect to
-    # the outputs; returns that with respect to the images. None if there is none.
+    # the outputs; returns that with respect to the images.
     gradient: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
-    # Refuses a function whose outputs on images are none that it should have; or None.
-    # It is called once before anything is computed, with black images.
+    # Refuses wrong outputs; called once, first of all, with black images.
     check: Callable[[np.ndarray], None] | None = None
     # Whether it may write to the images, and so gets arrays of its own
     writes: bool = True
@@ -64,11 +60,9 @@ class HostFunction:
 
     @property
     def is_identifiable(self) -> bool:
-        """Whether its name and version identify it."""
         return self.name is not None and self.version is not None
 
     def classes(self, image_shape: tuple[int, ...]) -> int:
-        """Returns the number of classes, by one call of the function if needed."""
         if self.num_classes is not None:
             return self.num_classes
         return _classes_found(self, image_shape)
@@ -117,7 +111,7 @@ class HostFunction:
             raise ValueError(
                 "the host function must return the shape "
                 f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
-                + f". {IF_NO_CLASSES}"
+                + f". {if_no_classes(outputs.shape)}"
                 * (outputs.ndim != 2)
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
@@ -129,8 +123,6 @@ class HostFunction:
 
 def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
     """Calls a host function on images `[B, ...]`; returns float32 `[B, K]`."""
-    # Under `vmap` all images go to the host together. The result has a gradient in the
-    # images if the function has one.
     if function.gradient is None:
         return _forward(function, images)
     return _with_gradient(function, images)
@@ -138,7 +130,6 @@ def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
 
 def own_errors() -> "_OwnErrors":
     """Re-raises errors of host functions as they are, not as errors of JAX."""
-    # Their tracebacks go on with the user's frames where the block begins.
     return _OwnErrors()
 
 
@@ -188,9 +179,9 @@ logging.getLogger("jax._src.callback").addFilter(_is_news)
 class HostCall:
     """The callback of a compiled program, on images with any leading axes."""
 
-    function: HostFunction  # The function
-    rank: int  # The number of axes of a batch of images
-    is_gradient: bool = False  # Whether the gradient is asked for, not the outputs
+    function: HostFunction
+    rank: int  # the number of axes of a batch of images
+    is_gradient: bool = False  # whether the gradient is asked for, not the outputs
 
     def __call__(self, images: jax.Array, *change: jax.Array) -> np.ndarray:
         axes = images.shape[: images.ndim - self.rank + 1]

@@ -1,8 +1,4 @@
-"""Several processes that share one mesh.
-
-Every process makes the same calls with the same arguments. Each puts the parts for its
-own devices there, and gets the whole results.
-"""
+"""Several processes that share one mesh and make the same calls on it."""
 
 import functools
 import json
@@ -39,10 +35,8 @@ def put(tree: Any, sharding: Sharding) -> Any:
 
 def put_whole(tree: Any, mesh: ImageMesh) -> Any:
     """Puts arrays whole on every device of a mesh, except for a split network's."""
-    # If a network is split, its variables stay as they are: nothing is copied. On a
-    # single device, arrays that are not committed to one stay as they are: putting the
-    # hundreds of arrays of a deep network takes JAX milliseconds. So a network has one
-    # program if its arrays are committed, and another if they are not.
+    # On a single device, arrays that are not committed to one stay as they are: putting
+    # the hundreds of arrays of a deep network takes JAX milliseconds.
     if mesh.splits_network:
         return jax.tree.map(lambda leaf: _put_beside(leaf, mesh), tree)
     if len(mesh.devices) > 1:
@@ -105,12 +99,10 @@ def local(tree: Any) -> Any:
 
 
 def is_first() -> bool:
-    """Tests whether this process is the one that writes files and shows progress."""
     return jax.process_index() == 0
 
 
 def from_first(value: Any, mesh: ImageMesh) -> Any:
-    """Returns the first process's value in all processes."""
     if not mesh.is_multi_process:
         return value
     text = np.frombuffer(json.dumps(value).encode(), np.uint8)
@@ -120,14 +112,12 @@ def from_first(value: Any, mesh: ImageMesh) -> Any:
 
 
 def smallest(number: int, mesh: ImageMesh) -> int:
-    """Returns the smallest number that a process gives."""
     if not mesh.is_multi_process:
         return number
     return int(multihost_utils.process_allgather(np.int32(number)).min())
 
 
 def check_same(what: str, digest: Callable[[], str], mesh: ImageMesh) -> None:
-    """Raises an error if arguments differ between processes."""
     if not mesh.is_multi_process:
         return
     own = np.frombuffer(bytes.fromhex(digest()), np.uint8)

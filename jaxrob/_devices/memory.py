@@ -1,6 +1,8 @@
-"""The number of rows that fit in one call of a compiled step."""
+"""Memory: the rows that fit in one call of a step, and room for its programs."""
 
 import math
+import pathlib
+import time
 from collections.abc import Hashable
 from typing import Any
 
@@ -9,27 +11,23 @@ import jax
 from jaxrob._devices.hosts import smallest
 from jaxrob._devices.mesh import ImageMesh, platform
 
-# Rows (altered images) that are classified at once. It is no faster with more. A CPU is
-# busy with few rows, and slow with buffers that its caches do not hold. So is a TPU,
-# whose chip holds so many bytes: of the largest array and the images, altered and not.
-# As many rows as fit, in multiples of 128, a vector's length, are the fastest on a v5e,
-# by its compiler's estimate of brightness in us an image: IDC CNN 0.75 with 512 rows,
-# 0.68 with 896, 0.80 with 1,024; VGG16 at 32 px 8.1 with 256, 7.6 with 384, 8.2 with
-# 512; ResNet-50 184 with 16, 209 with 32, 235 with 128; MNIST CNN 0.35 with 512, 0.31
-# with 1,000. Forward passes are slower again with 1,500 (MNIST and IDC CNN 0.78, 0.88).
+# Rows (altered images) that are classified at once: it is no faster with more. A CPU is
+# slow with buffers that its caches do not hold, and a TPU with what its chip does not
+# hold of the largest array and the images, altered and not. As many rows as fit, in
+# multiples of a vector's length, are the fastest on a v5e, by its compiler's estimate
+# of brightness in us an image: IDC CNN 0.75 with 512 rows, 0.68 with 896, 0.80 with
+# 1,024; ResNet-50 184 with 16, 209 with 32, 235 with 128.
 _MAX_ROWS = 16384
 _MAX_ROWS_TPU = 1024
 _ON_CHIP_TPU = 128 * 2**20
 _VECTOR_TPU = 128
 # But not on these kinds of TPU, up to so many pixels of an image's longer side. Forward
-# pass / step on a v5p, likewise, MNIST CNN at 28 px: brightness 0.91 with 16,000 rows
-# and 0.78 with 1,000, rotation 0.80 and 0.67, blur 0.87 and 0.69; the IDC CNN at 50 px:
-# 0.70 and 0.80, 0.42 and 0.43, 0.64 and 0.57, with 1.4 to 1.7 times the memory.
+# pass / step on a v5p, MNIST CNN at 28 px: brightness 0.91 with 16,000 rows and 0.78
+# with 1,000; the IDC CNN at 50 px: 0.70 and 0.80, with 1.4 to 1.7 times the memory.
 _MANY_ROWS_UP_TO = {"TPU v5": 34, "TPU v5p": 34}
 _MAX_ROWS_CPU = 1024
 _MAX_BYTES_CPU = 8 * 2**20
-# The share of the free memory that one step may take, and what is free on a CPU and on
-# devices that do not say.
+# The share of the free memory that one step may take; what is free where none says.
 _MEMORY_SHARE = 0.25
 _MEMORY_CPU = 2**32
 # The share for images that stay there from level to level. On a CPU, only what saves
@@ -114,20 +112,15 @@ def _free_bytes(device: Any) -> int:
 
 
 class Kept:
-    """Keeps arrays on the devices, as long as they fit.
-
-    Attributes:
-      rows: the most images of a block, chosen in the run's first round; None before.
-    """
+    """Arrays kept on the devices, as long as they fit."""
 
     def __init__(self, room: int) -> None:
-        """Starts empty."""
+        # The most images of a block, chosen in the run's first round.
         self.rows: int | None = None
         self._room = room
         self._trees: dict[Hashable, Any] = {}
 
     def find(self, name: Hashable) -> Any:
-        """Returns the pytree of this name, or None."""
         return self._trees.get(name)
 
     def keep(self, name: Hashable, tree: Any) -> bool:
@@ -141,5 +134,31 @@ class Kept:
         return True
 
     def drop(self) -> None:
-        """Forgets all, when the run ends or fails."""
         self._trees.clear()
+
+
+# A compiled program takes tens of memory maps on a CPU. Linux allows a process 65,530,
+# and ends it when XLA asks for more: after a few hundred classifiers, for instance.
+_MAPS = pathlib.Path("/proc/self/maps")
+_LIMIT = pathlib.Path("/proc/sys/vm/max_map_count")
+_LARGEST_SHARE = 0.4
+# Counting takes up to 30 ms, and no process can fill the rest within a second.
+_SECONDS = 1.0
+_counted_at = -_SECONDS
+
+
+def make_room() -> None:
+    """Drops all compiled programs if the process holds many memory maps."""
+    # The next call of a program recompiles it. It does nothing except on Linux.
+    global _counted_at
+    if time.monotonic() - _counted_at < _SECONDS:
+        return
+    _counted_at = time.monotonic()
+    try:
+        with _MAPS.open("rb") as maps:
+            number = sum(1 for _ in maps)
+        limit = int(_LIMIT.read_text())
+    except OSError:
+        return
+    if number > _LARGEST_SHARE * limit:
+        jax.clear_caches()

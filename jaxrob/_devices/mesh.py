@@ -17,12 +17,11 @@ from jaxrob._arguments.checks import check_type
 class ImageMesh:
     """A mesh, and those of its axes along which images are split.
 
-    The other axes, if any, are those along which a network is split that is larger than
-    a device: XLA divides the network's own work along them.
+    Along the others, if any, XLA splits a network that is larger than a device.
     """
 
-    mesh: Mesh  # the devices. XLA chooses all shardings (`AxisType.Auto`)
-    axes: tuple[str, ...]  # names of the axes of the images; may be empty
+    mesh: Mesh  # XLA chooses all shardings (`AxisType.Auto`)
+    axes: tuple[str, ...]  # may be empty
 
     @property
     def size(self) -> int:
@@ -31,30 +30,25 @@ class ImageMesh:
 
     @property
     def splits_network(self) -> bool:
-        """Whether a network is split too, along axes of its own."""
         return len(self.axes) < len(self.mesh.axis_names)
 
     @property
     def devices(self) -> list[Any]:
-        """All devices."""
         return [*self.mesh.devices.flat]
 
     @property
     def local_devices(self) -> list[Any]:
-        """The devices of this process."""
         return self.mesh.local_devices
 
     @property
     def is_multi_process(self) -> bool:
-        """Whether the devices belong to several processes."""
         return self.mesh.is_multi_process
 
 
 def checked_mesh(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
     """Returns the mesh on which a network with these variables is evaluated."""
-    # Variables that are sharded (a `NamedSharding` that splits one of them) decide: the
-    # mesh is theirs, and images are split along the axes that no variable names. Other
-    # variables leave all axes to the images.
+    # The mesh is that of sharded variables, if there are any; images are split along
+    # the axes that no variable names.
     found = mesh_for(mesh, variables)
     processes = {device.process_index for device in found.devices}
     if processes == {jax.process_index()} or len(processes) == jax.process_count():
@@ -130,14 +124,11 @@ def sharded(mesh: ImageMesh) -> NamedSharding:
 
 
 def replicated(mesh: ImageMesh) -> NamedSharding:
-    """Replicates arrays on every device of a mesh."""
     return NamedSharding(mesh.mesh, P())
 
 
 def own_sharding(leaf: Any, mesh: ImageMesh) -> NamedSharding | None:
     """Returns the sharding of an array that already lies on a split network's mesh."""
-    # It is of `mesh.mesh`, whatever the axis types of the array's mesh. None for other
-    # arrays.
     sharding = getattr(leaf, "sharding", None)
     if not (mesh.splits_network and isinstance(sharding, NamedSharding)):
         return None
@@ -147,7 +138,6 @@ def own_sharding(leaf: Any, mesh: ImageMesh) -> NamedSharding | None:
 
 
 def platform(mesh: ImageMesh) -> str:
-    """Returns the devices' platform: "cpu", "gpu" or "tpu"."""
     return mesh.devices[0].platform
 
 
@@ -158,8 +148,7 @@ def on_each_device(
     joined_along: int = 0,
 ) -> Callable[..., Any]:
     """Makes a function that each device runs on its own rows, without communication."""
-    # If a network is split, devices that share its parts share their rows too. They
-    # communicate as the network's own forward pass makes them.
+    # Devices that share the parts of a split network share their rows too.
     if not mesh.axes:
         return function
     rows = P(mesh.axes)
@@ -174,18 +163,15 @@ def on_each_device(
 
 
 def _partitioned(devices: np.ndarray, axis_names: tuple[str, ...]) -> Mesh:
-    """Returns a mesh of whose axes XLA chooses all shardings."""
     return Mesh(devices, axis_names, axis_types=(AxisType.Auto,) * len(axis_names))
 
 
 def _axes_of(spec: P) -> set[str]:
-    """Returns the names of the axes over which a spec splits an array."""
     parts = (part if isinstance(part, tuple) else (part,) for part in spec)
     return {axis for part in parts for axis in part if isinstance(axis, str)}
 
 
 def _described(mesh: Any) -> str:
-    """Describes a mesh for messages: axes, sizes, devices."""
     sizes = ", ".join(f"{name!r}: {size}" for name, size in mesh.shape.items())
     if not isinstance(mesh, Mesh):
         return f"an abstract mesh ({sizes})"

@@ -1,4 +1,4 @@
-"""A classifier's answers on one block of altered images: classes, or scores."""
+"""Answers on blocks of altered images, classes or scores, and curves of them."""
 
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -8,14 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob import uncertainty
-from jaxrob._classifier import Classifier
-from jaxrob._curve import Curve
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.score import Score
+from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
+from jaxrob._engine.blocks import Block
 from jaxrob._engine.journal import array_entry
 from jaxrob._engine.scores import Scored, ScoreRule
-from jaxrob._log_probabilities import log_normalised, mean_over_samples
-from jaxrob._score import Score
-from jaxrob._score_curve import ScoreCurve
+from jaxrob._log_probabilities import largest, log_normalised, mean_over_samples
 from jaxrob.alterations import Alteration
+from jaxrob.metrics._counts import Counts, count
 
 # The predicted class where the classifier returned no distribution.
 INVALID = -1
@@ -50,8 +51,8 @@ def answer(
     outputs = jnp.moveaxis(classifier.raw_outputs(images, keys), -1, 0)
     if classifier.outputs == "scores":
         none = jnp.full(len(images), jnp.nan, jnp.float32)
-        largest = _largest(outputs.mean(axis=1))
-        return Answers(largest, none, none, jnp.full_like(largest, INVALID))
+        first = _largest(outputs.mean(axis=1))
+        return Answers(first, none, none, jnp.full_like(first, INVALID))
     log_probabilities = log_normalised(outputs, classifier.outputs, axis=0)
     mean = mean_over_samples(log_probabilities, axis=1)
     # A single sample's outputs rank classes as its probabilities do, even where
@@ -61,16 +62,23 @@ def answer(
     predicted = jnp.where(valid, _largest(ranked), INVALID)
     return Answers(
         predicted,
-        jnp.exp(mean.max(axis=0)),
+        jnp.exp(largest(mean, axis=0)),
         uncertainty.aleatoric(jnp.moveaxis(log_probabilities, 0, -1)),
         _rank(ranked, labels, predicted),
     )
 
 
+def no_answers(shape: tuple[int, ...]) -> Answers[jax.Array]:
+    """Returns room for answers of a shape, of the types that `answer` returns."""
+    types = Answers(jnp.int32, jnp.float32, jnp.float32, jnp.int32)
+    return Answers(*(jnp.zeros(shape, one) for one in types))
+
+
 def _largest(scores: jax.Array) -> jax.Array:
     """Returns the first class `[B]` of the largest score, from `[K, B]`."""
     valid = ~jnp.isnan(scores).any(axis=0)
-    return jnp.where(valid, jnp.argmax(scores, axis=0), INVALID).astype(jnp.int32)
+    first = jnp.argmax(scores == largest(scores, axis=0), axis=0)
+    return jnp.where(valid, first, INVALID).astype(jnp.int32)
 
 
 def _rank(scores: jax.Array, labels: jax.Array, predicted: jax.Array) -> jax.Array:
@@ -110,7 +118,6 @@ class OfClasses(NamedTuple):
     score: None = None
 
     def empty(self, shape: tuple[int, ...]) -> HostAnswers:
-        """Allocates answers of a shape."""
         is_small = self.num_classes <= np.iinfo(np.int16).max
         classes = np.int16 if is_small else np.int32
         return Answers(
@@ -182,22 +189,23 @@ class OfClasses(NamedTuple):
     def read(self, record: dict[str, Any], num_levels: int) -> HostAnswers:
         has_probabilities = self.classifier.outputs != "scores"
         predicted = array_entry(record, "predicted", "i", (num_levels, None))
-        if not predicted.size or predicted.min() < 0:
-            raise ValueError("'predicted' must hold classes, from 0, at least one")
-        answers = {"predicted": predicted}
+        last = self.num_classes - 1
+        if not predicted.size or predicted.min() < 0 or predicted.max() > last:
+            raise ValueError(f"'predicted' must hold classes, from 0 to {last}")
+        shares = []
         for field in ("confidence", "uncertainty"):
-            answers[field] = found = array_entry(record, field, "f", predicted.shape)
+            found = array_entry(record, field, "f", predicted.shape)
             # Rounding may carry a probability beyond 1. NaN fails both comparisons.
             fits = (found >= 0) & (found <= 1 + 1e-5)
             if not (fits if has_probabilities else np.isnan(found)).all():
                 wanted = "in [0, 1]" if has_probabilities else "NaN, of scores"
                 raise ValueError(f"{field!r} must be {wanted}")
-        answers["rank"] = rank = array_entry(record, "rank", "i", predicted.shape)
-        # `CachedAnswers.check` compares with the classes' number.
-        if not (rank >= 0 if has_probabilities else rank == INVALID).all():
-            wanted = "at least 0" if has_probabilities else f"{INVALID}, of scores"
-            raise ValueError(f"'rank' must be {wanted}")
-        return Answers(**answers)
+            shares.append(found)
+        rank = array_entry(record, "rank", "i", predicted.shape)
+        low, high = (0, last) if has_probabilities else (INVALID, INVALID)
+        if rank.min() < low or rank.max() > high:
+            raise ValueError(f"'rank' must lie in [{low}, {high}]")
+        return Answers(predicted, shares[0], shares[1], rank)
 
 
 class OfScores(NamedTuple):
@@ -214,11 +222,7 @@ class OfScores(NamedTuple):
         return Scored(np.empty(shape))
 
     def checked(
-        self,
-        answers: Scored,
-        place: Place,
-        levels: np.ndarray,
-        alteration: Alteration,
+        self, answers: Scored, place: Place, levels: np.ndarray, alteration: Alteration
     ) -> Scored[np.ndarray]:
         found = np.asarray(answers.score, np.float64)
         fits = (found >= -_ROUNDING_OF_SCORES) & (found <= 1 + _ROUNDING_OF_SCORES)
@@ -257,3 +261,66 @@ class OfScores(NamedTuple):
 
 
 Kind = OfClasses | OfScores
+
+
+class AnswerCollector:
+    """Keeps every answer, in a `Curve`, or every score, in a `ScoreCurve`."""
+
+    def __init__(self, levels: np.ndarray, length: int | None, kind: Kind) -> None:
+        self._levels = levels
+        self._kind = kind
+        # Allocated at full size if the number of images is known.
+        self._whole: Any = None
+        if length is not None:
+            self._whole = kind.empty((len(levels), length))
+        # Each block's labels and its answers at all levels, by its first image.
+        self._labels: dict[int, np.ndarray] = {}
+        self._blocks: dict[int, Any] = {}
+
+    def add(self, block: Block, rows: list[int], answers: Any) -> None:
+        if block.start not in self._blocks:
+            self._labels[block.start] = block.labels
+            self._blocks[block.start] = self._room_for(block)
+        for whole, part in zip(self._blocks[block.start], answers):
+            for row, values in zip(rows, part):
+                whole[row] = values
+
+    def curve(self) -> AnyCurve:
+        starts, whole = sorted(self._blocks), self._whole
+        if whole is None:
+            blocks = [self._blocks[start] for start in starts]
+            whole = jax.tree.map(lambda *some: np.concatenate(some, axis=1), *blocks)
+        labels = np.concatenate([self._labels[start] for start in starts])
+        return self._kind.curve(self._levels, whole, labels)
+
+    def _room_for(self, block: Block) -> Any:
+        if self._whole is None:
+            return self._kind.empty((len(self._levels), len(block.labels)))
+        return jax.tree.map(lambda part: part[:, block.start : block.stop], self._whole)
+
+
+class CountCollector:
+    """Keeps only counts by class, in a `ReducedCurve`."""
+
+    def __init__(
+        self, levels: np.ndarray, num_classes: int, has_probabilities: bool
+    ) -> None:
+        self._levels = levels
+        self._num_classes = num_classes
+        self._has_ranks = has_probabilities
+        self._sums: Counts | None = None
+
+    def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
+        rank = answers.rank if self._has_ranks else None
+        counted = count(answers.predicted, block.labels, self._num_classes, rank)
+        if self._sums is None:
+            number = len(self._levels)
+            self._sums = jax.tree.map(
+                lambda part: np.zeros((number, *part.shape[1:]), np.int64), counted
+            )
+        for whole, part in zip(*map(jax.tree.leaves, (self._sums, counted))):
+            whole[rows] += part
+
+    def curve(self) -> ReducedCurve:
+        assert self._sums is not None
+        return ReducedCurve(self._levels, self._sums)

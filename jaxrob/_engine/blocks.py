@@ -1,6 +1,7 @@
-"""Cuts a data set into blocks of images and puts them on the devices in advance."""
+"""Blocks of a data set's images, in order or picked, on the devices in advance."""
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import math
@@ -19,18 +20,18 @@ from jaxrob._dataset import (
     check_labels_below,
     note_values,
 )
-from jaxrob._devices.hosts import own_rows, put, put_rows
-from jaxrob._devices.memory import Kept, bucket
-from jaxrob._devices.mesh import ImageMesh, platform, sharded
-from jaxrob._devices.rows import (
+from jaxrob._devices.blocks import (
     is_on,
     is_on_devices,
     padded,
     prefetched,
     taken_on_devices,
 )
-from jaxrob._engine.picked import CountedBatches, must_be_read, picked
+from jaxrob._devices.hosts import own_rows, put, put_rows
+from jaxrob._devices.memory import Kept, bucket
+from jaxrob._devices.mesh import ImageMesh, platform, sharded
 from jaxrob._stored_images import StoredImages
+from jaxrob.strategies._drive import Span
 
 
 class Block(NamedTuple):
@@ -41,13 +42,12 @@ class Block(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The position after the last image."""
         return self.start + len(self.labels)
 
-    def part(self, start: int, stop: int) -> "Block":
-        """Returns the block's images at positions `start` to `stop`; may be empty."""
-        first = min(max(start, self.start), self.stop)
-        last = max(first, min(stop, self.stop))
+    def part(self, span: Span) -> "Block":
+        """Returns the block's images in a span; may be empty."""
+        first = min(max(span.start, self.start), self.stop)
+        last = max(first, min(span.stop, self.stop))
         return Block(self.labels[first - self.start : last - self.start], first)
 
 
@@ -62,6 +62,28 @@ class PlacedBlock(NamedTuple):
     labels: jax.Array
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class CountedBatches:
+    """A data set read batch by batch, whose labels are known."""
+
+    batches: BatchedDataset  # the data set
+    image: np.ndarray  # the first image
+    labels: np.ndarray  # int32 `[N]`
+    # The first images of the random order, once read.
+    _first: list[np.ndarray] = dataclasses.field(default_factory=list, init=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def name(self) -> str:
+        return self.batches.name
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        return self.batches.class_names
+
+
 def placed_blocks(
     dataset: Dataset | BatchedDataset,
     num_classes: int | None,
@@ -69,39 +91,10 @@ def placed_blocks(
     mesh: ImageMesh,
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
-    """Yields the blocks of a data set in order."""
-    # A thread reads ahead from a disk or an iterable.
-    checked = functools.partial(_check_labels, dataset, num_classes)
     if isinstance(dataset, BatchedDataset):
-        yield from _of_batches(dataset, size, mesh, kept, checked)
-        return
-
-    is_there, stopped = _is_at_hand(dataset, mesh), threading.Event()
-    starts = range(0, len(dataset), size)
-
-    def name_of(start: int) -> tuple[Any, ...]:
-        return dataset, size, mesh, start
-
-    new = [start for start in starts if kept.find(name_of(start)) is None]
-    if isinstance(dataset.images, StoredImages):
-        placed = _placed_pictures(dataset, new, size, mesh, stopped)
-    else:
-        placed = (_placed_rows(dataset, start, size, mesh) for start in new)
-
-    def place(start: int) -> PlacedBlock:
-        block = Block(dataset.labels[start : start + size], start)
-        checked(block)
-        arrays = kept.find(name_of(start))
-        if arrays is None:
-            arrays = next(placed)
-            if not is_there:
-                kept.keep(name_of(start), arrays)
-        return PlacedBlock(block, *arrays)
-
-    with contextlib.closing(placed):
-        blocks = map(place, starts)
-        is_read = must_be_read(dataset)
-        yield from prefetched(blocks, stop=stopped.set) if is_read else blocks
+        return _of_batches(dataset, num_classes, size, mesh, kept)
+    order, starts = np.arange(len(dataset)), range(0, len(dataset), size)
+    return _placed(dataset, order, starts, size, num_classes, mesh, kept, _in_order)
 
 
 def picked_blocks(
@@ -113,8 +106,22 @@ def picked_blocks(
     mesh: ImageMesh,
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
-    """Yields blocks of a data set in another order."""
-    size = math.ceil(number / mesh.size) * mesh.size
+    return _placed(dataset, order, starts, number, num_classes, mesh, kept, _picked)
+
+
+def _placed(
+    dataset: Dataset | CountedBatches,
+    order: np.ndarray,
+    starts: Sequence[int],
+    number: int,
+    num_classes: int | None,
+    mesh: ImageMesh,
+    kept: Kept,
+    read: Callable[..., Generator[Any, None, None]],
+) -> Generator[PlacedBlock, None, None]:
+    """Yields the blocks that begin at some places of an order."""
+    # A thread reads ahead from a disk or an iterable.
+    size, stopped = math.ceil(number / mesh.size) * mesh.size, threading.Event()
     spans = [slice(start, min(start + number, len(order))) for start in starts]
 
     def name_of(span: slice) -> tuple[Any, ...]:
@@ -122,11 +129,13 @@ def picked_blocks(
         return dataset, size, mesh, order[span].tobytes()
 
     new = [span for span in spans if kept.find(name_of(span)) is None]
-    is_there, stopped = _is_at_hand(dataset, mesh), threading.Event()
-    if isinstance(dataset, Dataset) and is_on_devices(dataset.images):
-        images = (taken_on_devices(dataset.images, order[one], size) for one in new)
+    is_read, images = must_be_read(dataset), getattr(dataset, "images", None)
+    # On a CPU, kept arrays cost more than copies: freed memory is mapped anew.
+    is_there = not is_read and (platform(mesh) == "cpu" or is_on(images, mesh))
+    if is_on_devices(images):
+        found = (taken_on_devices(images, order[span], size) for span in new)
     else:
-        images = (padded(some, size) for some in picked(dataset, order, new, stopped))
+        found = read(dataset, order, new, size, mesh, stopped)
 
     def place(span: slice) -> PlacedBlock:
         name, indices = name_of(span), order[span]
@@ -136,23 +145,14 @@ def picked_blocks(
         if arrays is None:
             indices = padded(indices.astype(np.uint32), size)
             labels = padded_labels(block.labels, size)
-            arrays = put((next(images), indices, labels), sharded(mesh))
+            arrays = put((next(found), indices, labels), sharded(mesh))
             if not is_there:
                 kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
 
-    with contextlib.closing(images):
+    with contextlib.closing(found):
         blocks = map(place, spans)
-        is_read = must_be_read(dataset)
         yield from prefetched(blocks, stop=stopped.set) if is_read else blocks
-
-
-def _is_at_hand(dataset: Dataset | CountedBatches, mesh: ImageMesh) -> bool:
-    """Whether images are placed so fast that keeping them gains nothing."""
-    # On a CPU, kept arrays cost more than copies: freed memory is mapped anew.
-    if must_be_read(dataset) or not isinstance(dataset, Dataset):
-        return False
-    return platform(mesh) == "cpu" or is_on(dataset.images, mesh)
 
 
 def _check_labels(
@@ -167,58 +167,49 @@ def _check_labels(
 
 
 def padded_labels(labels: np.ndarray, size: int) -> np.ndarray:
-    """Returns class indices int32 `[size]`; zeros for labels that are none."""
     if not are_classes(labels):
         return np.zeros(size, np.int32)
     return padded(np.asarray(labels, np.int32), size)
 
 
-def _numbers(dataset: Dataset, start: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the indices and the padded labels of consecutive images."""
-    labels = padded_labels(dataset.labels[start : start + size], size)
-    return start + np.arange(size, dtype=np.uint32), labels
-
-
-def _placed_rows(
-    dataset: Dataset, start: int, size: int, mesh: ImageMesh
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Puts images, padded with zeros, their indices and labels on the devices."""
-    images, split = dataset.images, sharded(mesh)
-    numbers = _numbers(dataset, start, size)
-    if is_on_devices(images):
-        return put((taken_on_devices(images, numbers[0], size), *numbers), split)
-    part = np.asarray(images[start : start + size])
-    if not isinstance(images, np.memmap):
-        return put((padded(part, size), *numbers), split)
-    note_values(dataset._range, part)
-    # Read now, in the prefetching thread; else a step would wait for the disk.
-    read = functools.partial(_read, padded(part, size))
-    return put_rows(read, size, split), *put(numbers, split)
-
-
-def _placed_pictures(
+def _in_order(
     dataset: Dataset,
-    starts: Sequence[int],
+    order: np.ndarray,
+    spans: Sequence[slice],
     size: int,
     mesh: ImageMesh,
     stopped: threading.Event,
-) -> Generator[tuple[jax.Array, jax.Array, jax.Array], None, None]:
-    """Reads blocks of pictures, each process its own devices' rows, and places them."""
-    split = sharded(mesh)
-    rows = own_rows(split, size)
-    # Slices beyond the last picture are empty: these rows are padding.
-    parts = (slice(at + one.start, at + one.stop) for at in starts for one in rows)
-    with contextlib.closing(dataset.images.read(parts, stopped)) as found:
+) -> Generator[Any, None, None]:
+    """Reads blocks in the data's order, each process its own devices' rows."""
+    del order
+    images, split = dataset.images, sharded(mesh)
+    if isinstance(images, StoredImages):
+        rows = own_rows(split, size)
+        # Slices beyond the last picture are empty: these rows are padding.
+        parts = (
+            slice(at.start + one.start, at.start + one.stop)
+            for at in spans
+            for one in rows
+        )
+        with contextlib.closing(images.read(parts, stopped)) as found:
 
-        def read(rows: slice) -> np.ndarray:
-            return padded(next(found), rows.stop - rows.start)
+            def read(rows: slice) -> np.ndarray:
+                return padded(next(found), rows.stop - rows.start)
 
-        for start in starts:
-            numbers = put(_numbers(dataset, start, size), split)
-            yield put_rows(read, size, split), *numbers
+            yield from (put_rows(read, size, split) for _ in spans)
+        return
+    for span in spans:
+        part = np.asarray(images[span])
+        if isinstance(images, np.memmap):
+            note_values(dataset._range, part)
+            # Read now, in the prefetching thread; else a step would wait for the disk.
+            read = functools.partial(_read_rows, padded(part, size))
+            yield put_rows(read, size, split)
+        else:
+            yield padded(part, size)
 
 
-def _read(images: np.ndarray, rows: slice) -> np.ndarray:
+def _read_rows(images: np.ndarray, rows: slice) -> np.ndarray:
     """Reads rows of a memory map; returns a copy only if they are not contiguous."""
     part = images[rows]
     if not part.flags.c_contiguous:
@@ -232,12 +223,11 @@ def _read(images: np.ndarray, rows: slice) -> np.ndarray:
 
 def _of_batches(
     dataset: BatchedDataset,
+    num_classes: int | None,
     size: int,
     mesh: ImageMesh,
     kept: Kept,
-    checked: Callable[[Block], None],
 ) -> Generator[PlacedBlock, None, None]:
-    """Yields blocks of `size` images, whatever the batches."""
     # If all of them are kept, the batches are not read again.
     every = dataset, size, mesh
     number = kept.find(every)
@@ -246,7 +236,7 @@ def _of_batches(
         return
 
     def place(block: Block, images: np.ndarray) -> PlacedBlock:
-        checked(block)
+        _check_labels(dataset, num_classes, block)
         indices = block.start + np.arange(len(images), dtype=np.uint32)
         labels = padded_labels(block.labels, len(images))
         return PlacedBlock(block, *put((images, indices, labels), sharded(mesh)))
@@ -297,3 +287,103 @@ def _block(
     """Joins parts into a block, padded to `size` images."""
     whole = images[0] if len(images) == 1 else np.concatenate(images)
     return Block(np.concatenate(labels), start), padded(whole, size)
+
+
+# Bytes of images kept in memory, and read in one pass.
+_MAX_BYTES = 2**30
+
+
+def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
+    """Returns the data set with a known length, so that images can be picked."""
+    # Labels of batches are read in one pass over all of them.
+    if isinstance(dataset, Dataset):
+        return dataset
+    image, labels = None, []
+    for batch in dataset.batches():
+        image = np.asarray(batch.images[0]) if image is None else image
+        labels.append(batch.labels)
+    assert image is not None  # `batches` rejects data without a batch.
+    return CountedBatches(dataset, image, np.concatenate(labels))
+
+
+def must_be_read(dataset: Dataset | BatchedDataset | CountedBatches) -> bool:
+    """Whether some images are not in memory."""
+    if not isinstance(dataset, Dataset):
+        return True
+    return isinstance(dataset.images, np.memmap | StoredImages)
+
+
+def picked(
+    dataset: Dataset | CountedBatches,
+    order: np.ndarray,
+    spans: Sequence[slice],
+    stopped: threading.Event,
+) -> Generator[np.ndarray, None, None]:
+    """Yields the images of some spans of an order."""
+    # For batches, the first images of the order, up to 1 GiB, are read once and kept.
+    # Each further GiB takes another pass over all batches.
+    if isinstance(dataset, Dataset):
+        rows = (order[span] for span in spans)
+        if isinstance(dataset.images, StoredImages):
+            yield from dataset.images.read(rows, stopped)
+        else:
+            yield from (_rows(dataset, one) for one in rows)
+        return
+    most = max(1, _MAX_BYTES // max(1, dataset.image.nbytes))
+    if not dataset._first:
+        dataset._first.append(_read_picked(dataset, order[:most]))
+    (first,) = dataset._first
+    behind = [span for span in spans if span.stop > len(first)]
+    for span in spans[: len(spans) - len(behind)]:
+        yield first[span]
+    longest = max((span.stop - span.start for span in behind), default=1)
+    at_once = max(1, most // longest)
+    for start in range(0, len(behind), at_once):
+        group = behind[start : start + at_once]
+        images = _read_picked(dataset, np.concatenate([order[one] for one in group]))
+        ends = np.cumsum([span.stop - span.start for span in group])
+        yield from np.split(images, ends[:-1])
+
+
+def _picked(
+    dataset: Dataset | CountedBatches,
+    order: np.ndarray,
+    spans: Sequence[slice],
+    size: int,
+    mesh: ImageMesh,
+    stopped: threading.Event,
+) -> Generator[np.ndarray, None, None]:
+    del mesh
+    with contextlib.closing(picked(dataset, order, spans, stopped)) as found:
+        yield from (padded(images, size) for images in found)
+
+
+def _rows(dataset: Dataset, indices: np.ndarray) -> np.ndarray:
+    images = dataset.images
+    if not isinstance(images, np.memmap):
+        return np.asarray(images)[indices]
+    found = np.asarray(images[indices])
+    note_values(dataset._range, found)
+    return found
+
+
+def _read_picked(dataset: CountedBatches, indices: np.ndarray) -> np.ndarray:
+    """Reads the images of some indices in one pass over the batches."""
+    image = dataset.image
+    found = np.empty((len(indices), *image.shape), image.dtype)
+    places = np.argsort(indices)
+    ascending = indices[places]
+    first, last, done = 0, 0, 0
+    for batch in dataset.batches.batches():
+        first, last = last, last + len(batch)
+        start, done = done, int(np.searchsorted(ascending, last))
+        if start < done:
+            here = ascending[start:done] - first
+            found[places[start:done]] = _rows(batch, here)
+        if done == len(indices):
+            break
+    return found
+
+
+def first_batch(dataset: Dataset | BatchedDataset) -> Dataset:
+    return dataset if isinstance(dataset, Dataset) else next(dataset.batches())

@@ -1,15 +1,22 @@
-"""The state on the devices that all queues of one run share."""
+"""What all steps of a run share: state on the devices, sizes, the progress bar."""
 
+import collections
 import dataclasses
 import functools
+import math
+import sys
+import time
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from tqdm.auto import tqdm
 
-from jaxrob._arguments.readable import error_text
-from jaxrob._classifier import (
-    Classifier,
+from jaxrob._arguments.texts import error_text
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.trace import (
     Structure,
     TraceInfo,
     structure,
@@ -17,18 +24,65 @@ from jaxrob._classifier import (
     unnamed,
 )
 from jaxrob._devices.hosts import check_same, is_first, put_whole
-from jaxrob._devices.memory import Kept, bytes_to_keep
-from jaxrob._devices.mesh import ImageMesh, on_each_device
-from jaxrob._engine.answerer import Answerer, answerer_for
+from jaxrob._devices.memory import Kept, bucket, bytes_to_keep, rows_that_fit
+from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
 from jaxrob._engine.answers import Kind, OfClasses, OfScores
-from jaxrob._engine.bar import Bar
-from jaxrob._engine.cached_answers import CachedAnswers
+from jaxrob._engine.journal import CachedAnswers
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.scores import ScoreRule
-from jaxrob._engine.sizes import rows_for
+from jaxrob._engine.step import Answerer, answerer_for, levels_are_sequential
 from jaxrob._identity.digest import digest
 from jaxrob._identity.identity import text
 from jaxrob._keys import classifier_keys
+
+# Shorter runs need no word.
+_LEAST_SECONDS = 10.0
+
+
+# Measured so long, a pace is known.
+_ENOUGH_SECONDS = 0.5
+
+
+class Bar(tqdm):
+    """A progress bar that says how long the rest takes; its total may still grow."""
+
+    _asked = 0
+    _first: tuple[float, float] | None = None
+    _is_said = False
+
+    def update(self, n: float | None = 1) -> bool | None:
+        """Counts computed answers, or what costs as much."""
+        shown = super().update(n)
+        if self.disable or self._is_said:
+            return shown
+        now = time.perf_counter()
+        if self._first is None:
+            # The first step compiles, so the pace is that of those after it.
+            self._first = now, self.n
+            return shown
+        since, number = now - self._first[0], self.n - self._first[1]
+        left = (self.total or 0) - self.n
+        if since >= _ENOUGH_SECONDS and left * since >= _LEAST_SECONDS * number:
+            self._is_said = True
+            line = f"jaxrob: {left:,} {self.unit}s are left, about "
+            with tqdm.external_write_mode(file=sys.stderr):
+                print(line + _duration(left * since / number), file=sys.stderr)
+        return shown
+
+    def ask(self, number: int) -> None:
+        """Takes notice of answers that are asked for: the total is at least these."""
+        self._asked += number
+        self.total = max(self.total or 0, self._asked)
+        self.refresh()
+
+    def skip(self, number: int) -> None:
+        super().update(number)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """Closes the bar, which is full if there was no error."""
+        if error is None and self.total:
+            self.total = self.n
+        self.close()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,8 +120,8 @@ def set_up(
     """Replicates a classifier and the key over the devices; a split network stays."""
     check_split_network(classifier, image_shape, mesh)
     key = _no_key() if key is None else key
-    given = classifier, key
-    check_same("classifier and key", lambda: arguments_digest(*given), mesh)
+    digest_of = functools.partial(arguments_digest, classifier, key)
+    check_same("classifier and key", digest_of, mesh)
     placed, key_there = put_whole((unnamed(classifier), key), mesh)
     info = trace_info(classifier, image_shape)
     kind = OfClasses(placed, info.num_classes) if rule is None else OfScores(rule)
@@ -87,15 +141,20 @@ def set_up(
 
 
 def check_same_request(execution: Execution, *asked: Any) -> None:
-    """Rejects requests that differ between processes."""
     what = "levels and number of images"
     check_same(what, lambda: digest([text(asked)]), execution.mesh)
 
 
 def progress_bar(name: str, progress: bool, unit: str = "image", total: int = 0) -> Bar:
-    """Returns a progress bar. The total grows if queues ask for more."""
     shown = progress and is_first()
     return Bar(desc=name, unit=unit, unit_scale=True, disable=not shown, total=total)
+
+
+@functools.lru_cache(maxsize=512)
+def noted(*about: Hashable) -> collections.deque[Any]:
+    """Returns the last that was found out about such classifiers, if anything."""
+    del about
+    return collections.deque(maxlen=1)
 
 
 @functools.cache
@@ -148,3 +207,109 @@ def _obstacle(
     except Exception as error:  # The user's code may raise anything.
         return error_text(error)
     return None
+
+
+# The most levels in a step on CPUs and most TPUs, where levels are sequential. On a CPU
+# a step has fewer if it would exceed the operations: about a second on two cores, after
+# which its answers are journaled.
+_MAX_SEQUENTIAL_LEVELS = 16
+_MAX_OPERATIONS_CPU = 2**36
+# The levels of a step elsewhere, where all are batched: the most of which at least this
+# share is not padding, if a device gets at least so many images.
+_BATCHED_LEVELS = (16, 4, 1)
+_LEAST_FILLED = 0.9
+_LEAST_IMAGES = 128
+# The first block arrives before anything is computed, so it has at most these bytes,
+# unless its step had fewer operations, about 10 ms of them: dispatching takes 2 ms.
+_UPLOADED_BYTES = 2**24
+_LEAST_OPERATIONS = 2**40
+
+
+def rows_for(
+    classifier: Classifier, image_shape: tuple[int, ...], mesh: ImageMesh
+) -> int:
+    largest_array = trace_info(classifier, image_shape).largest_array
+    rows = rows_that_fit(largest_array, image_shape, mesh)
+    return whole_batches(classifier, rows // mesh.size) * mesh.size
+
+
+def rows_of_a_level(
+    rows: int,
+    info: TraceInfo,
+    image_shape: tuple[int, ...],
+    levels: Sequence[int],
+    mesh: ImageMesh,
+) -> int:
+    """Returns the most images of a block, of which a step has several levels."""
+    # Where levels are batched, few images at many levels are as fast as many at one,
+    # and are uploaded while the devices compute those before (H100: 0.8 ms beside 3).
+    if levels_are_sequential(image_shape, mesh):
+        return rows
+
+    def filled(each: int) -> float:
+        steps = sum(math.ceil(number / each) for number in levels)
+        return sum(levels) / (steps * each)
+
+    each = next(n for n in _BATCHED_LEVELS if filled(n) >= _LEAST_FILLED)
+    on_each = rows // mesh.size // each
+    if on_each < _LEAST_IMAGES:
+        on_each = rows // mesh.size
+    busy = int(_LEAST_OPERATIONS / max(1, info.operations * each))
+    uploaded = _UPLOADED_BYTES // math.prod(image_shape)
+    return min(on_each, max(busy, uploaded, 1)) * mesh.size
+
+
+def whole_batches(classifier: Classifier, rows: int) -> int:
+    """Rounds rows down to full batches of a network on the host, but at least one."""
+    batch_size = batch_size_of(classifier)
+    return max(batch_size, rows // batch_size * batch_size)
+
+
+def batch_size_of(classifier: Classifier) -> int:
+    network = on_host(classifier.apply_fn)
+    return network.function.batch_size or 1 if network is not None else 1
+
+
+def images_in_block(
+    classifier: Classifier,
+    rows: int,
+    length: int | None,
+    batch_size: int | None,
+    mesh: ImageMesh,
+) -> int:
+    if batch_size is not None:
+        images = batch_size
+    elif length is None:
+        images = rows
+    else:
+        # Blocks of equal size keep the padding of the last one small.
+        images = math.ceil(length / math.ceil(length / rows))
+        images = math.ceil(images / batch_size_of(classifier))
+        images *= batch_size_of(classifier)
+    return math.ceil(images / mesh.size) * mesh.size
+
+
+def levels_in_step(
+    info: TraceInfo,
+    image_shape: tuple[int, ...],
+    rows: int,
+    images: int,
+    num_levels: int,
+    mesh: ImageMesh,
+) -> int:
+    if levels_are_sequential(image_shape, mesh):
+        if platform(mesh) == "tpu":
+            return _MAX_SEQUENTIAL_LEVELS
+        most = int(_MAX_OPERATIONS_CPU / max(1, info.operations * images))
+        return min(max(1, most), _MAX_SEQUENTIAL_LEVELS)
+    # Each size is compiled, so there are only a few, none far above `num_levels`.
+    fitting = bucket(rows // images + 1, 4) // 4
+    return max(1, min(fitting, bucket(num_levels, 4)))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -19,19 +19,20 @@ import pathlib
 import re
 import weakref
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._devices.blocks import joined, taken
 from jaxrob._devices.hosts import from_first, is_first
 from jaxrob._devices.mesh import ImageMesh
-from jaxrob._engine.provenance import classifier_name
-from jaxrob._files.locks import lock
-from jaxrob._files.regular import check_regular
-from jaxrob._files.writing import sync
+from jaxrob._engine.provenance import alteration_fingerprint, classifier_name
+from jaxrob._files.reading import check_regular
+from jaxrob._files.writing import lock, sync
+from jaxrob.alterations import Alteration
 
 T = TypeVar("T")
 
@@ -40,7 +41,6 @@ _DTYPE = re.compile(r"\|[bui]1|<[uif][248]|<U[0-9]{1,6}")
 
 
 def malformed(path: pathlib.Path, number: int, what: str) -> ValueError:
-    """Returns the error for an intact but wrong record; number 0 is the header."""
     name = f"record {number}" if number else "the header"
     return ValueError(f"{path}: {name} is wrong: {what}; move it away to start anew")
 
@@ -60,7 +60,6 @@ def read_records(
 
 
 def entry(record: dict[str, Any], name: str, kind: type[T]) -> T:
-    """Returns an entry of a record: a text, a whole number, a list or a dictionary."""
     if name not in record:
         raise ValueError(f"{name!r} is missing")
     value = record[name]
@@ -74,7 +73,6 @@ def entry(record: dict[str, Any], name: str, kind: type[T]) -> T:
 def array_entry(
     record: dict[str, Any], name: str, kinds: str, shape: tuple[int | None, ...]
 ) -> np.ndarray:
-    """Returns an entry of a record that is an array."""
     try:
         array = decoded(entry(record, name, dict))
     except ValueError as error:
@@ -91,7 +89,6 @@ def array_entry(
 
 
 def decoded(value: dict[str, Any]) -> np.ndarray:
-    """Decodes an array from a record's dtype, shape and base64 data."""
     dtype, text = entry(value, "dtype", str), entry(value, "data", str)
     shape = entry(value, "shape", list)
     if not _DTYPE.fullmatch(dtype):
@@ -110,18 +107,22 @@ _FORMAT = "jaxrob journal 2"
 
 
 class Journal:
-    """Reads the results of earlier runs from a file, and appends new ones.
+    """Reads the `records` of earlier runs from a file, and appends new ones."""
 
-    Attributes:
-      path: the file.
-      records: the records read from it, in the order of writing.
-    """
-
-    def __init__(self, path: str | os.PathLike, header: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        header: dict[str, Any] | None,
+        records: Sequence[dict[str, Any]] = (),
+    ) -> None:
         """Opens a journal, or starts one if there is none."""
-        # A torn last line is dropped. If the torn line is the header, nothing of the
-        # file is left, and a `RobustnessWarning` says so.
-        self.path = pathlib.Path(path)
+        # Without a header, as another process than the first, it writes nothing and
+        # holds the records that the first has read. A torn last line is dropped. If it
+        # is the header, nothing is left, and a `RobustnessWarning` says so.
+        self.path, self.records = pathlib.Path(path), [*records]
+        self._file: Any = None
+        if header is None:
+            return
         with contextlib.suppress(FileNotFoundError):
             check_regular(self.path)  # A named pipe would wait.
         # In append mode, another process's lines stay whole.
@@ -134,11 +135,10 @@ class Journal:
         _open.add(self)
 
     def _begin(self, header: dict[str, Any]) -> list[dict[str, Any]]:
-        """Locks the file, and returns its records; writes the header if it is new."""
         if lock(self._file.fileno()) is False:
             raise _busy(self.path)
         header = json.loads(json.dumps({"format": _FORMAT} | header))
-        known, length, self._length = _read(self.path)
+        known, length, self._length = _read_file(self.path)
         if known:
             _check_header(self.path, known[0], header)
         self._check_own()
@@ -146,25 +146,14 @@ class Journal:
             os.truncate(self.path, length)
             self._length = length
         if not known:
-            self._write(header)
+            self.append(header)
             sync(self.path.parent)
         return known[1:]
 
     def append(self, record: dict[str, Any]) -> None:
         """Writes a record, which may hold arrays, and waits until it is on the disk."""
-        self._write(record)
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
-
-    def __enter__(self) -> "Journal":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def _write(self, record: dict[str, Any]) -> None:
+        if self._file is None:
+            return
         text = json.dumps(record, default=_encoded).encode()
         line = memoryview(b"%08x %s\n" % (zlib.crc32(text), text))
         written = 0
@@ -183,6 +172,16 @@ class Journal:
             ) from error
         self._length += len(line)
 
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     def _check_own(self) -> None:
         if os.fstat(self._file.fileno()).st_size != self._length:
             raise _busy(self.path)
@@ -195,27 +194,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: [one.close() for one in _open])
 
 
-class JournalOfFirstProcess:
-    """The first process's journal in another process, which writes nothing.
-
-    Attributes:
-      path: the file.
-      records: the records that the first process read.
-    """
-
-    def __init__(self, path: str | os.PathLike, records: list[dict[str, Any]]) -> None:
-        """Holds these records."""
-        self.path = pathlib.Path(path)
-        self.records = records
-
-    def append(self, record: dict[str, Any]) -> None:
-        """Does nothing, because the first process writes the record."""
-        del record
-
-    def close(self) -> None:
-        """Does nothing, because no file is open."""
-
-
 @contextlib.contextmanager
 def opened(
     path: str | os.PathLike | None,
@@ -224,7 +202,7 @@ def opened(
     source: Callable[[], dict[str, Any]],
     mesh: ImageMesh,
     settings: dict[str, Any] | None = None,
-) -> Iterator[Journal | JournalOfFirstProcess | None]:
+) -> Iterator[Journal | None]:
     """Opens the journal of a classifier's results; yields None without a path."""
     if path is None:
         yield None
@@ -251,7 +229,7 @@ def opened(
 
 def _opened_by_first(
     path: str | os.PathLike, header: dict[str, Any], mesh: ImageMesh
-) -> Journal | JournalOfFirstProcess:
+) -> Journal:
     """Opens the journal in the first process and shares its records, or its error."""
     journal, records, failure = None, [], None
     if is_first():
@@ -267,7 +245,7 @@ def _opened_by_first(
         raise failure
     if message is not None:
         raise OSError(message) if is_os_error else ValueError(message)
-    return journal or JournalOfFirstProcess(path, records)
+    return journal or Journal(path, None, records)
 
 
 def _encoded(value: Any) -> dict[str, Any]:
@@ -291,7 +269,7 @@ def _busy(path: pathlib.Path) -> OSError:
     )
 
 
-def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int, int]:
+def _read_file(path: pathlib.Path) -> tuple[list[dict[str, Any]], int, int]:
     """Returns a file's records, the bytes up to the last whole one, and all bytes."""
     content = path.read_bytes()
     records, start = [], 0
@@ -319,7 +297,6 @@ def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int, int]:
 
 
 def _checked_line(line: bytes) -> bytes | None:
-    """Returns the text of a line, or None if its checksum does not match."""
     checksum, _, text = line.partition(b" ")
     try:
         fits = int(checksum, 16) == zlib.crc32(text) and len(checksum) == 8
@@ -364,7 +341,6 @@ def _check_header(
 
 
 def _differences(known: Any, wanted: Any, name: str = "") -> list[str]:
-    """Lists the entries in which two headers differ."""
     if isinstance(known, dict) and isinstance(wanted, dict):
         found = []
         for key in {**known, **wanted}:
@@ -372,3 +348,124 @@ def _differences(known: Any, wanted: Any, name: str = "") -> list[str]:
             found += _differences(known.get(key), wanted.get(key), part)
         return found
     return [] if known == wanted else [f"{name} was {known!r}, is {wanted!r}"]
+
+
+# A record's name for the random order of the images.
+_RANDOM = "random"
+
+
+class CachedAnswers:
+    """Answers by alteration, level and image; the header holds all else they need."""
+
+    def __init__(
+        self, journal: Journal, read_answers: Callable[[dict[str, Any], int], Any]
+    ) -> None:
+        """Indexes the journal's answers."""
+        self._journal = journal
+        self._read_answers = read_answers
+        # Each piece's first position and its answers, sorted by position. The keys are
+        # alteration, level, and whether the order is random.
+        self._pieces: dict[tuple[str, float, bool], list[tuple[int, Any]]] = {}
+        # The most images of a block, if a trial chose it.
+        self.rows: int | None = None
+        for _ in read_records(journal.path, journal.records, self._read):
+            pass
+
+    def find(
+        self,
+        alteration: Alteration,
+        level: float,
+        start: int,
+        stop: int,
+        in_random_order: bool = False,
+    ) -> Any:
+        """Returns the answers at a level on the images `start` to `stop`."""
+        parts, position = [], start
+        name = alteration.description, float(level), in_random_order
+        pieces = self._pieces.get(name, ())
+        for first, answers in pieces:
+            last = first + len(answers[0])
+            if first <= position < last:
+                wanted = slice(position - first, min(last, stop) - first)
+                parts.append(taken(answers, wanted))
+                position = min(last, stop)
+            if position == stop:
+                return joined(parts)
+        return None
+
+    def add(
+        self,
+        alteration: Alteration,
+        levels: np.ndarray,
+        start: int,
+        answers: Any,
+        in_random_order: bool = False,
+    ) -> None:
+        """Journals answers `[l, n]` at `[l]` levels on the images from `start` on."""
+        # See `find` for the arguments.
+        name = alteration.description
+        parts = answers._asdict()
+        levels = np.asarray(levels, np.float64)
+        order = {"order": _RANDOM} if in_random_order else {}
+        self._journal.append(
+            {"alteration": name, **order, "levels": levels, "start": start, **parts}
+        )
+        self._add(name, levels, start, answers, in_random_order)
+
+    def add_rows(self, rows: int) -> None:
+        """Journals the most images of a block, so that a resumed run keeps to it."""
+        self._journal.append({"rows": rows})
+        self.rows = rows
+
+    def _read(self, record: dict[str, Any]) -> None:
+        if "rows" in record:
+            self.rows = entry(record, "rows", int)
+            if self.rows < 1:
+                raise ValueError(f"'rows' must be at least 1; got {self.rows}")
+            return
+        name, start = entry(record, "alteration", str), entry(record, "start", int)
+        # Records without an order are in the data set's order.
+        in_random_order = "order" in record
+        if in_random_order and record["order"] != _RANDOM:
+            raise ValueError(f"'order' must be {_RANDOM!r}; got {record['order']!r}")
+        if start < 0:
+            raise ValueError(f"'start' is negative: {start}")
+        levels = array_entry(record, "levels", "f", (None,))
+        if not len(levels) or not np.isfinite(levels).all():
+            raise ValueError("'levels' must be finite, at least one")
+        answers = self._read_answers(record, len(levels))
+        self._add(name, levels, start, answers, in_random_order)
+
+    def _add(
+        self,
+        name: str,
+        levels: np.ndarray,
+        start: int,
+        answers: Any,
+        in_random_order: bool,
+    ) -> None:
+        for position, level in enumerate(levels.tolist()):
+            row = taken(answers, position)
+            pieces = self._pieces.setdefault((name, level, in_random_order), [])
+            pieces.append((start, row))
+            pieces.sort(key=lambda piece: piece[0])
+
+
+@contextlib.contextmanager
+def cached_answers_in(
+    path: str | os.PathLike | None,
+    classifier: Classifier,
+    alterations: Sequence[Alteration],
+    source: Callable[[], dict[str, Any]],
+    mesh: ImageMesh,
+    read_answers: Callable[[dict[str, Any], int], Any],
+) -> Iterator[CachedAnswers | None]:
+    """Opens a journal and yields its cached answers; None without a path."""
+    for alteration in () if path is None else alterations:
+        if alteration_fingerprint(alteration) is None:
+            raise ValueError(
+                "journal must tell alterations from others, and a function on the host "
+                f"cannot be looked into; {alteration.name} calls one"
+            )
+    with opened(path, "answers", classifier, source, mesh) as journal:
+        yield None if journal is None else CachedAnswers(journal, read_answers)

@@ -1,376 +1,166 @@
-"""Warns of mistakes in how a classifier is given, by its answers on a few images.
+"""The preflight: arguments that do not go together, before anything is computed."""
 
-Each check runs once per public call, and only while it costs next to nothing.
-"""
-
-import collections
-import contextlib
 import functools
-import math
-import threading
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy
 
-from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import Classifier
-from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import ImageMesh, replicated
-from jaxrob._devices.rows import first_of, is_on_devices, taken, taken_on_devices
-from jaxrob._engine.answerer import Ask, Compiled
-from jaxrob._engine.answers import HostAnswers
-from jaxrob._engine.blocks import Block, PlacedBlock, padded_labels
-from jaxrob._engine.execution import Execution
-from jaxrob._engine.picked import picked
-from jaxrob._engine.sizes import levels_are_sequential
-from jaxrob._engine.step import preparing
-from jaxrob._keys import classifier_keys
+from jaxrob._arguments.checks import looks_channels_first
+from jaxrob._arguments.classes import TO_RENUMBER
+from jaxrob._arguments.warnings import collected, warn
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.trace import trace_info
+from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
+from jaxrob._engine.blocks import must_be_read
+from jaxrob._identity.identity import is_identifiable
+from jaxrob._identity.program import Fingerprinted
 from jaxrob._pixels import as_floats
-from jaxrob._score import Score
-from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._alteration import doubts
 
-# Images checked in a program of their own.
-_NUM_ALONE = 16
-# The most images checked together.
-MAX_CHECKED = 64
-# Tolerance, in bfloat16 too, of the sum 1 of a distribution.
-_SUM_TOLERANCE = 1e-2
-# On the right scale the accuracy is at least this much higher, at this significance.
-_MIN_GAIN = 0.2
-_SIGNIFICANCE = 0.01
-# Without labels, fewer images show nothing.
-_MIN_IMAGES = 4
-_LOGITS = "logits"
-# A check of at most this share of all answers costs next to nothing.
-_LARGEST_SHARE = 0.01
+# Pixels outside [0, 1] by at most this much are rounding.
+_ROUNDING = 1e-4
 
 
 def preflight(
-    execution: Execution,
-    alteration: Alteration,
-    levels: np.ndarray,
-    placed: PlacedBlock,
-    dataset: Dataset | BatchedDataset,
-    number: int,
-) -> None:
-    """Warns of a network in training mode, or of pixels on another scale."""
-    # Batch statistics and dropout left on after training make an answer depend on the
-    # rest of the batch: images are classified again among copies of one of them, by the
-    # program of a step of `levels`, on a block like the one placed. To a network of
-    # bytes, images in [0, 1] are black: they are classified again times 255.
-    answerer, classifier = execution.answerer, execution.classifier
-    mesh, size = execution.mesh, len(placed.images)
-    if mesh.is_multi_process or "preflight" in execution.checked:
-        return
-    execution.checked.add("preflight")
-    # From all over the data, because a sorted folder starts with one class; of batches
-    # from the block at hand.
-    source = dataset if isinstance(dataset, Dataset) else placed.block
-    number_few = min(MAX_CHECKED, size, len(source.labels))
-    rows = np.linspace(0, len(source.labels) - 1, number_few).astype(np.uint32)
-    labels, score = source.labels[rows], execution.kind.score
-    scale = None
-    if score is None and len(execution.image_shape) == 3:
-        scale = scale_check(classifier, labels)
-    is_sequential = levels_are_sequential(execution.image_shape, mesh)
-    cost = size if is_sequential else size * len(levels)
-    cost = number_few if answerer.is_on_host and score is None else cost
-    what = "preflight", scale
-    if not is_worthwhile(what, classifier, 3 * cost, number, score):
-        return
-
-    images, indices = _images_at(rows, dataset, placed)
-
-    def ask(chosen: np.ndarray, number: int, times: float = 1.0) -> Ask:
-        """About a block of the images chosen, of which the first `number` count."""
-        # Copies of an image keep others' labels, which shows a score of a whole batch.
-        all_labels = labels[every]
-        arrays = images[chosen], indices[chosen], padded_labels(all_labels, size)
-        arrays = jax.device_put(arrays, placed.images.sharding)
-        block = PlacedBlock(Block(all_labels[:number], 0), *arrays)
-        prepared = preparing(
-            block.images, block.indices, execution.key, alteration, mesh
-        ).run()
-        return Ask(block, prepared, alteration, levels, 1, times)
-
-    def answers(asked: Ask) -> Any:
-        number = len(asked.placed.block.labels)
-        found = answerer.finish(answerer.dispatch(asked), number)
-        return jax.tree.map(lambda part: np.asarray(part)[0, :number], found)
-
-    def outputs(asked: Ask, rows: slice) -> np.ndarray:
-        return fetch(compiled.outputs(asked))[:, rows]
-
-    compiled = Compiled(classifier, execution.key, mesh)
-    every, differs = np.arange(size) % number_few, execution.kind.differs
-    alone = ask(every, number_few)
-    before = answers(alone)
-    # At least half of each device's images must be replaced.
-    kept = min(number_few, placed.images.sharding.shard_shape((size,))[0] // 2)
-    found, what_depends = np.zeros(1, bool), ""
-    if kept:
-        company = np.where(np.arange(size) < kept, every, 0)
-        beside = ask(company, min(size, 2 * kept))
-        after = answers(beside)
-        same, copies = slice(kept), slice(kept, None)
-        as_before = first_of(before, kept)
-        found = differs(first_of(after, kept), as_before, lambda: outputs(beside, same))
-        what_depends = f"{found.sum()} of {kept} images"
-        # Copies of one image have other keys, or the labels of others.
-        is_random = alteration.stochastic or classifier.stochastic
-        if not (found.any() or is_random or score is not None):
-            those, one = taken(after, copies), first_of(after, 1)
-            found = differs(those, one, lambda: outputs(beside, copies))
-            what_depends = f"{found.sum()} of {len(found)} copies of one image"
-    depends, is_state = found.any(), False
-    if depends or not kept:
-        # Even a single image may be answered differently each time.
-        again, all_of_them = answers(alone), slice(number_few)
-        found = differs(again, before, lambda: outputs(alone, all_of_them))
-        is_state = found.any()
-    seems = False
-    if scale is not None and not (depends or is_state):
-        as_bytes = answers(ask(every, number_few, 255.0))
-        seems = check_scale(classifier, before, as_bytes, labels)
-    if seems:
-        execution.checked.add("outputs")
-    passed = not (depends or is_state or seems)
-    _passed(what, jax.tree.structure(classifier), score).append(passed)
-    if is_state:
-        warn(
-            f"the classifier answers {found.sum()} of {number_few} images differently "
-            "when it is asked the same again. It keeps a state between calls, or draws "
-            "random numbers: switch that off (model.eval(), deterministic=True), or "
-            f"take them from the keys of stochastic=True.{_or_the_score(score)}"
-        )
-    elif depends:
-        warn(
-            f"the classifier answers {what_depends} differently, depending on the "
-            "images beside them. It seems to be left in training mode, where batch "
-            "statistics or dropout are on. Switch that off: train=False, "
-            "use_running_average=True, deterministic=True or model.eval()."
-            f"{_or_the_score(score)}"
-        )
-
-
-def _images_at(
-    rows: np.ndarray, dataset: Dataset | BatchedDataset, placed: PlacedBlock
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns images on the host, and their indices in the data."""
-    if not isinstance(dataset, Dataset):
-        return np.asarray(placed.images)[rows], np.asarray(placed.indices)[rows]
-    images = dataset.images
-    if isinstance(images, StoredImages):
-        spans = [slice(0, len(rows))]
-        with contextlib.closing(picked(dataset, rows, spans, threading.Event())) as one:
-            return next(one), rows
-    if is_on_devices(images):
-        return np.asarray(taken_on_devices(images, rows, len(rows))), rows
-    return np.asarray(images)[rows], rows
-
-
-def is_flat(confidence: np.ndarray, num_classes: int) -> bool:
-    """Whether the softmax of values in [0, 1] can reach every confidence."""
-    largest = math.e / (math.e + num_classes - 1)
-    return bool(confidence.max() <= largest * (1 + 1e-5))
-
-
-def check_logits(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
-    key: jax.Array,
-    mesh: ImageMesh,
-    number: int,
+    alterations: Sequence[Alteration],
+    image: np.ndarray,
+    key: jax.Array | None,
+) -> list[list[str]]:
+    """Rejects what does not go together; returns the warnings of each alteration."""
+    if key is None:
+        what = [one.name for one in alterations if one.stochastic]
+        what += ["the classifier"] * classifier.stochastic
+        if what:
+            raise ValueError(
+                f"{what[0]} is stochastic and needs a key, such as "
+                "key=jax.random.key(0); got key=None"
+            )
+    _check_images(dataset, image.shape)
+    each = []
+    for alteration in alterations:
+        with collected() as messages:
+            for doubt in doubts(alteration, image.shape):
+                warn(doubt)
+            check_shape_is_kept(alteration, image.shape)
+            _check_values(alteration, image)
+        each.append(messages)
+    num_classes = trace_info(classifier, image.shape).num_classes
+    if classifier.outputs != "any":
+        _check_class_names(classifier, dataset, num_classes)
+    return each
+
+
+def _check_class_names(
+    classifier: Classifier, dataset: Dataset | BatchedDataset, num_classes: int
 ) -> None:
-    """Warns if "logits" are probabilities, or identical for every image."""
-    # Called only if `is_flat`, because it runs the classifier on a few images.
-    if not is_worthwhile(_LOGITS, classifier, _NUM_ALONE, number):
+    """Rejects class names of another number than the classes, or that contradict."""
+    own, names = classifier.class_names, dataset.class_names
+    for what, found in (("it", own), (dataset.name, names)):
+        if found is not None and len(found) != num_classes:
+            # Surplus names usually mean a surplus class folder.
+            more = ", ".join(found[num_classes : num_classes + 10])
+            raise ValueError(
+                f"the classifier returns {num_classes} classes, but {what} has "
+                f"{len(found)} class name{'s' * (len(found) > 1)}: "
+                f"{', '.join(found[:10])}{more and f'; beyond the classes: {more}'}"
+            )
+    if own is None or names is None or own == names:
         return
-    first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
-    images, number = first.images, min(_NUM_ALONE, len(first))
-    if is_on_devices(images):
-        images = taken_on_devices(images, np.arange(number), number)
-    images = np.asarray(images[:number])
-    rows = fetch(_raw_outputs(classifier, put(images, replicated(mesh)), key))
-    sums = rows.sum(axis=-1)
-    of = f"on the first {len(images)} images the classifier"
-    are_distributions = (rows >= -1e-6).all() and (
-        np.abs(sums - 1) <= _SUM_TOLERANCE
-    ).all()
-    spread = np.ptp(rows, axis=1).max()
-    are_equal = spread <= 1e-6 * np.abs(rows).max() and np.ptp(images, axis=0).max() > 0
-    # A binary head's only column stands beside zeros; read as logits, all are class 1.
-    one = rows[..., 1:].mean(axis=0)
-    is_share = len(one[0]) == 1 and not rows[..., 0].any() and 0 <= one.min()
-    is_share = is_share and 0 < one.max() <= 1
-    passed = not (are_distributions or are_equal or is_share)
-    _passed(_LOGITS, jax.tree.structure(classifier)).append(passed)
-    if are_distributions:
-        if (rows.max(axis=-1) >= 1 - 1e-6).all():
-            warn(
-                f'outputs="logits", but {of} returns a 1 for one class and 0 for the '
-                "others. Their softmax is no confidence: pass "
-                'outputs="scores", of which only the largest counts.'
-            )
-        else:
-            warn(
-                f'outputs="logits", but {of} returns distributions, whose values are '
-                "at least 0 and add up to 1. A second softmax makes them nearly equal: "
-                'pass outputs="probabilities", or return what is before the softmax.'
-            )
-    elif is_share:
-        labels = np.asarray(first.labels).reshape(-1, 1)
-        has_labels = first.labels is not None and not first._has_pseudo_labels
-        is_1 = labels[:number] == 1
-        so, as_such = (f"{((one > at) == is_1).mean():.0%}" for at in (0, 0.5))
-        warn(
-            f'outputs="logits", but {of} returns one column in [0, 1], as of '
-            f'probabilities of class 1: outputs="sigmoid".'
-            + f" So {so} are right, and {as_such} as such."
-            * has_labels
-        )
-    elif are_equal:
-        warn(
-            f"{of} returns the same for every image. It has learnt nothing, or the "
-            "images are not scaled as it expects them."
+    index = next(i for i, pair in enumerate(zip(own, names)) if pair[0] != pair[1])
+    how = "Their order differs" if sorted(own) == sorted(names) else "They differ"
+    raise ValueError(
+        f"class_names of the classifier and of {dataset.name} must be the same, in one "
+        f"order; class {index} is {own[index]!r} and {names[index]!r}. {how}: number "
+        "the labels as the network does, pictures in folders by jaxrob.data."
+        f"image_folder(path, class_names=classifier.class_names). {TO_RENUMBER}"
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
+    """Rejects a fingerprinted alteration that changes the shape of an image."""
+    image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
+    level = jax.ShapeDtypeStruct((), jnp.float32)
+    altered = jax.eval_shape(alteration, image, level, jax.random.key(0))
+    if getattr(altered, "shape", None) != image_shape:
+        raise ValueError(
+            f"{alteration.name} must return an array of the image's shape "
+            f"{image_shape}; got {altered}"
         )
 
 
-def is_worthwhile(
-    what: Hashable,
-    classifier: Classifier,
-    cost: int,
-    number: int,
-    score: Score | None = None,
-) -> bool:
-    """Whether a check that runs a classifier again is worth its time."""
-    # It is until a classifier of this structure has passed the check with this score;
-    # from then on, only where the check costs next to nothing.
-    passed = list(_passed(what, jax.tree.structure(classifier), score))
-    return passed != [True] or cost <= _LARGEST_SHARE * number
+def _check_images(
+    dataset: Dataset | BatchedDataset, image_shape: tuple[int, ...]
+) -> None:
+    """Warns of doubtful pixel values, or channels that come first."""
+    # Of images that must be read, the run looks when it has.
+    if not must_be_read(dataset) and (doubt := value_doubt(dataset)):
+        warn(doubt)
+    if looks_channels_first(image_shape):
+        warn(
+            f"images of the shape {image_shape} look like [C, H, W]. They are taken as "
+            f"[H, W, C], so that all alterations act on wrong axes. If channels come "
+            "first, pass np.moveaxis(images, 1, -1)."
+        )
 
 
-def scale_check(classifier: Classifier, labels: np.ndarray) -> str | None:
-    """Names the check of the scale that these images allow."""
-    # If labels differ, it compares accuracies, else confidences. Returns None for
-    # scores, or too few images, without differing labels.
-    if np.ptp(labels[:MAX_CHECKED]) > 0:
-        return "accuracy by scale"
-    has_enough = len(labels) >= _MIN_IMAGES and classifier.outputs != "scores"
-    return "confidence by scale" if has_enough else None
+class _Extremes(NamedTuple):
+    """Extreme values of one altered image, at the identity and at L levels."""
+
+    change: jax.Array  # the largest change of a value at the identity
+    lowest: jax.Array  # `[L]`, the lowest value at each level; NaN if any value is
+    highest: jax.Array  # `[L]`, the highest value; NaN if any value is
 
 
-def check_scale(
-    classifier: Classifier,
-    answers: HostAnswers,
-    as_bytes: HostAnswers,
-    labels: np.ndarray,
-) -> bool:
-    """Warns if a classifier takes pixels of 0 to 255 but gets those in [0, 1]."""
-    labels = labels[:MAX_CHECKED]
-    first = slice(len(labels))
-    answers, as_bytes = _rows(answers, first), _rows(as_bytes, first)
-    seems = takes_bytes(answers, as_bytes, labels)
-    what = scale_check(classifier, labels)
-    assert what is not None
-    _passed(what, jax.tree.structure(classifier)).append(not seems)
-    if not seems:
-        return False
-    seen = "answers nearly the same for each of them"
-    if what == "accuracy by scale":
-        right = [np.mean(one.predicted == labels) for one in (answers, as_bytes)]
-        seen = f"is right for {right[0]:.0%} of them, and for {right[1]:.0%} times 255"
-    warn(
-        f"the classifier gets pixels in [0, 1], and seems to take those of 0 to 255: "
-        f"of {len(labels)} images it {seen}. Pass preprocessing="
-        "jaxrob.Preprocessing(scale=255) to Classifier.from_..., or "
-        "multiply by 255 in your function."
-    )
-    return True
+def _check_values(alteration: Alteration, image: np.ndarray) -> None:
+    """Rejects a change at the identity; warns of NaN, or pixels outside [0, 1]."""
+    # The library's own alterations are tested: to look at one compiled it again, a
+    # third of a first call's compilation.
+    if not isinstance(alteration.fn, Fingerprinted) and is_identifiable(alteration):
+        return
+    middle = (alteration.lower + alteration.upper) / 2
+    levels = np.array([alteration.lower, middle, alteration.upper])
+    asked = np.float32(np.append(alteration.identity, levels))
+    made = jax.device_get(_extremes(image, asked, alteration=alteration))
+    if made.change != 0:
+        raise ValueError(
+            f"{alteration.name} must return the image unchanged at its identity, level "
+            f"{alteration.identity:g}; there, values change by up to {made.change:g}"
+        )
+    is_nan = np.isnan(made.lowest)
+    if is_nan.any():
+        warn(
+            f"{alteration.name} makes NaN of the first image at level "
+            f"{levels[is_nan][0]:g}: what a classifier answers there means nothing."
+        )
+        return
+    outside = (made.lowest < -_ROUNDING) | (made.highest > 1 + _ROUNDING)
+    if outside.any() and image.ndim == 3 and not alteration.about.leaves_range:
+        warn(
+            f"{alteration.name} leaves [0, 1], the range of pixels: the first image "
+            f"has values from {made.lowest.min():g} to {made.highest.max():g}, first "
+            f"at level {levels[outside][0]:g}. If that is not meant, end it with "
+            "jnp.clip(image, 0, 1)."
+        )
 
 
-def takes_bytes(
-    answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray
-) -> bool:
-    """Whether a classifier takes pixels of 0 to 255, judged by both scales' answers."""
-    # To a network that takes bytes, images in [0, 1] are nearly black: its confidences
-    # hardly differ; times 255 its accuracy far exceeds that in [0, 1] and the share of
-    # the most frequent class. A network that takes [0, 1] is overconfident times 255,
-    # even early in training. The limits separated both kinds of networks at each stage
-    # of a training on MNIST.
-    has_confidence = not np.isnan(answers.confidence).any()  # NaN for scores.
-    spread = np.ptp(answers.confidence) if has_confidence else 0.0
-    sure = as_bytes.confidence.mean()
-    saturated = (as_bytes.confidence > 1 - 1e-6).mean()
-    if np.ptp(labels) > 0:
-        accuracy = np.mean(as_bytes.predicted == labels)
-        too_sure = saturated > 0.5 and sure > accuracy + 0.35
-        alike = spread <= 0.1 and _share_of_one(answers) >= 0.4
-        return bool(alike and not too_sure and _is_better(answers, as_bytes, labels))
-    alike = has_confidence and spread <= 0.03 and answers.confidence.mean() <= 0.95
-    differ = _share_of_one(answers) >= 0.9 and _share_of_one(as_bytes) <= 0.7
-    return bool(alike and differ and sure >= 0.5 and saturated <= 0.5)
+@functools.partial(jax.jit, static_argnames="alteration")
+def _extremes(
+    image: jax.Array, levels: jax.Array, *, alteration: Alteration
+) -> _Extremes:
+    """Computes the extremes; the first of the levels is the identity."""
+    image = as_floats(image)
 
+    def at(level: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        altered = alteration(image, level, jax.random.key(0))
+        return jnp.abs(altered - image).max(), altered.min(), altered.max()
 
-def _is_better(answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray) -> bool:
-    """Whether the accuracy is far higher, and significantly so, with bytes."""
-    right, right_as_bytes = answers.predicted == labels, as_bytes.predicted == labels
-    most_frequent = np.bincount(labels).max() / len(labels)
-    if right_as_bytes.mean() < max(right.mean(), most_frequent) + _MIN_GAIN:
-        return False
-    gained, changed = (right_as_bytes & ~right).sum(), (right_as_bytes ^ right).sum()
-    return bool(scipy.special.bdtrc(gained - 1, changed, 0.5) <= _SIGNIFICANCE)
-
-
-def _share_of_one(answers: HostAnswers) -> float:
-    """Returns the share of the most frequent answer."""
-    return np.unique(answers.predicted, return_counts=True)[1].max() / len(
-        answers.predicted
-    )
-
-
-def _passed(
-    what: Hashable, structure: Any, score: Score | None = None
-) -> collections.deque[bool]:
-    """Returns a check's last result for classifiers of this structure, if any."""
-    try:
-        return _kept(what, structure, score)
-    except TypeError:  # A score whose function cannot be hashed.
-        return collections.deque(maxlen=1)
-
-
-@functools.lru_cache(maxsize=512)
-def _kept(*of: Hashable) -> collections.deque[bool]:
-    del of
-    return collections.deque(maxlen=1)
-
-
-def _or_the_score(score: Score | None) -> str:
-    """Says what else the reason may be, because the check sees the scores alone."""
-    if score is None:
-        return ""
-    return (
-        f" Or the score {score.name!r} does: each image's score must depend on its own "
-        "output and label alone, not on a mean or a maximum over the batch."
-    )
-
-
-def _rows(answers: Any, rows: slice) -> Any:
-    return jax.tree.map(lambda part: part[rows], answers)
-
-
-@jax.jit
-def _raw_outputs(
-    classifier: Classifier, images: jax.Array, key: jax.Array
-) -> jax.Array:
-    """Returns the raw outputs `[S, B, K]`."""
-    keys = None
-    if classifier.stochastic:
-        keys = classifier_keys(key, jnp.arange(len(images), dtype=np.uint32))
-    return classifier.raw_outputs(as_floats(images), keys)
+    # A loop, so that the alteration is compiled once.
+    change, lowest, highest = jax.lax.map(at, levels)
+    return _Extremes(change[0], lowest[1:], highest[1:])

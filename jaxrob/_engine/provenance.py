@@ -9,19 +9,19 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from jaxrob._adapters.network import on_host
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.wrapping import classifier_wanted, dataset_wanted
-from jaxrob._classifier import Classifier
+from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.score import Score
+from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.checks import first_image
-from jaxrob._fingerprint import fingerprinted_classifier
+from jaxrob._engine.blocks import first_batch
 from jaxrob._identity.digest import contiguous, digest, host_array, host_or_sharded
-from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import is_identifiable, name_of, text
+from jaxrob._identity.program import Fingerprinted
 from jaxrob._keys import check_key
-from jaxrob._score import Score
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 
@@ -38,9 +38,7 @@ def provenance(
 ) -> dict[str, Any]:
     """Returns the facts that a reader needs to repeat a result.
 
-    `Assessment.provenance` holds them, together with the alteration. Results of the
-    same provenance were computed from the same classifier, data and key, by the same
-    versions, on the same kind and number of devices.
+    `Assessment.provenance` holds them, together with the alteration.
 
     Example::
 
@@ -69,16 +67,15 @@ def provenance(
         network on the host also its "version": a digest of its file or weights, the
         version given, or, of a function in a Python file that the command was given, a
         digest of that file, the files that it read as it was loaded, and some answers.
-      * "dataset": the "name", and the "fingerprint", a digest of images and labels that
-        does not depend on the batches they come in (of pictures that are read when
-        needed: of their names, their files' bytes, and how they are prepared); "labels"
-        is "given", or "own answers" where they are the network's answers on the
-        unaltered images; "reading", for files of pictures, says how many hidden and
-        system files were skipped, how many pictures were left out and which, whether
-        they were decoded at a reduced size, the arguments that changed pixels
-        ("preparation": size, value_range and so on), and of DICOM and NIfTI the
-        "window" and the "rescale" that the files say, if they agree (of pictures that
-        are read when needed: those of the first).
+      * "dataset": the "name"; the "fingerprint", a digest of images and labels,
+        whatever the batches (of pictures that are read when needed: of their names,
+        their files' bytes, and how they are prepared); "labels", "given" or "own
+        answers", those of the network on the unaltered images; for files of pictures
+        "reading": how many hidden and system files were skipped, which pictures were
+        left out, whether they were decoded at a reduced size, the arguments that
+        changed pixels ("preparation"), and of DICOM and NIfTI the "window" and the
+        "rescale" that all files agree on (of pictures that are read when needed, those
+        of the first).
     """
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     check_type("dataset", dataset, Dataset | BatchedDataset, dataset_wanted(dataset))
@@ -86,7 +83,12 @@ def provenance(
         check_key(key)
     devices = checked_mesh(mesh, classifier.variables).devices
     if not isinstance(classifier.apply_fn, Fingerprinted):
-        classifier = fingerprinted_classifier(classifier, first_image(dataset).shape)
+        image_shape = first_batch(dataset).images.shape[1:]
+        classifier = fingerprinted_classifier(classifier, image_shape)
+    is_own, reading = False, None
+    if isinstance(dataset, Dataset):
+        is_own = dataset.labels is None or dataset._has_pseudo_labels
+        reading = dataset._reading
     return {
         "versions": {**_versions()},
         "devices": {
@@ -101,14 +103,13 @@ def provenance(
         "dataset": {
             "name": dataset.name,
             "fingerprint": dataset_fingerprint(dataset),
-            "labels": _labels(dataset),
-            **_reading(dataset),
+            "labels": "own answers" if is_own else "given",
+            **({} if reading is None else {"reading": {**reading}}),
         },
     }
 
 
 def score_facts(score: Score | None) -> dict[str, Any]:
-    """Returns what the provenance of an assessment says of its score."""
     if score is None:
         return {}
     about = {"name": score.name, "version": score.version, "labels": score.labels}
@@ -116,7 +117,6 @@ def score_facts(score: Score | None) -> dict[str, Any]:
 
 
 def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
-    """Returns a digest of a classifier and other arguments, equal in every process."""
     return digest([str(classifier_fingerprint(classifier)), text(arguments)])
 
 
@@ -141,7 +141,6 @@ def _versions() -> dict[str, str]:
 
 
 def _network(classifier: Classifier) -> dict[str, Any]:
-    """Returns a classifier's names, and a host network's version."""
     names = classifier.class_names
     found = {
         "name": classifier.name,
@@ -151,19 +150,6 @@ def _network(classifier: Classifier) -> dict[str, Any]:
     return found | ({} if network is None else {"version": network.function.version})
 
 
-def _labels(dataset: Dataset | BatchedDataset) -> str:
-    is_own = isinstance(dataset, Dataset) and (
-        dataset.labels is None or dataset._has_pseudo_labels
-    )
-    return "own answers" if is_own else "given"
-
-
-def _reading(dataset: Dataset | BatchedDataset) -> dict[str, Any]:
-    if not isinstance(dataset, Dataset) or dataset._reading is None:
-        return {}
-    return {"reading": {**dataset._reading}}
-
-
 def alteration_fingerprint(alteration: Alteration) -> str | None:
     """Describes a fingerprinted alteration; None if it has a host callback."""
     # JAX cannot trace a host callback, so the alteration is not identifiable.
@@ -171,7 +157,6 @@ def alteration_fingerprint(alteration: Alteration) -> str | None:
 
 
 def classifier_name(classifier: Classifier) -> str:
-    """Returns the name of the classifier's function, the same in every process."""
     return name_of(classifier.apply_fn)
 
 

@@ -15,15 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._adapters.network import OnHost, on_host
-from jaxrob._adapters.samples import as_array
-from jaxrob._arguments.naming import named
-from jaxrob._classifier import Classifier, current_trace
+from jaxrob._arguments.messages import named
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import OnHost, on_host
+from jaxrob._classifiers.samples import as_array
+from jaxrob._classifiers.score import Score
+from jaxrob._classifiers.trace import current_trace
 from jaxrob._dataset import are_classes
-from jaxrob._devices.rows import padded
-from jaxrob._identity.fingerprinted import Fingerprinted
-from jaxrob._identity.program import fingerprint_of, traced
-from jaxrob._score import Score
+from jaxrob._devices.blocks import padded
+from jaxrob._identity.program import Fingerprinted, fingerprint_of, traced
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 from jaxrob.alterations._moves import check_integers
 
@@ -47,8 +47,6 @@ Array = TypeVar("Array", jax.Array, np.ndarray)
 
 
 class Scored(NamedTuple, Generic[Array]):
-    """Scores of one shape, in [0, 1]."""
-
     score: Array  # floating; float64 on the host
 
 
@@ -72,11 +70,10 @@ class Unscored(NamedTuple):
 def rule_of(
     score: Score, classifier: Classifier, image_shape: tuple[int, ...], labels: Any
 ) -> ScoreRule:
-    """Finds out where a score runs."""
     is_listed = labels.dtype == object
     if on_host(classifier.apply_fn) or is_listed or score.labels == "boxes":
         return ScoreRule(score, image_shape, False)
-    outputs = current_trace(classifier, image_shape)[0].outputs
+    outputs = current_trace(classifier, image_shape).outputs
     outputs = outputs["any"] if classifier.outputs == "any" else outputs
     if classifier.outputs != "any" and outputs.shape[0] == 1:
         outputs = jax.ShapeDtypeStruct(outputs.shape[1:], outputs.dtype)
@@ -148,9 +145,17 @@ def score_block(
             rows = (slice(None), *rows)
         outputs = jax.tree.map(lambda part: np.array(part)[rows], outputs)
     # The score may write into what it gets, and the data set keeps its labels.
-    labels = jax.tree.map(_own, _moved(rule, given))
-    with _noted(rule.score, number, outputs, labels):
+    labels = jax.tree.map(_copied, _moved(rule, given))
+    try:
         values = rule.score.function(outputs, labels)
+    except Exception as error:  # The user's code may raise anything.
+        with contextlib.suppress(Exception):
+            error.add_note(
+                f"raised by the score {rule.score.name!r} on {number} images, whose "
+                f"arrays are NumPy's. Outputs: {_listed(outputs)}. Labels: "
+                f"{_listed(labels)}"
+            )
+        raise
     # A tensor or a list of numbers will do too.
     values = values if isinstance(values, tuple) else as_array(values)
     values = np.asarray(values) if isinstance(values, list) else values
@@ -173,7 +178,7 @@ def _check_returned(score: Score, found: Any, number: int) -> None:
         )
 
 
-def _own(part: Any) -> Any:
+def _copied(part: Any) -> Any:
     return np.array(part) if isinstance(part, np.ndarray | jax.Array) else part
 
 
@@ -212,7 +217,6 @@ def _check_boxes(
 
 
 def _boxes(label: Any) -> Any:
-    """Returns the boxes of a label, which may be a dict with more."""
     if not isinstance(label, Mapping):
         return label
     if "boxes" not in label:
@@ -229,8 +233,8 @@ def _moved(rule: ScoreRule, given: Unscored) -> Any:
     if rule.on_devices:
         check_integers("labels", labels)
     if kind == "boxes":
-        about = float(given.level), rule.image_shape
-        return [_moved_boxes(alteration, label, *about) for label in labels]
+        level, shape = float(given.level), rule.image_shape
+        return [_moved_boxes(alteration, label, level, shape) for label in labels]
     if kind != "masks" or not alteration.moves_pixels:
         return [*labels] if is_list else labels
     masks = np.stack([*labels]) if is_list else labels
@@ -242,7 +246,6 @@ def _moved(rule: ScoreRule, given: Unscored) -> Any:
 def _moved_boxes(
     alteration: Alteration, label: Any, level: float, image_shape: tuple[int, ...]
 ) -> Any:
-    """Moves an image's boxes, with the entries beside them."""
     is_dict = isinstance(label, Mapping)
     given = np.asarray(_boxes(label))
     # An image without objects may have an empty list.
@@ -290,21 +293,7 @@ def _moved_masks(masks: Any, level: Any, *, alteration: Alteration) -> jax.Array
     return jax.vmap(lambda mask: move_mask(alteration, mask, level))(masks)
 
 
-@contextlib.contextmanager
-def _noted(score: Score, number: int, outputs: Any, labels: Any):
-    try:
-        yield
-    except Exception as error:  # The user's code may raise anything.
-        with contextlib.suppress(Exception):
-            error.add_note(
-                f"raised by the score {score.name!r} on {number} images, whose arrays "
-                f"are NumPy's. Outputs: {_listed(outputs)}. Labels: {_listed(labels)}"
-            )
-        raise
-
-
 def _listed(given: Any) -> str:
-    """Describes outputs or labels: the arrays in them, and how to reach each."""
     if isinstance(given, list):
         return f"a list of {len(given)}, the first is {_listed(given[0])}"
     parts = [

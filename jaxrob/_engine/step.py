@@ -1,18 +1,22 @@
-"""The compiled step: alters a block of images at a few levels and classifies it."""
+"""A step: a block of images altered at a few levels and classified, or scored."""
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import OnHost, Preprocessing, on_host
 from jaxrob._devices.blocks import Call
+from jaxrob._devices.hosts import gathered
+from jaxrob._devices.memory import is_best_with_few_rows
 from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
-from jaxrob._engine.answers import Answers, answer
-from jaxrob._engine.sizes import levels_are_sequential
+from jaxrob._engine.answers import Answers, answer, no_answers
+from jaxrob._engine.blocks import PlacedBlock
+from jaxrob._engine.scores import Scored, ScoreRule, Unscored, score_block
 from jaxrob._identity.program import operations
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._pixels import as_floats
@@ -28,8 +32,6 @@ def prepare(
     alteration: Alteration,
     mesh: ImageMesh,
 ) -> Any:
-    """Computes the part of an alteration that does not depend on the level."""
-
     def local(images: jax.Array, index: jax.Array, key: jax.Array) -> Any:
         images = as_floats(images)
         if not alteration.stochastic:
@@ -53,7 +55,6 @@ def answer_at_levels(
     alteration: Alteration,
     mesh: ImageMesh,
 ) -> Answers:
-    """Computes a classifier's answers on a block of images at a few levels."""
     # The devices do not communicate, except within a network that is split over them.
 
     def local(
@@ -91,9 +92,7 @@ def answer_at_levels(
                 part = at_level(levels[place])
                 return jax.tree.map(lambda x, y: x.at[place].set(y), found, part)
 
-            one = jax.eval_shape(at_level, levels[0])
-            none = jax.tree.map(lambda part: jnp.zeros(shape, part.dtype), one)
-            return jax.lax.fori_loop(0, num_levels, add, none)
+            return jax.lax.fori_loop(0, num_levels, add, no_answers(shape))
         if len(levels) == 1:
             # A vmap over one level would turn plain gathers into batched ones.
             return jax.tree.map(lambda part: part[None], at_level(levels[0]))
@@ -106,23 +105,29 @@ def answer_at_levels(
 
     split = (False, True, True, True, False, False, False, False)
     per_device = on_each_device(local, mesh, split, joined_along=1)
-    args = classifier, prepared, index, labels, key, levels, num_levels, scale
-    return per_device(*args)
+    return per_device(
+        classifier, prepared, index, labels, key, levels, num_levels, scale
+    )
+
+
+def levels_are_sequential(image_shape: tuple[int, ...], mesh: ImageMesh) -> bool:
+    """Whether a step takes its levels sequentially, not batched."""
+    # One level keeps a CPU or most TPUs busy, and reuses the caches of that before: a
+    # TPU's compiler estimates a third of the cycles of batched levels (MNIST CNN).
+    return is_best_with_few_rows(image_shape, mesh)
 
 
 def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -> bool:
     """Whether altered images come from products of matrices."""
-    # A TPU then writes them in the layout that the network's first convolution wants,
-    # but not if their scale can be multiplied in between: zoom and MNIST CNN on a v5e,
-    # by its compiler's estimate, 5.8 ms for 8.8. Images from elementwise operations
-    # alone are never written (brightness 5.0 ms, else 6.2).
+    # A TPU then writes them in the layout of the first convolution, unless their scale
+    # is multiplied in between: zoom takes 5.8 ms for 8.8 on a v5e, by its compiler.
+    # Images from elementwise operations are never written (brightness 5.0 ms for 6.2).
     return operations(jax.make_jaxpr(images_at)(level).jaxpr) > 0
 
 
 def preparing(
     images: Any, index: Any, key: Any, alteration: Alteration, mesh: ImageMesh
 ) -> Call:
-    """Returns the call of `prepare` for a block, from arrays or their shapes."""
     static = {"alteration": alteration, "mesh": mesh}
     return Call(prepare, (images, index, key), static, mesh)
 
@@ -139,7 +144,6 @@ def answering(
     mesh: ImageMesh,
     scale: float = 1.0,
 ) -> Call:
-    """Returns the call of `answer_at_levels`, from arrays or their shapes."""
     # The arguments are those of `answer_at_levels`, but `levels`, `num_levels` and
     # `scale` are numbers on the host.
     numbers = levels.astype(np.float32), np.int32(num_levels), np.float32(scale)
@@ -159,7 +163,6 @@ def outputs_at_level(
     alteration: Alteration,
     mesh: ImageMesh,
 ) -> Any:
-    """Computes a classifier's raw outputs `[S, B, K]` on a block at one level."""
     # Of outputs="any" what the network returns, `[B, ...]`. The arguments are those of
     # `answer_at_levels`.
     is_any = classifier.outputs == "any"
@@ -179,3 +182,142 @@ def outputs_at_level(
     split = (False, True, True, False, False)
     per_device = on_each_device(local, mesh, split, joined_along=0 if is_any else 1)
     return per_device(classifier, prepared, index, key, level)
+
+
+class Ask(NamedTuple):
+    """A block of images at a few levels of an alteration."""
+
+    placed: PlacedBlock  # the block
+    prepared: Any  # what `step.prepare` made of its images
+    alteration: Alteration  # the alteration
+    levels: np.ndarray  # float32 `[l]`
+    num_levels: int  # how many of them are wanted; the others are padding
+    scale: float = 1.0  # multiplies the altered images
+
+
+def answerer_for(
+    classifier: Classifier, key: jax.Array, mesh: ImageMesh, rule: ScoreRule | None
+) -> "Answerer":
+    """Returns who answers for a placed classifier, or scores its outputs."""
+    compiled = Compiled(classifier, key, mesh)
+    # Processes of one mesh call a network on their hosts from within the step.
+    network = None if mesh.is_multi_process else on_host(classifier.apply_fn)
+    if rule is not None:
+        return Scoring(compiled, network, rule)
+    return compiled if network is None else Hosted(compiled, network)
+
+
+class Compiled(NamedTuple):
+    """A network that the compiled step runs."""
+
+    classifier: Classifier
+    key: jax.Array
+    mesh: ImageMesh
+    is_on_host: bool = False
+
+    def dispatch(self, ask: Ask) -> Answers[jax.Array]:
+        call = answering(
+            self.classifier,
+            ask.prepared,
+            ask.placed.indices,
+            ask.placed.labels,
+            self.key,
+            ask.levels,
+            ask.num_levels,
+            ask.alteration,
+            self.mesh,
+            ask.scale,
+        )
+        return gathered(call.run())
+
+    def finish(self, pending: Any, number: int | None = None) -> Answers[jax.Array]:
+        del number
+        return pending
+
+    def outputs(self, ask: Ask) -> Any:
+        return outputs_at_level(
+            self.classifier,
+            ask.prepared,
+            ask.placed.indices,
+            self.key,
+            ask.levels[0],
+            alteration=ask.alteration,
+            mesh=self.mesh,
+        )
+
+
+class Hosted(NamedTuple):
+    """A network on the host, whose images are altered on the devices."""
+
+    compiled: Compiled
+    network: OnHost
+    is_on_host: bool = True
+
+    def dispatch(self, ask: Ask) -> tuple[jax.Array, jax.Array]:
+        return _altered_for(self.network, ask, self.compiled.mesh), ask.placed.labels
+
+    def finish(self, pending: Any, number: int | None = None) -> Answers[jax.Array]:
+        images, labels = map(np.asarray, pending)
+        outputs = self.network.function(images[:number])
+        # Keeps the shape for which `_answers` is compiled.
+        outputs = np.pad(outputs, [(0, len(images) - len(outputs)), (0, 0)])
+        return _answers(outputs, labels, kind=self.compiled.classifier.outputs)
+
+
+class Scoring(NamedTuple):
+    """A score of a network's outputs, in place of answers."""
+
+    compiled: Compiled
+    network: OnHost | None
+    rule: ScoreRule
+    is_on_host: bool = True
+
+    def dispatch(self, ask: Ask) -> Unscored:
+        if self.network is None:
+            outputs = self.compiled.outputs(ask)
+        else:
+            outputs = _altered_for(self.network, ask, self.compiled.mesh)
+        return Unscored(outputs, ask.placed.block.labels, ask.alteration, ask.levels[0])
+
+    def finish(self, pending: Any, number: int | None = None) -> Scored:
+        del number
+        return score_block(self.rule, self.network, self.compiled.classifier, pending)
+
+
+Answerer = Compiled | Hosted | Scoring
+
+
+def _altered_for(network: OnHost, ask: Ask, mesh: ImageMesh) -> jax.Array:
+    return _altered(
+        ask.prepared,
+        ask.levels[0],
+        np.float32(ask.scale),
+        alteration=ask.alteration,
+        preprocessing=network.preprocessing,
+        mesh=mesh,
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("alteration", "preprocessing", "mesh"))
+def _altered(
+    prepared: Any,
+    level: jax.Array,
+    scale: jax.Array,
+    *,
+    alteration: Alteration,
+    preprocessing: Preprocessing,
+    mesh: ImageMesh,
+) -> jax.Array:
+    def local(prepared: Any, level: jax.Array, scale: jax.Array) -> jax.Array:
+        images = jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
+        return preprocessing(images * scale.astype(images.dtype))
+
+    split = (True, False, False)
+    return on_each_device(local, mesh, split)(prepared, level, scale)
+
+
+@functools.partial(jax.jit, static_argnames="kind")
+def _answers(outputs: jax.Array, labels: jax.Array, *, kind: str) -> Answers:
+    # The network has run already, so its outputs take the place of the images.
+    returned = Classifier(lambda variables, images: images, None, kind)
+    return jax.tree.map(lambda part: part[None], answer(returned, outputs, labels))

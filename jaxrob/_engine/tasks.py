@@ -2,7 +2,7 @@
 
 import collections
 import contextlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -12,14 +12,12 @@ from jaxrob._arguments.computing import computing
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import platform
-from jaxrob._engine.answerer import Ask
 from jaxrob._engine.blocks import Block, PlacedBlock
-from jaxrob._engine.collect import Collector
-from jaxrob._engine.execution import Execution
-from jaxrob._engine.preflight import check_logits, is_flat, preflight
-from jaxrob._engine.sizes import levels_in_step
-from jaxrob._engine.step import preparing
+from jaxrob._engine.execution import Execution, levels_in_step
+from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
+from jaxrob._engine.step import Ask, preparing
 from jaxrob.alterations import Alteration
+from jaxrob.strategies._drive import Span
 
 # Steps dispatched before the answers of an earlier step are awaited. On a CPU one keeps
 # the cores busy while the host processes answers; more would compete for them.
@@ -30,16 +28,20 @@ T = TypeVar("T")
 
 
 class EvaluationTask(NamedTuple):
-    """The images requested at some levels of an alteration, and their collector."""
+    """Spans of one alteration, at distinct levels, and what takes their answers."""
 
-    alteration: Alteration  # the alteration
-    levels: np.ndarray  # `[L]`, canonical
-    # Each level's images: positions from a start to before a stop, in the order in
-    # which the images arrive
-    spans: Sequence[tuple[int, int]]
-    collector: Collector  # takes the answers
+    spans: Sequence[Span]
+    # Takes a block, which of the spans, and answers `[l, n]` on the block's images.
+    add: Callable[[Block, list[int], Any], None]
     # Whether the images arrive in the random order, not the data's
     in_random_order: bool = False
+
+    @property
+    def alteration(self) -> Alteration:
+        return self.spans[0].alteration
+
+    def levels(self, rows: list[int]) -> np.ndarray:
+        return np.array([self.spans[row].level for row in rows])
 
 
 def run_tasks(
@@ -49,7 +51,7 @@ def run_tasks(
     dataset: Dataset | BatchedDataset,
     number: int,
 ) -> Generator[int, None, None]:
-    """Computes the tasks' answers block by block, for their collectors."""
+    """Computes the tasks' answers block by block; yields each that is done."""
     # If the caller ends early, answers that are under way are still journaled.
     classifier = execution.classifier
     execution.bar.ask(number)
@@ -67,40 +69,44 @@ def run_tasks(
         steps = (
             step
             for block in _delayed(blocks, next_blocks)
-            for task in tasks
-            for step in _dispatched(task, block, execution, dataset, number)
+            for place, task in enumerate(tasks)
+            for step in _dispatched(place, task, block, execution, dataset, number)
         )
         if execution.answerer.is_on_host:
             # While the host works on one level, the devices compute the next.
-            steps = (_answered(step, execution) for step in _delayed(steps, 1))
+            finish = execution.answerer.finish
+            steps = (
+                step._replace(answers=finish(step.answers))
+                for step in _delayed(steps, 1)
+            )
         waiting = collections.deque[_Step]()
         for step in steps:
             waiting.append(step)
             if len(waiting) > ahead:
                 _finish(waiting.popleft(), execution)
     # The caller's own code runs in between, outside the mesh.
-    yield from _finished(waiting, tasks, execution)
-    is_scored = execution.kind.num_classes is None
-    is_checked = "outputs" in execution.checked or is_scored
+    yield from _finished(waiting, len(tasks), execution)
+    is_checked = "outputs" in execution.checked or execution.kind.num_classes is None
     if classifier.outputs == "logits" and not is_checked:
         # Probabilities taken as logits would explain all confidences.
         execution.checked.add("outputs")
         with computing(), own_errors(), jax.set_mesh(execution.mesh.mesh):
-            about = execution.key, execution.mesh, number
-            check_logits(classifier, dataset, *about)
+            check_logits(classifier, dataset, execution.key, execution.mesh, number)
 
 
 class _Step(NamedTuple):
     """A dispatched step, without its images, which are freed before it is finished."""
 
+    place: int  # the task's index
     task: EvaluationTask
     block: Block
-    rows: list[int]  # which levels of the task
+    rows: list[int]  # which spans of the task
     answers: Any  # [l, B], with padding levels; or what the host has yet to work on
     indices: jax.Array  # [B], of the images in the data set
 
 
 def _dispatched(
+    place: int,
     task: EvaluationTask,
     placed: PlacedBlock,
     execution: Execution,
@@ -110,7 +116,7 @@ def _dispatched(
     """Dispatches the steps on a block, one by one, except for journaled answers."""
     block, images, index, _ = placed
     wanted = [
-        row for row, span in enumerate(task.spans) if block.part(*span).labels.size
+        row for row, span in enumerate(task.spans) if block.part(span).labels.size
     ]
     missing = [
         row for row in wanted if not _collect_if_journaled(task, block, row, execution)
@@ -118,12 +124,15 @@ def _dispatched(
     if not missing:
         return
     mesh, answerer, alteration = execution.mesh, execution.answerer, task.alteration
-    # Journaled answers do not change a step's shape, and so not its rounding.
-    each = _levels_a_step(execution, len(images), len(wanted))
-    levels = task.levels.astype(np.float32)
+    each = 1
+    if not answerer.is_on_host:
+        # Journaled answers do not change a step's shape, and so not its rounding.
+        info, shape, rows = execution.info, execution.image_shape, execution.rows
+        each = levels_in_step(info, shape, rows, len(images), len(wanted), mesh)
+    levels = task.levels([*range(len(task.spans))]).astype(np.float32)
     mildest = np.abs(levels - alteration.identity).argmin()
     there = np.full(each, levels[mildest])
-    preflight(execution, alteration, there, placed, dataset, number)
+    check_network(execution, alteration, there, placed, dataset, number)
     prepared = preparing(images, index, execution.key, alteration, mesh).run()
     for first in range(0, len(missing), each):
         rows = missing[first : first + each]
@@ -133,21 +142,7 @@ def _dispatched(
         answers = answerer.dispatch(ask)
         if platform(mesh) != "cpu" and not answerer.is_on_host:
             jax.copy_to_host_async(answers)
-        yield _Step(task, block, rows, answers, index)
-
-
-def _levels_a_step(execution: Execution, images: int, num_levels: int) -> int:
-    if execution.answerer.is_on_host:
-        return 1
-    mesh = execution.mesh
-    return levels_in_step(
-        execution.info, execution.image_shape, execution.rows, images, num_levels, mesh
-    )
-
-
-def _answered(step: _Step, execution: Execution) -> _Step:
-    """Returns the step with its answers, running what runs on the host."""
-    return step._replace(answers=execution.answerer.finish(step.answers))
+        yield _Step(place, task, block, rows, answers, index)
 
 
 def _delayed(items: Iterable[T], number: int) -> Iterator[T]:
@@ -168,10 +163,9 @@ def _collect_if_journaled(
     cached = execution.cached
     if cached is None:
         return False
-    part = block.part(*task.spans[row])
-    order = task.in_random_order
-    level = task.levels[row]
-    known = cached.find(task.alteration, level, part.start, part.stop, order)
+    span = task.spans[row]
+    part, order = block.part(span), task.in_random_order
+    known = cached.find(span.alteration, span.level, part.start, part.stop, order)
     if known is None:
         return False
     answers = jax.tree.map(lambda one: one[None], known)
@@ -180,42 +174,40 @@ def _collect_if_journaled(
 
 
 def _finish(step: _Step, execution: Execution) -> None:
-    """Awaits a step's answers, checks, journals and collects them."""
-    task, block, rows, found, _ = step
+    _, task, block, rows, found, indices = step
     whole = jax.tree.map(np.asarray, found)
-    parts = [block.part(*task.spans[row]) for row in rows]
-    for span in dict.fromkeys((part.start, part.stop) for part in parts):
-        part = block.part(*span)
-        at = [i for i, one in enumerate(parts) if (one.start, one.stop) == span]
-        images = slice(part.start - block.start, part.stop - block.start)
-        answers = jax.tree.map(lambda one: one[at, images], whole)  # noqa: B023
-        alike = [rows[i] for i in at]
-        levels = task.levels[alike]
-        place = step.indices, images.start
+    # Spans that share the same part of the block are journaled together.
+    alike: dict[tuple[int, int], list[int]] = {}
+    for at, row in enumerate(rows):
+        part = block.part(task.spans[row])
+        alike.setdefault((part.start, part.stop), []).append(at)
+    for (start, stop), those in alike.items():
+        images = slice(start - block.start, stop - block.start)
+        answers = jax.tree.map(lambda one: one[those, images], whole)  # noqa: B023
+        some = [rows[at] for at in those]
+        levels, place = task.levels(some), (indices, images.start)
         answers = execution.kind.checked(answers, place, levels, task.alteration)
         if execution.cached is not None:
             order = task.in_random_order
-            execution.cached.add(task.alteration, levels, part.start, answers, order)
-        _collect(task, part, alike, answers, execution)
+            execution.cached.add(task.alteration, levels, start, answers, order)
+        part = block.part(task.spans[some[0]])
+        _collect(task, part, some, answers, execution)
 
 
 def _finished(
-    waiting: collections.deque[_Step],
-    tasks: Sequence[EvaluationTask],
-    execution: Execution,
+    waiting: collections.deque[_Step], num_tasks: int, execution: Execution
 ) -> Iterator[int]:
     """Finishes the last steps, and yields each task's index as soon as it is done."""
-    place_of = {id(task): place for place, task in enumerate(tasks)}
-    under_way = collections.Counter(place_of[id(step.task)] for step in waiting)
+    under_way = collections.Counter(step.place for step in waiting)
 
     def finish_next() -> int:
         step = waiting.popleft()
         with computing(), own_errors():
             _finish(step, execution)
-        return place_of[id(step.task)]
+        return step.place
 
     try:
-        yield from (place for place in range(len(tasks)) if not under_way[place])
+        yield from (place for place in range(num_tasks) if not under_way[place])
         while waiting:
             place = finish_next()
             under_way[place] -= 1
@@ -237,8 +229,8 @@ def _collect(
 ) -> None:
     num_classes = execution.kind.num_classes
     if num_classes is not None and "outputs" not in execution.checked:
-        if not is_flat(answers.confidence, num_classes):
+        if not are_doubtful(answers, num_classes):
             execution.checked.add("outputs")
-    task.collector.add(block, rows, answers)
+    task.add(block, rows, answers)
     bar = execution.bar
     (bar.skip if is_known else bar.update)(answers[0].size)

@@ -1,4 +1,4 @@
-"""Writes files completely and to the disk, or not at all."""
+"""Writes files whole or not at all, and locks them."""
 
 import contextlib
 import os
@@ -61,3 +61,22 @@ def sync(path: str | os.PathLike[str]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+try:
+    import fcntl
+except ImportError:  # Windows does not have it.
+    fcntl = None
+
+
+def lock(descriptor: int, wait: bool = False) -> bool | None:
+    """Locks an open file or folder for its opener alone."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:  # Some network file systems do not support locks.
+        return None

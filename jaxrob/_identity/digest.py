@@ -1,15 +1,16 @@
 """Values as texts and digests, the same in every process."""
 
+import dataclasses
 import hashlib
 import re
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxrob._devices.rows import in_pieces, is_split
+from jaxrob._devices.blocks import in_pieces, is_split
 from jaxrob._keys import is_key
 
 
@@ -92,3 +93,21 @@ def host_or_sharded(leaf: Any) -> np.ndarray | jax.Array:
 
 def _data(leaf: Any) -> Any:
     return jax.random.key_data(leaf) if is_key(leaf) else leaf
+
+
+@dataclasses.dataclass(frozen=True)
+class HashablePartial:
+    """A `functools.partial` that equals one of the same parts, for `jax.jit`."""
+
+    function: Callable[..., Any]
+    keywords: tuple[tuple[str, Any], ...]  # sorted by name
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args, **dict(self.keywords))
+
+
+def hashable_partial(
+    function: Callable[..., Any], /, **keywords: Any
+) -> HashablePartial:
+    """`function` with `keywords` (hashable values) fixed."""
+    return HashablePartial(function, tuple(sorted(keywords.items())))

@@ -1,8 +1,7 @@
 """Describes a value in full, as text that is the same in every process.
 
-Functions and objects of this package are identified by their names and parameters.
-Other functions are identified by what they compute, once they are `Fingerprinted`.
-Before that only their name is known, and `is_identifiable` is False.
+What is this package's is identified by name and parameters, other functions by what
+they compute, once they are `Fingerprinted`.
 """
 
 import dataclasses
@@ -16,10 +15,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from jaxrob._identity.digest import array_text, digest, host_array
-from jaxrob._identity.fingerprinted import Fingerprinted
-from jaxrob._identity.hashable_partial import HashablePartial
-from jaxrob._identity.program import fingerprint_of
+from jaxrob._identity.digest import HashablePartial, array_text, digest, host_array
+from jaxrob._identity.program import Fingerprinted, fingerprint_of
 
 _PACKAGE = __name__.partition(".")[0]
 # Longer sequences of numbers are described by a digest.
@@ -46,11 +43,7 @@ def is_identifiable(value: Any) -> bool:
 
 
 def name_of(value: Any) -> str:
-    """Returns the name of a function or class; of another callable, that of its class.
-
-    It includes the module only for the library's own: a script's module differs
-    between runs.
-    """
+    """The name of a function or a callable's class; its module too if it is ours."""
     if isinstance(value, functools.partial | Fingerprinted | HashablePartial):
         return name_of(
             value.func if isinstance(value, functools.partial) else value.function
@@ -65,10 +58,7 @@ def name_of(value: Any) -> str:
 
 
 def fingerprinted_parts(value: T, names: Sequence[str], program: ClosedJaxpr) -> T:
-    """Replaces a dataclass's functions by ones that carry their program's fingerprint.
-
-    It leaves identifiable functions unchanged.
-    """
+    """Gives functions of a dataclass, unless identifiable, their fingerprint."""
     functions = {name: getattr(value, name) for name in names}
     found = fingerprint_of(program)
     pins = {
@@ -81,7 +71,6 @@ def fingerprinted_parts(value: T, names: Sequence[str], program: ClosedJaxpr) ->
 
 @functools.cache
 def library() -> str:
-    """Returns the library's name and version."""
     return f"{_PACKAGE} {metadata.version(_PACKAGE)}"
 
 

@@ -15,8 +15,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jax.sharding import AbstractMesh, Mesh, Sharding
 
 from jaxrob._devices.host_function import HostCall
-from jaxrob._identity.digest import array_text, digest, host_array
-from jaxrob._identity.hashable_partial import HashablePartial
+from jaxrob._identity.digest import HashablePartial, array_text, digest, host_array
 
 # Types of parameters, asked for in this order because most are of the first.
 _PLAIN = (bool, int, float, str, type(None))
@@ -41,8 +40,7 @@ class ProgramFingerprint(NamedTuple):
     """What identifies a program, the same in every process."""
 
     digest: str  # of all operations and constants
-    # How many numbers the arrays hold that the function took from around it
-    num_captured: int
+    num_captured: int  # numbers in arrays that the function took from around it
     # The functions on the host that it calls and that have no name and version: then
     # two programs of equal digests may differ
     on_host: tuple[Any, ...]
@@ -55,11 +53,8 @@ def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
 
 
 def with_own_arrays(function: Callable[..., Any], *args: Any) -> Any:
-    """Calls a function so that a program being traced holds none of the user's arrays.
-
-    JAX converts a NumPy array of 64 bits once for as long as a program holds the
-    result, whatever is written into the array meanwhile.
-    """
+    """Calls a function so that a traced program holds none of the user's arrays."""
+    # JAX converts one of 64 bits once, whatever is written into it meanwhile.
     leaves, tree = jax.tree.flatten(args)
     places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
     inputs, returned = [leaves[at] for at in places], []
@@ -106,8 +101,7 @@ def largest_array(jaxpr: Any) -> int:
 
 def operations(jaxpr: Any) -> float:
     """Counts multiplications and additions in matrix products and convolutions."""
-    # Returns infinity if a trace does not show them.
-    # XLA's own analysis would lower the constants too, and counts a loop's body once.
+    # Infinite if a trace does not show them. XLA's analysis counts a loop's body once.
     number = 0.0
     for equation in jaxpr.eqns:
         name, params = equation.primitive.name, equation.params
@@ -154,11 +148,10 @@ def _programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
 class _Found(NamedTuple):
     """What has been found in a program so far."""
 
-    # By identity, the captured arrays with their texts
-    arrays: dict[int, tuple[Any, str]]
-    programs: dict[int, str]  # by identity, the texts of the programs within
-    # By identity, the sizes of arrays taken from around the function
-    captured: dict[int, int]
+    # All by identity.
+    arrays: dict[int, tuple[Any, str]]  # captured arrays with their texts
+    programs: dict[int, str]  # the texts of the programs within
+    captured: dict[int, int]  # the sizes of arrays taken from around the function
     on_host: list[Any]  # the host functions that are not identifiable
 
 
@@ -352,3 +345,29 @@ def _settings() -> ClosedJaxpr:
 @jax.jit
 def _nothing() -> None:
     pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Fingerprinted:
+    """A function that equals another one only if both compute the same.
+
+    A function equals itself even where what it takes from around it has changed; then
+    `jax.jit` must not use a program that was compiled for other values.
+    """
+
+    token: str  # a digest of what it computes; first, because it is compared fast
+    function: Callable[..., Any]
+    on_host: tuple[Any, ...] = ()  # functions that it calls, which no trace looks into
+    # What else its trace found.
+    info: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def is_identifiable(self) -> bool:
+        """Whether the token distinguishes it from all others."""
+        return not self.on_host
+
+    def __hash__(self) -> int:
+        return hash(self.token)
+
+    def __call__(self, *args: Any) -> Any:
+        return with_own_arrays(self.function, *args)

@@ -15,16 +15,15 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_number,
 )
-from jaxrob._classifier import Classifier
-from jaxrob._devices.blocks import in_blocks
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._devices.blocks import in_blocks, taken
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.rows import taken
 from jaxrob._engine.execution import progress_bar
 from jaxrob._pixels import warn_beyond_pixels
-from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._problem import (
+from jaxrob.adversarial._attack import (
     LEAD,
     UNTARGETED,
+    Attack,
     by_image,
     has_slope,
     lead,

@@ -13,8 +13,8 @@ from jaxrob.alterations._alteration import About, Alteration
 from jaxrob.alterations._blur import gaussian_blur, pixelation
 from jaxrob.alterations._colours import brightness, contrast, saturation
 from jaxrob.alterations._compose import compose, followed_by, rescale
-from jaxrob.alterations._elastic_deformation import elastic_deformation
 from jaxrob.alterations._geometric import (
+    elastic_deformation,
     horizontal_translation,
     rotation,
     vertical_translation,

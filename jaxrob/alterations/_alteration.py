@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_text,
 )
-from jaxrob._arguments.naming import wrong_type
+from jaxrob._arguments.messages import wrong_type
 from jaxrob._identity.identity import FOLLOWS, library, text
 from jaxrob._keys import check_key
 
@@ -440,14 +440,10 @@ def in_pixels(length: Length, unit: str, image: jax.Array) -> Length:
 
 
 def from_0_to_part(
-    number: int, unit: str = "px"
-) -> Callable[[int, int], tuple[float, float]]:
+    height: int, width: int, *, number: int, unit: str = "px"
+) -> tuple[float, float]:
     """Returns a default range from 0 to 1 / `number` of a picture's shorter side."""
-
-    def ends(height: int, width: int) -> tuple[float, float]:
-        return 0.0, rounded((min(height, width) if unit == "px" else 1) / number)
-
-    return ends
+    return 0.0, rounded((min(height, width) if unit == "px" else 1) / number)
 
 
 def rounded(length: float) -> float:

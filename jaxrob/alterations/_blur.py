@@ -6,7 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._identity.digest import hashable_partial
 from jaxrob.alterations._alteration import (
     About,
     Alteration,
@@ -53,7 +53,7 @@ def gaussian_blur(lower: float = 0.0, upper: float = 2.0) -> Alteration:
         prepare=_planes,
         about=About(
             "the Gaussian's standard deviation, in pixels of the image",
-            default_range=from_0_to_part(25),
+            default_range=functools.partial(from_0_to_part, number=25),
             range_from="4 % of the shorter side: 2 px of 50, as in the paper of 2020",
             doubt=_doubt,
             size_matters=True,

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._identity.digest import hashable_partial
 from jaxrob.alterations._alteration import (
     About,
     Alteration,

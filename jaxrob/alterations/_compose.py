@@ -15,8 +15,8 @@ from jaxrob._arguments.checks import (
     checked_sequence,
     checked_text,
 )
-from jaxrob._arguments.naming import named
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._arguments.messages import named
+from jaxrob._identity.digest import hashable_partial
 from jaxrob.alterations._alteration import (
     About,
     Alteration,

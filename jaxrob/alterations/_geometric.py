@@ -1,4 +1,4 @@
-"""Rotation, zoom and translation."""
+"""Rotation, zoom, translation and elastic deformation."""
 
 import functools
 import math
@@ -6,16 +6,21 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import scipy
 
-from jaxrob._arguments.checks import check_choice
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._arguments.checks import check_choice, checked_number
+from jaxrob._identity.digest import hashable_partial
 from jaxrob.alterations._alteration import (
     UNITS,
     About,
     Alteration,
     check_image,
     checked_range,
+    from_0_to_part,
+    in_pixels,
     rounded,
+    unit_text,
 )
 from jaxrob.alterations._forms import by_platform
 from jaxrob.alterations._moves import Move, fill_outside, namespace, window
@@ -25,6 +30,8 @@ from jaxrob.alterations._resample import (
     by_tiles,
     framed,
     grid,
+    separable,
+    warped,
     window_positions,
 )
 
@@ -249,21 +256,6 @@ def _translation(
     lower, upper = checked_range(name, lower, upper, 0.0)
     relative = unit == "relative"
     side = "width" if axis else "height"
-
-    def tenth(*sides: int) -> tuple[float, float]:
-        end = 0.1 if relative else rounded(sides[axis] / 10)
-        return -end, end
-
-    def doubt(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | None:
-        size, farthest = image_shape[axis], max(-lower, upper)
-        if farthest < (1 if relative else size):
-            return None
-        return (
-            f"a level of {farthest:g} moves all of an image of {size} px out of sight. "
-            'Levels are in pixels, or with unit="relative" in parts of the size: 0.1 '
-            "is a tenth."
-        )
-
     how = _Translation(name, axis, (lower, upper), fill, relative)
     return Alteration(
         name,
@@ -277,9 +269,9 @@ def _translation(
             f"positive is {'to the right' if axis else 'down'}",
             {"fill": fill},
             {"fill": FILLS[fill]},
-            default_range=tenth,
+            default_range=functools.partial(_tenth, how=how),
             range_from=f"10 % of the {side}, as in the papers of 2022 and 2024",
-            doubt=doubt,
+            doubt=functools.partial(_out_of_sight, how=how),
             size_matters=not relative,
             jump=_JUMP if fill == "crop" else "",
         ),
@@ -292,6 +284,24 @@ class _Translation(NamedTuple):
     extremes: tuple[float, float]
     fill: str
     relative: bool
+
+
+def _tenth(*sides: int, how: _Translation) -> tuple[float, float]:
+    end = 0.1 if how.relative else rounded(sides[how.axis] / 10)
+    return -end, end
+
+
+def _out_of_sight(
+    lower: float, upper: float, image_shape: tuple[int, ...], *, how: _Translation
+) -> str | None:
+    size, farthest = image_shape[how.axis], max(-lower, upper)
+    if farthest < (1 if how.relative else size):
+        return None
+    return (
+        f"a level of {farthest:g} moves all of an image of {size} px out of sight. "
+        'Levels are in pixels, or with unit="relative" in parts of the size: 0.1 '
+        "is a tenth."
+    )
 
 
 def _translate(image: jax.Array, level: jax.Array, *, how: _Translation) -> jax.Array:
@@ -334,3 +344,126 @@ def _window(
     top, left = (0.5 * one * (1 - scale) for one in size)
     moved = start - level * pixels
     return ((top, moved) if axis else (moved, left)), scale
+
+
+# The Gaussian's half width in standard deviations.
+_TRUNCATE = 3.0
+# A smoother field displaces all pixels of any image alike.
+_SMOOTHEST = 1000.0
+# The variance of the uniform distribution on [-1, 1].
+_VARIANCE = 1 / 3
+
+
+class Displacement(NamedTuple):
+    """The offset from each pixel to the point that it shows, along each axis."""
+
+    rows: jax.Array  # in pixels, `[H, W]`
+    columns: jax.Array  # in pixels, `[H, W]`
+
+
+def elastic_deformation(
+    lower: float = 0.0, upper: float = 2.0, smoothness: float = 4.0, unit: str = "px"
+) -> Alteration:
+    """Moves every pixel by a smooth random field, as tissue or cloth that is stretched.
+
+    The level is the displacement, from 0 on: its root mean square along each axis, over
+    images and pixels. The field is a map of numbers drawn evenly, convolved with a
+    Gaussian; it is the same at all levels up to its scale. Beyond the edge the image is
+    mirrored. Of the range and errors see `jaxrob.alterations`.
+
+    Args:
+      lower: smallest displacement, 0.
+      upper: largest displacement.
+      smoothness: the Gaussian's standard deviation, above 0 and at most 1,000.
+        Displacements much larger than it fold the image.
+      unit: "px", or "relative" for levels and smoothness in parts of the image's
+        shorter side.
+
+    Source: Simard, Steinkraus and Platt, Best practices for convolutional neural
+    networks applied to visual document analysis, 2003.
+    """
+    check_choice("elastic_deformation: unit", unit, UNITS)
+    smoothness = checked_number(
+        "elastic_deformation: smoothness", smoothness, above=0, at_most=_SMOOTHEST
+    )
+    lower, upper = checked_range("elastic_deformation", lower, upper, 0.0, at_least=0)
+    return Alteration(
+        "elastic deformation",
+        hashable_partial(_deform, unit=unit),
+        lower,
+        upper,
+        identity=0.0,
+        unit=unit_text(unit),
+        stochastic=True,
+        prepare=hashable_partial(_prepare, smoothness=smoothness, unit=unit),
+        moves_pixels=True,
+        about=About(
+            "the root mean square of the displacement along each axis",
+            {"smoothness": smoothness},
+            {"smoothness": "the Gaussian's standard deviation, in the levels' unit"},
+            default_range=functools.partial(from_0_to_part, number=50, unit=unit),
+            range_from="2 % of the shorter side",
+            size_matters=unit == "px",
+        ),
+    )
+
+
+def draw_uniform(image: jax.Array, key: jax.Array) -> Displacement:
+    """Draws numbers uniformly from [-1, 1) for each pixel and axis."""
+    shape = (2, *image.shape[:2])
+    return Displacement(*jax.random.uniform(key, shape, jnp.float32, -1.0))
+
+
+def smooth(uniform: Displacement, sigma: float) -> Displacement:
+    """Convolves the numbers with a Gaussian, mirrored beyond the edges."""
+    rows, columns = (
+        jnp.asarray(_gaussian_matrix(size, sigma)) for size in uniform.rows.shape
+    )
+    both = separable(jnp.stack(uniform), rows, columns)
+    return Displacement(both[..., 0], both[..., 1])
+
+
+def displaced(by: Displacement) -> tuple[jax.Array, jax.Array]:
+    """Returns the rows and columns that displaced pixels show, both `[H, W]`."""
+    # Beyond the edge the image is mirrored, its edge pixels repeated.
+    height, width = by.rows.shape
+    rows = jnp.arange(height, dtype=jnp.float32)[:, None] + by.rows
+    columns = jnp.arange(width, dtype=jnp.float32) + by.columns
+    return _mirrored(rows, height), _mirrored(columns, width)
+
+
+def _mirrored(positions: jax.Array, size: int) -> jax.Array:
+    """Mirrors positions at the edges, into [-1/2, size - 1/2]."""
+    turn = jnp.mod(positions + 0.5, 2 * size)
+    return jnp.minimum(turn, 2 * size - turn) - 0.5
+
+
+def _gaussian_matrix(size: int, sigma: float) -> np.ndarray:
+    identity = np.eye(size)
+    if sigma == 0:
+        return identity.astype(np.float32)
+    matrix = scipy.ndimage.gaussian_filter1d(
+        identity, sigma, axis=0, mode="reflect", truncate=_TRUNCATE
+    )
+    return matrix.astype(np.float32)
+
+
+def _prepare(
+    image: jax.Array, key: jax.Array, *, smoothness: float, unit: str
+) -> tuple[jax.Array, Displacement]:
+    check_image("elastic_deformation", image)
+    sigma = in_pixels(smoothness, unit, image)
+    field = smooth(draw_uniform(image, key), sigma)
+    # Of independent numbers: the sum of the squares of their weights, at each pixel.
+    squares = [np.square(_gaussian_matrix(n, sigma)).sum(1) for n in image.shape[:2]]
+    scale = 1 / np.sqrt(_VARIANCE * squares[0].mean() * squares[1].mean())
+    return image, Displacement(*(scale * part for part in field))
+
+
+def _deform(
+    image_and_field: tuple[jax.Array, Displacement], level: jax.Array, *, unit: str
+) -> jax.Array:
+    image, field = image_and_field
+    scale = in_pixels(level, unit, image)
+    by = Displacement(*(scale * part for part in field))
+    return warped(image, *displaced(by))

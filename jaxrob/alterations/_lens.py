@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import check_choice, checked_number
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._identity.digest import hashable_partial
 from jaxrob.alterations._alteration import (
     UNITS,
     About,
@@ -66,7 +66,7 @@ def defocus_blur(
         prepare=hashable_partial(_prepare_disk, largest=upper, unit=unit),
         about=About(
             "the radius of the disk that a point becomes",
-            default_range=from_0_to_part(20, unit),
+            default_range=functools.partial(from_0_to_part, number=20, unit=unit),
             range_from="5 % of the shorter side",
             size_matters=unit == "px",
         ),
@@ -182,7 +182,7 @@ def motion_blur(
             "the standard deviation of half a Gaussian along the motion",
             {"angle": angle},
             {"angle": "directions are drawn up to so many degrees from the rows"},
-            default_range=from_0_to_part(20, unit),
+            default_range=functools.partial(from_0_to_part, number=20, unit=unit),
             range_from="5 % of the shorter side",
             size_matters=unit == "px",
         ),

@@ -17,11 +17,10 @@ from jaxrob._arguments.checks import (
     checked_integers,
     checked_number,
 )
-from jaxrob._arguments.naming import named, wrong_type
+from jaxrob._arguments.messages import named, wrong_type
 from jaxrob._identity.digest import digest
-from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import fingerprinted_parts, is_identifiable
-from jaxrob._identity.program import traced
+from jaxrob._identity.program import Fingerprinted, traced
 from jaxrob.alterations._alteration import Alteration, as_given, check_level, in_float32
 from jaxrob.alterations._resample import bilinear
 

@@ -4,11 +4,9 @@ Every function returns (or leads to) a `jaxrob.Classifier` whose sample axis hol
 draws from a posterior, members or passes.
 """
 
-from jaxrob.bayes._dropout import ensemble, mc_dropout
-from jaxrob.bayes._fit import fit, nuts
-from jaxrob.bayes._posterior import Posterior, classifier
+from jaxrob.bayes._inference import fit, nuts, svi
+from jaxrob.bayes._posterior import Posterior, classifier, ensemble, mc_dropout
 from jaxrob.bayes._save import load, save
-from jaxrob.bayes._svi import svi
 
 __all__ = (
     "Posterior",

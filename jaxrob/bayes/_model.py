@@ -24,12 +24,12 @@ from jaxrob._arguments.checks import (
     checked_number,
 )
 from jaxrob._arguments.failures import failed_on_images
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._codec import Integer, Text
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.hosts import local, put
 from jaxrob._devices.mesh import ImageMesh, along_images, checked_mesh, replicated
-from jaxrob._identity.hashable_partial import HashablePartial, hashable_partial
+from jaxrob._identity.digest import HashablePartial, hashable_partial
 from jaxrob._pixels import as_floats
 from jaxrob._stored_images import StoredImages
 
@@ -262,7 +262,9 @@ def model(
     """The NumPyro model: sites "params" `[D]`, the parameters raveled, and "labels"."""
     flat, unravel = ravel_pytree(data.params)
     prior = dist.Normal(jnp.zeros(len(flat), jnp.float32), data.prior_scale).to_event(1)
-    params = unravel(cast(jax.Array, numpyro.sample("params", prior)))
+    # With 64 bits, NUTS samples in float64.
+    params = cast(jax.Array, numpyro.sample("params", prior)).astype(flat.dtype)
+    params = unravel(params)
     with numpyro.plate("images", len(data.labels), batch_size) as index:
         # Splits the images evenly over the devices; XLA then sums over devices where
         # the model sums over images. NumPyro also runs the model eagerly, to find its

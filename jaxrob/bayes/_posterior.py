@@ -1,20 +1,34 @@
-"""The posterior of a network's parameters, and the classifier of its draws."""
+"""Classifiers with samples: draws of posteriors, dropout, and ensembles."""
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import linen, nnx
 from jax.flatten_util import ravel_pytree
 
-from jaxrob._arguments.checks import check_type, checked_integer
-from jaxrob._classifier import Classifier
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._arguments.checks import (
+    check_choice,
+    check_type,
+    checked_integer,
+    checked_sequence,
+)
+from jaxrob._arguments.warnings import warn
+from jaxrob._classifiers.classifier import OUTPUTS, Classifier
+from jaxrob._identity.digest import HashablePartial, hashable_partial
 from jaxrob._keys import checked_key
-from jaxrob.bayes._model import Head, Likelihood, log_probabilities, normals
+from jaxrob.bayes._model import (
+    Head,
+    Likelihood,
+    as_dicts,
+    log_probabilities,
+    normals,
+    variables_apply_fn,
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -152,3 +166,223 @@ def apply_draws(
     bits = jax.vmap(lambda key: jax.random.bits(key, shape, jnp.uint32))(keys)
     noise = normals(bits, head.noise_draws)
     return jax.lax.map(lambda params: log_probabilities(outputs(params), noise), params)
+
+
+def mc_dropout(
+    module: Any,
+    variables: Any = None,
+    num_samples: int = 10,
+    outputs: str = "logits",
+) -> Classifier:
+    """Makes a classifier with uncertainty from a network with dropout (Monte Carlo).
+
+    Its samples are passes through the network with dropout active and all other layers
+    in evaluation mode. The units dropped depend on the image and the sample, never on
+    the level, so that levels are comparable.
+
+    Example::
+
+        module = jaxrob.networks.IdcCNN()
+        trained = jaxrob.training.fit(
+            module, jaxrob.data.load("idc"), key=jax.random.key(0), outputs="sigmoid"
+        )
+        classifier = jaxrob.bayes.mc_dropout(module, trained.variables, 20, "sigmoid")
+
+    Args:
+      module: a Flax module with dropout layers, Linen or NNX.
+      variables: all collections of a Linen module, as `module.init` returns them; None
+        takes those of an NNX module.
+      num_samples: the number of passes, S.
+      outputs: the kind of the module's outputs, see `jaxrob.Classifier`.
+
+    Returns:
+      A stochastic classifier, `[S, B, K]`.
+
+    Raises:
+      TypeError: if `module` is not a Flax module.
+      ValueError: if `num_samples` is below 1, or the module has no dropout layer (for a
+        Linen module, in the first call).
+
+    Source: Gal and Ghahramani, Dropout as a Bayesian approximation, 2016.
+    """
+    num_samples = checked_integer("num_samples", num_samples, at_least=1)
+    check_choice("outputs", outputs, OUTPUTS)
+    if variables is None and isinstance(module, nnx.Module):
+        variables = nnx.state(module)
+    if variables is not None or isinstance(module, linen.Module):
+        check_type("variables", variables, Mapping | nnx.State, _VARIABLES)
+    apply_fn = dropout_apply_fn(module)
+    return from_passes(as_dicts(variables), apply_fn, num_samples, outputs)
+
+
+def from_passes(
+    variables: Any, apply_fn: Callable[..., Any], num_samples: int, outputs: str
+) -> Classifier:
+    apply = hashable_partial(
+        apply_passes, apply_fn=apply_fn, num_samples=int(num_samples)
+    )
+    return Classifier(apply, variables, outputs, stochastic=True)
+
+
+def dropout_apply_fn(module: Any) -> HashablePartial:
+    """Returns a module's `apply_fn(variables, images, key)`, with dropout active."""
+    if isinstance(module, linen.Module):
+        return hashable_partial(_apply_linen, module=module)
+    check_type("module", module, nnx.Module, "a Flax module, Linen or NNX")
+    graph, state = nnx.split(module)
+    if not _dropout_layers(nnx.merge(graph, state)):
+        raise ValueError(_NO_DROPOUT.format(type(module).__name__))
+    return hashable_partial(_apply_nnx, graph=graph)
+
+
+def apply_passes(
+    variables: Any,
+    images: jax.Array,
+    keys: jax.Array,
+    *,
+    apply_fn: Callable[..., Any],
+    num_samples: int,
+) -> jax.Array:
+    """Computes outputs `[S, B, K]`."""
+
+    def one(key: jax.Array, image: jax.Array) -> jax.Array:
+        return apply_fn(variables, image[None], key)[0]
+
+    def sample(number: jax.Array) -> jax.Array:
+        # By image, because a mask must not depend on the batch.
+        return jax.vmap(one)(
+            jax.vmap(jax.random.fold_in, (0, None))(keys, number), images
+        )
+
+    return jax.vmap(sample)(jnp.arange(num_samples))
+
+
+_VARIABLES = "what module.init returns, or None with an NNX module"
+_NO_DROPOUT = "module must have dropout layers; {} has none"
+
+
+def _apply_linen(
+    variables: Any, images: jax.Array, key: jax.Array, *, module: linen.Module
+) -> Any:
+    layers = []
+
+    def drop(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
+        layer = context.module
+        if not isinstance(layer, linen.Dropout) or context.method_name != "__call__":
+            return call(*args, **kwargs)
+        layers.append(layer)
+        inputs = args[0] if args else kwargs["inputs"]
+        # Not the layer's own dropout, which evaluation mode (`deterministic`) disables.
+        shape = list(inputs.shape)
+        for axis in layer.broadcast_dims:
+            shape[axis] = 1
+        share = jnp.float32(1 - layer.rate)
+        kept = jax.random.bernoulli(layer.make_rng("dropout"), share, shape)
+        return jnp.where(kept, inputs / (1 - layer.rate), 0)
+
+    with linen.intercept_methods(drop):
+        outputs = module.apply(variables, images, rngs={"dropout": key})
+    if not layers:
+        raise ValueError(_NO_DROPOUT.format(type(module).__name__))
+    return outputs
+
+
+def _apply_nnx(
+    state: Any, images: jax.Array, key: jax.Array, *, graph: nnx.GraphDef
+) -> Any:
+    module = nnx.merge(graph, state)
+    module.eval()
+    for number, layer in enumerate(_dropout_layers(module)):
+        layer.deterministic = False
+        layer.rngs = nnx.RngStream(jax.random.fold_in(key, number), tag="dropout")
+    return module(images)
+
+
+def _dropout_layers(module: Any) -> list[nnx.Dropout]:
+    return [node for _, node in nnx.iter_graph(module) if isinstance(node, nnx.Dropout)]
+
+
+def ensemble(
+    module: Any | Callable[[Any, jax.Array], jax.Array],
+    members: Sequence[Any],
+    outputs: str = "logits",
+) -> Classifier:
+    """Makes one classifier, with uncertainty, from several networks trained alike.
+
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        module = jaxrob.networks.MLP()
+        members = [
+            jaxrob.training.fit(module, train, key=jax.random.key(seed)).variables
+            for seed in range(5)
+        ]
+        classifier = jaxrob.bayes.ensemble(module, members)
+
+    Args:
+      module: a Flax module, Linen or NNX, or a function of variables and images; it
+        is applied in evaluation mode.
+      members: the variables of each member: those that `module.init` returns for a
+        Linen module, ``jaxrob.Classifier.from_nnx(module).variables`` for an NNX
+        module. The latter is a copy; `nnx.state(module)` changes with further training.
+      outputs: the kind of the module's outputs, see `jaxrob.Classifier`.
+
+    Returns:
+      A classifier whose samples are the members, `[S, B, K]`.
+
+    Raises:
+      TypeError: if `module` is neither module nor function.
+      ValueError: if there are no members, or their structures or shapes differ.
+
+    Source: Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive
+    uncertainty estimation using deep ensembles, 2017.
+    """
+    apply_fn = variables_apply_fn(module)
+    check_choice("outputs", outputs, OUTPUTS)
+    members = checked_sequence("members", members, object, "members' variables")
+    members = [as_dicts(member) for member in members]
+    for number, member in enumerate(members):
+        leaves = jax.tree.leaves(member)
+        # A tree without leaves, such as None, is rejected too.
+        for leaf in leaves or [member]:
+            kinds = jax.Array | np.ndarray
+            check_type(f"members[{number}]", leaf, kinds, "a tree of arrays")
+    shapes = [jax.tree.map(jnp.shape, member) for member in members]
+    for number, other in enumerate(shapes):
+        if other != shapes[0]:
+            raise ValueError(
+                "members must have variables of the same structure and shapes; those "
+                f"of member {number} differ from those of member 0"
+            )
+    _warn_of_repeated(members)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+    return from_members(stacked, apply_fn, outputs)
+
+
+def _warn_of_repeated(members: list[Any]) -> None:
+    """Warns of members with the same arrays, usually one module's state taken twice."""
+    seen: dict[tuple[int, ...], int] = {}
+    for number, member in enumerate(members):
+        first = seen.setdefault(tuple(map(id, jax.tree.leaves(member))), number)
+        if first != number:
+            warn(
+                f"members {first} and {number} are the same arrays, so that they agree "
+                "in all answers. Of an NNX module that is trained further, take a copy "
+                "each time: jaxrob.Classifier.from_nnx(module).variables"
+            )
+
+
+def from_members(
+    variables: Any, apply_fn: Callable[..., Any], outputs: str
+) -> Classifier:
+    return Classifier(
+        hashable_partial(apply_members, apply_fn=apply_fn), variables, outputs
+    )
+
+
+def apply_members(
+    variables: Any, images: jax.Array, *, apply_fn: Callable[..., Any]
+) -> jax.Array:
+    """Computes outputs `[S, B, K]`."""
+    # Members are sequential, like the draws of a posterior.
+    return jax.lax.map(lambda member: apply_fn(member, images), variables)

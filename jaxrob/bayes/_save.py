@@ -15,20 +15,12 @@ from flax import nnx
 from flax.core import FrozenDict
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.naming import wrong_type
-from jaxrob._classifier import OUTPUTS, Classifier
+from jaxrob._arguments.messages import wrong_type
+from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._codec import Integer, Layout, Row, Text, document, from_json, to_json
-from jaxrob._files.npz import DAMAGE, read_npz
+from jaxrob._files.reading import DAMAGE, read_npz
 from jaxrob._files.writing import write_file
-from jaxrob._identity.digest import digest, host_array
-from jaxrob._identity.hashable_partial import HashablePartial
-from jaxrob.bayes._dropout import (
-    apply_members,
-    apply_passes,
-    dropout_apply_fn,
-    from_members,
-    from_passes,
-)
+from jaxrob._identity.digest import HashablePartial, digest, host_array
 from jaxrob.bayes._model import (
     MOST_SAMPLES,
     Head,
@@ -37,7 +29,16 @@ from jaxrob.bayes._model import (
     params_apply_fn,
     variables_apply_fn,
 )
-from jaxrob.bayes._posterior import Posterior, apply_draws, from_draws
+from jaxrob.bayes._posterior import (
+    Posterior,
+    apply_draws,
+    apply_members,
+    apply_passes,
+    dropout_apply_fn,
+    from_draws,
+    from_members,
+    from_passes,
+)
 
 _KINDS = {apply_draws: "draws", apply_members: "members", apply_passes: "passes"}
 _FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
@@ -101,7 +102,7 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=_is_empty)
     arrays, described = {}, []
     for keys, leaf in leaves:
-        location: Any = tuple(key.key for key in keys)
+        location: Any = tuple(_plain(key.key) for key in keys)
         name = "/".join(map(str, location))
         if name in arrays or "\0" in name or not all(map(_is_name, location)):
             raise ValueError(
@@ -243,6 +244,10 @@ def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
 def _flat(node: Any) -> dict[str, Any]:
     leaves = jax.tree_util.tree_leaves_with_path(node)
     return {"/".join(str(key.key) for key in keys): leaf for keys, leaf in leaves}
+
+
+def _plain(key: Any) -> Any:
+    return int(key) if isinstance(key, np.integer) else key
 
 
 def _is_name(key: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.extra import required
+from jaxrob._arguments.texts import required
 from jaxrob._stored_images import Unreadable
 from jaxrob.data import _medical
 from jaxrob.data._formats import (

@@ -11,10 +11,10 @@ from jaxrob._arguments.checks import (
     checked_flag,
     checked_integer,
     checked_number,
+    checked_size,
 )
-from jaxrob._arguments.extra import required
-from jaxrob._arguments.images import checked_size
-from jaxrob._arguments.naming import named, wrong_type
+from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.texts import required
 from jaxrob.data._decode import Fit
 from jaxrob.data._source import Shown
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.extra import required
-from jaxrob._files.regular import open_file
+from jaxrob._arguments.texts import required
+from jaxrob._files.reading import open_file
 
 # The largest number of values of one picture, and of all decoded at the same time:
 # about 13,000 x 13,000 pixels. It is also Pillow's limit, which programs often switch

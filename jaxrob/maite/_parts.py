@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_share,
 )
-from jaxrob._arguments.naming import named, wrong_type
+from jaxrob._arguments.messages import named, wrong_type
 from jaxrob._arguments.warnings import warn
 from jaxrob._curve import Curve
 from jaxrob._dataset import Dataset
@@ -32,6 +32,8 @@ ALTERATION, LEVEL = "jaxrob_alteration", "jaxrob_level"
 _MOST_INDEX = 2**32 - 3
 
 Batch = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
+# The predicted class, the label, and how many classes come before the label.
+_Answer = tuple[int, int, int]
 
 
 # Not frozen: MAITE's protocols have metadata that can be written.
@@ -39,9 +41,8 @@ Batch = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
 class Augmentation:
     """An alteration as a `maite.protocols.image_classification.Augmentation`.
 
-    Every image comes back once for each level, with the same label. The metadata then
-    hold the level ("jaxrob_level"), by which `Robustness` tells them apart, and the
-    alteration ("jaxrob_alteration").
+    Every image comes back once for each level, with the same label; the metadata then
+    hold "jaxrob_level" and "jaxrob_alteration", which `Robustness` reads.
 
     Example::
 
@@ -60,11 +61,10 @@ class Augmentation:
 
     Attributes:
       alteration: the alteration.
-      levels: `[L]` levels within its range, or one. A batch comes back L times as
-        large.
+      levels: `[L]` levels within its range, or one.
       key: a random key, needed if the alteration is stochastic. An image's noise
-        depends on the key and its id alone, and is the same at every level. Where ids
-        are 0, 1, 2, ... it is that of `jaxrob.assess`.
+        depends on the key and its id alone; where ids are 0, 1, 2, ... it is that of
+        `jaxrob.assess`.
       metadata: its "id" is the alteration with all its parameters, as text.
 
     Raises:
@@ -94,35 +94,36 @@ class Augmentation:
 
     def __call__(self, batch: Batch, /) -> Batch:
         """Returns each image at every level, image by image, as MAITE's batches are."""
+        _check_batch(batch)
         images, labels, metadata = [], [], []
         # The alteration as it is now, traced once for each shape.
         now = functools.cache(
             functools.partial(fingerprinted_alteration, self.alteration)
         )
-        for image, label, about in zip(*_checked_batch(batch)):
-            added = {ALTERATION: self.alteration.description}
-            for level, altered in zip(self.levels, self._altered(image, about, now)):
-                images.append(altered)
-                labels.append(label)
-                metadata.append({**about, **added, LEVEL: float(level)})
+        name = self.alteration.description
+        for image, label, about in zip(*batch):
+            try:
+                images += self._altered(array_of(image), about["id"], now)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"image {about['id']!r}: {error}") from error
+            labels += [label] * len(self.levels)
+            metadata += [
+                {**about, ALTERATION: name, LEVEL: level}
+                for level in self.levels.tolist()
+            ]
         return images, labels, metadata
 
     def _altered(
-        self, image: Any, about: Mapping[str, Any], now: Callable[..., Alteration]
-    ) -> Iterator[np.ndarray]:
-        """Yields an image at each level."""
-        image = array_of(image)
-        try:
-            floats = _pixels_of(image)
-            index = _index_of(about["id"])
-            levels = np.float32(self.alteration.canonical(self.levels))
-            found = _at_levels(now(floats.shape), floats, levels, self.key, index)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"image {about['id']!r}: {error}") from error
-        found = np.moveaxis(np.asarray(found), -1, 1)
+        self, image: np.ndarray, identity: Any, now: Callable[..., Alteration]
+    ) -> list[np.ndarray]:
+        """Returns an image at each level."""
+        floats, index = _pixels_of(image), _index_of(identity)
+        levels = np.float32(self.alteration.canonical(self.levels))
+        altered = _at_levels(now(floats.shape), floats, levels, self.key, index)
+        altered = np.moveaxis(np.asarray(altered), -1, 1)
         if image.dtype == np.uint8:
-            found = np.rint(found * 255)
-        yield from found.astype(image.dtype)
+            altered = np.rint(altered * 255)
+        return [*altered.astype(image.dtype)]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -133,14 +134,12 @@ def _at_levels(
     key: jax.Array,
     index: jax.Array,
 ) -> jax.Array:
-    """Returns an image `[H, W, C]` at each level, `[L, H, W, C]`."""
     key = jax.random.fold_in(key, index)
     prepared = alteration.prepared(image, key)
     return jax.lax.map(lambda level: alteration.at_level(prepared, level), levels)
 
 
-def _checked_batch(batch: Any) -> Batch:
-    """A batch of as many images as labels and metadata."""
+def _check_batch(batch: Any) -> None:
     wanted = "(images, labels, metadata)"
     check_type("batch", batch, tuple | list, wanted)
     if len(batch) != 3 or len({len(part) for part in batch}) > 1:
@@ -149,11 +148,10 @@ def _checked_batch(batch: Any) -> Batch:
     for about in batch[2]:
         if not isinstance(about, Mapping) or "id" not in about:
             raise wrong_type("metadata", "a mapping with an id", about)
-    return batch[0], batch[1], batch[2]
 
 
 def _pixels_of(image: np.ndarray) -> np.ndarray:
-    """An image `[C, H, W]` as float32 `[H, W, C]`, checked as a data set is."""
+    """Returns float32 `[H, W, C]`, checked as a data set is."""
     if image.ndim != 3:
         raise ValueError(f"it must have the shape [C, H, W]; got {named(image)}")
     (pixels,) = np.asarray(Dataset(np.moveaxis(image, 0, -1)[None]).images)
@@ -164,20 +162,18 @@ def _pixels_of(image: np.ndarray) -> np.ndarray:
 
 def _index_of(identity: Any) -> np.uint32:
     """Returns the index whose noise an image has: its id, or a digest of it."""
-    is_index = isinstance(identity, int) and 0 <= identity <= _MOST_INDEX
-    if is_index and not isinstance(identity, bool):
+    if type(identity) is int and 0 <= identity <= _MOST_INDEX:
         return np.uint32(identity)
-    found = hashlib.blake2b(str(identity).encode(), digest_size=4).digest()
-    return np.uint32(min(int.from_bytes(found), _MOST_INDEX))
+    digest = hashlib.blake2b(str(identity).encode(), digest_size=4).digest()
+    return np.uint32(min(int.from_bytes(digest), _MOST_INDEX))
 
 
 @dataclasses.dataclass(eq=False)
 class Robustness:
     """An assessment as a `maite.protocols.image_classification.Metric`.
 
-    It is computed from a model's answers on images that `Augmentation` altered: every
-    image at the same levels, both ends of the range among them. See `Augmentation` for
-    an example.
+    It needs a model's answers on images that `Augmentation` altered, see there: every
+    image at the same levels, both ends of the range among them.
 
     Attributes:
       alteration: the alteration, the augmentation's own or an equal one.
@@ -197,7 +193,7 @@ class Robustness:
     confidence_level: float = 0.95
     metadata: Any = dataclasses.field(init=False)
     # By level and by the image's id: the outputs' order and the label.
-    _answers: dict[float, dict[Any, "_Answer"]] = dataclasses.field(
+    _answers: dict[float, dict[Any, _Answer]] = dataclasses.field(
         init=False, repr=False
     )
     _num_classes: int = dataclasses.field(init=False, repr=False)
@@ -250,9 +246,7 @@ class Robustness:
             at_level[about["id"]] = self._answer(outputs, target, about)
 
     def compute(self) -> dict[str, Any]:
-        """Computes the assessment.
-
-        It warns of a model that fails unaltered images.
+        """Computes the assessment; warns of a model that fails unaltered images.
 
         Returns:
           "robustness", a float in [0, 1]: the share of the range in which the measure
@@ -302,46 +296,45 @@ class Robustness:
             )
         return float(about[LEVEL])
 
-    def _answer(self, outputs: Any, target: Any, about: Mapping) -> "_Answer":
+    def _answer(self, outputs: Any, target: Any, about: Mapping) -> _Answer:
         label, num_classes = class_of(target, f"the label of image {about['id']!r}")
-        found = np.asarray(array_of(outputs), np.float32)
+        row = np.asarray(array_of(outputs), np.float32)
         self._num_classes = self._num_classes or num_classes
-        if found.shape != (self._num_classes,) or num_classes != self._num_classes:
+        if row.shape != (self._num_classes,) or num_classes != self._num_classes:
             raise ValueError(
                 f"outputs and labels must have {self._num_classes} classes; got "
-                f"{found.shape} and {num_classes} of image {about['id']!r}"
+                f"{row.shape} and {num_classes} of image {about['id']!r}"
             )
-        if np.isnan(found).any():
+        if np.isnan(row).any():
             raise ValueError(f"outputs must not be NaN, as of image {about['id']!r}")
-        before = (found > found[label]) | (
-            (found == found[label]) & (np.arange(num_classes) < label)
-        )
-        return int(found.argmax()), label, int(before.sum())
+        # Of equal outputs the first counts.
+        rank = (row > row[label]).sum() + (row[:label] == row[label]).sum()
+        return int(row.argmax()), label, int(rank)
 
     def _curve(self) -> Curve:
         """The answers as a curve, if every image was seen at every level."""
-        levels = np.array(sorted(self._answers))
-        ends = self.alteration.lower, self.alteration.upper
-        if not len(levels) or (levels[0], levels[-1]) != ends:
+        levels = sorted(self._answers)
+        ends = [self.alteration.lower, self.alteration.upper]
+        if [*levels[:1], *levels[-1:]] != ends:
             raise ValueError(
                 f"levels must include both ends of the range, {ends[0]:g} and "
                 f"{ends[1]:g}; got {', '.join(f'{one:g}' for one in levels) or 'none'}"
             )
-        ids = [*self._answers[levels[0]]]
-        for level in levels.tolist():
-            if {*self._answers[level]} != {*ids}:
+        first = self._answers[levels[0]]
+        for level in levels:
+            if self._answers[level].keys() != first.keys():
                 raise ValueError(
-                    f"every image must be seen at every level; got {len(ids)} at level "
-                    f"{levels[0]:g} and {len(self._answers[level])}, others among "
-                    f"them, at level {level:g}"
+                    f"every image must be seen at every level; got {len(first)} at "
+                    f"level {levels[0]:g} and {len(self._answers[level])}, others "
+                    f"among them, at level {level:g}"
                 )
-        rows = [[self._answers[level][one] for one in ids] for level in levels.tolist()]
+        rows = [[self._answers[level][image] for image in first] for level in levels]
         predicted, labels, ranks = np.moveaxis(np.array(rows), -1, 0)
         if (labels != labels[0]).any():
             raise ValueError("an image must have the same label at every level")
         kind = np.int16 if self._num_classes < 2**15 else np.int32
         return Curve(
-            levels,
+            np.array(levels),
             predicted.astype(kind),
             None,
             None,
@@ -349,7 +342,3 @@ class Robustness:
             self._num_classes,
             rank=ranks.astype(kind),
         )
-
-
-# The predicted class, the label, and how many classes come before the label.
-_Answer = tuple[int, int, int]

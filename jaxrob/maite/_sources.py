@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._adapters.network import Preprocessing
 from jaxrob._arguments.checks import check_choice, check_type, checked_names
-from jaxrob._arguments.naming import named, wrong_type
-from jaxrob._classifier import Classifier
+from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import Preprocessing
 from jaxrob._dataset import BatchedDataset, Dataset
 
 
@@ -69,7 +69,7 @@ def classifier(
 
         classifier = jaxrob.maite.classifier(model, "probabilities", "bytes")
 
-    It runs on the host and has no gradients. MAITE's protocol leaves open what a model
+    It runs on the host, without gradients. MAITE's protocol leaves open what a model
     returns and which pixels it takes, so both must be said.
 
     Args:
@@ -79,8 +79,7 @@ def classifier(
         "scores", see `jaxrob.Classifier`.
       pixels: what it takes: "bytes", uint8 in 0-255 (altered images are clipped and
         rounded), or "unit", float32 in [0, 1]. Its normalisation is its own affair.
-      num_classes: number of classes; by default as many as `index2label` in its
-        metadata names.
+      num_classes: number of classes; by default that of `index2label` in its metadata.
       batch_size: see `jaxrob.Classifier.from_torch`.
       version: identifies it in a journal, together with the id in its metadata, see
         `jaxrob.Classifier.from_host`.

@@ -11,16 +11,20 @@ from jaxrob.metrics._corruption_error import (
 )
 from jaxrob.metrics._counts import Counts
 from jaxrob.metrics._measures import (
+    RiskCoverage,
     accuracy,
+    aurc,
     decided_ratio,
     effective_inputs,
     effectiveness,
+    expected_calibration_error,
     f1,
     indecision,
     measures,
     per_class,
     precision,
     recall,
+    risk_coverage,
     top_k_accuracy,
 )
 from jaxrob.metrics._robustness import (
@@ -33,15 +37,7 @@ from jaxrob.metrics._robustness import (
     heaviside_robustness,
     robustness_interval,
 )
-from jaxrob.metrics._selective import (
-    OddsRatio,
-    RiskCoverage,
-    aurc,
-    expected_calibration_error,
-    odds_ratio,
-    risk_coverage,
-    unknown_counts,
-)
+from jaxrob.metrics._testing import OddsRatio, odds_ratio, unknown_counts
 from jaxrob.metrics._tolerance import (
     beta,
     linear_penalization,

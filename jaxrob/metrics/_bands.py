@@ -1,20 +1,27 @@
 """Confidence bands of measures, since the test set is finite."""
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import checked_array
-from jaxrob.metrics._bootstrap import bootstrap, num_resamples, percentiles
 from jaxrob.metrics._counts import (
     Counts,
     checked_confidence_level,
     checked_counts,
     counts_of,
 )
-from jaxrob.metrics._measures import ImageScores, MeanScore, any_measure, checked_scores
+from jaxrob.metrics._measures import (
+    ImageScores,
+    MeanScore,
+    Measure,
+    any_measure,
+    checked_scores,
+    quotient,
+)
 
 
 class ConfidenceInterval(NamedTuple):
@@ -35,9 +42,8 @@ def wilson(
     """Wilson's score interval for a proportion.
 
     It holds the proportions p with `|s/n - p| <= z sqrt(p (1 - p) / n)`, for s
-    successes of n and the normal quantile z (Wilson, 1927). Unlike the usual interval,
-    s/n plus or minus a multiple of its standard error, it is sound for small n and near
-    0 and 1.
+    successes of n and the normal quantile z (Wilson, 1927), and is sound for small n
+    and near 0 and 1.
 
     Args:
       successes: numbers in 0 ... totals, of any shape.
@@ -49,8 +55,7 @@ def wilson(
       without a success, exactly 1 without a failure.
 
     Raises:
-      ValueError: if the shapes differ, successes lie outside 0 ... totals, or the
-        confidence level outside (0, 1).
+      ValueError: if the shapes differ, or a number lies outside its range.
     """
     confidence_level = checked_confidence_level(confidence_level)
     s = checked_array("successes", successes, "...", at_least=0).astype(np.float64)
@@ -82,13 +87,12 @@ def bands(
     """Pointwise confidence bands of a quality measure, for a finite test set.
 
     Proportions have Wilson's interval: accuracy, the decided ratio, and the recall of
-    two classes (see `jaxrob.metrics.recall`). The rest have the percentile bootstrap
-    over inputs (Efron, 1979), widened where necessary to hold the measured value. The
-    bootstrap cannot produce an error that it never saw: where all answers are right,
-    its band has no width. It resamples the confusion. Counts without one (above 64
-    classes) leave open which class was taken for which: the F1 score's bands are then
-    those of the table with these sums that scatters most, 0.97 to 1.06 times as
-    wide as the confusion's in simulations. Means of scores have `bounded_mean`'s.
+    two classes. Means of scores have `bounded_mean`'s. The rest have the percentile
+    bootstrap over inputs (Efron, 1979), widened where necessary to hold the measured
+    value; where all answers are right, it has no width. Counts without a confusion
+    (above 64 classes) leave open which class was taken for which: the F1 score's bands
+    are then those of the table with these sums that scatters most, 0.97 to 1.06 times
+    as wide as the confusion's in simulations.
 
     Args:
       counts: the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]` by
@@ -99,13 +103,12 @@ def bands(
 
     Returns:
       The lower and the upper ends, float64 `[L]` in [0, 1]; 0 and 1 where the measure
-      is undefined. Each depends only on the counts of its own level, and equal counts
-      always have equal bands.
+      is undefined. Equal counts always have equal bands.
 
     Raises:
       ValueError: if the measure is unknown, the confidence level lies outside (0, 1)
-        (above 0.9999 where the band is of a bootstrap), or the counts have a wrong
-        shape, are negative or all 0 at a level.
+        (above 0.9999 of a bootstrap), or the counts have a wrong shape, are negative
+        or all 0 at a level.
     """
     confidence_level = checked_confidence_level(confidence_level)
     found = any_measure(measure)
@@ -152,30 +155,27 @@ def bounded_mean(
     more score of 1 (Gaffke, "Three test statistics for a nonparametric one-sided
     hypothesis on the mean of a nonnegative variable", 2005; Learned-Miller and Thomas,
     "A new confidence interval for the mean of a bounded random variable", 2019). For
-    zeros and ones it is Clopper and Pearson's interval, and scores that scatter less
-    have a narrower one, like the normal approximation's. It assumes nothing about the
-    scores but independence. That its coverage is never below the stated one is proven
-    for zeros and ones only; no other distribution is known where it is.
+    zeros and ones it is Clopper and Pearson's interval, and only for these its coverage
+    is proven; no distribution is known where it is below the stated one. Scores that
+    scatter less have a narrower interval.
 
     The quantile is exact where all scores but zeros (for the upper end, but ones) are
     equal. Otherwise it is by Lugannani and Rice's saddlepoint with the terms of second
-    order (Daniels, "Tail probability approximations", 1987). Its tail was off by at
+    order (Daniels, "Tail probability approximations", 1987), whose tail was off by at
     most a 25th of itself for 2 to 5 scores, and by a 60th for 12 and more.
 
     Args:
-      scores: `[L, N]` in [0, 1], of N images at L levels; NaN where an image was not
-        looked at.
+      scores: `[L, N]` in [0, 1], independent, of N images at L levels; NaN where an
+        image was not looked at.
       confidence_level: the coverage aimed at, at each level alone, in (0, 1).
 
     Returns:
-      The lower and the upper ends, float64 `[L]` in [0, 1], which hold the mean: 0 and
-      1 where no image was looked at. Each depends only on the scores of its own level,
-      not on their order.
+      The lower and the upper ends, float64 `[L]` in [0, 1]: 0 and 1 where no image was
+      looked at.
 
     Raises:
       TypeError: if the scores are not numbers.
-      ValueError: if they have another shape or lie outside [0, 1], or the confidence
-        level outside (0, 1).
+      ValueError: if they have another shape, or a number lies outside its range.
     """
     tail = (1 - checked_confidence_level(confidence_level)) / 2
     scores = checked_array(
@@ -208,8 +208,6 @@ def _lower_end(scores: np.ndarray, tail: float) -> float:
 
 
 def _quantile(values: np.ndarray, counts: np.ndarray, total: int, tail: float) -> float:
-    """The quantile of the mean of n values and one more 0, randomly weighted."""
-
     def at(log_slope: float) -> _Saddlepoint:
         return _saddlepoint(math.exp(log_slope), values, counts, total)
 
@@ -229,8 +227,6 @@ def _quantile(values: np.ndarray, counts: np.ndarray, total: int, tail: float) -
 
 
 class _Saddlepoint(NamedTuple):
-    """The weighted mean's distribution at one place."""
-
     mean: float  # the place
     deviations: float  # how many standard deviations it is below the expectation
     log_tail: float  # the log probability of a lower mean
@@ -269,3 +265,181 @@ def _saddlepoint(
     ratio = math.sqrt(math.pi / 2) * scipy.special.erfcx(w / math.sqrt(2)) + correction
     log_tail = math.log(max(ratio, 1e-300)) - w**2 / 2 - math.log(2 * math.pi) / 2
     return _Saddlepoint(mean, w, log_tail)
+
+
+# The ends of a 95 % interval then have a Monte Carlo standard error of about 4 % of its
+# half width. Efron and Tibshirani advise at least 1,000 for percentiles.
+RESAMPLES = 1000
+_MAX_RESAMPLES = 500_000  # Needed for 99.99 %; takes minutes for 10,000 inputs.
+_SEED = 0
+_BLOCK_SIZE = 2**22  # weights held at a time, 32 MB
+
+
+def num_resamples(confidence_level: float) -> int:
+    # As many lie beyond its ends as with `RESAMPLES` at 95 %.
+    # The last factor absorbs the rounding of 1 - 0.9999.
+    number = math.ceil(RESAMPLES * 0.05 / (1 - confidence_level) * (1 - 1e-9))
+    if number > _MAX_RESAMPLES:
+        raise ValueError(
+            f"confidence_level must be at most "
+            f"{1 - 0.05 * RESAMPLES / _MAX_RESAMPLES:g} where the interval is of a "
+            f"bootstrap; got {confidence_level:g}"
+        )
+    return max(RESAMPLES, number)
+
+
+def bootstrap(counts: Counts, measure: Measure, number: int) -> np.ndarray:
+    # Resampling inputs and counting them by label and answer is one multinomial draw of
+    # the counts.
+    cells = _cells(counts, measure)
+    total = cells.inputs.sum()
+    # The same random numbers at each level, so that equal counts have equal bands.
+    rng = np.random.default_rng(_SEED)
+    drawn = rng.multinomial(total, cells.inputs / total, size=number)
+    weights = np.ascontiguousarray(drawn.T, np.float64)
+    if measure.of_classes:
+        return _of_cells(measure, cells, counts.num_classes, weights)
+    labels, answers = cells.labels, cells.answers[None]
+    return resampled_values(measure, labels, answers, counts.num_classes, weights)[0]
+
+
+def resample_counts(
+    rng: np.random.Generator, num_images: int, number: int
+) -> Iterator[np.ndarray]:
+    block = max(1, _BLOCK_SIZE // num_images)
+    for start in range(0, number, block):
+        size = min(block, number - start)
+        picked = rng.integers(num_images, size=(size, num_images))
+        flat = (picked + num_images * np.arange(size)[:, None]).ravel()
+        counts = np.bincount(flat, minlength=size * num_images)
+        yield np.ascontiguousarray(counts.reshape(size, num_images).T, np.float64)
+
+
+def percentiles(
+    values: np.ndarray, confidence_level: float, otherwise: tuple[float, float]
+) -> tuple[float, float]:
+    # Returns `otherwise` if all values are NaN.
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return otherwise
+    low, high = np.quantile(
+        values, ((1 - confidence_level) / 2, (1 + confidence_level) / 2)
+    )
+    return float(low), float(high)
+
+
+def resampled_values(
+    measure: Measure,
+    labels: np.ndarray,
+    answers: np.ndarray,
+    num_classes: int,
+    weights: np.ndarray,
+) -> np.ndarray:
+    # Means over classes are taken in float64, not rounded once as by `Measure`: they
+    # may miss an exact threshold, which does not matter here.
+    if measure.of_classes:
+        by_level = [
+            _of_classes(measure, labels, some, num_classes, weights) for some in answers
+        ]
+        return np.stack(by_level)
+    correct = (answers == labels).astype(np.float64) @ weights
+    every = np.broadcast_to(weights.sum(0), correct.shape)
+    is_decided = answers < num_classes
+    # Usually all are, which saves a second product of this size. Both are sums of whole
+    # numbers, which float64 holds exactly.
+    all_decided = is_decided.all()
+    decided = every if all_decided else is_decided.astype(np.float64) @ weights
+    unknown = every - decided
+    return measure.value_of(measure.ratio(Counts(correct, decided, decided, unknown)))
+
+
+class _Cells(NamedTuple):
+    """Groups of interchangeable inputs, `[C]` each."""
+
+    labels: np.ndarray  # 0 ... K - 1
+    answers: np.ndarray  # 0 ... K, K for "unknown"
+    correct: np.ndarray  # whether the answers are correct
+    inputs: np.ndarray  # the numbers of inputs
+
+
+def _cells(counts: Counts, measure: Measure) -> _Cells:
+    """Returns the inputs counted at one level, by label and answer."""
+    # Without a confusion, wrong answers are paired with labels so that the measure
+    # scatters most: those that lower it most with one another. Then neither order nor
+    # partner change the bootstrap of a measure that looks at labels or answers alone.
+    if counts.confusion is not None:
+        labels, answers = np.nonzero(counts.confusion)
+        inputs = counts.confusion[labels, answers]
+        return _Cells(labels, answers, labels == answers, inputs)
+    value = _value_by_class(measure, counts)
+    one_missed = counts._replace(decided=counts.decided + 1)
+    one_mistaken = counts._replace(given=counts.given + 1)
+    by_loss = [
+        np.argsort(_value_by_class(measure, one) - value, kind="stable")
+        for one in (one_missed, one_mistaken)
+    ]
+    missed = np.cumsum((counts.decided - counts.correct)[by_loss[0]])
+    mistaken = np.cumsum((counts.given - counts.correct)[by_loss[1]])
+    # Inputs in these orders, cut wherever the label or the answer changes.
+    ends = np.union1d(missed, mistaken)
+    ends = ends[ends > 0]
+    every = np.arange(counts.num_classes)
+    unknown = np.full_like(every, counts.num_classes)
+    labels = by_loss[0][np.searchsorted(missed, ends)]
+    answers = by_loss[1][np.searchsorted(mistaken, ends)]
+    cells = _Cells(
+        labels=np.concatenate([every, labels, every]),
+        answers=np.concatenate([every, answers, unknown]),
+        correct=np.repeat([True, False, False], [len(every), len(ends), len(every)]),
+        inputs=np.concatenate(
+            [counts.correct, np.diff(ends, prepend=0), counts.unknown]
+        ),
+    )
+    return _Cells(*(part[cells.inputs > 0] for part in cells))
+
+
+def _value_by_class(measure: Measure, counts: Counts) -> np.ndarray:
+    numerator, denominator, _ = measure.ratio(counts)
+    return quotient(numerator, denominator, 0.0)
+
+
+def _of_classes(
+    measure: Measure,
+    labels: np.ndarray,
+    answers: np.ndarray,
+    num_classes: int,
+    weights: np.ndarray,
+) -> np.ndarray:
+    """Returns `[B]`, the measure of class 1 of 2, or the mean over more classes."""
+    # Inputs with equal labels and answers are interchangeable, so they are merged.
+    cell_of = labels.astype(np.int64) * (num_classes + 1) + answers
+    cells, cell_of = np.unique(cell_of, return_inverse=True)
+    weights = _sums(cell_of, len(cells), weights)
+    labels, answers = np.divmod(cells, num_classes + 1)
+    cells = _Cells(labels, answers, labels == answers, np.zeros(len(cells)))
+    return _of_cells(measure, cells, num_classes, weights)
+
+
+def _of_cells(
+    measure: Measure, cells: _Cells, num_classes: int, weights: np.ndarray
+) -> np.ndarray:
+    decided, correct = cells.answers < num_classes, cells.correct
+    labels, answers = cells.labels, cells.answers
+    counts = Counts(
+        correct=_sums(labels[correct], num_classes, weights[correct]),
+        decided=_sums(labels[decided], num_classes, weights[decided]),
+        given=_sums(answers[decided], num_classes, weights[decided]),
+        unknown=_sums(labels[~decided], num_classes, weights[~decided]),
+    )
+    numerator, denominator, _ = measure.ratio(counts)
+    ratios = quotient(numerator, denominator, np.nan)
+    if num_classes == 2:
+        return ratios[1]
+    return quotient(np.nansum(ratios, axis=0), (denominator > 0).sum(0), np.nan)
+
+
+def _sums(groups: np.ndarray, num_groups: int, weights: np.ndarray) -> np.ndarray:
+    """Sums the rows `[M, B]` of each group, giving `[num_groups, B]`."""
+    ones, rows = np.ones(len(groups)), np.arange(len(groups))
+    shape = num_groups, len(groups)
+    return scipy.sparse.csr_array((ones, (groups, rows)), shape=shape) @ weights

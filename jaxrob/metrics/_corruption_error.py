@@ -14,9 +14,13 @@ from jaxrob._arguments.checks import (
     checked_share,
     checked_text,
 )
-from jaxrob._arguments.naming import named, wrong_type
-from jaxrob.metrics._bands import ConfidenceInterval
-from jaxrob.metrics._bootstrap import num_resamples, percentiles, resample_counts
+from jaxrob._arguments.messages import named, wrong_type
+from jaxrob.metrics._bands import (
+    ConfidenceInterval,
+    num_resamples,
+    percentiles,
+    resample_counts,
+)
 from jaxrob.metrics._counts import checked_confidence_level, checked_counts
 from jaxrob.metrics._measures import ImageScores
 
@@ -109,20 +113,17 @@ def corruption_error(
 
     Args:
       curve: a `jaxrob.Curve`, `ReducedCurve` or `Assessment` of the corruption, with
-        the levels 1, 2, 3, 4 and 5 and given labels, not the network's own answers.
-      reference: another one, or `ReferenceErrors`.
+        the levels 1 to 5 and given labels, not the network's own answers.
+      reference: another one, or `ReferenceErrors`. `ALEXNET` holds for 1,000 classes
+        and 224 px.
       confidence_level: the coverage aimed at, in (0, 1).
-
-    Returns:
-      The `CorruptionError`.
 
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if a level is missing, answers may be "unknown" (alpha), an assessment
         has an alteration without severities or the network's own answers as labels, the
-        numbers of classes differ, the known sizes of the corruption's parameters
-        differ, or the confidence level lies outside (0, 1). `ALEXNET` holds for 1,000
-        classes and 224 px: otherwise give errors of your own, `ReferenceErrors`.
+        numbers of classes or the known sizes of the corruption's parameters differ, or
+        the confidence level lies outside (0, 1).
     """
     pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
     return _mean(pair, False, confidence_level)
@@ -160,10 +161,9 @@ def mean_corruption_error(
         print(f"mCE {100 * found.value:.1f} %")
 
     Args:
-      curves: curves by the corruption's name, such as "gaussian noise", or assessments.
-        All fifteen of `ALEXNET` must be there, each under its own name. The name of an
-        assessment's corruption is checked; of curves, only that none is given twice.
-        Other corruptions are ignored.
+      curves: curves or assessments by the corruption's name, such as "gaussian noise",
+        all fifteen of `ALEXNET`; others are ignored. Or a sequence of assessments,
+        whose corruptions are known.
       reference: the reference's curves or assessments in the same form, or
         `ReferenceErrors` by name, such as `ALEXNET`, whose errors hold for ImageNet-C
         only; or None.
@@ -171,14 +171,11 @@ def mean_corruption_error(
       confidence_level: as for `corruption_error`, for the mean: all corruptions are
         resampled together.
 
-    Returns:
-      The `CorruptionError`.
-
     Raises:
-      TypeError: as `corruption_error`.
       ValueError: if a corruption is missing, since the mean over the others is another
         number; if one stands under another's name, or a curve under two; if relative
-        errors are asked for without a reference; or as `corruption_error`.
+        errors are asked for without a reference; or, with TypeError, as
+        `corruption_error`.
     """
     relative = checked_flag("relative", relative)
     if relative and reference is None:
@@ -190,8 +187,6 @@ def mean_corruption_error(
 
 
 class _Errors(NamedTuple):
-    """A classifier's errors under a corruption."""
-
     unaltered: float  # the share of wrong answers at level 0; NaN if not needed
     corrupted: float  # its mean over the severities
     # `[2, N]`, both for each image; None without single answers
@@ -206,14 +201,15 @@ class _Errors(NamedTuple):
 
 
 def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
-    """Returns the errors under the benchmark's fifteen corruptions, in its order."""
     wanted = "a mapping from names to curves, or a sequence of jaxrob.Assessment"
     check_type(name, curves, Mapping | Sequence, wanted)
-    pairs = [*curves.items()] if isinstance(curves, Mapping) else []
-    for one in () if isinstance(curves, Mapping) else curves:
-        if not hasattr(one, "alteration"):
-            raise TypeError(f"{name} must be {wanted}; got {named(one)} among them")
-        pairs.append((one.alteration, one))
+    if isinstance(curves, Mapping):
+        pairs = [*curves.items()]
+    else:
+        for one in curves:
+            if not hasattr(one, "alteration"):
+                raise TypeError(f"{name} must be {wanted}; got {named(one)} among them")
+        pairs = [(one.alteration, one) for one in curves]
     by_name: dict[str, Any] = {}
     for key, one in pairs:
         key = checked_text(f"{name}: name", key).replace("_", " ")
@@ -225,16 +221,9 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
         raise ValueError(
             f"{name} must hold all {len(ALEXNET)} corruptions of the benchmark, or the "
             f"mean is another number; got {len(ALEXNET) - len(missing)}: "
-            f"{', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing"
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         )
-    found = [_checked(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
-    _check_names(name, by_name)
-    return found
-
-
-def _check_names(name: str, by_name: Mapping[str, Any]) -> None:
-    """Rejects assessments under a wrong name, and curves under two names."""
+    errors = [_checked(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
     stands_for: dict[int, str] = {}
     for key in ALEXNET:
         one = by_name[key]
@@ -255,39 +244,38 @@ def _check_names(name: str, by_name: Mapping[str, Any]) -> None:
                     f"{name} must hold a curve of each corruption; got the same one as "
                     f"{first!r} and {key!r}"
                 )
+    return errors
 
 
-def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
+def _checked(name: str, one: Any, relative: bool) -> _Errors:
     if isinstance(one, ReferenceErrors):
+        for part, at_least in (("num_classes", 2), ("size", 1)):
+            if (value := getattr(one, part)) is not None:
+                checked_integer(f"{name}: {part}", value, at_least=at_least)
         return _Errors(
             checked_share(f"{name}: unaltered", one.unaltered),
             checked_share(f"{name}: corrupted", one.corrupted),
-            num_classes=_known_integer(f"{name}: num_classes", one.num_classes, 2),
-            size=_known_integer(f"{name}: size", one.size, 1),
+            num_classes=one.num_classes,
+            size=one.size,
             exact=True,
         )
     curve = getattr(one, "curve", one)
     if not hasattr(curve, "levels") or not hasattr(curve, "counts"):
         kinds = "a jaxrob.Curve, a jaxrob.ReducedCurve, a jaxrob.Assessment"
         raise wrong_type(name, f"{kinds} or metrics.ReferenceErrors", one)
-    if isinstance(curve.counts, ImageScores):
-        raise ValueError(
-            f"{name} must be of a classifier's answers, right or wrong; a score "
-            f"({curve.measure}) has no errors"
-        )
     _check_comparable(name, one, curve)
-    rows = _rows(name, np.asarray(curve.levels), (0.0,) * with_unaltered + _SEVERITIES)
+    rows = _rows(name, np.asarray(curve.levels), (0.0,) * relative + _SEVERITIES)
     counts = checked_counts(curve.counts, min_inputs=1)
     total = counts.at(rows).summed()
     errors = 1 - total.correct / (total.decided + total.unknown)
     wrong = None
     if hasattr(curve, "predicted"):
         each = np.asarray(curve.predicted)[rows] != curve.labels
-        at_first = each[:1] if with_unaltered else np.full((1, each.shape[1]), math.nan)
+        at_first = each[:1] if relative else np.full((1, each.shape[1]), math.nan)
         wrong = np.concatenate([at_first, each[-5:].mean(0, keepdims=True)])
     provenance = getattr(one, "provenance", None) or {}
     return _Errors(
-        float(errors[0]) if with_unaltered else math.nan,
+        float(errors[0]) if relative else math.nan,
         float(errors[-5:].mean()),
         wrong,
         getattr(curve, "labels", None),
@@ -297,12 +285,12 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
     )
 
 
-def _known_integer(name: str, value: int | None, at_least: int) -> int | None:
-    return None if value is None else checked_integer(name, value, at_least=at_least)
-
-
 def _check_comparable(name: str, one: Any, curve: Any) -> None:
-    """Rejects levels other than severities, pseudo-labels and "unknown" answers."""
+    if isinstance(curve.counts, ImageScores):
+        raise ValueError(
+            f"{name} must be of a classifier's answers, right or wrong; a score "
+            f"({curve.measure}) has no errors"
+        )
     if getattr(one, "unit", "severity") != "severity":
         raise ValueError(
             f"{name} must be of a corruption by severity, one of "
@@ -311,8 +299,7 @@ def _check_comparable(name: str, one: Any, curve: Any) -> None:
         )
     if getattr(one, "is_stability", False):
         raise ValueError(
-            f"{name} must be of labels that are given; of {one.alteration} they are "
-            "the network's own answers"
+            f"{name} must be of labels that are given; got the network's own answers"
         )
     if curve.alpha is not None:
         raise ValueError(
@@ -322,17 +309,16 @@ def _check_comparable(name: str, one: Any, curve: Any) -> None:
 
 
 def _rows(name: str, levels: np.ndarray, wanted: Sequence[float]) -> list[int]:
-    found = [np.flatnonzero(np.abs(levels - level) <= 1e-9) for level in wanted]
-    missing = [f"{level:g}" for level, at in zip(wanted, found) if not len(at)]
+    rows = [np.flatnonzero(np.abs(levels - level) <= 1e-9) for level in wanted]
+    missing = [f"{level:g}" for level, at in zip(wanted, rows) if not len(at)]
     if missing:
         raise ValueError(
             f"{name} must have the levels {', '.join(f'{one:g}' for one in wanted)}; "
-            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing. "
-            "Evaluate alterations.presets.SEVERITIES, or assess with "
-            "strategies.Uniform(6) (--levels=6 of the command) or "
+            f"missing: {', '.join(missing)}. Evaluate alterations.presets.SEVERITIES, "
+            "or assess with strategies.Uniform(6) (--levels=6 of the command) or "
             "strategies.Including(ASAP(), SEVERITIES) (its default)"
         )
-    return [int(at[0]) for at in found]
+    return [int(at[0]) for at in rows]
 
 
 def _mean(
@@ -352,32 +338,25 @@ def _mean(
         return CorruptionError(value, _UNKNOWN, reason)
     values = _resampled(both, point_errors, relative, num_resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
-    return CorruptionError(
-        value,
-        ConfidenceInterval(float(np.fmin(low, value)), float(np.fmax(high, value))),
-        "",
-    )
+    interval = float(np.fmin(low, value)), float(np.fmax(high, value))
+    return CorruptionError(value, ConfidenceInterval(*interval), "")
 
 
 def _check_same_kind(some: Sequence[_Errors]) -> None:
-    """Rejects errors of different tasks, which cannot be compared."""
-    own = (
-        ". AlexNet's published errors are of 1,000 classes and 224 px; for others give "
-        "errors of a network of your own, or reference=None of a mean"
-    )
-    hint = own if any(one.exact and one.num_classes for one in some) else ""
-    classes = sorted({one.num_classes for one in some} - {None})  # pyright: ignore
-    if len(classes) > 1:
-        raise ValueError(
-            "all curves, those of the reference too, must be of the same classes; got "
-            f"curves of {' and of '.join(map(str, classes))} classes{hint}"
+    hint = ""
+    if any(one.exact and one.num_classes for one in some):
+        hint = (
+            ". AlexNet's published errors are of 1,000 classes and 224 px; for others "
+            "give errors of a network of your own, or reference=None of a mean"
         )
-    sizes = sorted({one.size for one in some} - {None}, key=str)
-    if len(sizes) > 1:
-        raise ValueError(
-            "all corruptions, those of the reference too, must take the parameters for "
-            f"one size; got those for {' and for '.join(map(str, sizes))} px{hint}"
-        )
+    for part, unit in (("num_classes", "classes"), ("size", "px")):
+        kinds = sorted({getattr(one, part) for one in some if getattr(one, part)})
+        if len(kinds) > 1:
+            raise ValueError(
+                "all curves, those of the reference too, must be of as many classes, "
+                "and parameters of one size; got some of "
+                f"{' and of '.join(map(str, kinds))} {unit}{hint}"
+            )
 
 
 def _ratios(errors: Sequence[np.ndarray], relative: bool) -> np.ndarray:
@@ -395,7 +374,6 @@ def _added(errors: np.ndarray, relative: bool) -> np.ndarray:
 
 
 def _nothing_to_divide_by(reference: np.ndarray, relative: bool) -> str:
-    """Returns why there is no ratio, of the reference's errors `[C, 2]`."""
     why = "the reference does not err" + (" more when corrupted" if relative else "")
     is_zero = ~(_added(reference.T, relative) > 0)
     # Of a mean it may be one of fifteen.
@@ -424,23 +402,20 @@ def _resampled(
     relative: bool,
     number: int,
 ) -> np.ndarray:
-    """Returns `[number]`, the mean corruption error on resampled images."""
     labels = both[0][0].labels
     assert labels is not None
     rng = np.random.default_rng(_SEED)
     values = []
     for weights in resample_counts(rng, len(labels), number):
         shares = weights / len(labels)
+
+        def resampled(one: _Errors, exact: np.ndarray, shares=shares) -> np.ndarray:
+            if one.wrong is None:
+                return np.tile(exact[:, None], shares.shape[1])
+            return one.wrong @ shares
+
         errors = [
-            np.stack(
-                [
-                    np.tile(fixed[:, None], shares.shape[1])
-                    if one.wrong is None
-                    else one.wrong @ shares
-                    for one, fixed in zip(some, exact)
-                ],
-                axis=1,
-            )
+            np.stack([*map(resampled, some, exact)], axis=1)
             for some, exact in zip(both, point_errors)
         ]
         values.append(_ratios(errors, relative))

@@ -1,6 +1,5 @@
 """Counts of inputs by label and answer, and checks of curves, counts and levels."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,15 +51,12 @@ class Counts(NamedTuple):
         """Returns the counts of all classes together, `[L]`."""
         decided = self.decided.sum(-1)
         ranks = None if self.ranks is None else self.ranks.sum(-2)
-        found = Counts(self.correct.sum(-1), decided, decided, self.unknown.sum(-1))
-        return found._replace(ranks=ranks)
+        correct, unknown = self.correct.sum(-1), self.unknown.sum(-1)
+        return Counts(correct, decided, decided, unknown, None, ranks)
 
     def at(self, rows: np.ndarray | list[int] | int) -> "Counts":
         """Returns the counts at these levels."""
-        correct, decided, given, unknown = (part[rows] for part in self[:4])
-        confusion = None if self.confusion is None else self.confusion[rows]
-        ranks = None if self.ranks is None else self.ranks[rows]
-        return Counts(correct, decided, given, unknown, confusion, ranks)
+        return Counts(*(None if part is None else part[rows] for part in self))  # pyright: ignore
 
 
 def count(
@@ -71,13 +67,12 @@ def count(
     num_ranks: int = MOST_RANKS,
 ) -> Counts:
     if rank is not None:
-        found = count(answers, labels, num_classes)
         num_ranks = min(num_ranks, num_classes - 1)
         # Others are counted in a last column, which is dropped.
         others = (rank >= num_ranks) | (answers == num_classes)
         columns = np.where(others, num_ranks, rank)
-        table = _count_pairs(columns, labels, num_classes, num_ranks + 1)
-        return found._replace(ranks=table[..., :-1])
+        ranks = count_pairs(columns, labels, num_classes, num_ranks + 1)[..., :-1]
+        return count(answers, labels, num_classes)._replace(ranks=ranks)
     if num_classes <= MOST_CONFUSED:
         return counts_of(count_pairs(answers, labels, num_classes))
 
@@ -94,22 +89,14 @@ def count(
     return Counts(*np.moveaxis(parts, 1, 0))
 
 
-def stacked(some: Sequence[Counts]) -> Counts:
-    """Joins the levels of counts of the same classes, which all have the same parts."""
-    correct, decided, given, unknown, confusion, ranks = (
-        None if any(part is None for part in parts) else np.concatenate(parts)
-        for parts in zip(*some)
-    )
-    assert correct is not None and decided is not None
-    assert given is not None and unknown is not None
-    return Counts(correct, decided, given, unknown, confusion, ranks)
-
-
 def count_pairs(
-    answers: np.ndarray, labels: np.ndarray, num_classes: int
+    answers: np.ndarray, labels: np.ndarray, num_classes: int, columns: int = 0
 ) -> np.ndarray:
-    """Counts pairs of a label and an answer, int64 `[L, K, K + 1]`; see `count`."""
-    return _count_pairs(answers, labels, num_classes, num_classes + 1)
+    """Counts pairs of a label and an answer, int64 `[L, K, columns]`, K + 1 if 0."""
+    columns = columns or num_classes + 1
+    row, length = labels.astype(np.int64) * columns, num_classes * columns
+    flat = [np.bincount(row + some, minlength=length) for some in answers]
+    return np.stack(flat).reshape(-1, num_classes, columns)
 
 
 def counts_of(confusion: np.ndarray) -> Counts:
@@ -124,18 +111,9 @@ def counts_of(confusion: np.ndarray) -> Counts:
     )
 
 
-def _count_pairs(
-    found: np.ndarray, labels: np.ndarray, num_classes: int, columns: int
-) -> np.ndarray:
-    row = labels.astype(np.int64) * columns
-    flat = [np.bincount(row + some, minlength=num_classes * columns) for some in found]
-    return np.stack(flat).reshape(-1, num_classes, columns)
-
-
 def checked_curve(
     levels: Any, values: Any, min_length: int, name: str = "values"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns levels and values as float64, sorted by level."""
     levels = checked_levels(levels, min_length)
     axes = {"n": len(levels)}
     holding = "numbers or booleans"
@@ -159,7 +137,6 @@ def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
 def range_around(
     levels: np.ndarray, bounds: tuple[float, float] | None
 ) -> tuple[float, float]:
-    """Returns the ends of the range that holds the levels."""
     if bounds is None:
         return levels[0], levels[-1]
     lower, upper = checked_bounds("bounds", bounds)
@@ -172,7 +149,6 @@ def range_around(
 
 
 def checked_counts(counts: Any, min_inputs: int = 0) -> Counts:
-    """Returns counts of at least two classes, from `Counts` or a confusion."""
     if isinstance(counts, Counts):
         counts = _with_ranks(_checked_parts(counts), counts.ranks)
     else:
@@ -195,7 +171,6 @@ def checked_confidence_level(confidence_level: Any) -> float:
 
 
 def _checked_parts(counts: Counts) -> Counts:
-    """Returns `Counts` `[L, K]` whose parts go together."""
     if counts.confusion is not None:
         sums = counts_of(_integers("counts.confusion", counts.confusion, "L, K, K + 1"))
         for name, part, again in zip(Counts._fields, counts[:4], sums[:4]):
@@ -203,19 +178,15 @@ def _checked_parts(counts: Counts) -> Counts:
                 raise ValueError(f"counts.{name} must be that of counts.confusion")
         return sums
     axes: dict[str, int] = {}
-    names = Counts._fields[:4]
-    checked = Counts(
-        *(_integers(f"counts.{n}", p, "L, K", axes) for n, p in zip(names, counts))
-    )
+    parts = zip(Counts._fields[:4], counts)
+    checked = Counts(*(_integers(f"counts.{n}", p, "L, K", axes) for n, p in parts))
     missed = checked.decided - checked.correct
     mistaken = checked.given - checked.correct
-    wrong = missed.sum(-1, keepdims=True)
+    wrong, gained = (part.sum(-1, keepdims=True) for part in (missed, mistaken))
     if (missed < 0).any() or (mistaken < 0).any():
         raise ValueError("counts.correct must not exceed counts.decided or .given")
     # A wrong answer is of one class and gives another.
-    if (wrong != mistaken.sum(-1, keepdims=True)).any() or (
-        missed + mistaken > wrong
-    ).any():
+    if ((wrong != gained) | (missed + mistaken > wrong)).any():
         raise ValueError(
             "counts.decided and counts.given must be of the same inputs; no answers "
             "have these counts"
@@ -224,7 +195,6 @@ def _checked_parts(counts: Counts) -> Counts:
 
 
 def _with_ranks(counts: Counts, ranks: Any) -> Counts:
-    """Returns counts with ranks `[L, K, R]` that go with them; None is no ranks."""
     if ranks is None:
         return counts
     axes = dict(zip("LK", counts.correct.shape))

@@ -31,7 +31,6 @@ def bend(
     num_inputs: int | None,
     standard_errors: np.ndarray | None = None,
 ) -> Bend:
-    """Estimates the shape of a curve in each interval between neighbouring levels."""
     # Two triples of levels contain an interval: with the next level to the left, and
     # with the next to the right, each at least half its width away. The estimate thus
     # has the interval's own scale, since accuracy curves bend more in smaller
@@ -63,7 +62,6 @@ def _both_sides(
     num_inputs: int | None,
     standard_errors: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Computes the concavity of parabolas through both triples of each interval."""
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
     left, right = neighbours(positions)
@@ -85,7 +83,6 @@ def _both_sides(
 
 
 def neighbours(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the levels on both sides of each interval, at least half its width away."""
     # Slightly less than half, because positions are rounded.
     gap = np.diff(positions) * (0.5 - 1e-9)
     left = np.searchsorted(positions, positions[:-1] - gap, side="right") - 1
@@ -167,7 +164,6 @@ def _between_lines(
     num_deviations: float,
     standard_errors: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes how far neighbours' lines lie above and below the chord, `[s, m]`."""
     left, right = neighbours(positions)
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
@@ -210,8 +206,6 @@ def _between_lines(
 
 
 class _Line(NamedTuple):
-    """A line through two neighbouring levels, extended into an interval."""
-
     off: np.ndarray  # float64 `[s, m]`, how far it lies above the chord
     noise: np.ndarray  # `[s, m]`, the standard deviation of `off`
     slack: np.ndarray  # `[s, m]`, how far the curve may lie beyond the line
@@ -219,7 +213,6 @@ class _Line(NamedTuple):
 
     @property
     def is_clear(self) -> np.ndarray:
-        """Whether it leaves the chord by more than its noise, bool `[s, m]`."""
         return np.abs(self.off) > _CLEAR * self.noise
 
 
@@ -233,11 +226,16 @@ def between_counts(threshold: float, num_inputs: int | None) -> float:
     # lies below it.
     if num_inputs is None:
         return threshold
+    return (least_count(threshold, num_inputs) - 0.5) / num_inputs
+
+
+def least_count(threshold: float, num_inputs: int) -> int:
+    """Returns the lowest count with a share of at least the threshold."""
     # Not ceil(threshold * num_inputs), which is 56 for 0.55 * 100.
     count = max(math.ceil(threshold * num_inputs) - 2, 0)
     while count / num_inputs < threshold:
         count += 1
-    return (count - 0.5) / num_inputs
+    return count
 
 
 def flips(values: np.ndarray, share: np.ndarray, num_inputs: int | None) -> np.ndarray:

@@ -52,9 +52,8 @@ def heaviside_robustness(
 
     Raises:
       TypeError: if an argument holds no numbers, or the rule is not a string.
-      ValueError: if the arrays' shapes differ, there are fewer than two levels (one
-        for "count"), levels repeat, a number is not finite, or the rule is none of the
-        above.
+      ValueError: if the shapes differ, there are fewer than two levels (one for
+        "count"), levels repeat, a number is not finite, or the rule is unknown.
     """
     check_choice("rule", rule, RULES)
     threshold = checked_number("threshold", threshold)
@@ -131,11 +130,10 @@ def robustness_interval(
 ) -> ConfidenceInterval:
     """The robustness of a lower and of an upper band.
 
-    Each band is joined by straight lines (`rule="linear"` of
-    `jaxrob.metrics.heaviside_robustness`). The interval's coverage is about that of the
-    pointwise bands, or slightly more, since at a crossing the curve is within its band
-    that often. With several crossings the interval is wider, because it assumes that
-    the band errs in the same direction at all of them.
+    Each band is joined by straight lines (`rule="linear"` of `heaviside_robustness`).
+    The interval's coverage is about that of the pointwise bands, or slightly more. With
+    several crossings it is wider, because it assumes that the band errs in the same
+    direction at all of them.
 
     Args:
       levels: `[L]` distinct levels, in any order.
@@ -150,7 +148,7 @@ def robustness_interval(
 
     Raises:
       ValueError: if `low` exceeds `high` somewhere, a level lies outside the bounds, or
-        as `jaxrob.metrics.heaviside_robustness`.
+        as `heaviside_robustness`.
     """
     min_length = 1 if bounds is not None else 2
     threshold = checked_number("threshold", threshold)
@@ -208,7 +206,6 @@ def accepted_widths(
     threshold: float,
     deviations: Envelope | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The accepted width of each interval by the lower and by the upper band."""
     widths = []
     for band, is_upper in ((low, False), (high, True)):
         if deviations is None:
@@ -231,7 +228,6 @@ def _interval_between(
     bounds: tuple[float, float],
     deviations: Envelope | None,
 ) -> ConfidenceInterval:
-    """Returns the robustness interval of two bands with these deviations."""
     lower, upper = bounds
     shortest, longest = accepted_widths(levels, low, high, threshold, deviations)
     unseen = (upper - lower) - (levels[-1] - levels[0])

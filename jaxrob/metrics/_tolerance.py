@@ -67,13 +67,10 @@ def tolerance_robustness(
       threshold: the lowest value accepted, in [0, 1].
       tolerance: the reward of accepted values: "linear" or "step" (the default), see
         `linear_tolerance` and `step_tolerance`; or any function of one value and the
-        threshold, with results in [0, 1], that is 0 for values below the threshold
-        (Definition 6).
-      penalization: the penalty of the others: "linear" or "step" (the default), see
-        `linear_penalization` and `step_penalization`; or any function of one value and
-        the threshold, with results in [0, 1], that is 0 for values above the threshold
-        (Definition 7). With a function that is 0 everywhere the robustness is at least
-        1/2.
+        threshold, with results in [0, 1], that is 0 below the threshold (Definition 6).
+      penalization: the penalty of the others, likewise: `linear_penalization`,
+        `step_penalization` (the default), or a function that is 0 above the threshold
+        (Definition 7). With one that is 0 everywhere the robustness is at least 1/2.
       nominal: the measure's value where nothing is altered, in [0, 1]; the x_max of
         the linear tolerance, and needed only for it. For another x_max give
         `functools.partial(linear_tolerance, x_max=...)`.
@@ -88,9 +85,8 @@ def tolerance_robustness(
     Raises:
       TypeError: if tolerance or penalization is neither a name nor a function, or the
         level distribution is not one of NumPyro's.
-      ValueError: if the arrays' shapes differ, there are fewer than two levels (one
-        with bounds), levels repeat or lie outside the bounds, a number is not finite or
-        not in its range, a name is unknown, a function leaves its range, nominal is
+      ValueError: as `heaviside_robustness`; if a number leaves its range, a level lies
+        outside the bounds, a name is unknown, a function leaves its range, nominal is
         missing, or the distribution is discrete or multivariate, has no CDF, or no mass
         in the range.
     """
@@ -124,14 +120,12 @@ def level_scores(
     holding = "numbers or booleans"
     values = checked_array("values", values, "n", holding, at_least=0, at_most=1)
     values = values.astype(np.float64)
-    return _rewards(reward, values, threshold) - _penalties(penalty, values, threshold)
+    rewards = _applied("tolerance", reward, values, threshold)
+    return rewards - _applied("penalization", penalty, values, threshold)
 
 
 def scored_robustness(scores: np.ndarray, weights: np.ndarray) -> float:
     """Of scored levels: `1/2 + 1/2 sum(scores weights) / sum(weights)`."""
-    axes: dict[str, int] = {}
-    scores = checked_array("scores", scores, "n", at_least=-1, at_most=1, axes=axes)
-    weights = checked_array("weights", weights, "n", at_least=0, axes=axes)
     if not weights.any():
         raise ValueError(f"weights must not all be 0; got {len(weights)} times 0")
     # Divided by the sum of the weights, so that equal scores give exactly their value.
@@ -219,9 +213,9 @@ def check_scoring(
     some = np.array([0.0, threshold / 2, threshold, (1 + threshold) / 2, 1.0])
     reward = _function("tolerance", tolerance, tolerances)
     if reward is not linear_tolerance:
-        _rewards(reward, some, threshold)
+        _applied("tolerance", reward, some, threshold)
     penalty = _function("penalization", penalization, penalizations)
-    _penalties(penalty, some, threshold)
+    _applied("penalization", penalty, some, threshold)
     masses(np.array(bounds, np.float64), level_distribution)
 
 
@@ -264,24 +258,12 @@ def _checked_value(value: np.ndarray) -> np.ndarray:
     return checked_array("value", value, "...", at_least=0, at_most=1).astype(float)
 
 
-def _rewards(function: Callable, values: np.ndarray, threshold: float) -> np.ndarray:
-    return _applied("tolerance", function, values, threshold, values < threshold)
-
-
-def _penalties(function: Callable, values: np.ndarray, threshold: float) -> np.ndarray:
-    return _applied("penalization", function, values, threshold, values > threshold)
-
-
 def _applied(
-    name: str,
-    function: Callable,
-    values: np.ndarray,
-    threshold: float,
-    zero: np.ndarray,
+    name: str, function: Callable, values: np.ndarray, threshold: float
 ) -> np.ndarray:
     """Applies a function to each value, since a user's need not take arrays."""
-    threshold = float(threshold)
     scores = np.array([float(function(v, threshold)) for v in values.tolist()])
+    zero = values < threshold if name == "tolerance" else values > threshold
     largest = np.where(zero, 0, 1)
     wrong = ~((scores >= -_SLACK) & (scores <= largest + _SLACK))
     if wrong.any():
@@ -304,7 +286,6 @@ def level_weights(
     level_distribution: "Distribution | None" = None,
     bounds: tuple[float, float] | None = None,
 ) -> np.ndarray:
-    """The weight of each level in a mean over the range."""
     # Masses are differences of the CDF, since a density may be infinite at an end. They
     # are divided by the mass of the range, beyond which the distribution may reach.
     ascending = np.sort(levels)

@@ -12,8 +12,7 @@ import numpy as np
 from flax import linen as nn
 
 from jaxrob._arguments.checks import check_choice, checked_integer, checked_path
-from jaxrob._files.npz import DAMAGE
-from jaxrob._files.regular import open_file
+from jaxrob._files.reading import DAMAGE, open_file
 
 _CHANNEL_ORDERS = ("rgb", "bgr")
 

@@ -1,8 +1,7 @@
 """Reports: tables and plots of results, and whether results are good enough."""
 
 from jaxrob.reporting._columns import to_csv, to_frame, to_latex
-from jaxrob.reporting._earlier import Difference, differences, regressions
-from jaxrob.reporting._failing import write_failing
+from jaxrob.reporting._exports import Logged, LoggedFile, Metric, logged, write_failing
 from jaxrob.reporting._folder import earlier_assessments, read_results, write_results
 from jaxrob.reporting._gate import (
     Outcome,
@@ -13,15 +12,7 @@ from jaxrob.reporting._gate import (
     unmet,
     verdict,
 )
-from jaxrob.reporting._logged import Logged, LoggedFile, Metric, logged
 from jaxrob.reporting._pictures import pictures
-from jaxrob.reporting._plan import (
-    Plan,
-    PlannedAlteration,
-    Requirement,
-    read_plan,
-    requirement,
-)
 from jaxrob.reporting._plot import examples, figure, plot, plot_measures, plot_networks
 from jaxrob.reporting._plot_classes import (
     plot_categories,
@@ -31,7 +22,22 @@ from jaxrob.reporting._plot_classes import (
 from jaxrob.reporting._ranks import Ranks, plot_ranks, rank_figure, rank_table, ranks
 from jaxrob.reporting._report import read_report, to_html, to_markdown, to_summary
 from jaxrob.reporting._report.parts import Bullets, Figure, Section, Table, Text
-from jaxrob.reporting._results import File, Picture, Results, Run
+from jaxrob.reporting._requirements import (
+    Plan,
+    PlannedAlteration,
+    Requirement,
+    read_plan,
+    requirement,
+)
+from jaxrob.reporting._results import (
+    Difference,
+    File,
+    Picture,
+    Results,
+    Run,
+    differences,
+    regressions,
+)
 from jaxrob.reporting._table import table
 
 __all__ = (

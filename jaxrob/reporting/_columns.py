@@ -1,222 +1,36 @@
-"""Results as columns: of frames, CSV, LaTeX, loggers and the printed table."""
+"""Results as columns: of frames, CSV, LaTeX, trackers and the printed table."""
 
 import csv
+import dataclasses
 import functools
+import hashlib
 import io
 import itertools
 import math
 import operator
+import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.extra import install
-from jaxrob._arguments.naming import wrong_type
+from jaxrob._arguments.checks import check_choice, check_type
+from jaxrob._arguments.messages import wrong_type
+from jaxrob._arguments.texts import install
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison
-from jaxrob._score_curve import ScoreCurve
+from jaxrob._curve import ScoreCurve
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._corruptions import corruptions
-from jaxrob.reporting._escaped import cell, latex
 from jaxrob.reporting._results import Results, sizes
+from jaxrob.reporting._words import Corruptions, corruptions
 from jaxrob.roma import RomaResult
 
 Result = Assessment | RomaResult | Comparison | Results
 Row = Mapping[str, Any]
-_of = operator.attrgetter
-_WANTED = (
-    "a jaxrob.Assessment, jaxrob.roma.RomaResult, jaxrob.Comparison or "
-    "jaxrob.reporting.Results, or a sequence of these"
-)
-
-
-class Column(NamedTuple):
-    """A column. Where a result has several rows, it gets an array or one for all."""
-
-    name: str
-    meaning: str
-    get: Callable[[Any], Any]
-
-
-class _Found(NamedTuple):
-    """A result, and its place among those of its network."""
-
-    network: str | None
-    one: Any
-    beside: Callable[[], Any]
-
-    @property
-    def source(self) -> Mapping[str, Any]:
-        return self.one.provenance.get("dataset") or {}
-
-    @property
-    def errors(self) -> Sequence[float | None]:
-        """The corruption error, the one relative to AlexNet's, and mCE."""
-        beside = self.beside()
-        for row in beside.rows if beside else ():
-            if row.name == self.one.alteration:
-                found = row.error, row.relative_to_alexnet, beside.mce
-                return [one and one.value for one in found]
-        return None, None, None
-
-
-class _Levels(NamedTuple):
-    """An assessment's levels, and the counts of their answers; None of a score."""
-
-    network: str | None
-    one: Assessment
-    curve: Any
-    band: tuple[np.ndarray, np.ndarray]
-    answers: metrics.Counts | None
-
-    def share(self, name: str) -> np.ndarray | None:
-        return self.answers and metrics.measures[name](self.curve.counts)
-
-
-def worst(one: Assessment) -> int:
-    return int(np.where(np.isnan(one.values), np.inf, one.values).argmin())
-
-
-def _value(one: Assessment, level: float) -> Any:
-    at = np.flatnonzero(one.levels == level)
-    return one.values[at[0]] if len(at) else None
-
-
-def _status(one: Assessment) -> str:
-    if one.undecided.any():
-        return "undecided"
-    return "known" if one.sampling is None else one.sampling.status
-
-
-_RESULTS = (
-    Column("network", "the network's name", _of("network")),
-    Column("alteration", "the alteration's name", _of("one.alteration")),
-    Column("unit", "of its levels", _of("one.unit")),
-    Column("lower", "the lowest plausible level", _of("one.lower")),
-    Column("upper", "the highest", _of("one.upper")),
-    Column("identity", "the level of no change", _of("one.identity")),
-    Column("measure", "the quality measure", _of("one.measure")),
-    Column("threshold", "its lowest accepted value", _of("one.threshold")),
-    Column("alpha", 'confidence below it is "unknown"', _of("one.curve.alpha")),
-    Column("robustness", "in [0, 1]", _of("one.robustness")),
-    Column("status", '"known", or how it ended', lambda it: _status(it.one)),
-    Column("error_bound", "because of few levels", _of("one.error_bound")),
-    Column("interval_low", "because of few images", _of("one.confidence_interval.low")),
-    Column("interval_high", "its upper end", _of("one.confidence_interval.high")),
-    Column("confidence_level", "its coverage", _of("one.confidence_level")),
-    Column("dataset_low", "the lowest on all images", _of("one.dataset_interval.low")),
-    Column("dataset_high", "the highest", _of("one.dataset_interval.high")),
-    Column("decided_ratio", "lowest where accepted", _of("one.lowest_decided_ratio")),
-    Column(
-        "unaltered", "the measure there", lambda it: _value(it.one, it.one.identity)
-    ),
-    Column(
-        "lowest", "the measure at its worst", lambda it: it.one.values[worst(it.one)]
-    ),
-    Column("lowest_at", "that level", lambda it: it.one.levels[worst(it.one)]),
-    Column("corruption_error", "over severities 1 to 5", lambda it: it.errors[0]),
-    Column("relative_to_alexnet", "the same", lambda it: it.errors[1]),
-    Column("mce", "its mean over the fifteen", lambda it: it.errors[2]),
-    Column("levels", "how many were evaluated", _of("one.diagnostics.points")),
-    Column("images", "how many count", lambda it: sizes(it.one)[1]),
-    Column("evaluations", "altered images classified", _of("one.evaluations")),
-    Column("seconds", "that the answers took", _of("one.seconds")),
-    Column("strategy", "what chose the levels", _of("one.strategy")),
-    Column("rule", "how the integral was taken", _of("one.rule")),
-    Column("labels", '"given" or "own answers"', lambda it: it.source.get("labels")),
-    Column(
-        "warnings",
-        "how many",
-        lambda it: len(it.one.warnings) + len(it.one.diagnostics.signs),
-    ),
-    Column("dataset", "the data set's name", lambda it: it.source.get("name")),
-    Column(
-        "network_digest",
-        "of the network",
-        lambda it: it.one.provenance.get("classifier"),
-    ),
-    Column(
-        "dataset_digest",
-        "of images and labels",
-        lambda it: it.source.get("fingerprint"),
-    ),
-)
-_LEVELS = (
-    Column("network", "the network's name", _of("network")),
-    Column("alteration", "the alteration's name", _of("one.alteration")),
-    Column("unit", "of the level", _of("one.unit")),
-    Column("level", "the level", _of("one.levels")),
-    Column("measure", "the quality measure", _of("one.measure")),
-    Column("value", "its value there", _of("one.values")),
-    Column("value_low", "of its interval at this level alone", lambda it: it.band[0]),
-    Column("value_high", "the upper end", lambda it: it.band[1]),
-    Column("confidence_level", "the interval's coverage", _of("one.confidence_level")),
-    Column("threshold", "the lowest accepted value", _of("one.threshold")),
-    Column(
-        "accepted", "if at least that", lambda it: it.one.values >= it.one.threshold
-    ),
-    Column("accuracy", "right of the decided", lambda it: it.share("accuracy")),
-    Column(
-        "decided_ratio", "decided ones of all", lambda it: it.share("decided_ratio")
-    ),
-    Column("effectiveness", "right ones of all", lambda it: it.share("effectiveness")),
-    Column("right", "how many answers", lambda it: it.answers and it.answers.correct),
-    Column(
-        "wrong",
-        "how many",
-        lambda it: it.answers and it.answers.decided - it.answers.correct,
-    ),
-    Column("unknown", "how many", lambda it: it.answers and it.answers.unknown),
-    Column("inputs", "images looked at", lambda it: it.one.counts.inputs.sum(-1)),
-)
-_ROMA = (
-    Column("network", "the network's name", _of("network")),
-    Column("perturbation", "what images are drawn from", _of("one.perturbation")),
-    Column("epsilon", "its radius", _of("one.epsilon")),
-    Column("delta", "the least confidence of an answer", _of("one.delta")),
-    Column("estimator", "how it was estimated", _of("one.estimator")),
-    Column("mean_plr", "over the inputs", _of("one.mean_plr")),
-    Column("mean_plr_low", "of its interval", lambda it: it.one.mean_plr_interval[0]),
-    Column("mean_plr_high", "the upper end", lambda it: it.one.mean_plr_interval[1]),
-    Column("mean_low", "of the inputs' lower ends", _of("one.mean_low")),
-    Column("confidence_level", "the intervals' coverage", _of("one.confidence_level")),
-    Column("inputs", "how many", lambda it: len(it.one.status)),
-    Column("answered", "how many have an answer", lambda it: it.one.answered.sum()),
-    Column("num_samples", "plain draws for each input", _of("one.num_samples")),
-    Column("evaluations", "forward passes", lambda it: it.one.evaluations.sum()),
-    Column(
-        "labels",
-        "what categories are",
-        lambda it: "given" if it.one.labels is not None else "predicted",
-    ),
-    Column("warnings", "how many", lambda it: len(it.one.warnings)),
-)
-# The first network less the second; whose they are is not known.
-_COMPARISONS = (
-    Column("difference", "in robustness", _of("one.difference")),
-    Column("interval_low", "of that", _of("one.confidence_interval.low")),
-    Column("interval_high", "the upper end", _of("one.confidence_interval.high")),
-    Column("p_value", "of the difference", _of("one.p_value")),
-    Column("mean_difference", "of the mean over the range", _of("one.mean_difference")),
-    Column("mean_low", "of that", _of("one.mean_interval.low")),
-    Column("mean_high", "the upper end", _of("one.mean_interval.high")),
-    Column("mean_p_value", "of the mean difference", _of("one.mean_p_value")),
-    Column("confidence_level", "the intervals' coverage", _of("one.confidence_level")),
-    Column("shared_levels", "how many", lambda it: len(it.one.levels)),
-)
-
 #: Columns that take seconds where there are many images.
 OF_CORRUPTIONS = ("corruption_error", "relative_to_alexnet", "mce")
-#: Of each kind of rows the results that have such, and the columns.
-ROWS: dict[str, tuple[type[Any], tuple[Column, ...]]] = {
-    "results": (Assessment, _RESULTS),
-    "levels": (Assessment, _LEVELS),
-    "roma": (RomaResult, _ROMA),
-    "comparisons": (Comparison, _COMPARISONS),
-}
 
 
 def to_frame(results: Result | Sequence[Result], rows: str = "results") -> Any:
@@ -224,7 +38,6 @@ def to_frame(results: Result | Sequence[Result], rows: str = "results") -> Any:
 
     Example::
 
-        found = jaxrob.assess(classifier, dataset, [blur, noise], key=key)
         frame = reporting.to_frame(found)
         levels = reporting.to_frame(found, rows="levels")
         levels.pivot(index="level", columns="alteration", values="value").plot()
@@ -232,9 +45,7 @@ def to_frame(results: Result | Sequence[Result], rows: str = "results") -> Any:
     Levels are in the unit that the row says. Shares such as the robustness lie in
     [0, 1], `seconds` are seconds. Corruptions by severity have `corruption_error`,
     `relative_to_alexnet` and `mce`, of the assessments given together. What is not
-    known is NaN (a text None), and `status` says why. Numbers are those of the result,
-    to the bit. Texts are as they were given: `to_csv` makes them harmless for
-    spreadsheets.
+    known is NaN (a text None), and `status` says why. Texts are as they were given.
 
     Args:
       results: one result, the `Results` of a network, or a sequence of such, also of
@@ -261,38 +72,23 @@ def to_frame(results: Result | Sequence[Result], rows: str = "results") -> Any:
             f"frames need pandas: {install('frames')}; "
             "jaxrob.reporting.to_csv needs nothing"
         ) from error
-    return pandas.DataFrame(found, columns=_names(rows))
+    return pandas.DataFrame(found, columns=[*_ROWS[rows][1]])
 
 
 def to_csv(results: Result | Sequence[Result], rows: str = "results") -> str:
-    r"""Returns results as CSV, with the columns of `to_frame`.
+    r"""Returns results as CSV, with the columns, arguments and errors of `to_frame`.
 
-    Example::
-
-        pathlib.Path("results.csv").write_text(reporting.to_csv(found), "utf-8")
-        frame = pandas.read_csv("results.csv", float_precision="round_trip")
-
-    Numbers are written in full. `float_precision="round_trip"` reads them to the bit;
-    from 3.1 on pandas does so without it, and warns of it.
-    What is not known is an empty cell. Texts are in quotation marks, and none is taken
-    for a formula: before those that begin with =, +, - or @ (also after spaces, or in
-    full width) or with an apostrophe, there is an apostrophe, as OWASP advises. Control
-    characters, line breaks and marks that reverse the direction of writing are spelt
-    out, such as \u202e. Different texts stay different. pandas takes texts for numbers
-    where a whole column looks like numbers: `dtype={"network": str}` prevents it.
-
-    Args:
-      results: as in `to_frame`.
-      rows: as in `to_frame`.
-
-    Returns:
-      The text. Its lines end with a newline character.
-
-    Raises:
-      TypeError: if something is no result.
-      ValueError: if there is no such kind of rows, or no result has such.
+    Numbers are written in full: `pandas.read_csv(..., float_precision="round_trip")`
+    reads them to the bit. What is not known is an empty cell. Texts are in quotation
+    marks, and none is taken for a formula: before those that begin with =, +, - or @
+    (also after spaces, or in full width) or with an apostrophe, there is an apostrophe,
+    as OWASP advises. Control characters, line breaks and marks that reverse the
+    direction of writing are spelt out, such as \u202e. Different texts stay different.
+    pandas takes texts for numbers where a whole column looks like numbers:
+    `dtype={"network": str}` prevents it.
     """
-    return csv_text(_names(rows), [row.values() for row in rows_of(results, rows)])
+    found = rows_of(results, rows)
+    return csv_text(found[0], [row.values() for row in found])
 
 
 def to_latex(results: Result | Sequence[Result]) -> str:
@@ -303,10 +99,6 @@ def to_latex(results: Result | Sequence[Result]) -> str:
     interval because of few images, and how many levels and images there were. Of
     several networks, the first column is the network. Every special character of a name
     is escaped, so that it is typeset and runs nothing.
-
-    Example::
-
-        pathlib.Path("table.tex").write_text(reporting.to_latex(found), "utf-8")
 
     Args:
       results: as in `to_frame`; those that are no assessments are left out.
@@ -336,23 +128,23 @@ def to_latex(results: Result | Sequence[Result]) -> str:
 
 def rows_of(results: Any, rows: str, without: Collection[str] = ()) -> list[Row]:
     """Returns the rows of a kind: values of Python by the columns' names."""
-    check_choice("rows", rows, ROWS)
-    kind = ROWS[rows][0]
-    groups = list(_groups(results))
-    wanted = [
+    check_choice("rows", rows, _ROWS)
+    kind, columns = _ROWS[rows]
+    getters = {name: get for name, get in columns.items() if name not in without}
+    subjects = list(_subjects(results))
+    found = [
         row
-        for network, some in groups
-        for row in _rows(
-            network, [one for one in some if isinstance(one, kind)], rows, without
-        )
+        for subject in subjects
+        if isinstance(subject.one, kind)
+        for row in _rows(subject, getters, rows == "levels")
     ]
-    if not wanted:
-        found = sorted({type(one).__name__ for _, some in groups for one in some})
+    if not found:
+        kinds = sorted({type(subject.one).__name__ for subject in subjects})
         raise ValueError(
             f"results must hold one with rows of {rows!r}; got "
-            f"{', '.join(found) or 'none'}"
+            f"{', '.join(kinds) or 'none'}"
         )
-    return wanted
+    return found
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
@@ -373,60 +165,202 @@ def plain(value: Any) -> Any:
     return None if value != value else value
 
 
-def _names(rows: str) -> list[str]:
-    check_choice("rows", rows, ROWS)
-    return [one.name for one in ROWS[rows][1]]
+_of = operator.attrgetter
+
+
+def _own(*names: str) -> dict[str, Callable[[Any], Any]]:
+    """Returns columns that are called as the fields of the result."""
+    return {name: _of(f"one.{name}") for name in names}
+
+
+# Of each kind of rows the results that have such, and their columns: functions of a
+# `_Subject`. Where a result has several rows, they give an array or one for all.
+_ROWS: dict[str, tuple[type[Any], dict[str, Callable[[Any], Any]]]] = {
+    "results": (
+        Assessment,
+        {
+            "network": _of("network"),
+            **_own("alteration", "unit", "lower", "upper", "identity", "measure"),
+            **_own("threshold"),
+            "alpha": _of("one.curve.alpha"),
+            **_own("robustness"),
+            "status": _of("status"),
+            **_own("error_bound"),
+            "interval_low": _of("one.confidence_interval.low"),
+            "interval_high": _of("one.confidence_interval.high"),
+            **_own("confidence_level"),
+            "dataset_low": _of("one.dataset_interval.low"),
+            "dataset_high": _of("one.dataset_interval.high"),
+            "decided_ratio": _of("one.lowest_decided_ratio"),
+            "unaltered": _of("unaltered"),
+            "lowest": lambda it: it.one.values[worst(it.one)],
+            "lowest_at": lambda it: it.one.levels[worst(it.one)],
+            "corruption_error": lambda it: it.errors[0],
+            "relative_to_alexnet": lambda it: it.errors[1],
+            "mce": lambda it: it.errors[2],
+            "levels": _of("one.diagnostics.points"),
+            "images": lambda it: sizes(it.one)[1],
+            **_own("evaluations", "seconds", "strategy", "rule"),
+            "labels": lambda it: it.source.get("labels"),
+            "warnings": lambda it: len((*it.one.warnings, *it.one.diagnostics.signs)),
+            "dataset": lambda it: it.source.get("name"),
+            "network_digest": lambda it: it.one.provenance.get("classifier"),
+            "dataset_digest": lambda it: it.source.get("fingerprint"),
+        },
+    ),
+    "levels": (
+        Assessment,
+        {
+            "network": _of("network"),
+            **_own("alteration", "unit"),
+            "level": _of("one.levels"),
+            **_own("measure"),
+            "value": _of("one.values"),
+            "value_low": lambda it: it.band[0],
+            "value_high": lambda it: it.band[1],
+            **_own("confidence_level", "threshold"),
+            "accepted": lambda it: it.one.values >= it.one.threshold,
+            "accuracy": lambda it: it.share("accuracy"),
+            "decided_ratio": lambda it: it.share("decided_ratio"),
+            "effectiveness": lambda it: it.share("effectiveness"),
+            "right": lambda it: it.answers and it.answers.correct,
+            "wrong": lambda it: it.answers and it.answers.decided - it.answers.correct,
+            "unknown": lambda it: it.answers and it.answers.unknown,
+            "inputs": lambda it: it.one.counts.inputs.sum(-1),
+        },
+    ),
+    "roma": (
+        RomaResult,
+        {
+            "network": _of("network"),
+            **_own("perturbation", "epsilon", "delta", "estimator", "mean_plr"),
+            "mean_plr_low": lambda it: it.one.mean_plr_interval[0],
+            "mean_plr_high": lambda it: it.one.mean_plr_interval[1],
+            **_own("mean_low", "confidence_level"),
+            "inputs": lambda it: len(it.one.status),
+            "answered": lambda it: it.one.answered.sum(),
+            **_own("num_samples"),
+            "evaluations": lambda it: it.one.evaluations.sum(),
+            "labels": lambda it: "predicted" if it.one.labels is None else "given",
+            "warnings": lambda it: len(it.one.warnings),
+        },
+    ),
+    # The first network less the second; whose they are is not known.
+    "comparisons": (
+        Comparison,
+        {
+            **_own("difference"),
+            "interval_low": _of("one.confidence_interval.low"),
+            "interval_high": _of("one.confidence_interval.high"),
+            **_own("p_value", "mean_difference"),
+            "mean_low": _of("one.mean_interval.low"),
+            "mean_high": _of("one.mean_interval.high"),
+            **_own("mean_p_value", "confidence_level"),
+            "shared_levels": lambda it: len(it.one.levels),
+        },
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Subject:
+    """A result of a network, and what several of its columns are made of."""
+
+    network: str | None
+    one: Any
+    corruptions: Callable[[], Corruptions | None]  # of its network's assessments
+
+    @property
+    def source(self) -> Mapping[str, Any]:
+        return self.one.provenance.get("dataset") or {}
+
+    @property
+    def status(self) -> str:
+        if self.one.undecided.any():
+            return "undecided"
+        return "known" if self.one.sampling is None else self.one.sampling.status
+
+    @property
+    def unaltered(self) -> Any:
+        at = self.one.levels == self.one.identity
+        return self.one.values[at.argmax()] if at.any() else None
+
+    @property
+    def errors(self) -> Sequence[float | None]:
+        """The corruption error, the one relative to AlexNet's, and mCE."""
+        beside = self.corruptions()
+        if beside is not None:
+            for row in beside.rows:
+                if row.name == self.one.alteration:
+                    errors = row.error, row.relative_to_alexnet, beside.mce
+                    return [error and error.value for error in errors]
+        return None, None, None
+
+    @functools.cached_property
+    def band(self) -> tuple[np.ndarray, np.ndarray]:
+        one = self.one
+        return metrics.bands(one.counts, one.measure, one.confidence_level)
+
+    @functools.cached_property
+    def answers(self) -> metrics.Counts | None:
+        """The numbers of answers at each level; None of a score."""
+        curve = self.one.curve
+        return None if isinstance(curve, ScoreCurve) else curve.counts.summed()
+
+    def share(self, name: str) -> np.ndarray | None:
+        return self.answers and metrics.measures[name](self.one.curve.counts)
+
+
+def worst(one: Assessment) -> int:
+    return int(np.where(np.isnan(one.values), np.inf, one.values).argmin())
 
 
 def _rows(
-    network: str | None, some: Sequence[Any], rows: str, without: Collection[str]
+    subject: _Subject, getters: Mapping[str, Callable[[Any], Any]], of_levels: bool
 ) -> Iterator[Row]:
-    columns = [one for one in ROWS[rows][1] if one.name not in without]
-    names, getters = zip(*((one.name, one.get) for one in columns))
-    beside = functools.cache(lambda: corruptions(some))
-    for one in some:
-        name = network or _name(one)
-        found = _Found(name, one, beside)
-        if rows == "levels":
-            band = metrics.bands(one.counts, one.measure, one.confidence_level)
-            scored = isinstance(one.curve, ScoreCurve)
-            answers = None if scored else one.curve.counts.summed()
-            found = _Levels(name, one, one.curve, band, answers)
-        number = len(one.levels) if rows == "levels" else 1
-        values = [get(found) for get in getters]
-        several = [
-            np.ravel(value) if isinstance(value, np.ndarray) else [value] * number
-            for value in values
-        ]
-        for row in zip(*several):
-            yield dict(zip(names, map(plain, row)))
+    number = len(subject.one.levels) if of_levels else 1
+    values = [get(subject) for get in getters.values()]
+    columns = [
+        np.ravel(value) if isinstance(value, np.ndarray) else [value] * number
+        for value in values
+    ]
+    for row in zip(*columns):
+        yield dict(zip(getters, map(plain, row)))
 
 
-def _groups(results: Any) -> Iterator[tuple[str | None, list[Any]]]:
-    if isinstance(results, Assessment | RomaResult | Comparison | Results):
+def _subjects(results: Any) -> Iterator[_Subject]:
+    if isinstance(results, Result):
         results = [results]
     if isinstance(results, str | bytes) or not isinstance(results, Sequence):
         raise wrong_type("results", _WANTED, results)
     for one in results:
-        if not isinstance(one, Result):
-            raise wrong_type("results", _WANTED, one)
-    for _, some in itertools.groupby(results, _owner):
-        some = list(some)
-        if not isinstance(some[0], Results):
-            yield None, some
-            continue
-        for one in some:
-            yield one.network, [*one.assessments, *filter(None, [one.roma])]
+        check_type("results", one, Result, _WANTED)
+    for (network, _), some in itertools.groupby(results, _owner):
+        group = [each for one in some for each in _parts(one)]
+        assessments = [one for one in group if isinstance(one, Assessment)]
+        beside = functools.cache(functools.partial(corruptions, assessments))
+        for one in group:
+            yield _Subject(network or _owner(one)[0], one, beside)
 
 
-def _owner(one: Result) -> Any:
+def _parts(one: Any) -> list[Any]:
+    if not isinstance(one, Results):
+        return [one]
+    return [*one.assessments, *filter(None, [one.roma])]
+
+
+def _owner(one: Any) -> tuple[str | None, Any]:
+    """Returns the name of a result's network, and what tells it from others."""
+    if isinstance(one, Results):
+        return one.network, id(one)
     source = one.provenance if isinstance(one, Assessment) else {}
-    return isinstance(one, Results), _name(one), source.get("classifier")
+    return (source.get("network") or {}).get("name"), source.get("classifier")
 
 
-def _name(one: Any) -> str | None:
-    source = one.provenance if isinstance(one, Assessment) else {}
-    return (source.get("network") or {}).get("name")
+_WANTED = (
+    "a jaxrob.Assessment, jaxrob.roma.RomaResult, jaxrob.Comparison or "
+    "jaxrob.reporting.Results, or a sequence of these"
+)
 
 
 # The columns of the table of LaTeX, which a row becomes.
@@ -460,3 +394,90 @@ _LATEX: dict[str, Callable[[Row], str]] = {
 def _percent(share: float | None) -> str:
     # A number in mathematics, so that its minus is one.
     return rf"${100 * (math.nan if share is None else share):.1f}$\,\%"
+
+
+# What a spreadsheet takes for the start of a formula; full-width forms are folded.
+_FORMULA = "=+-@"
+_INVISIBLE = ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
+# Words that a name for loggers may consist of, and the digest that others end with.
+_SIMPLE = re.compile(r"[a-z][a-z0-9]*( [a-z0-9]+)*")
+_DIGEST = re.compile(r"(.* )?[0-9a-f]{16}")
+_MOST_SIMPLE, _MOST_STEM = 64, 40
+_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "'": r"\textquotesingle{}",
+    "`": r"\textasciigrave{}",
+    # These would be options of a rule or a new line, or form ligatures.
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",
+    "-": "{-}",
+    ",": "{,}",
+    "?": "{?}",
+    "!": "{!}",
+}
+# Letters that join to one sign.
+_LIGATURES = re.compile("(?<=f)(?=[fil])")
+
+
+def escaped(text: str) -> str:
+    r"""Returns a text with invisible characters as \u0007; no two texts become one."""
+    # Line breaks, control characters and those that reverse the direction of writing
+    # are invisible. A backslash before a "u" is written \u005c, so that it is no
+    # escape.
+    text = re.sub(r"\\(?=[uU])", r"\\u005c", text)
+    return "".join(
+        _spelt(one) if unicodedata.category(one) in _INVISIBLE else one for one in text
+    )
+
+
+def cell(text: str) -> str:
+    """Returns a text that no spreadsheet takes for a formula."""
+    # As OWASP advises, an apostrophe comes before one that begins with =, +, - or @,
+    # also after spaces or in full width; and before one that begins with an apostrophe,
+    # so that no two texts become one.
+    text = escaped(text)
+    first = unicodedata.normalize("NFKC", text.lstrip()[:1])[:1]
+    return f"'{text}" if first and first in f"{_FORMULA}'" else text
+
+
+def latex(text: str) -> str:
+    """Returns a text as LaTeX that typesets it, and runs no command."""
+    # Letters beyond ASCII stay: XeLaTeX and LuaLaTeX typeset all that their font has,
+    # pdfLaTeX those of European languages.
+    text = _LIGATURES.sub("\0", escaped(text))
+    # TeX would make one space of several, and drop those at an end.
+    text = re.sub("^ +| +$| {2,}", lambda found: "\0" * 2 * len(found[0]), text)
+    found = "".join(_ESCAPES.get(one, one) for one in text)
+    return found.replace("\0\0", "{ }").replace("\0", "{}")
+
+
+def log_name(text: str) -> str:
+    """Returns a name of a-z, 0-9 and "_" that every logger and file system takes."""
+    # Words of small letters keep their name: "gaussian blur" is "gaussian_blur". Other
+    # texts end with a digest, so that no two become one.
+    simple = _SIMPLE.fullmatch(text) and len(text) <= _MOST_SIMPLE
+    if simple and not _DIGEST.fullmatch(text):
+        return text.replace(" ", "_")
+    stem = re.sub("[^a-z0-9]+", "_", text.lower()).strip("_")[:_MOST_STEM]
+    stem = stem if stem[:1].isalpha() else f"x_{stem}".rstrip("_")
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{stem}_{digest}"
+
+
+def _spelt(one: str) -> str:
+    number = ord(one)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -19,15 +19,19 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import Layout, Text, document, from_json, to_json
-from jaxrob._files.locks import lock
-from jaxrob._files.npz import DAMAGE, read_npz
-from jaxrob._files.regular import content_of
-from jaxrob._files.strict_json import parsed
-from jaxrob._files.writing import write_file
+from jaxrob._files.reading import DAMAGE, content_of, parsed, read_npz
+from jaxrob._files.writing import lock, write_file
 from jaxrob.adversarial import Attack
-from jaxrob.reporting._earlier import Difference
-from jaxrob.reporting._plan import Plan, Required
-from jaxrob.reporting._results import Picture, Results, Runs, check_picture, with_plan
+from jaxrob.reporting._requirements import Plan, Required
+from jaxrob.reporting._results import (
+    Difference,
+    Picture,
+    Results,
+    Run,
+    Runs,
+    check_picture,
+    with_plan,
+)
 from jaxrob.roma import RomaResult
 
 # The name of a file in the folder itself, without a path, that ends in its digest.
@@ -48,10 +52,7 @@ class Entry(NamedTuple):
 
 @document("jaxrob results 1")
 class Index(NamedTuple):
-    """The index's contents: fields of `Results`, or the names of their files.
-
-    Pictures are checked later, with their assessments; `images` is their pixels' file.
-    """
+    """The fields of `Results`, or the names of their files; `images` is the pixels'."""
 
     network: Annotated[str | None, Text()]
     class_names: tuple[str, ...] | None
@@ -95,19 +96,6 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
     The index is replaced last, and atomically: whenever a run is killed, `read_results`
     returns either the old results or the new ones. So the disk needs space for both.
     Then files that no index names any more are removed.
-
-    Example::
-
-        result = jaxrob.assess(classifier, dataset, blur, key=key)
-        shown = reporting.pictures(result, blur, dataset, key)
-        results = reporting.Results(
-            "my network", dataset.class_names, (result,), pictures=(shown,)
-        )
-        reporting.write_results("results", results)
-
-    Args:
-      folder: the folder.
-      results: the results.
 
     Raises:
       TypeError: if an argument has a wrong type.
@@ -170,9 +158,6 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
     From a folder without `results.json` it reads all assessments, sorted by file name,
     without pictures. Nothing is executed or unpickled.
 
-    Args:
-      folder: the folder.
-
     Raises:
       OSError: if a file cannot be read.
       ValueError: if there is no such folder, a file is too large or a link that leads
@@ -197,53 +182,114 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
 
 
 def _by_index(path: pathlib.Path, text: bytes) -> Results:
-    index = _made(path / INDEX, text, lambda text: from_json(text, Index))
+    with _naming(path / INDEX):
+        index = from_json(text, Index)
     assessments = tuple(
         _read(path / entry.file, Assessment.from_json) for entry in index.entries
     )
-    roma = index.roma and _read(path / index.roma, RomaResult.from_json)
-    attack = index.attack and _read(path / index.attack, Attack.from_json)
-    if index.plan is not None:
-        for entry, one in zip(index.entries, assessments):
-            if one.provenance.get("plan") != index.plan.digest:
-                raise ValueError(
-                    f"{path / entry.file}: it was not assessed by the plan that "
-                    f"{INDEX} holds"
-                )
-    images = index.images and _images(path / index.images)
+    roma = _read(path / index.roma, RomaResult.from_json) if index.roma else None
+    attack = _read(path / index.attack, Attack.from_json) if index.attack else None
+    images = _images(path / index.images) if index.images else {}
     runs = path / _runs_name(text)
     has_runs = os.path.lexists(runs)
-    try:
+    some_runs = _read(runs, _runs, has_digest=False) if has_runs else ()
+    pictures = [
+        [one._replace(image=images.get(one.digest)) for one in entry.pictures]
+        for entry in index.entries
+    ]
+    with _naming(path / INDEX):
         return Results(
-            runs=_read(runs, _runs, by_name=False) if has_runs else (),
             network=index.network,
             class_names=index.class_names,
             assessments=assessments,
             reasons=tuple(entry.why for entry in index.entries),
-            pictures=_with_images(index.entries, images or {}),
-            roma=roma or None,
-            attack=attack or None,
+            pictures=tuple(map(tuple, pictures)),
+            roma=roma,
+            attack=attack,
             requirements=index.requirements,
             regressions=index.regressions,
-            differences=index.differences,
             plan=index.plan,
+            differences=index.differences,
+            runs=some_runs,
         )
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path / INDEX}: {error}") from error
 
 
-def _remove(path: pathlib.Path, names: Collection[str]) -> None:
-    for name in names:
-        with contextlib.suppress(OSError):
-            os.unlink(path / name)
+def _without_index(path: pathlib.Path) -> Results:
+    files = sorted(path.glob("*.json"))
+    if len(files) > _MOST_FILES:
+        raise ValueError(f"{path}: at most {_MOST_FILES} files are read")
+    parts = [_read(file, _assessment_or_none, has_digest=False) for file in files]
+    assessments = tuple(one for one in parts if one is not None)
+    if not assessments:
+        raise ValueError(
+            f"{path}: it holds neither {INDEX} nor a file with an assessment"
+        )
+    networks = [one.provenance.get("network") or {} for one in assessments]
+    names = {one.get("name") for one in networks}
+    classes = {tuple(one.get("class_names") or ()) for one in networks}
+    with _naming(path):
+        return Results(
+            network=names.pop() or None if len(names) == 1 else None,
+            class_names=classes.pop() or None if len(classes) == 1 else None,
+            assessments=assessments,
+        )
+
+
+def _assessment_or_none(content: bytes) -> Assessment | None:
+    return Assessment.from_json(content) if _ASSESSMENT in content else None
+
+
+def _runs(content: bytes) -> tuple[Run, ...]:
+    return from_json(content, Runs).runs
 
 
 def _runs_name(index: str | bytes) -> str:
     return f"runs-{parsed(index)['digest']}.json"
 
 
-def _runs(content: bytes) -> tuple[Any, ...]:
-    return from_json(content, Runs).runs
+def _read(
+    path: pathlib.Path, parse: Callable[[bytes], T], has_digest: bool = True
+) -> T:
+    content = _content(path, _MOST_BYTES)
+    with _naming(path):
+        # The digest of a document is within it.
+        if has_digest and path.stem[-16:].encode() not in content:
+            raise ValueError(_OTHER)
+        return parse(content)
+
+
+def _images(path: pathlib.Path) -> Mapping[str, np.ndarray]:
+    content = _content(path, _MOST_BYTES)
+    with _naming(path):
+        if _digest(content) != path.stem[-16:]:
+            raise ValueError(_OTHER)
+        images = read_npz(path, may_be_compressed=True)
+        for name, image in images.items():
+            check_picture(repr(name), image)
+    return images
+
+
+def _content(path: pathlib.Path, most: int) -> bytes:
+    # Somebody else's folder could otherwise show files outside it.
+    if path.is_symlink():
+        folder, target = os.path.realpath(path.parent), os.path.realpath(path)
+        if os.path.commonpath([folder, target]) != folder:
+            raise ValueError(
+                f"{path}: a link that leads out of the folder, which is not followed; "
+                "put the file itself there"
+            )
+    return content_of(path, most)
+
+
+@contextlib.contextmanager
+def _naming(path: pathlib.Path) -> Iterator[None]:
+    """Names the file in the error about its content."""
+    try:
+        yield
+    except FileNotFoundError:  # It was replaced.
+        raise
+    except DAMAGE as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 @contextlib.contextmanager
@@ -254,72 +300,14 @@ def _one_writer(path: pathlib.Path) -> Iterator[None]:
         yield
 
 
-def _without_index(path: pathlib.Path) -> Results:
-    files = sorted(path.glob("*.json"))
-    if len(files) > _MOST_FILES:
-        raise ValueError(f"{path}: at most {_MOST_FILES} files are read")
-    found = [_read(file, _assessment_or_none, by_name=False) for file in files]
-    assessments = tuple(one for one in found if one is not None)
-    if not assessments:
-        raise ValueError(
-            f"{path}: it holds neither {INDEX} nor a file with an assessment"
-        )
-    networks = [one.provenance.get("network", {}) for one in assessments]
-    names = [one.get("class_names") for one in networks]
-    network, names = (
-        one[0] if all(each == one[0] for each in one) else None
-        for one in ([one.get("name") for one in networks], names)
-    )
-    try:
-        return Results(
-            network=network or None,
-            class_names=tuple(names) if names else None,
-            assessments=assessments,
-        )
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-def _assessment_or_none(content: bytes) -> Assessment | None:
-    return Assessment.from_json(content) if _ASSESSMENT in content else None
-
-
-def _read(path: pathlib.Path, made: Callable[[bytes], T], by_name: bool = True) -> T:
-    content = _content(path, _MOST_BYTES)
-    found = _made(path, content, made)
-    # The digest of a document is within it.
-    if by_name and path.stem[-16:].encode() not in content:
-        raise ValueError(f"{path}: {_OTHER}")
-    return found
-
-
-def _made(path: pathlib.Path, content: bytes, made: Callable[[bytes], T]) -> T:
-    try:
-        return made(content)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-def _content(path: pathlib.Path, most: int) -> bytes:
-    _check_inside(path)
-    return content_of(path, most)
+def _remove(path: pathlib.Path, names: Collection[str]) -> None:
+    for name in names:
+        with contextlib.suppress(OSError):
+            os.unlink(path / name)
 
 
 def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=8).hexdigest()
-
-
-def _check_inside(path: pathlib.Path) -> None:
-    """Rejects a link that leads out of its folder, before anything is read."""
-    # Somebody else's folder could otherwise show files outside it.
-    if not path.is_symlink():
-        return
-    folder, target = os.path.realpath(path.parent), os.path.realpath(path)
-    if os.path.commonpath([folder, target]) != folder:
-        raise ValueError(
-            f"{path}: a link that leads out of the folder, which is not followed; put "
-            "the file itself there"
-        )
 
 
 def _packed(results: Results) -> bytes:
@@ -336,29 +324,6 @@ def _packed(results: Results) -> bytes:
     return stream.getvalue()
 
 
-def _with_images(
-    entries: Sequence[Entry], images: Mapping[str, np.ndarray]
-) -> tuple[tuple[Picture, ...], ...]:
-    return tuple(
-        tuple(one._replace(image=images.get(one.digest)) for one in entry.pictures)
-        for entry in entries
-    )
-
-
-def _images(path: pathlib.Path) -> Mapping[str, np.ndarray]:
-    if _digest(_content(path, _MOST_BYTES)) != path.stem[-16:]:
-        raise ValueError(f"{path}: {_OTHER}")
-    try:
-        images = read_npz(path, may_be_compressed=True)
-        for name, image in images.items():
-            check_picture(repr(name), image)
-    except FileNotFoundError:
-        raise
-    except DAMAGE as error:
-        raise ValueError(f"{path}: {error}") from error
-    return images
-
-
 def earlier_assessments(
     paths: Sequence[str | os.PathLike[str]], alterations: Sequence[str]
 ) -> list[Assessment]:
@@ -368,9 +333,6 @@ def earlier_assessments(
       paths: results folders with an assessment of each alteration, or JSON files of
         single assessments.
       alterations: the names of the alterations assessed now.
-
-    Returns:
-      All that are there: `regressions` names those that are not assessed any more.
 
     Raises:
       TypeError: if an argument has a wrong type.
@@ -384,7 +346,11 @@ def earlier_assessments(
     found = []
     for path in (checked_path("paths", one) for one in paths):
         if path.is_dir():
-            found += _in_folder(path, alterations)
+            there = read_results(path).assessments
+            lacking = {*alterations} - {one.alteration for one in there}
+            if lacking:
+                raise ValueError(f"{path}: it has no assessment of {min(lacking)}")
+            found += there
             continue
         old = _in_file(path)
         if old.alteration not in alterations:
@@ -393,14 +359,6 @@ def earlier_assessments(
                 f"{', '.join(alterations)} are"
             )
         found.append(old)
-    return found
-
-
-def _in_folder(path: pathlib.Path, alterations: Sequence[str]) -> list[Assessment]:
-    found = [*read_results(path).assessments]
-    for name in alterations:
-        if name not in [one.alteration for one in found]:
-            raise ValueError(f"{path}: it has no assessment of {name}")
     return found
 
 

@@ -13,23 +13,22 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_sequence,
 )
-from jaxrob._arguments.naming import named
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.reporting._corruptions import corruptions
-from jaxrob.reporting._earlier import Difference
-from jaxrob.reporting._plan import AT_LEAST, Requirement, check_requirement
-from jaxrob.reporting._quantities import (
+from jaxrob.reporting._requirements import (
+    AT_LEAST,
     OF_ALTERATION,
     OF_ROMA,
     OF_SET,
     QUANTITIES,
+    Requirement,
     about_quantity,
+    check_requirement,
 )
-from jaxrob.reporting._results import Results
-from jaxrob.reporting._words import joint_interval
+from jaxrob.reporting._results import Difference, Results
+from jaxrob.reporting._words import corruptions
 from jaxrob.roma import RomaResult
 
 Quantities = Mapping[str, float | ConfidenceInterval]
@@ -47,8 +46,7 @@ class Outcome(NamedTuple):
     Attributes:
       subject: the alteration's name, "RoMA", or "all alterations".
       requirement: the requirement.
-      value: the value found, both ends of its interval alike if it has none; NaN if it
-        is not known.
+      value: the value's interval, both ends alike if it has none; NaN if not known.
       state: "met"; "not met", which is sure, of several results for all at once; or
         "not shown", which more images might change, or more levels where the curve is
         jagged, or nothing is known.
@@ -67,8 +65,8 @@ class Outcome(NamedTuple):
 class _Value(NamedTuple):
     """A value's ends, those sure for all results at once, and why it shows nothing."""
 
-    ends: ConfidenceInterval
-    at_once: ConfidenceInterval
+    ends: ConfidenceInterval = _UNKNOWN
+    at_once: ConfidenceInterval = _UNKNOWN
     reason: str = ""
 
 
@@ -80,21 +78,16 @@ def quantities(
     An assessment has "robustness"; "robustness.low", the lower end of its confidence
     interval; "accuracy", the lowest at any level that was looked at (of decided inputs,
     if some are not); "worst_class", the lowest robustness of any class with inputs;
-    and "decided_ratio", the lowest share of decided inputs at an accepted level (not
-    known if no level is accepted).
+    and "decided_ratio", the lowest share of decided inputs at an accepted level. From
+    few images the robustness is the interval on the data set, unless only the levels
+    leave its width, and the last three are not known. Scores have no classes.
 
     RoMA has "plr", the mean over the inputs, and "plr.low", the mean of the lower ends
     of their intervals. An input without an answer counts with the share of its crude
-    Monte Carlo samples that are not distinctly misclassified, and has no interval. If a
-    budget left inputs undecided, "plr" is an interval, whose ends take each of these
-    inputs at the lower or upper end of its own. If a half width left inputs unseen,
-    they count like the seen ones of their category; in "plr.low", as low as they can
-    be with the confidence of the result.
-
-    From few images (`Assessment.sampling`) the robustness is the interval of that on
-    all images of the data set, unless only the levels leave its width; "accuracy",
-    "worst_class" and "decided_ratio" are not known. Scores have no accuracy and no
-    classes.
+    Monte Carlo samples that are not distinctly misclassified, and has no interval.
+    "plr" is an interval if a budget left inputs undecided, at either end of theirs. If
+    a half width left inputs unseen, they count like the seen ones of their category;
+    in "plr.low", as low as they can be with the confidence of the result.
 
     Returns:
       The values, in [0, 1], or intervals; NaN if not known.
@@ -102,14 +95,14 @@ def quantities(
     Raises:
       TypeError: if `result` is neither.
     """
-    for of, kind in ((OF_ALTERATION, Assessment), (OF_ROMA, RomaResult)):
-        if isinstance(result, kind):
-            every = [(name, one) for name, one in QUANTITIES.items() if one.of == of]
-            return {name: one.get(result) for name, one in every if one.get}
-    raise TypeError(
-        "result must be a jaxrob.Assessment or a jaxrob.roma.RomaResult; got "
-        f"{named(result)}"
-    )
+    wanted = "a jaxrob.Assessment or a jaxrob.roma.RomaResult"
+    check_type("result", result, Assessment | RomaResult, wanted)
+    of = OF_ROMA if isinstance(result, RomaResult) else OF_ALTERATION
+    return {
+        name: one.get(result)
+        for name, one in QUANTITIES.items()
+        if one.of == of and one.get
+    }
 
 
 def outcomes(
@@ -123,12 +116,6 @@ def outcomes(
     That all are met needs no adjustment: to pass wrongly, the interval of one that
     falls short has to miss. That one of many is not met does: it is stated only if an
     interval with simultaneous coverage of all shows it.
-
-    Example::
-
-        found = {result.alteration: result for result in results}
-        for one in reporting.outcomes(requirements, found):
-            print(one.state, one.subject, one.words)
 
     Args:
       requirements: the requirements. One without an alteration applies to everything
@@ -147,45 +134,54 @@ def outcomes(
       ValueError: if a requirement or a value is out of its quantity's range, or values
         lack a required quantity.
     """
-    requirements = _checked(requirements, found)
+    requirements = checked_sequence(
+        "requirements", requirements, Requirement, "Requirement", min_length=0
+    )
+    for one in requirements:
+        check_requirement(one)
+    check_type("found", found, Mapping, "results or quantities by name")
+    kinds = Mapping | Assessment | RomaResult
+    for name, one in found.items():
+        check_type(f"found[{name!r}]", one, kinds, "a result, or numbers by quantity")
     differences = checked_sequence(
         "differences", differences, Difference, "Difference", min_length=0
     )
     if number is not None:
         number = checked_integer("number", number, at_least=1)
-    pairs = list(found.items())
-    return [one for _, one in placed(requirements, pairs, differences, number)]
+    placed = _placed(requirements, list(found.items()), differences, number)
+    return [one for _, one in placed]
 
 
-def placed(
+def _placed(
     requirements: Sequence[Requirement],
     found: Sequence[tuple[str, Assessment | RomaResult | Quantities]],
-    differences: Sequence[Difference] = (),
-    number: int | None = None,
+    differences: Sequence[Difference],
+    number: int | None,
 ) -> list[tuple[int | None, Outcome]]:
     """Returns each outcome with the place of its result, which may share its name."""
     assessments = [one for _, one in found if isinstance(one, Assessment)]
     number = max(len(assessments), 1) if number is None else number
     by_name = {one.alteration: one for one in differences}
     every: list[tuple[int | None, Outcome]] = []
-    concerned = set()
     for place, (name, one) in enumerate(found):
+        of = OF_ROMA if isinstance(one, RomaResult) else OF_ALTERATION
         for each in requirements:
-            if _concerns(each, name, one):
-                value = _value(name, one, each, by_name.get(name), number)
-                # Any curve has a robustness of 0 at least, and of 1 at most.
-                is_sure = each.bound <= 0 if each.sign == AT_LEAST else each.bound >= 1
-                if is_doubted(one, each.quantity) and not is_sure:
-                    value = value._replace(reason=_DOUBT)
-                every.append((place, _outcome(name, each, value, number)))
-                concerned.add(each)
+            has_it = isinstance(one, Mapping) or about_quantity(each.quantity).of == of
+            if not has_it or not each.is_of(name):
+                continue
+            value = _value(name, one, each.quantity, by_name.get(name), number)
+            # Any curve has a robustness of 0 at least, and of 1 at most.
+            is_sure = each.bound <= 0 if each.sign == AT_LEAST else each.bound >= 1
+            if is_doubted(one, each.quantity) and not is_sure:
+                value = value._replace(reason=_DOUBT)
+            every.append((place, _outcome(name, each, value, number)))
+    concerned = {one.requirement for _, one in every}
     for each in dict.fromkeys(requirements):
         if each in concerned:
             continue
         about = about_quantity(each.quantity)
-        value = _Value(_UNKNOWN, _UNKNOWN, "it was not measured")
-        if about.of == OF_SET and assessments:
-            value = _of_set(assessments)
+        is_mce = about.of == OF_SET and assessments
+        value = _mce(assessments) if is_mce else _Value(reason="it was not measured")
         subject = "RoMA" if about.of == OF_ROMA else each.alteration or OF_SET
         every.append((None, _outcome(subject, each, value, number)))
     return every
@@ -197,62 +193,42 @@ def is_doubted(one: Assessment | RomaResult | Quantities, quantity: str) -> bool
     return not one.diagnostics.signs.keys().isdisjoint(("jitter", "margin"))
 
 
-def _concerns(
-    requirement: Requirement, name: str, one: Assessment | RomaResult | Quantities
-) -> bool:
-    if not requirement.is_of(name):
-        return False
-    if isinstance(one, Mapping):
-        return True
-    if requirement.quantity not in QUANTITIES:
-        known = tuple(QUANTITIES)
-        raise ValueError(
-            f"found[{name!r}] must have {requirement.quantity!r}; results have {known}"
-        )
-    of = QUANTITIES[requirement.quantity].of
-    return of != OF_SET and (of == OF_ROMA) == isinstance(one, RomaResult)
-
-
 def _value(
     name: str,
     one: Assessment | RomaResult | Quantities,
-    requirement: Requirement,
+    quantity: str,
     difference: Difference | None,
     number: int,
 ) -> _Value:
-    quantity = requirement.quantity
+    about = about_quantity(quantity)
     if isinstance(one, Mapping):
-        _check_value(f"found[{name!r}]", one, quantity)
-        value = ends(one[quantity])
+        if quantity not in one:
+            raise ValueError(f"found[{name!r}] must have {quantity!r}")
+        value = _ends(one[quantity])
+        for end in value:
+            if not (isinstance(end, float) and math.isnan(end)):
+                place = f"found[{name!r}][{quantity!r}]"
+                checked_number(place, end, at_least=about.low, at_most=about.high)
         # How high the value of a lower end may be is not known from it.
         is_low = quantity.endswith(".low")
         return _Value(value, value._replace(high=math.nan) if is_low else value)
     if quantity == "difference":
         if difference is None:
-            return _Value(_UNKNOWN, _UNKNOWN, "there is no earlier result")
+            return _Value(reason="there is no earlier result")
         return _Value(difference.interval, difference.joint_interval, difference.reason)
-    get = about_quantity(quantity).get
-    assert get is not None
-    value = at_once = ends(get(one))
-    if isinstance(one, RomaResult):
-        if quantity == "plr.low":
-            at_once = value._replace(high=float(one.mean_plr))
-    elif quantity == "robustness.low":
-        # NaN, where no joint interval is known, shows nothing.
-        at_once = value._replace(high=joint_interval(one, number)[1])
-    return _Value(value, at_once)
+    if about.get is None:
+        raise ValueError(f"found[{name!r}] must have {quantity!r}")
+    value = _ends(about.get(one))
+    most = value.high if about.most is None else about.most(one, number)
+    return _Value(value, value._replace(high=most))
 
 
-def _of_set(assessments: Sequence[Assessment]) -> _Value:
+def _mce(assessments: Sequence[Assessment]) -> _Value:
     found = corruptions(assessments)
     if found is None or found.mce is None:
-        return _Value(
-            _UNKNOWN,
-            _UNKNOWN,
-            "it is of the fifteen corruptions of ImageNet-C, of 1,000 classes at 224 "
-            "pixels",
-        )
-    value = ends(found.mce.value)
+        of = "the fifteen corruptions of ImageNet-C, of 1,000 classes at 224 pixels"
+        return _Value(reason=f"it is of {of}")
+    value = _ends(found.mce.value)
     return _Value(value, value, found.mce.reason)
 
 
@@ -269,13 +245,10 @@ def _outcome(
         state = MET
     elif value.at_once.high < bound if at_least else value.at_once.low > bound:
         state = NOT_MET
-    if math.isnan(low):
-        text = "not known"
-    elif low == high:
-        text = f"{low:.6g}"
-    else:
-        sure = "" if state != NOT_SHOWN else "not sure, "
-        text = f"{sure}between {low:.6g} and {high:.6g}"
+    sure = "not sure, " if state == NOT_SHOWN else ""
+    text = f"{sure}between {low:.6g} and {high:.6g}"
+    if low == high or math.isnan(low):
+        text = "not known" if math.isnan(low) else f"{low:.6g}"
     text += f" ({value.reason})" if value.reason else ""
     return Outcome(
         subject,
@@ -292,17 +265,14 @@ def _how_sure(quantity: str, state: str, value: _Value, number: int) -> str:
         return "what is not known does not pass"
     if value.reason:
         return f"not sure: {value.reason}; more levels may show it"
-    about = about_quantity(quantity)
-    if about.of_tested:
-        return (
-            "not sure; more images may show it"
-            if state == NOT_SHOWN
-            else "of the tested images alone; of others nothing is stated"
-        )
+    of_tested = about_quantity(quantity).of_tested
+    if state == NOT_SHOWN:
+        shown = "not sure" if of_tested else "not shown either way"
+        return f"{shown}; more images may show it"
+    if of_tested:
+        return "of the tested images alone; of others nothing is stated"
     if state == MET:
         return "shown by its interval; that all are met needs no adjustment"
-    if state == NOT_SHOWN:
-        return "not shown either way; more images may show it"
     if number == 1:
         return "shown to fall short: the whole interval does"
     return f"shown to fall short, for all {number} intervals at once"
@@ -316,12 +286,11 @@ def unmet(
     """Returns a sentence for each requirement that is not met; empty if all are.
 
     Args:
-      requirements: the requirements, see `outcomes`.
-      found: results, or their `quantities`, by name, such as an alteration's. NaN is
-        not good enough, nor is an interval that lies partly beyond the bound. A
-        `RobustnessWarning` says so if an assessment with alpha may pass although it
-        leaves most inputs undecided.
-      differences: see `outcomes`.
+      requirements: the requirements.
+      found: as in `outcomes`. NaN is not good enough, nor is an interval that lies
+        partly beyond the bound. A `RobustnessWarning` says so if an assessment with
+        alpha may pass although it leaves most inputs undecided.
+      differences: as in `outcomes`.
     """
     return list(map(_sentence, _failed(requirements, found, differences)))
 
@@ -331,8 +300,23 @@ def _failed(
 ) -> list[Outcome]:
     """Returns the outcomes that fail a gate, and warns of one that may pass wrongly."""
     every = outcomes(requirements, found, differences)
-    assessments = [one for one in found.values() if isinstance(one, Assessment)]
-    _warn_of_undecided(requirements, assessments)
+    quantities = {one.quantity for one in requirements}
+    of_decided = [
+        one
+        for one in found.values()
+        if isinstance(one, Assessment) and one.is_of_decided
+    ]
+    of_robustness = quantities & {"robustness", "robustness.low"}
+    if of_decided and of_robustness and "decided_ratio" not in quantities:
+        shares = [one.lowest_decided_ratio for one in of_decided]
+        known = [share for share in shares if not math.isnan(share)]
+        least = f", {min(known):.1%} of the images at least" if known else ""
+        warn(
+            f"with alpha = {of_decided[0].curve.alpha:g} the robustness required is of "
+            f"the decided images alone{least}: a network that declines most of them "
+            'meets it. Require "decided_ratio>=0.9" as well, or take '
+            'measure="effectiveness", which counts unknown answers.'
+        )
     return [one for one in every if one.state != MET]
 
 
@@ -340,13 +324,11 @@ def _sentence(one: Outcome) -> str:
     return f"{one.subject}: {one.words}"
 
 
-def ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
+def _ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
     """Returns the interval of a value; both ends of a number are the number."""
-    return (
-        value
-        if isinstance(value, ConfidenceInterval)
-        else ConfidenceInterval(value, value)
-    )
+    if isinstance(value, ConfidenceInterval):
+        return value
+    return ConfidenceInterval(value, value)
 
 
 def verdict(
@@ -357,15 +339,14 @@ def verdict(
 ) -> str:
     """Returns everything that is not good enough in one line; "" if all is.
 
-    The command and the scripts end with this line, and status 1. It begins with "not
-    shown to be good enough" if there are no regressions and every unmet requirement is
-    only not shown to be met, see `outcomes`. A report's headline agrees with this line.
+    It begins with "not shown to be good enough" if there are no regressions and every
+    unmet requirement is only not shown to be met, as a report's headline does.
 
     Args:
-      requirements: the requirements, see `outcomes`.
-      found: the results, see `outcomes`.
+      requirements: as in `outcomes`.
+      found: as in `outcomes`.
       regressions: further faults as text, see `regressions`.
-      differences: see `outcomes`.
+      differences: as in `outcomes`.
     """
     worse = checked_sequence("regressions", regressions, str, "texts", min_length=0)
     failed = _failed(requirements, found, differences)
@@ -376,64 +357,8 @@ def verdict(
     return f"{begins}: {'; '.join([*map(_sentence, failed), *worse])}"
 
 
-def _warn_of_undecided(
-    requirements: Sequence[Requirement], assessments: Sequence[Assessment]
-) -> None:
-    """Warns of a gate that a network may pass while it leaves most images undecided."""
-    asked = {one.quantity for one in requirements}
-    of_decided = [one for one in assessments if one.is_of_decided]
-    if not of_decided or "decided_ratio" in asked:
-        return
-    if not asked & {"robustness", "robustness.low"}:
-        return
-    shares = [one.lowest_decided_ratio for one in of_decided]
-    known = [one for one in shares if not math.isnan(one)]
-    least = f", {min(known):.1%} of the images at least" if known else ""
-    warn(
-        f"with alpha = {of_decided[0].curve.alpha:g} the robustness required is of the "
-        f"decided images alone{least}: a network that declines most of them meets it. "
-        'Require "decided_ratio>=0.9" as well, or take measure="effectiveness", which '
-        "counts unknown answers."
-    )
-
-
-def _checked(
-    requirements: Sequence[Requirement], found: Mapping[str, object]
-) -> Sequence[Requirement]:
-    requirements = checked_sequence(
-        "requirements", requirements, Requirement, "Requirement", min_length=0
-    )
-    kinds = Mapping | Assessment | RomaResult
-    check_type("found", found, Mapping, "results or quantities by name")
-    for name, one in found.items():
-        check_type(f"found[{name!r}]", one, kinds, "a result, or numbers by quantity")
-    for one in requirements:
-        check_requirement(one)
-    return requirements
-
-
-def _check_value(name: str, values: Quantities, quantity: str) -> None:
-    if quantity not in values:
-        raise ValueError(f"{name} must have {quantity!r}; got {tuple(values)}")
-    for value in ends(values[quantity]):
-        if not (isinstance(value, float) and math.isnan(value)):
-            about = about_quantity(quantity)
-            most = None if math.isinf(about.high) else about.high
-            place = f"{name}[{quantity!r}]"
-            checked_number(place, value, at_least=about.low, at_most=most)
-
-
 def outcomes_of(results: Results, number: int | None = None) -> list[Outcome]:
-    """Returns whether a network's results meet their requirements.
-
-    Args:
-      results: the results.
-      number: the number of assessments of which something is stated at once; by
-        default those of the results.
-
-    Raises:
-      TypeError: if an argument has a wrong type.
-    """
+    """Returns whether a network's results meet their requirements, see `outcomes`."""
     check_type("results", results, Results, "a jaxrob.reporting.Results")
     return [one for _, one in placed_of(results, number)]
 
@@ -447,10 +372,7 @@ def placed_of(
     ]
     if results.roma is not None:
         found.append(("RoMA", results.roma))
-    return placed(results.requirements, found, results.differences, number)
-
-
-_SUITE = "jaxrob"
+    return _placed(results.requirements, found, results.differences, number)
 
 
 def to_junit(results: Results) -> str:
@@ -460,78 +382,55 @@ def to_junit(results: Results) -> str:
     the type "not met" or "not shown"; each regression is one of the type "regression".
     Characters that XML forbids, or that are invisible, are spelt out: "(U+0007)".
 
-    Example::
-
-        results = reporting.read_results("results/today")
-        pathlib.Path("gate.xml").write_text(reporting.to_junit(results), "utf-8")
-
-    Args:
-      results: the results of one network, with their requirements.
-
     Raises:
       TypeError: if `results` has a wrong type.
     """
     check_type("results", results, Results, "a jaxrob.reporting.Results")
     network = readable(results.network or "") or "network"
     every = outcomes_of(results)
-    failed = [one for one in every if one.state != MET]
-    number_failed = str(len(failed) + len(results.regressions))
+    number_failed = sum(one.state != MET for one in every) + len(results.regressions)
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(
         root,
         "testsuite",
         id="0",
-        package=_SUITE,
+        package="jaxrob",
         name=network,
         # The format has no time zone. The machine's name is nobody's business.
         timestamp=datetime.datetime.now().isoformat(timespec="seconds"),
         hostname="localhost",
         tests=str(len(every) + len(results.regressions)),
-        failures=number_failed,
+        failures=str(number_failed),
         errors="0",
         time=f"{sum(one.seconds for one in results.assessments):.3f}",
     )
     # Of two common schemas one requires properties, the other that they are not empty.
     properties = ElementTree.SubElement(suite, "properties")
     ElementTree.SubElement(properties, "property", name="network", value=network)
-    taken: collections.Counter[str] = collections.Counter()
+    titles: collections.Counter[str] = collections.Counter()
+
+    def add(title: str, state: str, failure: str) -> None:
+        # Readers collapse spaces, and no two cases may share a name.
+        name = " ".join(readable(title).split())
+        titles[name] += 1
+        if titles[name] > 1:
+            name = f"{name} ({titles[name]})"
+        case = ElementTree.SubElement(
+            suite, "testcase", name=name, classname=network, time="0"
+        )
+        if state != MET:
+            text = readable(failure)
+            ElementTree.SubElement(
+                case, "failure", message=text, type=state
+            ).text = text
+
     for one in every:
-        said = f"{one.words} ({one.how_sure})"
-        case = _case(suite, network, _title(one), taken)
-        if one.state != MET:
-            _fail(case, one.state, f"{one.subject}: {said}")
+        said = f"{one.subject}: {one.words} ({one.how_sure})"
+        add(f"{one.subject}: {one.requirement.condition}", one.state, said)
     for text in results.regressions:
-        case = _case(suite, network, f"no regression: {text}", taken)
-        _fail(case, "regression", text)
+        add(f"no regression: {text}", "regression", text)
     for name in ("system-out", "system-err"):
         ElementTree.SubElement(suite, name)
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
-
-
-def _title(one: Outcome) -> str:
-    return f"{one.subject}: {one.requirement.condition}"
-
-
-def _case(
-    suite: ElementTree.Element,
-    network: str,
-    title: str,
-    taken: collections.Counter[str],
-) -> ElementTree.Element:
-    """Adds a test case, whose name no other one has."""
-    # Readers collapse spaces.
-    name = " ".join(readable(title).split())
-    taken[name] += 1
-    if taken[name] > 1:
-        name = f"{name} ({taken[name]})"
-    return ElementTree.SubElement(
-        suite, "testcase", name=name, classname=network, time="0"
-    )
-
-
-def _fail(case: ElementTree.Element, kind: str, text: str) -> None:
-    text = readable(text)
-    failure = ElementTree.SubElement(case, "failure", message=text, type=kind)
-    failure.text = text

@@ -10,15 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
-from jaxrob._arguments.extra import install
+from jaxrob._arguments.texts import install
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import Curve
+from jaxrob._curve import Curve, ScoreCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._identity.digest import host_array
 from jaxrob._keys import alteration_keys, checked_key
 from jaxrob._pixels import as_floats
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.reporting._results import (

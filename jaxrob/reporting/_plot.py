@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,24 +17,14 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.extra import install
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import named
+from jaxrob._arguments.texts import install
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._curve import ScoreCurve
 from jaxrob._keys import check_key
 from jaxrob._pixels import as_floats
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._style import (
-    ACCEPTED,
-    LINES,
-    MARGIN,
-    MOST_MARKS,
-    THRESHOLD,
-    axis_label,
-    common_threshold,
-    value_label,
-)
 from jaxrob.reporting._table import robustness_text
 from jaxrob.reporting._words import images_at_levels
 
@@ -364,3 +354,44 @@ def _line(
         label=literal(name),
     )
     return line
+
+
+ACCEPTED, THRESHOLD = "#2a9d5c", "#c0392b"
+#: Margin between the range and the frame, as a share of either, so that the frame does
+#: not hide a line at an end.
+MARGIN = 0.015
+#: The most levels with a mark each; more marks would hide the line.
+MOST_MARKS = 64
+
+
+class LineStyle(NamedTuple):
+    """How one of several lines looks: `dashes` in SVG, `linestyle` in matplotlib."""
+
+    colour: str
+    dashes: str
+    linestyle: Any
+    marker: str
+
+
+LINES = (
+    LineStyle("#1f4e79", "", "-", "o"),
+    LineStyle("#d1700b", "8 3", "--", "s"),
+    LineStyle("#7b3fa0", "2.5 2.5", ":", "^"),
+    LineStyle("#2a7d4f", "10 3 2 3", "-.", "D"),
+    LineStyle("#b3266b", "5 2", (0, (5, 1)), "v"),
+    LineStyle("#444", "1.5 4", (0, (1, 2)), "P"),
+)
+
+
+def axis_label(quantity: str, unit: str) -> str:
+    return f"{quantity} [{unit}]" if unit else quantity
+
+
+def value_label(one: Assessment) -> str:
+    measure = in_words(one.measure)
+    return f"{measure} (own answers)" if one.is_stability else measure
+
+
+def common_threshold(assessments: Sequence[Assessment]) -> float | None:
+    first, *others = {one.threshold for one in assessments}
+    return None if others else first

@@ -15,11 +15,9 @@ from jaxrob._arguments.checks import (
     checked_sequence,
 )
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import select
-from jaxrob._score_curve import ScoreCurve
-from jaxrob.reporting._plot import checked_axes, literal, pyplot
+from jaxrob._curve import ScoreCurve, select
+from jaxrob.reporting._plot import LINES, checked_axes, literal, pyplot
 from jaxrob.reporting._results import Picture
-from jaxrob.reporting._style import LINES
 from jaxrob.reporting._words import percent_of
 from jaxrob.roma import RomaResult
 

@@ -1,5 +1,6 @@
 """Ranks of several networks on the same images, with simultaneous confidence."""
 
+import collections
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_names, checked_sequence
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import answers_of, check_pair, question_of
@@ -19,11 +20,10 @@ from jaxrob._assessment.paired import (
     resampled_means,
     shared_levels,
 )
-from jaxrob.metrics._bootstrap import num_rank_resamples, rank_intervals, surely_better
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._plot import checked_axes, literal, pyplot
-from jaxrob.reporting._style import ACCEPTED, LINES
+from jaxrob.metrics._testing import num_rank_resamples, rank_intervals, surely_better
+from jaxrob.reporting._plot import ACCEPTED, LINES, checked_axes, literal, pyplot
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,19 +69,13 @@ def ranks(
     curve runs along the threshold its bootstrap does not hold.
 
     The intervals of the ranks hold for all networks at once, with the probability
-    `confidence_level`: whoever looks for the best of eight does not have to correct for
-    looking (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks"). The rank
-    of a network is one more than the number of better ones; the lower end counts those
-    that are significantly better, the higher one leaves out those significantly worse.
-    The differences are bootstrapped over images, drawn for all networks together, with
-    an image added for each network that it alone gets right (see `jaxrob.compare`).
-    Each of the results has its own confidence: they are not joint over alterations.
-    The networks are taken as they are: another training may give other ranks.
-
-    Example::
-
-        for found in reporting.ranks({"plain": plain, "augmented": augmented}):
-            print(reporting.rank_table(found))
+    `confidence_level` (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for
+    Ranks"), but not for all alterations at once. The rank of a network is one more than
+    the number of better ones; the lower end counts those that are significantly better,
+    the higher one leaves out those significantly worse. The differences are
+    bootstrapped over images, drawn for all networks together, with an image added for
+    each network that it alone gets right (see `jaxrob.compare`). The networks are taken
+    as they are: another training may give other ranks.
 
     Args:
       networks: the assessments of each network by its name, at least two networks, with
@@ -103,20 +97,29 @@ def ranks(
     confidence_level = checked_confidence_level(confidence_level)
     by_name = _checked(networks)
     names = tuple(by_name)
-    alterations = [one.alteration for one in by_name[names[0]]]
-    tasks = [
-        _task(names, [_of(by_name[name], title) for name in names])
-        for title in alterations
-    ]
-    _check_enough(len(tasks[0].question.labels), len(names), confidence_level)
+    tasks = [_task(names, some) for some in zip(*by_name.values())]
     number = num_rank_resamples(confidence_level)
-    values = [_values(names, one) for one in tasks]
-    drawn = [resampled_means(one.question, one.answers, number) for one in tasks]
+    pairs = len(names) * (len(names) - 1) / 2
+    num_images = len(tasks[0].question.labels)
+    # Of fewer images no exact test of all pairs could find anything.
+    fewest = 1 + math.ceil(math.log2(pairs / (1 - confidence_level)))
+    if num_images < fewest:
+        raise ValueError(
+            f"networks must be assessed on at least {fewest} images to rank "
+            f"{len(names)} of them at {100 * confidence_level:g} %; got {num_images}"
+        )
+    values = [_values(names, task) for task in tasks]
+    drawn = [resampled_means(task.question, task.answers, number) for task in tasks]
     found = [
-        _ranked(names, confidence_level, title, [task], value, replicates)
-        for title, task, value, replicates in zip(alterations, tasks, values, drawn)
+        _ranked(names, confidence_level, task.alteration, [task], value, replicates)
+        for task, value, replicates in zip(tasks, values, drawn)
     ]
-    if len(tasks) > 1 and _are_alike(tasks):
+    if len({(task.measure, *task.images) for task in tasks}) > 1:
+        warn(
+            "the alterations differ in the measure or in the images, so there is no "
+            "rank over all"
+        )
+    elif len(tasks) > 1:
         means = np.mean(values, axis=0), np.mean(drawn, axis=0)
         found.append(_ranked(names, confidence_level, None, tasks, *means))
     return tuple(found)
@@ -125,54 +128,39 @@ def ranks(
 class _Task(NamedTuple):
     alteration: str
     measure: str
-    images: object
+    images: tuple[object, bytes]  # What tells the images and labels from others.
     question: Question
     answers: list[Answers]
 
 
 def _checked(
     networks: Mapping[str, Sequence[Assessment]],
-) -> dict[str, tuple[Assessment, ...]]:
+) -> dict[str, list[Assessment]]:
+    """Returns the assessments of each network, in the first network's order."""
     check_type("networks", networks, Mapping, "a mapping from names to assessments")
     names = checked_names("networks", tuple(networks))
     if len(names) < 2:
         raise ValueError(
             f"networks must be at least two, because one has no rank; got {len(names)}"
         )
-    found = {
-        name: checked_sequence(
+    found: dict[str, list[Assessment]] = {}
+    for name in names:
+        some = checked_sequence(
             f"networks[{name!r}]", networks[name], Assessment, "jaxrob.Assessment"
         )
-        for name in names
-    }
-    wanted = {one.alteration for one in found[names[0]]}
-    for name, some in found.items():
-        own = [one.alteration for one in some]
-        twice = sorted({one for one in own if own.count(one) > 1})
-        if twice:
-            raise ValueError(f"networks[{name!r}] has two assessments of {twice[0]}")
-        if set(own) != wanted:
-            differ = ", ".join(sorted(wanted ^ set(own)))
+        own = {one.alteration: one for one in some}
+        titles = [one.alteration for one in found.get(names[0], some)]
+        if len(own) < len(some):
+            (twice, _), *_ = collections.Counter(titles).most_common(1)
+            raise ValueError(f"networks[{name!r}] has two assessments of {twice}")
+        if own.keys() != {*titles}:
+            differ = ", ".join(sorted(own.keys() ^ {*titles}))
             raise ValueError(
                 "networks must be assessed under the same alterations; "
                 f"{names[0]!r} and {name!r} differ in {differ}"
             )
+        found[name] = [own[title] for title in titles]
     return found
-
-
-def _check_enough(num_images: int, number: int, confidence_level: float) -> None:
-    """Rejects so few images that no exact test of all pairs could find anything."""
-    pairs = number * (number - 1) / 2
-    fewest = 1 + math.ceil(math.log2(pairs / (1 - confidence_level)))
-    if num_images < fewest:
-        raise ValueError(
-            f"networks must be assessed on at least {fewest} images to rank {number} "
-            f"of them at {100 * confidence_level:g} %; got {num_images}"
-        )
-
-
-def _of(some: Sequence[Assessment], alteration: str) -> Assessment:
-    return next(one for one in some if one.alteration == alteration)
 
 
 def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
@@ -184,7 +172,6 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
                 "which say how stable it is and not which one is better; assess all "
                 "networks with true labels"
             )
-    for name, one in zip(names[1:], some[1:]):
         try:
             check_pair(first, one)
         except ValueError as error:
@@ -198,8 +185,8 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
             "may be first because it decides only what is easy. Rank by "
             'measure="effectiveness" to count them as wrong.'
         )
-    images = first.provenance["dataset"]["fingerprint"]
     question = question_of(first)
+    images = first.provenance["dataset"]["fingerprint"], question.labels.tobytes()
     return _Task(first.alteration, first.measure, images, question, answers)
 
 
@@ -236,17 +223,6 @@ def _values(names: Sequence[str], task: _Task) -> np.ndarray:
             "level, so its mean over the range has no rank"
         )
     return values
-
-
-def _are_alike(tasks: Sequence[_Task]) -> bool:
-    """Whether a mean over alterations has a meaning, of the same images and measure."""
-    kinds = {(one.measure, one.images, one.question.labels.tobytes()) for one in tasks}
-    if len(kinds) > 1:
-        warn(
-            "the alterations differ in the measure or in the images, so there is no "
-            "rank over all"
-        )
-    return len(kinds) == 1
 
 
 def _ranked(
@@ -291,12 +267,6 @@ def rank_table(found: Ranks) -> str:
 
     A rank that is not certain is a range ("1-3"). Below stands who could be first.
 
-    Args:
-      found: the ranks.
-
-    Returns:
-      The table as text, without a newline at its end.
-
     Raises:
       TypeError: if `found` are no ranks.
     """
@@ -319,9 +289,6 @@ def plot_ranks(found: Ranks, axes: Any = None) -> Any:
     Args:
       found: the ranks.
       axes: matplotlib axes to draw on; by default those of a new figure.
-
-    Returns:
-      The axes.
 
     Raises:
       ImportError: if matplotlib is missing.
@@ -348,18 +315,7 @@ def plot_ranks(found: Ranks, axes: Any = None) -> Any:
 
 
 def rank_figure(found: Sequence[Ranks]) -> Any:
-    """Plots several ranks, one below the other, see `plot_ranks`.
-
-    Args:
-      found: the ranks, at least one, such as those that `ranks` returns.
-
-    Returns:
-      A matplotlib figure.
-
-    Raises:
-      ImportError: if matplotlib is missing.
-      TypeError: if `found` is no sequence of ranks.
-    """
+    """Plots several ranks, one below the other, see `plot_ranks`; at least one."""
     found = checked_sequence("found", found, Ranks, "jaxrob.reporting.Ranks")
     rows = 1.2 + 0.28 * len(found[0].networks)
     whole = pyplot().figure(figsize=(6, rows * len(found)), layout="constrained")

@@ -1,31 +1,31 @@
-"""All results of one network, as stored in a folder."""
+"""One network's results, and their differences to earlier ones."""
 
 import dataclasses
 import hashlib
-import re
+import math
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from jaxrob._arguments.checks import (
-    check_choice,
     check_type,
-    checked_integer,
     checked_names,
     checked_number,
     checked_sequence,
     checked_text,
 )
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import named
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._codec import Layout, Text, document
-from jaxrob._curve import Curve
-from jaxrob._files.strict_json import short
+from jaxrob._assessment.compare import Comparison, compare
+from jaxrob._codec import Layout, Number, Row, Text, document
+from jaxrob._curve import ScoreCurve
+from jaxrob._files.reading import short
 from jaxrob._identity.digest import contiguous
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.adversarial import Attack
-from jaxrob.reporting._earlier import Difference
-from jaxrob.reporting._plan import Plan, Requirement
+from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics._testing import holm
+from jaxrob.reporting._requirements import Plan, Requirement
 from jaxrob.roma import RomaResult
 
 
@@ -76,7 +76,6 @@ MOST_PICTURES = 16
 SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure", "lowest score")
 #: Numbers of channels that a picture may have.
 CHANNELS = (1, 3, 4)
-_Digest = Text("32 hexadecimal digits", "[0-9a-f]{32}")
 
 
 class Picture(NamedTuple):
@@ -100,13 +99,38 @@ class Picture(NamedTuple):
     """
 
     image: Annotated[np.ndarray | None, Layout(make=lambda axes: None)]
-    digest: Annotated[str, _Digest]
+    digest: Annotated[str, Text("32 hexadecimal digits", "[0-9a-f]{32}")]
     level: float
     index: Annotated[int, Layout("image")]  # pyright: ignore[reportIncompatibleMethodOverride]
     label: int | None
     predicted: int | None
     shown_as: Annotated[str, Text(allowed=SHOWN_AS)]
     file: str | None = None
+
+
+_Interval = Annotated[
+    ConfidenceInterval,
+    Row(Number(at_least=-1, at_most=1, may_be_nan=True), ascends=True),
+]
+
+
+class Difference(NamedTuple):
+    """How much more robust a network is to an alteration than an earlier one.
+
+    Attributes:
+      alteration: the alteration's name.
+      value: the difference in robustness, in [-1, 1]; NaN if not known.
+      interval: its interval.
+      joint_interval: its interval of a simultaneous coverage of all differences, by
+        Bonferroni's inequality.
+      reason: why it is not known, or "".
+    """
+
+    alteration: Annotated[str, Text()]
+    value: Annotated[float, Number(at_least=-1, at_most=1, may_be_nan=True)]
+    interval: _Interval
+    joint_interval: _Interval
+    reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -152,40 +176,37 @@ class Results:
     runs: tuple[Run, ...] = ()
 
     def __post_init__(self) -> None:
-        """Checks the fields, and fills in defaults for every assessment."""
         if self.network is not None:
             checked_text("network", self.network)
         for name, kind in (("roma", RomaResult), ("attack", Attack), ("plan", Plan)):
             wanted = f"a {kind.__module__.rpartition('.')[0]}.{kind.__name__} or None"
             check_type(name, getattr(self, name), kind | None, wanted)
-        for name, kind, wanted, min_length in (
-            ("assessments", Assessment, "jaxrob.Assessment", 0),
-            ("requirements", Requirement, "Requirement", 0),
-            ("regressions", str, "texts", 0),
-            ("differences", Difference, "Difference", 0),
-            ("runs", Run, "jaxrob.reporting.Run", 0),
+        for name, kind, wanted in (
+            ("assessments", Assessment, "jaxrob.Assessment"),
+            ("requirements", Requirement, "Requirement"),
+            ("regressions", str, "texts"),
+            ("differences", Difference, "Difference"),
+            ("runs", Run, "jaxrob.reporting.Run"),
+            ("reasons", str | None, "texts or None"),
+            ("pictures", tuple | list, "tuples of Picture"),
         ):
-            given = checked_sequence(
-                name, getattr(self, name), kind, wanted, min_length=min_length
-            )
-            object.__setattr__(self, name, given)
-        for name, missing, kind, wanted in (
-            ("reasons", None, str | None, "texts or None"),
-            ("pictures", (), tuple | list, "tuples of Picture"),
-        ):
-            given = checked_sequence(
+            entries = checked_sequence(
                 name, getattr(self, name), kind, wanted, min_length=0
-            ) or (missing,) * len(self.assessments)
-            if len(given) != len(self.assessments):
+            )
+            object.__setattr__(self, name, entries)
+        number = len(self.assessments)
+        for name in ("reasons", "pictures"):
+            entries = getattr(self, name) or ((),) * number
+            if len(entries) != number:
                 raise ValueError(
-                    f"{name} must have an entry for each of {len(self.assessments)} "
-                    f"assessments; got {len(given)}"
+                    f"{name} must have an entry for each of {number} assessments; got "
+                    f"{len(entries)}"
                 )
-            object.__setattr__(self, name, given)
-        object.__setattr__(self, "pictures", tuple(map(tuple, self.pictures)))
+            object.__setattr__(self, name, entries)
         # An empty reason becomes None.
-        reasons = tuple(one or None for one in self.reasons)
+        reasons = tuple(reason or None for reason in self.reasons)
         object.__setattr__(self, "reasons", reasons)
+        object.__setattr__(self, "pictures", tuple(map(tuple, self.pictures)))
         if self.class_names is not None:
             names = checked_names("class_names", self.class_names)
             object.__setattr__(self, "class_names", names)
@@ -197,12 +218,6 @@ def picture_digest(image: np.ndarray) -> str:
     found = hashlib.sha256(repr(tuple(map(int, image.shape))).encode())
     found.update(contiguous(image))
     return found.hexdigest()[:32]
-
-
-def check_digest(name: str, digest: Any) -> None:
-    check_type(name, digest, str, "a text")
-    if not re.fullmatch("[0-9a-f]{32}", digest):
-        raise ValueError(f"{name} must be 32 hexadecimal digits; got {short(digest)}")
 
 
 def with_plan(results: Results) -> tuple[Assessment, ...]:
@@ -230,16 +245,22 @@ def sizes(assessment: Assessment) -> tuple[int, int]:
     """Returns the number of classes, 0 of a score, and of the images that count."""
     curve = assessment.curve
     if assessment.sampling is not None:
-        return curve.num_classes, assessment.sampling.num_images
-    if isinstance(curve, Curve):
-        return curve.num_classes, len(curve.labels)
-    if isinstance(curve, ScoreCurve):
-        return 0, curve.num_images
-    return curve.num_classes, int(curve.counts.at(0).inputs.sum())
+        number = assessment.sampling.num_images
+    elif isinstance(curve, ScoreCurve):
+        number = curve.num_images
+    else:
+        number = int(curve.counts.inputs[0].sum())
+    return curve.num_classes, number
 
 
 def _check_together(results: Results) -> None:
-    first, names = None, results.class_names
+    names = results.class_names
+    networks = {one.provenance.get("classifier") for one in results.assessments}
+    if len(networks - {None}) > 1:
+        raise ValueError(
+            "assessments must be of one network; got those of the digests "
+            f"{', '.join(sorted(map(short, networks - {None})))}"
+        )
     for assessment, pictures in zip(results.assessments, results.pictures):
         place = short(assessment.alteration)
         num_classes, num_images = sizes(assessment)
@@ -248,51 +269,199 @@ def _check_together(results: Results) -> None:
                 f"class_names must have a name for each of the {num_classes} classes "
                 f"of {place}; got {len(names)}"
             )
-        network = assessment.provenance.get("classifier")
-        first = first or network
-        if network and network != first:
-            raise ValueError(
-                f"assessments must be of one network; {place} is of the network of "
-                f"digest {short(network)}, another of {short(first)}"
-            )
         if len(pictures) > MOST_PICTURES:
             raise ValueError(
                 f"pictures of {place} must be at most {MOST_PICTURES}; got "
                 f"{len(pictures)}"
             )
-        for number, picture in enumerate(pictures):
-            where = f"pictures of {place}, number {number}"
+        where = f"pictures of {place}"
+        for picture in pictures:
             check_type(where, picture, Picture, "a Picture")
-            _check_picture(where, picture, assessment, num_classes, num_images)
+            if picture.image is not None:
+                check_picture(f"{where}: image", picture.image)
+            for name, least, most in (
+                ("index", 0, num_images - 1),
+                ("label", 0, num_classes - 1),
+                ("predicted", 0, num_classes),
+                ("level", assessment.lower, assessment.upper),
+            ):
+                value = getattr(picture, name)
+                if value is not None:
+                    checked_number(
+                        f"{where}: {name}", value, at_least=least, at_most=most
+                    )
 
 
-def _check_picture(
-    where: str,
-    picture: Picture,
-    assessment: Assessment,
-    num_classes: int,
-    num_images: int,
-) -> None:
-    check_digest(f"{where}: digest", picture.digest)
-    if picture.image is not None:
-        check_picture(f"{where}: image", picture.image)
-        if picture_digest(picture.image) != picture.digest:
-            raise ValueError(f"{where}: the image is not that of its digest")
-    lower, upper = assessment.lower, assessment.upper
-    checked_number(f"{where}: level", picture.level, at_least=lower, at_most=upper)
-    checked_integer(
-        f"{where}: index", picture.index, at_least=0, at_most=num_images - 1
+def differences(
+    new: Sequence[Assessment], old: Sequence[Assessment]
+) -> tuple[Difference, ...]:
+    """Compares assessments with the earlier ones of the same alterations.
+
+    Each pair is compared by `jaxrob.compare`, at the new one's confidence level.
+
+    Args:
+      new: an assessment of each alteration.
+      old: earlier ones, of the same images.
+
+    Returns:
+      A difference for each alteration that both have. One that cannot be told, because
+      thresholds or images differ, is NaN, with the reason.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+    """
+    for name, some in (("new", new), ("old", old)):
+        checked_sequence(name, some, Assessment, "jaxrob.Assessment", min_length=0)
+    earlier = {one.alteration: one for one in old}
+    pairs = [(one, earlier[one.alteration]) for one in new if one.alteration in earlier]
+    return tuple(_difference(now, then, len(pairs)) for now, then in pairs)
+
+
+def regressions(
+    new: Assessment | Sequence[Assessment], old: Assessment | Sequence[Assessment]
+) -> list[str]:
+    """Returns a sentence for each regression against earlier assessments.
+
+    Assessments of one alteration are compared by `jaxrob.compare`, at the new one's
+    confidence level. The new one is a regression if the interval of the difference in
+    robustness lies below 0, or that of the difference in the measure's mean over the
+    range, which distinguishes networks that are accepted everywhere. In addition the
+    p-value, adjusted for all comparisons (Holm 1979), must be significant: between
+    equally robust networks, the chance of any regression is at most one minus the
+    confidence level.
+
+    Args:
+      new: an assessment, or one for each alteration.
+      old: earlier assessments, of the same network or another, on the same images.
+
+    Returns:
+      A sentence for each earlier assessment that is better, has no counterpart, or
+      cannot be compared, with the reason. Empty if there is no regression.
+
+    Raises:
+      TypeError: if `new` or `old` holds anything but assessments.
+      ValueError: if two of them are of one alteration, range, measure and alpha.
+    """
+    by_subject = _by_subject("new", new, 1)
+    pairs, comparisons, found = [], [], []
+    for subject, before in _by_subject("old", old, 0).items():
+        # Another range or measure than before: the comparison says which.
+        alike = [one for one in by_subject.values() if one.alteration == subject[0]]
+        now = by_subject.get(subject, alike[0] if alike else None)
+        if now is None:
+            found.append(f"{before.alteration}: it is not assessed any more")
+            continue
+        try:
+            comparisons.append(compare(now, before, now.confidence_level))
+            pairs.append((now, before))
+        except ValueError as error:
+            found.append(f"{before.alteration}: no comparison is possible, {error}")
+    worse = [
+        f"{now.alteration}: robustness is {now.robustness:.6g}, it was "
+        f"{before.robustness:.6g} ({difference_text(each)})"
+        for (now, before), each in zip(pairs, adjusted(comparisons))
+        # NaN counts as worse, because it is not known to be as good.
+        if each.is_worse or math.isnan(each.found.difference)
+    ]
+    return worse + found
+
+
+def _difference(new: Assessment, old: Assessment, number: int) -> Difference:
+    level = new.confidence_level
+    unknown = ConfidenceInterval(math.nan, math.nan)
+    try:
+        found = compare(new, old, level)
+        joint = found if number == 1 else compare(new, old, 1 - (1 - level) / number)
+    except ValueError as error:
+        return Difference(new.alteration, math.nan, unknown, unknown, str(error))
+    if math.isnan(found.difference):
+        reason = "a robustness is not known"
+        return Difference(new.alteration, math.nan, unknown, unknown, reason)
+    (low, high), at_once = found.confidence_interval, joint.confidence_interval
+    # Two bootstraps may differ in the last digits.
+    at_once = ConfidenceInterval(min(low, at_once.low), max(high, at_once.high))
+    return Difference(
+        new.alteration, found.difference, found.confidence_interval, at_once
     )
-    for name, most in (("label", num_classes - 1), ("predicted", num_classes)):
-        value = getattr(picture, name)
-        if value is not None:
-            checked_integer(f"{where}: {name}", value, at_least=0, at_most=most)
-    check_choice(f"{where}: shown_as", picture.shown_as, SHOWN_AS)
-    check_type(f"{where}: file", picture.file, str | None, "a text or None")
-    of_view = {"unaltered": assessment.identity, "lower end": lower, "upper end": upper}
-    wanted = of_view.get(picture.shown_as, picture.level)
-    if picture.level != wanted:
-        raise ValueError(
-            f"{where}: level must be {wanted:g}, as it is shown as "
-            f"{picture.shown_as!r}; got {picture.level:g}"
+
+
+def _by_subject(
+    name: str, given: Assessment | Sequence[Assessment], min_length: int
+) -> dict[tuple[Any, ...], Assessment]:
+    if isinstance(given, Assessment):
+        given = (given,)
+    checked_sequence(
+        name, given, Assessment, "jaxrob.Assessment", min_length=min_length
+    )
+    found: dict[tuple[Any, ...], Assessment] = {}
+    for one in given:
+        subject = one.alteration, one.lower, one.upper, one.measure, one.curve.alpha
+        if subject in found:
+            raise ValueError(
+                f"{name} must have one assessment of each alteration, range, measure "
+                f"and alpha; got two of {one.alteration!r}"
+            )
+        found[subject] = one
+    return found
+
+
+class Adjusted(NamedTuple):
+    """A comparison with p-values adjusted by Holm's method, NaN where not known."""
+
+    found: Comparison
+    p_value: float
+    mean_p_value: float
+
+    @property
+    def side(self) -> int:
+        """1 if the first is significantly more robust, -1 if less, 0 if neither."""
+        one = self.found
+        return _side(one.confidence_interval, self.p_value, one.confidence_level)
+
+    @property
+    def mean_side(self) -> int:
+        return _side(
+            self.found.mean_interval, self.mean_p_value, self.found.confidence_level
         )
+
+    @property
+    def is_worse(self) -> bool:
+        return min(self.side, self.mean_side) < 0
+
+
+def adjusted(comparisons: Sequence[Comparison]) -> list[Adjusted]:
+    """Adjusts the comparisons' p-values, two each, for one another."""
+    # Between equally robust networks, the chance of any significant difference is then
+    # at most one less the comparisons' confidence level, by default 5 %.
+    pairs = np.array([(one.p_value, one.mean_p_value) for one in comparisons])
+    values = holm(pairs.ravel()).reshape(-1, 2).tolist()
+    return [
+        Adjusted(one, p_value, mean_p_value)
+        for one, (p_value, mean_p_value) in zip(comparisons, values)
+    ]
+
+
+def difference_text(one: Adjusted) -> str:
+    found = one.found
+    low, high = found.confidence_interval
+    mean_low, mean_high = found.mean_interval
+    level = f"{100 * found.confidence_level:g} %"
+    return (
+        f"difference {found.difference:+.4f}, {level} interval {low:+.4f} to "
+        f"{high:+.4f}, p = {p_value_text(found.p_value, one.p_value)}; "
+        f"mean over the range {found.mean_difference:+.4f}, {mean_low:+.4f} to "
+        f"{mean_high:+.4f}, p = {p_value_text(found.mean_p_value, one.mean_p_value)}"
+    )
+
+
+def p_value_text(p_value: float, adjusted: float) -> str:
+    if math.isnan(p_value):
+        return "-"
+    return f"{p_value:.2g} (adjusted {adjusted:.2g})"
+
+
+def _side(interval: ConfidenceInterval, p_value: float, confidence_level: float) -> int:
+    # The tolerance admits p-values that equal the error up to rounding.
+    if math.isnan(p_value) or p_value > 1 - confidence_level + 1e-12:
+        return 0
+    return int(interval.low > 0) - int(interval.high < 0)

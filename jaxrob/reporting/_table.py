@@ -1,23 +1,20 @@
 """Assessments as a text table."""
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from jaxrob._arguments.checks import checked_sequence
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.document import Sampling
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._columns import OF_CORRUPTIONS, Row, rows_of
-from jaxrob.reporting._corruptions import corruptions
-from jaxrob.reporting._corruptions import lines as corruption_lines
 from jaxrob.reporting._words import (
     ROUNDED,
     by_cause,
     confidence_text,
+    corruptions,
     ending_text,
     excursions,
     full_evaluations,
@@ -25,6 +22,7 @@ from jaxrob.reporting._words import (
     request_text,
     sampling_of,
 )
+from jaxrob.reporting._words import lines as corruption_lines
 
 
 def table(assessments: Sequence[Assessment]) -> str:
@@ -36,23 +34,15 @@ def table(assessments: Sequence[Assessment]) -> str:
     strategy has none) and its confidence interval because of few images, the levels
     evaluated and the seconds. With alpha there is also the lowest share of inputs
     decided at an accepted level, and a value of the decided inputs alone is followed by
-    their share ("0.984 of 66%").
+    their share ("0.984 of 66%"). From few images further columns show the interval of
+    the robustness on all images of the data set, the altered images classified, their
+    share of all at these levels, and how it ended.
 
     Lines below the table state the measure and its threshold (a last column, if they
-    differ), the savings of a strategy that chose the levels, and how wide a dip or peak
-    must be to be seen in every assessment. A line marks stability, where the labels are
-    the network's own answers. For corruptions by severity, the mean error over the
-    fifteen of the benchmarks, and mCE of 1,000 classes, have a line each. A warning for
-    each cause follows, the gravest first, with the alterations concerned.
-
-    From few images (`Assessment.sampling`) further columns show the interval of the
-    robustness on all images of the data set, the altered images classified, their share
-    of all at these levels, and how it ended; lines below say what was asked.
-
-    Example::
-
-        results = jaxrob.assess(classifier, dataset, [blur, noise], key=key)
-        print(jaxrob.reporting.table(results))
+    differ), what was asked of few images, the savings of a strategy that chose the
+    levels, how wide a dip or peak must be to be seen in every assessment, stability
+    (where the labels are the network's own answers), for corruptions by severity the
+    benchmarks' mean errors, and a warning for each cause, the gravest first.
 
     Args:
       assessments: the assessments, at least one.
@@ -72,8 +62,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     assessments = checked_sequence("assessments", assessments, Assessment, wanted)
     conditions = set(map(_condition, assessments))
     few = [one for one in assessments if one.sampling is not None]
-    columns = _COLUMNS | {f"{level_of(assessments)} interval": _interval}
-    columns |= {head: columns.pop(head) for head in ("levels", "seconds")}
+    columns = _COLUMNS | {f"{level_of(assessments)} interval": _interval} | _OF_COST
     if any(assessment.curve.alpha is not None for assessment in assessments):
         columns["decided"] = _decided
     if len(conditions) > 1:
@@ -164,6 +153,8 @@ _COLUMNS: dict[str, Callable[[Row, Assessment], str]] = {
     "error bound": lambda row, one: (
         "-" if row["error_bound"] is None else f"± {row['error_bound']:.1%}"
     ),
+}
+_OF_COST: dict[str, Callable[[Row, Assessment], str]] = {
     "levels": lambda row, one: str(row["levels"]),
     "seconds": lambda row, one: f"{row['seconds']:.1f}",
 }
@@ -179,8 +170,9 @@ def _words_of_few(few: Sequence[Assessment]) -> list[str]:
     if not few:
         return []
     samplings = [sampling_of(one) for one in few]
-    sure = dict.fromkeys(confidence_text(one) for one in samplings)
-    asked = dict.fromkeys(request_text(one) for one in samplings)
+    sure = dict.fromkeys(map(confidence_text, samplings))
+    asked = dict.fromkeys(map(request_text, samplings))
+    ended = {one.status: ending_text(one) for one in samplings}
     spent, whole = sum(one.evaluations for one in few), sum(map(full_evaluations, few))
     return [
         f"on this data set: where the robustness of all its images is, "
@@ -189,41 +181,31 @@ def _words_of_few(few: Sequence[Assessment]) -> list[str]:
         "values are of the images looked at",
         f"images: {spent:,} altered ones were classified; all at these levels would "
         f"have been {whole:,}",
-        *(f"{status}: {words}" for status, words in _endings(samplings).items()),
+        *(f"{status}: {words}" for status, words in ended.items()),
     ]
 
 
 def _words_of_saved(assessments: Sequence[Assessment]) -> list[str]:
     """States the savings of chosen levels over even grids of equal error bound."""
-    chosen = [
-        one
-        for one in assessments
-        if one.error_bound is not None and one.sampling is None
-    ]
-    points = [one.diagnostics.points for one in chosen]
-    grids = [max(pair) for pair in zip(points, map(_even_grid, chosen))]
-    if sum(grids) <= sum(points):
+    points = grids = spent = whole = 0
+    for one in assessments:
+        if one.error_bound is None or one.sampling is not None:
+            continue
+        chosen, images = one.diagnostics.points, one.evaluations
+        # Each crossing leaves one step of a grid open.
+        crossings = int(np.diff(one.values >= one.threshold).sum())
+        grid = chosen
+        if crossings and one.error_bound:
+            grid = max(grid, math.ceil(crossings / one.error_bound - 1e-6) + 1)
+        points, spent = points + chosen, spent + images
+        grids, whole = grids + grid, whole + images // chosen * grid
+    if grids <= points:
         return []
-    images = [one.evaluations // one.diagnostics.points for one in chosen]
-    spent, whole = (sum(map(operator.mul, some, images)) for some in (points, grids))
     return [
-        f"levels: {sum(points):,} were chosen, {spent:,} altered images; even grids "
-        f"that leave as little open have {sum(grids):,} levels, {whole:,} images: "
+        f"levels: {points:,} were chosen, {spent:,} altered images; even grids "
+        f"that leave as little open have {grids:,} levels, {whole:,} images: "
         f"{whole / spent:.1f} times as many"
     ]
-
-
-def _even_grid(assessment: Assessment) -> int:
-    # Each crossing leaves one step of a grid open.
-    above = assessment.values >= assessment.threshold
-    crossings = int((above[1:] != above[:-1]).sum())
-    if not crossings or not assessment.error_bound:
-        return 0
-    return math.ceil(crossings / assessment.error_bound - 1e-6) + 1
-
-
-def _endings(samplings: Sequence[Sampling]) -> dict[str, str]:
-    return {one.status: ending_text(one) for one in samplings}
 
 
 def _condition(assessment: Assessment) -> str:

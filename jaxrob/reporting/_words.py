@@ -1,18 +1,19 @@
-"""Words of results, for tables, plots and reports."""
+"""Words and summaries of results, for tables, plots and reports."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._arguments.warnings import cause_of
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.diagnostics import SIGNS, severity
-from jaxrob._assessment.document import Sampling
+from jaxrob._assessment.assessment import Assessment, Sampling
+from jaxrob._assessment.diagnostics import SIGNS
+from jaxrob._assessment.diagnostics import severity as severity_of
+from jaxrob.metrics import ALEXNET, CorruptionError, FailingLevel, ReferenceErrors
 from jaxrob.metrics._measures import MeanScore, any_measure
 from jaxrob.roma import RomaResult
 
@@ -126,15 +127,14 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     # NaN for measures whose interval is a bootstrap's, because a thousand resamples are
     # too few for it, and from few images, whose number was chosen for one confidence
     # level.
-    measure = any_measure(one.measure)
-    exact = isinstance(measure, MeanScore) or (
-        measure.is_proportion and measure.single_ratio(one.counts) is not None
-    )
     if number == 1:
         return one.confidence_interval.low, one.confidence_interval.high
-    if one.sampling is not None:
-        return math.nan, math.nan
-    if one.scores is not None or not exact or math.isnan(one.robustness):
+    measure = any_measure(one.measure)
+    is_exact = isinstance(measure, MeanScore) or (
+        measure.is_proportion and measure.single_ratio(one.counts) is not None
+    )
+    of_part = one.sampling is not None or one.scores is not None
+    if of_part or not is_exact or math.isnan(one.robustness):
         return math.nan, math.nan
     low, high = metrics.confidence_interval(
         one.levels,
@@ -180,7 +180,7 @@ def by_cause(
             found[sign] = [
                 (one.alteration, one.diagnostics.signs[sign]) for one in those
             ]
-            severities = [severity(one.diagnostics, sign) for one in those]
+            severities = [severity_of(one.diagnostics, sign) for one in those]
             worst[sign] = int(np.argmax(severities))
     if roma is not None:
         found |= {text: [("RoMA", text)] for text in roma.caveats}
@@ -272,3 +272,136 @@ def unaltered_text(one: Assessment) -> str:
 
 def points(share: float) -> str:
     return percent(share).replace(" %", " points")
+
+
+# Division by errors of 1 gives the mean error itself.
+_NO_REFERENCE = ReferenceErrors(1.0, 1.0)
+# A benchmark's corruption that is left out where its pictures are missing.
+_FROST = "frost"
+
+
+class Corruption(NamedTuple):
+    """A corruption: its mean error over severities 1 to 5, that relative to AlexNet's.
+
+    The latter is None unless there are 1,000 classes at 224 px, and the severity at
+    which the network fails unless the unaltered images, and others, were looked at.
+    """
+
+    name: str
+    error: CorruptionError
+    relative_to_alexnet: CorruptionError | None
+    fails_at: FailingLevel | None
+
+
+class Corruptions(NamedTuple):
+    """All corruptions assessed; means over the benchmark's fifteen, or None.
+
+    Frost, whose pictures may be missing, gives a reason; mCE is of 1,000 classes.
+    """
+
+    rows: tuple[Corruption, ...]
+    mean: CorruptionError | None
+    mce: CorruptionError | None
+
+
+def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
+    """Summarises the assessments of corruptions by severity; None if there are none.
+
+    Scores are left out, because benchmarks publish errors of classifiers. Values that
+    cannot be computed are NaN, with the reason.
+    """
+    found = {
+        one.alteration: one
+        for one in assessments
+        if one.unit == "severity" and one.curve.num_classes
+    }
+    if not found:
+        return None
+    like_alexnet = all(_is_like_alexnet(one) for one in found.values())
+    rows = tuple(
+        Corruption(
+            name,
+            _measured(metrics.corruption_error, {name: one}, one, _NO_REFERENCE),
+            _measured(metrics.corruption_error, {name: one}, one, ALEXNET[name])
+            if like_alexnet and name in ALEXNET
+            else None,
+            _fails_at(one),
+        )
+        for name, one in found.items()
+    )
+    if not ALEXNET.keys() - {_FROST} <= found.keys():
+        return Corruptions(rows, None, None)
+    mce = None
+    if like_alexnet:
+        mce = _measured(metrics.mean_corruption_error, found, found, ALEXNET)
+    mean = _measured(metrics.mean_corruption_error, found, found, None)
+    return Corruptions(rows, mean, mce)
+
+
+def lines(found: Corruptions) -> list[str]:
+    return [
+        f"{name}: {share(one)}" + (f" ({one.reason})" if one.reason else "")
+        for name, one in means(found)
+    ]
+
+
+def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
+    pairs = (
+        ("mean error over 15 corruptions, severities 1 to 5", found.mean),
+        ("mCE, relative to AlexNet's errors on ImageNet-C", found.mce),
+    )
+    return [(name, one) for name, one in pairs if one is not None]
+
+
+def share(one: CorruptionError) -> str:
+    if math.isnan(one.value):
+        return _UNKNOWN
+    low, high = one.confidence_interval
+    beside = "" if math.isnan(low) else f", {interval(low, high)}"
+    return f"{100 * one.value:.1f} %{beside}"
+
+
+def severity(one: FailingLevel | None) -> str:
+    if one is None:
+        return _UNKNOWN
+    level, low, high = (
+        "beyond 5" if math.isinf(level) else f"{level:.2f}"
+        for level in (one.level, *one.confidence_interval)
+    )
+    is_beyond = math.isinf(one.confidence_interval.low)
+    return low if is_beyond else f"{level}, {low} to {high}"
+
+
+def _fails_at(one: Assessment) -> FailingLevel | None:
+    if one.identity not in one.levels or len(one.levels) < 2 or one.sampling:
+        return None
+    return metrics.failing_level(
+        one.levels,
+        one.counts,
+        one.measure,
+        one.threshold,
+        one.identity,
+        one.confidence_level,
+    )
+
+
+def _is_like_alexnet(one: Assessment) -> bool:
+    alexnet = next(iter(ALEXNET.values()))
+    size = one.provenance.get("settings", {}).get("size", alexnet.size)
+    return one.curve.num_classes == alexnet.num_classes and size == alexnet.size
+
+
+def _measured(
+    measure: Callable[..., CorruptionError],
+    of: Mapping[str, Assessment],
+    curves: Any,
+    reference: Any,
+) -> CorruptionError:
+    level = min(one.confidence_level for one in of.values())
+    try:
+        if any(one.sampling is not None for one in of.values()):
+            raise ValueError("few images were looked at, and means are of all of them")
+        return measure(curves, reference, confidence_level=level)
+    except ValueError as error:
+        unknown = metrics.ConfidenceInterval(math.nan, math.nan)
+        return CorruptionError(math.nan, unknown, str(error))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._arguments.checks import check_type, checked_integer
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._mixture import (

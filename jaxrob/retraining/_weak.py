@@ -15,7 +15,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assess import assess
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._keys import host_generator
 from jaxrob.alterations import Alteration

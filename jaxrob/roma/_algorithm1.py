@@ -11,8 +11,16 @@ from scipy import special, stats
 
 from jaxrob._arguments.checks import checked_flag, checked_traceable
 from jaxrob._arguments.warnings import warn
-from jaxrob.roma._count import log_hic, observe_hits
-from jaxrob.roma._draws import Array, Inputs, Settings, Statistic, Work, summarise_draws
+from jaxrob.roma._draws import (
+    Array,
+    Inputs,
+    Settings,
+    Statistic,
+    Work,
+    log_hic,
+    observe_hits,
+    summarise_draws,
+)
 from jaxrob.roma._estimate import Answers
 
 #: The corrected statistic below which samples count as normal: the 15 % point, with
@@ -56,13 +64,11 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
         A² = -n - sum_i (2i - 1)/n (log F_i + log(1 - F_{n+1-i}))
 
     Here it is times `1 + 0.75/n + 2.25/n²`, which makes the limit's critical values
-    hold for n >= 8 (D'Agostino and Stephens, 1986, table 4.7). `scipy.stats.anderson`
-    gives A² itself and divides the critical values instead.
+    hold for n >= 8 (D'Agostino and Stephens, 1986, table 4.7).
 
     Args:
       samples: `[..., n]` with n >= 8; computed in float32.
-      ascending: whether they are sorted already. Sorting takes most of the time, and
-        increasing functions of sorted samples are sorted.
+      ascending: whether they are sorted already; sorting takes most of the time.
 
     Returns:
       A `Normality` of `[...]`; its statistic is NaN where a sample is NaN or infinite.
@@ -118,10 +124,8 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
 
 def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
     """Whether float32 resolves a distribution well enough to test its shape."""
-    # It does if float32's spacing at `magnitude` is at most a thousandth of the
-    # standard deviation. Pass the largest number that the samples were computed from,
-    # if it is larger than they are: the largest logit, for instance, of confidences
-    # near 1 that perturbations hardly change.
+    # `magnitude` is the largest number that the samples were computed from, such as the
+    # largest logit of confidences near 1 that perturbations hardly change.
     magnitude = jnp.abs(jnp.asarray(magnitude, jnp.float32))
     spacing = jnp.nextafter(magnitude, jnp.float32(jnp.inf)) - magnitude
     sd = jnp.asarray(standard_deviation, jnp.float32)
@@ -130,8 +134,7 @@ def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
 
 def sort(samples: jax.Array) -> jax.Array:
     """Sorts float32 `[..., n]` along the last axis, as `jnp.sort` does but faster."""
-    # It sorts the bit patterns, as integers of the same order. XLA's sort on a CPU is
-    # several times faster on these than on floats, where it has to look for NaN.
+    # As integers of the same order: XLA's sort on a CPU looks for NaN among floats.
     samples = jnp.asarray(samples, jnp.float32)
     bits = jax.lax.bitcast_convert_type(samples, jnp.int32)
     ordered = _flip_negative(jnp.sort(_flip_negative(bits), axis=-1))
@@ -155,10 +158,9 @@ _NUDGE = 1e-2
 def boxcox(log_x: jax.Array, lmbda: jax.Array) -> jax.Array:
     """Makes positive samples more normal: Box and Cox's transform.
 
-    It is `(x^λ - 1)/λ`, or `log x` where λ is 0. In float32 it loses x^λ beside 1 where
-    that is tiny, and overflows above e^88. Up to an affine map it is the same of x over
-    any constant. So pass `log_x - c`, with c the mean of `log_x` or any number in the
-    middle of the samples, and subtract the same c from what is compared with them.
+    It is `(x^λ - 1)/λ`, or `log x` where λ is 0. Up to an affine map it is the same of
+    x over any constant. So that float32 suffices, pass `log_x - c`, with c the mean of
+    `log_x`, and subtract the same c from what is compared with them.
 
     Example::
 
@@ -181,7 +183,10 @@ def boxcox(log_x: jax.Array, lmbda: jax.Array) -> jax.Array:
             "lmbda must have a shape that broadcasts with log_x's, "
             f"{log_x.shape}; got {lmbda.shape}"
         )
-    return log_x * _relative_expm1(log_x * lmbda)
+    exponent = log_x * lmbda
+    small = jnp.abs(exponent) < 1e-4
+    ratio = jnp.expm1(exponent) / jnp.where(small, 1.0, exponent)
+    return log_x * jnp.where(small, 1 + exponent / 2, ratio)
 
 
 def boxcox_lambda(log_x: jax.Array) -> jax.Array:
@@ -263,13 +268,6 @@ def _newton(
     return jax.lax.fori_loop(0, _ITERATIONS, step, state)[0]
 
 
-def _relative_expm1(exponent: jax.Array) -> jax.Array:
-    """`expm1(z)/z`, which is 1 at 0."""
-    small = jnp.abs(exponent) < 1e-4
-    ratio = jnp.expm1(exponent) / jnp.where(small, 1.0, exponent)
-    return jnp.where(small, 1 + exponent / 2, ratio)
-
-
 # A fit is contradicted by hits that it makes less probable than this.
 _IMPOSSIBLE = 1e-4
 
@@ -298,12 +296,10 @@ class Confidences(NamedTuple):
 
 
 class Moments(NamedTuple, Generic[Array]):
-    """What lines 5 to 12 need of N inputs.
+    """What lines 5 to 12 need of N inputs."""
 
-    Where there are two columns, the first is of the confidences as drawn, in units of
-    the largest, `hic / max`. The second is of the transformed ones, in units of the
-    geometric mean, `hic / exp(mean log)`.
-    """
+    # The first of two columns is of the confidences as drawn, in units of the largest,
+    # the second of the transformed ones, in units of the geometric mean.
 
     log_unit: Array  # `[N, 2]`, the logarithms of these units
     boxcox_lambda: Array  # `[N]`, the maximum-likelihood lambda
@@ -315,43 +311,10 @@ class Moments(NamedTuple, Generic[Array]):
     hits: Array  # int32 `[N]`, draws that are distinctly misclassified
 
 
-class NormalFit(NamedTuple):
-    """What Algorithm 1 finds for each input; arrays `[N]`."""
-
-    # "normal" (as drawn), "transformed" (normal after Box and Cox's transform),
-    # "failed" (neither), "constant" (all draws give the same confidence) or
-    # "unresolved" (the confidences vary by little more than float32's rounding, so that
-    # the test would see the rounding).
-    status: np.ndarray
-    # Anderson and Darling's, of the confidences where they are normal and of the
-    # transformed ones elsewhere.
-    statistic: np.ndarray
-    # Maximum-likelihood lambda; NaN where nothing was transformed.
-    boxcox_lambda: np.ndarray
-    mean: np.ndarray  # the mean that the normal distribution was given
-    std: np.ndarray  # its standard deviation
-    # Log of the probability of a distinct misclassification; NaN except where "normal"
-    # or "transformed".
-    log_probability: np.ndarray
-
-
 def roma(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     """Estimator "roma": Algorithm 1."""
     found = summarise_draws(work, inputs, settings, NORMALITY)
-    fit = fit_normal(found, settings.delta)
-    none = np.full(len(fit.status), np.nan)
-    return Answers(
-        status=fit.status,
-        log_adversarial_probability=fit.log_probability,
-        log_low=none,
-        log_high=none,
-        hits=found.hits,
-        evaluations=np.full(len(fit.status), settings.num_samples, np.int64),
-        statistic=fit.statistic,
-        boxcox_lambda=fit.boxcox_lambda,
-        mean=fit.mean,
-        std=fit.std,
-    )
+    return fit_normal(found, settings.delta, settings.num_samples)
 
 
 def warn_of_contradictions(
@@ -414,8 +377,12 @@ def examine_normality(observed: Confidences) -> Moments[jax.Array]:
 NORMALITY = Statistic(observe_hic, examine_normality)
 
 
-def fit_normal(found: Moments[np.ndarray], delta: float) -> NormalFit:
+def fit_normal(found: Moments[np.ndarray], delta: float, num_samples: int) -> Answers:
     """Lines 5 to 14, by what `examine_normality` returned for N inputs."""
+    # The status is "normal" (as drawn), "transformed" (normal after Box and Cox's
+    # transform), "failed" (neither), "constant" (all draws give the same confidence) or
+    # "unresolved" (they vary by little more than float32's rounding, which the test
+    # would see).
     largest, centre = found.log_unit.astype(np.float64).T
     lmbda = found.boxcox_lambda.astype(np.float64)
     statistic, in_unit_mean, in_unit_std = (
@@ -445,13 +412,18 @@ def fit_normal(found: Moments[np.ndarray], delta: float) -> NormalFit:
         std = [np.exp(largest) * in_unit_std[0], grown * in_unit_std[1]]
         log_probability = special.log_ndtr(-np.where(is_normal, *score))
     answered = usable & (is_normal | is_transformed)
-    return NormalFit(
-        status,
-        np.where(usable, np.where(is_normal, *statistic), np.nan),
-        np.where(usable & ~is_normal, lmbda, np.nan),
-        np.where(usable, np.where(is_normal, *mean), np.nan),
-        np.where(usable, np.where(is_normal, *std), np.nan),
-        np.where(answered, log_probability, np.nan),
+    none = np.full(len(status), np.nan)
+    return Answers(
+        status=status,
+        log_adversarial_probability=np.where(answered, log_probability, np.nan),
+        log_low=none,
+        log_high=none,
+        hits=found.hits,
+        evaluations=np.full(len(status), num_samples, np.int64),
+        statistic=np.where(usable, np.where(is_normal, *statistic), np.nan),
+        boxcox_lambda=np.where(usable & ~is_normal, lmbda, np.nan),
+        mean=np.where(usable, np.where(is_normal, *mean), np.nan),
+        std=np.where(usable, np.where(is_normal, *std), np.nan),
     )
 
 

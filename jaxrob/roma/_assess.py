@@ -19,33 +19,24 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._arguments.computing import computing
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.messages import classifier_wanted, named
 from jaxrob._arguments.warnings import collected, warn
-from jaxrob._arguments.wrapping import classifier_wanted
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
+from jaxrob._devices.blocks import filled, first_of, joined, put_at, taken
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.rows import filled, first_of, joined, put_at, taken
-from jaxrob._engine.execution import progress_bar
-from jaxrob._engine.journal import (
-    Journal,
-    JournalOfFirstProcess,
-    array_entry,
-    entry,
-    opened,
-    read_records,
-)
-from jaxrob._engine.parts import random_order
-from jaxrob._identity.identity import is_identifiable, text
-from jaxrob._keys import checked_key
-from jaxrob._run.prepare import (
+from jaxrob._engine.evaluate import (
     UNALTERED,
     Arguments,
-    Run,
     checked,
     prepare_run,
     unaltered_answers,
 )
+from jaxrob._engine.execution import progress_bar
+from jaxrob._engine.journal import Journal, array_entry, entry, opened, read_records
+from jaxrob._engine.queue import random_order
+from jaxrob._identity.identity import is_identifiable, text
+from jaxrob._keys import checked_key
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
 from jaxrob.metrics._counts import checked_confidence_level
@@ -126,18 +117,12 @@ def assess(
       the draws, and a ball, an alteration or a perturbation with a move.
     * "auto": counts where that is enough, then "importance", then "splitting" where
       the weights are too uneven. Where neither is possible, it counts up to 16 times as
-      many draws. With its usual budget of 10,000 forward passes each, importance
-      sampling answers for most inputs. What the budget cannot decide, such as rare
-      probabilities of a network without gradients, is "undecided": an interval by plain
-      draws alone. Without a limit it answers every input, after up to 300,000 passes
-      where splitting has to (a million in few dimensions).
+      many draws. What the budget cannot decide, such as rare probabilities of a network
+      without gradients, is "undecided". Without a limit it answers every input, after
+      up to 300,000 passes where splitting has to (a million in few dimensions).
 
-    An answer of "importance" is believed only if two other views do not contradict it:
-    the hits among the plain draws, and a few particles that climb to the boundary
-    without gradients, which may have come to a mode that the mixture misses. Then more
-    searches start there. In up to 16 dimensions these are as many particles as those of
-    "splitting", whose answers are held against each other.
-
+    An answer of "importance" is believed only if neither the plain draws' hits
+    contradict it, nor a few particles that climb to the boundary without gradients.
     What may still be missed, without notice: a mode so much steeper than others that it
     is behind them everywhere but in its own small part of the ball, if no gradient from
     24 radii away leads to it; an island that is the greatest class's nowhere else and
@@ -149,13 +134,11 @@ def assess(
     Draws depend on the key and the input's index alone, so answers do not depend on
     blocks or devices (except for rounding).
 
-    With a half width, inputs are looked at in random order, a few more at a time. Those
-    of a category end as soon as the mean plr over all its inputs is known: its
-    interval, of all categories together, is at most twice the half width wide. It is by
-    betting without replacement (Waudby-Smith and Ramdas 2020), which holds however
-    often one looks. Then the mean over all inputs is known as well. What was looked at
-    has the answers of a run without a half width; the rest is "unseen". The smaller a
-    category, the larger the share of it that has to be looked at.
+    With a half width, inputs are looked at in random order. Those of a category end as
+    soon as the mean plr over all its inputs is known: its interval, of all categories
+    together, is at most twice the half width wide. It is by betting without replacement
+    (Waudby-Smith and Ramdas 2020), which holds however often one looks. The rest is
+    "unseen". The smaller a category, the larger the share of it that is looked at.
 
     Args:
       classifier: the classifier, with "logits", "probabilities" or "sigmoid" outputs.
@@ -173,7 +156,7 @@ def assess(
       estimator: one of `ESTIMATORS`.
       budget: forward passes for each input that "auto" spends at most, the plain draws
         included and a gradient counted as three; by default 10,000, `math.inf` for no
-        limit. Other estimators take what they take.
+        limit.
       perturbation: instead of a ball, `fn(key, image)` that draws a perturbed image, an
         `Alteration` at a random level, or a `Perturbation`. Then epsilon and norm are
         not used.
@@ -186,24 +169,20 @@ def assess(
       mesh: devices over which the inputs are split, along all of its axes; by default
         all devices of this process. For sharded variables and several processes see
         `jaxrob.evaluate`.
-      journal: a file to which the answers of every few hundred inputs are written, and
-        synced, as soon as they are known. A rerun with the same arguments takes from
-        there what there is; any other is refused (see `jaxrob.assess`).
-      progress: whether a progress bar is shown, and a line on standard error says how
-        long the run takes, if that is over ten seconds.
+      journal: a file to which answers are written as soon as they are known. A rerun
+        with the same arguments goes on from there (see `jaxrob.assess`).
+      progress: whether a progress bar is shown.
 
     Returns:
       A `RomaResult`. An input without an answer has a status that says why and NaN.
 
     Raises:
       TypeError: if an argument has a wrong type, or there are labels beside a data set.
-      ValueError: if epsilon is not positive, delta outside (0, 1), num_samples below 8,
-        norm or estimator unknown, a budget below num_samples or beside another
-        estimator than "auto", half_width not in (0, 0.5), the
-        confidence level not in (0, 1), images are empty, hold NaN or values outside
-        [0, 1], a label is no class, the classifier does not fit the images or has
-        "scores" for outputs, the estimator cannot work with this classifier or
-        perturbation, the journal is of something else, or the classifier returns NaN.
+      ValueError: if an argument is out of its range, a budget goes beside another
+        estimator than "auto", images are empty or hold NaN, a label is no class, the
+        classifier does not fit the images, has "scores" for outputs or returns NaN, the
+        estimator cannot work with this classifier or perturbation, or the journal is of
+        something else.
       OSError: if the journal cannot be read or written.
     """
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
@@ -223,7 +202,11 @@ def assess(
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
     dataset = given_images(images, labels, may_lack_labels=True)
     _, labels = images_and_labels(images, labels)
-    check_confidences(classifier)
+    if classifier.outputs == "scores":
+        raise ValueError(
+            'the classifier\'s outputs are "scores", which have no confidence; a '
+            'distinct misclassification needs "logits", "probabilities" or "sigmoid"'
+        )
     asked = checked(Arguments(classifier, dataset, [UNALTERED], key, mesh))
     with own_errors(), prepare_run(asked) as run:
         image_shape, over = run.image.shape, run.execution.mesh
@@ -249,7 +232,13 @@ def assess(
         work = Work(run.classifier, drawn, logit_delta, key, over)
         if (obstacle := chosen.obstacle(work, image_shape)) is not None:
             raise ValueError(f'estimator="{estimator}" {obstacle}')
-        inputs = _inputs(run)
+        assert isinstance(run.dataset, Dataset)
+        pixels = run.dataset.images
+        inputs = Inputs(
+            pixels if pixels.dtype == np.uint8 else pixels.astype(np.float32),
+            np.arange(len(pixels), dtype=np.uint32),
+            unaltered_answers(run.execution, run.dataset),
+        )
         _, most = fewest_and_most(
             estimator, len(dataset), num_samples, budget, half_width is None
         )
@@ -314,14 +303,6 @@ def _finite_or_none(budget: float) -> int | None:
     return None if math.isinf(budget) else int(budget)
 
 
-def check_confidences(classifier: Classifier) -> None:
-    if classifier.outputs == "scores":
-        raise ValueError(
-            'the classifier\'s outputs are "scores", which have no confidence; a '
-            'distinct misclassification needs "logits", "probabilities" or "sigmoid"'
-        )
-
-
 def _perturbation(
     perturbation: Perturbation | Alteration | Callable[..., jax.Array] | None,
     norm: str,
@@ -375,16 +356,6 @@ def _fingerprinted(
             f"cannot be looked into; {perturbation.name} calls one"
         )
     return perturbation
-
-
-def _inputs(run: Run) -> Inputs:
-    assert isinstance(run.dataset, Dataset)
-    images = run.dataset.images
-    return Inputs(
-        images if images.dtype == np.uint8 else images.astype(np.float32),
-        np.arange(len(images), dtype=np.uint32),
-        unaltered_answers(run.execution, run.dataset),
-    )
 
 
 # Inputs that are asked for at once: few at first, then more. Two sizes, so that there
@@ -459,7 +430,7 @@ _INPUTS = 256
 
 @computing()
 def answers_in(
-    journal: Journal | JournalOfFirstProcess | None,
+    journal: Journal | None,
     estimate: Callable[[Inputs, Settings], Answers],
     inputs: Inputs,
     settings: Settings,

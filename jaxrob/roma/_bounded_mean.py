@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import checked_integer, checked_number
-from jaxrob.roma._count import clopper_pearson
+from jaxrob.roma._draws import clopper_pearson
 
 # The share of the capital that buys calls; all of it where half would not reach as far
 # as Hoeffding's inequality (at a few candidates, or none).
@@ -40,20 +40,17 @@ def mean_interval(
     low: np.ndarray, high: np.ndarray, tail: float, draws: int | None = None
 ) -> tuple[float, float]:
     """The interval of the mean of independent values of one distribution."""
-    # It holds for any distribution in [0, 1] and any number of values, and never
-    # reaches beyond Hoeffding's (1963). Their order does not matter. A candidate for
-    # the mean is rejected where a stake against it, which by expectation does not grow
-    # if it is right, has grown to 1 / tail (Markov's inequality). Half of the capital
-    # bets on each value (Waudby-Smith and Ramdas, "Estimating means of bounded random
-    # variables by betting", 2024), a share that is fixed beforehand: the best one for
-    # values that spread half as much as zeros and ones. The other half buys calls on
-    # the sum, which pay its excess over a strike. Of all distributions in [0, 1] zeros
-    # and ones, whose sum is binomial, have the largest expected payment, because it is
-    # convex (Hoeffding 1963, theorem 4). The best strike is the binomial quantile; so
-    # the calls alone reject sums beyond the binomial's expected shortfall, which is
-    # below Chernoff's bound, and so below Hoeffding's. What is staked is constant in
-    # small cells of candidates. There the capital falls as the candidate grows, so that
-    # no candidate is overlooked.
+    # A candidate for the mean is rejected where a stake against it, which is expected
+    # not to grow if it is right, has grown to 1 / tail (Markov's inequality). Half of
+    # the capital bets on each value (Waudby-Smith and Ramdas, "Estimating means of
+    # bounded random variables by betting", 2024), a share that is fixed beforehand: the
+    # best one for values that spread half as much as zeros and ones. The other half
+    # buys calls on the sum, which pay its excess over a strike. Of all distributions in
+    # [0, 1] zeros and ones have the largest expected payment, because it is convex
+    # (Hoeffding 1963, theorem 4). At the binomial quantile the calls alone reject sums
+    # beyond the binomial's expected shortfall, which is below Hoeffding's bound. What
+    # is staked is constant in small cells of candidates, where the capital falls as the
+    # candidate grows, so that no candidate is overlooked.
     if draws == 1:
         ends = clopper_pearson(low.sum(), len(low), 1 - 2 * tail)
         return float(ends[0]), float(ends[1])
@@ -228,8 +225,8 @@ def inputs_needed(
         print(plan.inputs, plan.num_samples)
 
     `GlobalRobustness.population_interval` is at most as wide as asked for in about half
-    of all cases. Take 10 % more inputs to be surer. It is computed for expected numbers
-    of hits, as if the inputs' own probabilities were Beta distributed.
+    of all cases; take 10 % more inputs to be surer. Computed for expected numbers of
+    hits, as if the inputs' own probabilities were Beta distributed.
 
     Args:
       probability: the global probability, assumed or by a pilot, in (0, 1).

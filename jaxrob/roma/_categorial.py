@@ -9,9 +9,9 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_names
-from jaxrob.metrics._bootstrap import holm
 from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.metrics._evidence import mean_interval as betting_interval
+from jaxrob.metrics._testing import holm
+from jaxrob.metrics._testing import mean_interval as betting_interval
 from jaxrob.roma._bounded_mean import mean_interval
 
 # As if inputs without end were left: an interval of the population that they are from.
@@ -41,14 +41,6 @@ def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
 
 def population_mean(values: np.ndarray, error: float) -> InputsMean:
     return inputs_mean(values, _POPULATION, error)
-
-
-def check_places(place: np.ndarray) -> None:
-    given = np.sort(place[place >= 0])
-    if place.min() < -1 or not np.array_equal(given, np.arange(len(given))):
-        raise ValueError(
-            "place must be 0, 1, ... once each, or -1 for inputs not looked at"
-        )
 
 
 def in_order(chosen: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -100,8 +92,6 @@ class LocalAnswers(NamedTuple):
     high: np.ndarray  # what it is at most
     answered: np.ndarray  # whether there is an answer
     variance: np.ndarray  # of the estimate, by the draws; NaN where it is not known
-    # How many draws each is the share of hits of; None for other estimates.
-    draws: int | None
 
 
 def plr_of_all(
@@ -125,23 +115,18 @@ class Categorial(NamedTuple):
     Attributes:
       names: the categories' names.
       inputs: int `[C]`, inputs in each.
-      seen: int `[C]`, those that were looked at: all, unless a run with a half width
-        ended before. All that follows is of these.
+      seen: int `[C]`, those that were looked at, which all that follows is of.
       answered: int `[C]`, those with an answer.
       plr: `[C]` mean plr of the answered.
-      interval: `[C, 2]` its interval over the population that the inputs are a
-        random sample from, as `GlobalRobustness.population_interval`: it holds for any
-        number of inputs, also where all plr are alike. Of a run with a half width it is
-        by betting without an end, and holds whenever that ended. NaN without an answer.
+      interval: `[C, 2]` its interval over the population that the inputs are a random
+        sample from, as `GlobalRobustness.population_interval`. Of a run with a half
+        width it is by betting, and holds whenever that ended. NaN without an answer.
       std: `[C]` standard deviation of plr over the answered.
       adversarial: `[C]` the mean probability of a distinct misclassification.
-      plr_all: `[C]` mean plr of all inputs. Those without an answer enter with the
-        share of their plain draws that were not distinctly misclassified; if nothing
-        was counted for them, it is NaN.
-      inputs_interval: `[C, 2]` where the mean lies that `plr_all` would be of all the
-        category's inputs, by betting without replacement (Waudby-Smith and Ramdas
-        2020). Those of all categories hold together. Both ends are `plr_all`
-        where all inputs were looked at.
+      plr_all: `[C]` mean plr of all inputs, those without an answer by the share of
+        their plain draws that are no hit; NaN if nothing was counted for them.
+      inputs_interval: `[C, 2]` where `plr_all` of all the category's inputs lies, seen
+        or not, by betting without replacement (Waudby-Smith and Ramdas 2020).
       welch: `[C, C]` p-values of Welch's t-test for equal means; never 0, and Student's
         where greater, or of fewer than 30 inputs Mann and Whitney's.
       binomial: `[C, C]` p-values of the binomial test that an input with a distinctly
@@ -211,8 +196,8 @@ def compare_categories(
     names = names_of(present, class_names)
     seen = [in_order(categories == number, place) for number in present]
     answered = [plr[some][~np.isnan(plr[some])] for some in seen]
-    mean = np.array([_or_nan(values, np.mean, 1) for values in answered])
-    std = np.array([_or_nan(values, _deviation, 2) for values in answered])
+    mean = np.array([some.mean() if len(some) else np.nan for some in answered])
+    std = [some.std(ddof=1) if len(some) > 1 else np.nan for some in answered]
     over_inputs = means_by_category(
         plr_of_all(plr, hits, num_samples), place, categories, error
     )
@@ -222,13 +207,8 @@ def compare_categories(
         seen=np.array([len(some) for some in seen]),
         answered=np.array([len(values) for values in answered]),
         plr=mean,
-        interval=np.array(
-            [
-                _betting(values, error) if stops else _bounded(values, error)
-                for values in answered
-            ]
-        ),
-        std=std,
+        interval=np.array([_interval(some, error, stops) for some in answered]),
+        std=np.array(std),
         adversarial=1 - mean,
         plr_all=np.array([one.mean for one in over_inputs]),
         inputs_interval=np.array([(one.low, one.high) for one in over_inputs]),
@@ -266,7 +246,11 @@ def _checked(
     num_samples = checked_integer("num_samples", num_samples, at_least=1)
     if place is not None:
         place = checked_array("place", place, "N", "integers", at_least=-1, axes=axes)
-        check_places(place)
+        seen = np.sort(place[place >= 0])
+        if place.min() < -1 or not np.array_equal(seen, np.arange(len(seen))):
+            raise ValueError(
+                "place must be 0, 1, ... once each, or -1 for inputs not looked at"
+            )
     if hits is not None:
         least = 0 if place is None else -1
         hits = checked_array(
@@ -284,13 +268,13 @@ def _checked(
     return plr, hits, categories, place
 
 
-def _bounded(values: np.ndarray, error: float) -> tuple[float, float]:
-    return mean_interval(values, values, error / 2) if len(values) else (np.nan, np.nan)
-
-
-def _betting(values: np.ndarray, error: float) -> tuple[float, float]:
-    _, low, high = population_mean(values, error) if len(values) else (np.nan,) * 3
-    return low, high
+def _interval(values: np.ndarray, error: float, stops: bool) -> tuple[float, float]:
+    """The interval of the mean over the population that inputs are a sample from."""
+    if not len(values):
+        return np.nan, np.nan
+    if stops:
+        return population_mean(values, error)[1:]
+    return mean_interval(values, values, error / 2)
 
 
 def _welch(first: np.ndarray, second: np.ndarray) -> float:
@@ -338,14 +322,3 @@ def _of_pairs(
     values[pairs] = corrected
     values.T[pairs] = corrected
     return values
-
-
-def _or_nan(
-    values: np.ndarray, statistic: Callable[[np.ndarray], float], least: int
-) -> float:
-    """A statistic of the values; NaN of fewer than `least`."""
-    return statistic(values) if len(values) >= least else np.nan
-
-
-def _deviation(values: np.ndarray) -> float:
-    return float(np.std(values, ddof=1))

@@ -1,26 +1,27 @@
-"""Crude Monte Carlo: thousands of plain draws around every input, in blocks."""
+"""Crude Monte Carlo: plain draws around every input, in blocks, and their counts."""
 
 import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 
-from jaxrob._classifier import Classifier, trace_info
-from jaxrob._devices.blocks import Call, in_blocks
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.trace import trace_info
+from jaxrob._devices.blocks import Call, in_blocks, joined, taken
 from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.memory import bucket, nearest_bucket
 from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
-from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.bar import Bar
-from jaxrob._engine.sizes import rows_for, whole_batches
+from jaxrob._engine.execution import Bar, rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._log_probabilities import mean_over_samples
 from jaxrob._pixels import as_floats
+from jaxrob.roma._estimate import Answers
 from jaxrob.roma._perturbation import Perturbation, is_ball
 
 # On the host, or on the devices.
@@ -30,17 +31,11 @@ Array = TypeVar("Array", np.ndarray, jax.Array)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Work:
-    """What stays the same for all inputs of one assessment.
-
-    A pytree, so that a compiled step takes it as one argument. `placed` puts its
-    arrays on the devices, once for the whole assessment. The mesh is static: another
-    one is another program.
-    """
+    """What stays the same for all inputs of one assessment; `placed` on the devices."""
 
     classifier: Classifier
     perturbation: Perturbation  # the distribution of perturbed images
-    # float32, log(delta / (1 - delta)), delta the least confidence of a distinct
-    # misclassification.
+    # float32, log(delta / (1 - delta)).
     logit_delta: jax.Array
     key: jax.Array
     mesh: ImageMesh = dataclasses.field(metadata={"static": True})
@@ -60,8 +55,7 @@ class Settings(NamedTuple):
     delta: float  # the least confidence of a distinct misclassification, in (0, 1)
     num_samples: int  # plain draws for each input
     bar: Bar  # where progress is shown, in draws
-    # Forward passes for each input, plain draws included, that the cascade spends at
-    # most, a gradient counted as three; infinite for no limit.
+    # The most forward passes for an input, plain draws included; may be infinite.
     budget: float = math.inf
     confidence_level: float = 0.95  # of the intervals, in (0, 1)
 
@@ -117,17 +111,12 @@ def by_row(*split: bool, **how: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 class Statistic(NamedTuple):
-    """What is computed of plain draws, by functions of a module.
+    """What is computed of plain draws, by a module's functions: closures recompile."""
 
-    Other objects, such as closures made anew, would be other programs.
-    """
-
-    # `observe(log_p, excluded, logit_delta)` with log-probabilities `[m, K]` of m draws
-    # at one input: a pytree of arrays `[m, ...]`.
+    # `observe(log_p, excluded, logit_delta)`: log-probabilities `[m, K]` of m draws at
+    # one input to a pytree of `[m, ...]`.
     observe: Callable[..., Any]
-    # Takes what `observe` returned, `[b, n, ...]` for b inputs, and returns a pytree of
-    # `[b, ...]`.
-    summarise: Callable[..., Any]
+    summarise: Callable[..., Any]  # from `[b, n, ...]` of b inputs to `[b, ...]`
 
 
 def summarise_draws(
@@ -244,12 +233,7 @@ def _log_probabilities(work: Work, images: jax.Array, keys: jax.Array) -> jax.Ar
     )(keys.reshape(-1), around)
     if in_line:
         flat = _written(flat).reshape(-1, *shape[2:])
-    own = None
-    if work.classifier.stochastic:
-        own = jax.vmap(lambda k: classifier_keys(k, jnp.zeros(1, jnp.uint32)))
-        own = own(keys.reshape(-1))[:, 0]
-    log_p = mean_over_samples(work.classifier.log_probabilities(flat, own))
-    return log_p.reshape(*keys.shape, -1)
+    return _mean_log_probabilities(work, flat.reshape(shape), keys)
 
 
 def _written(lines: jax.Array) -> jax.Array:
@@ -262,3 +246,194 @@ def _written(lines: jax.Array) -> jax.Array:
     return jax.lax.platform_dependent(
         lines, tpu=jax.lax.optimization_barrier, default=lambda lines: lines
     )
+
+
+# The index of no input: here the pairs' keys branch off from those of plain draws.
+_PAIRS = 2**32 - 2
+
+#: Uses of random numbers, each with keys of its own. Results depend on these numbers:
+#: add new ones at the end.
+STARTS, SEARCH, REFINEMENT, MIXTURE, SPLITTING, SCOUTS = range(6)
+#: Further runs of splitting.
+AGAIN = (6, 7, 8)
+#: Further groups of scouts.
+MORE_SCOUTS = (9, 10)
+#: In place of a class: whichever comes nearest to being the distinct answer.
+ANY_CLASS = -1
+
+
+class Pairs(NamedTuple, Generic[Array]):
+    """P pairs of an input and a class."""
+
+    images: Array  # `[P, H, W, C]`, uint8 or float32 in [0, 1]
+    indices: Array  # `[P]` uint32, the inputs' indices, which the random keys depend on
+    classes: Array  # `[P]` int32, the classes; `ANY_CLASS` for all of them together
+    excluded: Array  # `[P]` int32, the class predicted at the input
+
+
+def pair_keys(
+    key: jax.Array, pairs: Pairs[jax.Array], use: int | jax.Array
+) -> jax.Array:
+    """`[P]` keys that depend on the input, the class and the use alone."""
+    key = jax.random.fold_in(key, _PAIRS)
+
+    def one(index: jax.Array, cls: jax.Array) -> jax.Array:
+        of_class = jax.random.fold_in(jax.random.fold_in(key, index), cls)
+        return jax.random.fold_in(of_class, use)
+
+    return jax.vmap(one)(pairs.indices, pairs.classes.astype(jnp.uint32))
+
+
+#: Statistics take a margin beyond this as this, so that their sums are finite.
+LARGEST_MARGIN = 1e15
+
+
+def log_hic(log_p: jax.Array, excluded: jax.Array) -> jax.Array:
+    """The logarithm of the highest incorrect confidence (section 3.2)."""
+    is_excluded = jnp.arange(log_p.shape[-1]) == excluded
+    return jnp.where(is_excluded, -jnp.inf, log_p).max(axis=-1)
+
+
+def distinct_margins(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
+    """By how much each class is the distinct answer: at least 0 if it is."""
+    # The smaller of logit p_c - logit delta and log p_c - max over j != c of log p_j.
+    # For delta >= 0.5 it is always the first, which is nearly linear in the
+    # perturbation and never underflows.
+    classes = jnp.arange(log_p.shape[-1])
+    best = log_p.argmax(axis=-1, keepdims=True)
+    others = jnp.where(classes == best, -jnp.inf, log_p)
+    # 1 - p of the best class comes from the others: its own p may round to 1.
+    log_rest_of_best = jax.nn.logsumexp(others, axis=-1, keepdims=True)
+    not_best = jnp.where(classes == best, -1.0, log_p)
+    log_rest = jnp.where(
+        classes == best, log_rest_of_best, jnp.log1p(-jnp.exp(not_best))
+    )
+    rival = jnp.where(
+        classes == best,
+        others.max(axis=-1, keepdims=True),
+        log_p.max(axis=-1, keepdims=True),
+    )
+    return jnp.minimum(log_p - log_rest - logit_delta, log_p - rival)
+
+
+def distinct_margin(
+    log_p: jax.Array, cls: jax.Array, logit_delta: jax.Array
+) -> jax.Array:
+    """`distinct_margins` of one class, differentiable everywhere except on ties."""
+    is_class = jnp.arange(log_p.shape[-1]) == cls
+    own = jnp.where(is_class, log_p, 0).sum(axis=-1)
+    others = jnp.where(is_class, -jnp.inf, log_p)
+    logit = own - jax.nn.logsumexp(others, axis=-1)
+    return jnp.minimum(logit - logit_delta, own - others.max(axis=-1))
+
+
+def margins_of_pairs(
+    work: Work,
+    pairs: Pairs[jax.Array],
+    images: jax.Array,
+    keys: jax.Array,
+) -> jax.Array:
+    log_p = _mean_log_probabilities(work, images, keys)
+    one = jax.vmap(_margin_as, (0, 0, 0, None))
+    return one(log_p, pairs.classes, pairs.excluded, work.logit_delta)
+
+
+def nearest_class(
+    work: Work,
+    pairs: Pairs[jax.Array],
+    images: jax.Array,
+    keys: jax.Array,
+) -> jax.Array:
+    """`[P, m]` the other class with the greatest margin on each image."""
+    log_p = _mean_log_probabilities(work, images, keys)
+    one = jax.vmap(_nearest, (0, 0, None))
+    return one(log_p, pairs.excluded, work.logit_delta).astype(jnp.int32)
+
+
+def _mean_log_probabilities(
+    work: Work, images: jax.Array, keys: jax.Array
+) -> jax.Array:
+    """`[P, m, K]` of images `[P, m, H, W, C]`, by the mean over samples."""
+    shape = images.shape[:2]
+    own = None
+    if work.classifier.stochastic:
+        own = jax.vmap(lambda k: classifier_keys(k, jnp.zeros(1, jnp.uint32))[0])
+        own = own(keys.reshape(-1))
+    flat = images.reshape(-1, *images.shape[2:])
+    log_p = mean_over_samples(work.classifier.log_probabilities(flat, own))
+    return log_p.reshape(*shape, -1)
+
+
+def _margin_as(
+    log_p: jax.Array, cls: jax.Array, excluded: jax.Array, logit_delta: jax.Array
+) -> jax.Array:
+    """`[m]` margins of a class, or of the nearest one, from `[m, K]`."""
+    nearest = _nearest(jax.lax.stop_gradient(log_p), excluded, logit_delta)
+    chosen = jnp.where(cls == ANY_CLASS, nearest, cls)
+    return jax.vmap(distinct_margin, (0, 0, None))(log_p, chosen, logit_delta)
+
+
+def _nearest(
+    log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
+) -> jax.Array:
+    """`[m]` the class with the greatest margin but the excluded one."""
+    is_excluded = jnp.arange(log_p.shape[-1]) == excluded
+    each = jnp.where(is_excluded, -jnp.inf, distinct_margins(log_p, logit_delta))
+    return each.argmax(axis=-1)
+
+
+#: The status of "count", without a caveat.
+COUNTED = {"counted": ""}
+
+
+def count(work: Work, inputs: Inputs, settings: Settings) -> Answers:
+    """Estimator "count": hits among plain draws, with an exact interval."""
+    hits = summarise_draws(work, inputs, settings, HITS)
+    return counted(hits, settings.num_samples, settings.confidence_level)
+
+
+def counted(hits: np.ndarray, num_samples: int, confidence_level: float) -> Answers:
+    """The answers that `[N]` hits among so many plain draws give."""
+    low, high = clopper_pearson(hits, num_samples, confidence_level)
+    with np.errstate(divide="ignore"):
+        log_p, log_low, log_high = (
+            np.log(part) for part in (hits / num_samples, low, high)
+        )
+    return Answers(
+        status=np.full(len(hits), "counted", "U16"),
+        log_adversarial_probability=log_p,
+        log_low=log_low,
+        log_high=log_high,
+        hits=np.asarray(hits, np.int64),
+        evaluations=np.full(len(hits), num_samples, np.int64),
+    )
+
+
+def observe_hits(
+    log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
+) -> jax.Array:
+    """`[m]` whether each draw is distinctly misclassified (Definition 3)."""
+    hic = log_hic(log_p, excluded)
+    own = jnp.take(log_p, excluded, axis=-1)
+    return (hic >= jax.nn.log_sigmoid(logit_delta)) & (hic > own)
+
+
+def count_hits(hits: jax.Array) -> jax.Array:
+    """`[b]` the number of hits, from `[b, n]`."""
+    return hits.sum(axis=1, dtype=jnp.int32)
+
+
+#: The number of hits among plain draws.
+HITS = Statistic(observe_hits, count_hits)
+
+
+def clopper_pearson(
+    hits: np.ndarray, num_samples: int | np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The exact confidence interval of a probability (Clopper and Pearson 1934)."""
+    hits, num_samples = np.broadcast_arrays(hits, num_samples)
+    tail = (1 - confidence_level) / 2
+    with np.errstate(invalid="ignore"):
+        low = scipy.stats.beta.ppf(tail, hits, num_samples - hits + 1)
+        high = scipy.stats.beta.isf(tail, hits + 1, num_samples - hits)
+    return np.where(hits == 0, 0.0, low), np.where(hits == num_samples, 1.0, high)

@@ -1,17 +1,11 @@
-"""Estimated probabilities: for pairs of an input and a class, and for inputs.
-
-Estimates of rare probabilities are improved method by method (`improved`). Those by
-pair are summed over each input's classes (`summed`), and held against others
-(`with_second_opinion`). At last they are put among the inputs' answers
-(`with_estimates`). All of these are pure functions.
-"""
+"""Estimated probabilities: for pairs of an input and a class, and for inputs."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 
-from jaxrob._devices.rows import put_at, taken
+from jaxrob._devices.blocks import put_at, taken
 
 # A class with less than this share of its input's sum does not matter to its status.
 _NEGLIGIBLE_SHARE = 0.01
@@ -37,30 +31,22 @@ _STATUSES = ("importance", "splitting", "bounded", "incomplete", "untrusted", ""
 class Estimate(NamedTuple):
     """Estimates of M probabilities; arrays `[M]`, an entry for each pair or input."""
 
-    # Strings. "importance" or "splitting": the method that gave it. "bounded" or
-    # "incomplete": `log_probability` estimates an upper bound. "untrusted": it may be
-    # far off. "": nothing is known yet.
+    # The method that gave it; "bounded" or "incomplete": `log_probability` estimates an
+    # upper bound. "untrusted": it may be far off. "": nothing is known yet.
     status: np.ndarray
     # float64; -inf where nothing was hit, NaN where nothing is known.
     log_probability: np.ndarray
     # float64, of `log_probability`; infinite where it is not known.
     standard_error: np.ndarray
     evaluations: np.ndarray  # int64, forward passes spent, a gradient counted as three
-    # float64, that of an independent estimate; NaN for none.
-    other_log_probability: np.ndarray
-    other_error: np.ndarray  # float64, its standard error
-    # float64 `[M, m]`, the shares of the modes that a mixture was made of, the greatest
-    # first; 0 beyond their number.
-    modes: np.ndarray
+    other_log_probability: np.ndarray  # an independent estimate; NaN for none
+    other_error: np.ndarray  # its standard error
+    modes: np.ndarray  # `[M, m]`, the shares of a mixture's modes, the greatest first
     effective: np.ndarray  # float64, the effective number of a mixture's hits
 
 
 class Answers(NamedTuple):
-    """What an estimator answers for N inputs; arrays `[N]`.
-
-    The fields are those of `RomaResult`, which explains them. The last four are of
-    Algorithm 1 alone, the one before of a budget, the two before that of mixtures.
-    """
+    """What an estimator answers for N inputs; fields of `RomaResult`, `[N]`."""
 
     status: np.ndarray
     log_adversarial_probability: np.ndarray
@@ -119,12 +105,14 @@ def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
     by_input = np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
     found = unknown(num_inputs)
     for number, pairs in enumerate(by_input):
-        log_p = _or_nothing(estimate.log_probability[pairs])
+        log_p = estimate.log_probability[pairs]
+        log_p = np.where(np.isnan(log_p), -np.inf, log_p)
         total = special.logsumexp(log_p)
         share = np.exp(log_p - total) if np.isfinite(total) else np.ones(len(pairs))
         error = share * np.where(share > 0, estimate.standard_error[pairs], 0)
-        matters = share > _NEGLIGIBLE_SHARE
-        found.status[number] = _weakest(estimate.status[pairs][matters])
+        statuses = estimate.status[pairs][share > _NEGLIGIBLE_SHARE]
+        weakest = max(statuses, key=_STATUSES.index, default="untrusted")
+        found.status[number] = weakest
         found.log_probability[number] = total
         found.standard_error[number] = np.sqrt(np.sum(error**2))
         found.evaluations[number] = estimate.evaluations[pairs].sum()
@@ -217,11 +205,8 @@ def half_width(confidence_level: float) -> float:
 def with_estimates(
     answers: Answers, at: np.ndarray, estimate: Estimate, confidence_level: float
 ) -> Answers:
-    # Where splitting got stuck there is no answer, only the interval's end. The given
-    # answers stay there if they bound the probability better, as on a plateau for
-    # instance; with hardly a hit they are an interval, and no answer. Where two
-    # estimates exclude each other there is no answer, but the interval that holds both.
-    # All evaluations add up.
+    # Where splitting got stuck, the given answers stay if they bound the probability
+    # better; with hardly a hit they are an interval, and no answer.
     z = half_width(confidence_level)
     log_p, status = estimate.log_probability, estimate.status
     # A sum without a hit is -inf with an infinite error.
@@ -257,13 +242,3 @@ def with_estimates(
     better = put_at(better, stays, kept)
     spent = before.evaluations + estimate.evaluations
     return put_at(answers, at, better._replace(evaluations=spent))
-
-
-def _or_nothing(log_probability: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(log_probability), -np.inf, log_probability)
-
-
-def _weakest(statuses: np.ndarray) -> str:
-    if not len(statuses):
-        return "untrusted"
-    return max(statuses, key=_STATUSES.index)

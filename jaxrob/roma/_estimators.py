@@ -1,47 +1,58 @@
 """The estimators that `assess` offers, each one row of a table.
 
 An estimator is a function from N inputs to the probability of a distinct
-misclassification near each; `_count.py` has the shortest. `_rare/_cascade.py` estimates
-class by class, by methods that can be added there. Results, costs and the command read
-the table.
+misclassification near each; `_draws.py` has the shortest. Three are cascades: plain
+draws, then costlier methods for what these leave open. Results, costs and the command
+read the table.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxrob._arguments.checks import check_choice
-from jaxrob.roma._algorithm1 import FITTED, NORMALITY, roma, warn_of_contradictions
-from jaxrob.roma._count import COUNTED, HITS, count
-from jaxrob.roma._draws import Inputs, Settings, Statistic, Work
-from jaxrob.roma._estimate import UNSEEN, Answers
-from jaxrob.roma._rare._cascade import RARE, auto, importance, splitting
-from jaxrob.roma._rare._importance import importance_obstacle
-from jaxrob.roma._rare._splitting import splitting_obstacle
+from jaxrob._devices.blocks import put_at, taken
+from jaxrob._engine.execution import Bar
+from jaxrob.roma._algorithm1 import FITTED, roma, warn_of_contradictions
+from jaxrob.roma._draws import (
+    COUNTED,
+    Inputs,
+    Settings,
+    Work,
+    count,
+    counted,
+)
+from jaxrob.roma._estimate import (
+    MOST_MODES,
+    SOME_HITS,
+    UNDECIDED,
+    UNSEEN,
+    Answers,
+    Estimate,
+    unknown,
+    with_estimates,
+)
+from jaxrob.roma._rare._importance import by_importance, importance_obstacle
+from jaxrob.roma._rare._pilot import Candidates, draw_pilot, pairs_that_matter
+from jaxrob.roma._rare._splitting import by_splitting, expected_cost, splitting_obstacle
 
 
 class Estimator(NamedTuple):
     """A way to estimate how probable a distinct misclassification is near inputs."""
 
-    # `estimate(work, inputs, settings)` takes the `Work`, placed on the devices, at
-    # least one input, and what the caller asked for. It returns the `Answers`, one for
-    # each input. The answer for an input depends on the input, its index and `work.key`
-    # alone: not on other inputs, blocks or devices. It raises a ValueError if the
-    # classifier returns NaN, and calls `settings.bar.update` as it goes on.
+    # `estimate(work, inputs, settings)` answers for one input or more. Each answer
+    # depends on the input, its index and `work.key` alone, not on other inputs, blocks
+    # or devices. It raises a ValueError if the classifier returns NaN, and calls
+    # `settings.bar.update` as it goes on.
     estimate: Callable[[Work, Inputs, Settings], Answers]
-    # Those that its answers may have, and what such answers may miss without notice, in
-    # words; "" for nothing.
+    # Those of its answers, with what such answers may miss without notice; "" for none.
     statuses: Mapping[str, str]
-    # `obstacle(work, image_shape)` is asked before anything is computed. It returns why
-    # the estimator does not work with this classifier or perturbation, as the end of a
-    # sentence about the estimator ("needs a perturbation with a move"), or None if it
-    # does.
+    # `obstacle(work, image_shape)`: why it does not work with this classifier or
+    # perturbation ("needs a perturbation with a move"), or None if it does.
     obstacle: Callable[[Work, tuple[int, ...]], str | None] = lambda *_: None
-    # What it computes of plain draws, None if it is not made of these alone.
-    plain: Statistic | None = None
-    # Forward passes for an input at most, about, beside its plain draws, where no
-    # budget is set.
+    # About the most forward passes for an input beside its plain draws, by no budget.
     most: int = 0
     # The forward passes for an input by default; None if it takes no budget.
     budget: int | None = None
@@ -49,10 +60,144 @@ class Estimator(NamedTuple):
     doubt: Callable[[np.ndarray, np.ndarray, int], None] = lambda *_: None
 
 
+# From this many hits on, counting is exact enough.
+_ENOUGH_HITS = 50
+# Plain draws, times this at most, where nothing but counting is possible, or allowed.
+_MORE_DRAWS = 16
+
+#: The statuses of the cascade, and their caveats.
+RARE = COUNTED | {
+    "importance": (
+        "the parts of the ball that count were sought by gradients from 16 to 64 "
+        "starts in and far around it, and by particles without gradients; a part that "
+        "is behind others nearly everywhere, because the margin is much steeper there, "
+        "may have been missed, and so may a class that nothing came near"
+    ),
+    "splitting": (
+        "particles climbed towards the boundary; a part of the ball that is behind "
+        "others until late, because the margin is much steeper there, may have been "
+        "missed"
+    ),
+    "bounded": (
+        "the upper bound, `log_high`, holds for the parts of the ball that gradients "
+        "and particles found"
+    ),
+    "untrusted": "",
+    "incomplete": "",
+    UNDECIDED: (
+        "the budget allowed for plain draws alone, which had hardly a hit; only their "
+        "interval is known"
+    ),
+}
+
+
+# `method(work, candidates, estimate, bar)` takes the estimates of N inputs so far, and
+# returns them, better where they are not trusted.
+Method = Callable[[Work, Candidates, Estimate, Bar], Estimate]
+
+
+def importance(work: Work, inputs: Inputs, settings: Settings) -> Answers:
+    """Estimator "importance": tilted importance sampling, wherever its weights allow.
+
+    Inputs are counted where every other plain draw is a hit, since there is nothing to
+    tilt towards.
+    """
+    enough = settings.num_samples // 2
+    return _cascade(work, inputs, settings, [by_importance], enough)
+
+
+def splitting(work: Work, inputs: Inputs, settings: Settings) -> Answers:
+    """Estimator "splitting": adaptive multilevel splitting for every input."""
+    return _cascade(work, inputs, settings, [by_splitting], None)
+
+
+def auto(work: Work, inputs: Inputs, settings: Settings) -> Answers:
+    """Estimator "auto": counted, by importance sampling, or by splitting."""
+    shape = inputs.images.shape[1:]
+    methods: list[Method] = []
+    if importance_obstacle(work, shape) is None:
+        methods.append(by_importance)
+    if splitting_obstacle(work, shape) is None:
+        methods.append(by_splitting)
+    return _cascade(work, inputs, settings, methods, _ENOUGH_HITS)
+
+
+def _cascade(
+    work: Work,
+    inputs: Inputs,
+    settings: Settings,
+    methods: Sequence[Method],
+    enough_hits: int | None,
+) -> Answers:
+    pilot = draw_pilot(work, inputs, settings)
+    level = settings.confidence_level
+    hits = np.asarray(pilot.hits).sum(axis=1)
+    answers = counted(hits, settings.num_samples, level)
+    left = np.arange(len(inputs.images))
+    if enough_hits is not None:
+        left = np.flatnonzero(answers.hits < enough_hits)
+    answers = answers._replace(
+        modes=np.zeros((len(answers.hits), MOST_MODES)),
+        effective_sample_size=np.asarray(answers.hits, np.float64),
+        needed=np.zeros(len(answers.hits), np.int64),
+    )
+    if not len(left):
+        return answers
+    if not methods:
+        return _counted_further(work, inputs, settings, answers, left)
+    candidates = pairs_that_matter(taken(pilot, left), taken(inputs, left), settings)
+    estimate = unknown(len(left))
+    for method in methods:
+        estimate = method(work, candidates, estimate, settings.bar)
+    if math.isinf(settings.budget):
+        return with_estimates(answers, left, estimate, level)
+    decided = ~np.isin(estimate.status, ["", "untrusted"])
+    found = np.flatnonzero(decided)
+    answers = with_estimates(answers, left[found], taken(estimate, found), level)
+    answers.evaluations[left[~decided]] += estimate.evaluations[~decided]
+    untried = left[~decided & (estimate.evaluations == 0)]
+    answers = _counted_further(work, inputs, settings, answers, untried)
+    cost = expected_cost(work, candidates)
+    more = np.bincount(candidates.owner, cost, len(left)).astype(np.int64)
+    return _undecided(answers, left[~decided], more[~decided])
+
+
+def _counted_further(
+    work: Work, inputs: Inputs, settings: Settings, answers: Answers, at: np.ndarray
+) -> Answers:
+    before = settings.num_samples
+    number = int(min(settings.budget - before, _MORE_DRAWS * before))
+    if not len(at) or number <= before:
+        return answers
+    # The same draws and others.
+    more = count(work, taken(inputs, at), settings._replace(num_samples=number))
+    better = taken(answers, at)._replace(
+        log_adversarial_probability=more.log_adversarial_probability,
+        log_low=more.log_low,
+        log_high=more.log_high,
+        effective_sample_size=np.asarray(more.hits, np.float64),
+        evaluations=more.evaluations + before,
+    )
+    return put_at(answers, at, better)
+
+
+def _undecided(answers: Answers, at: np.ndarray, more: np.ndarray) -> Answers:
+    """The answers, with intervals alone where draws have hardly a hit."""
+    few = np.asarray(answers.effective_sample_size)[at] < SOME_HITS
+    at, more = at[few], more[few]
+    one = taken(answers, at)
+    one = one._replace(
+        status=np.full(len(at), UNDECIDED),
+        log_adversarial_probability=np.full(len(at), np.nan),
+        needed=one.evaluations + more,
+    )
+    return put_at(answers, at, one)
+
+
 # By default "auto" spends ten times the paper's passes.
 _TABLE = {
-    "roma": Estimator(roma, FITTED, plain=NORMALITY, doubt=warn_of_contradictions),
-    "count": Estimator(count, COUNTED, plain=HITS),
+    "roma": Estimator(roma, FITTED, doubt=warn_of_contradictions),
+    "count": Estimator(count, COUNTED),
     "importance": Estimator(importance, RARE, importance_obstacle, most=50_000),
     "splitting": Estimator(splitting, RARE, splitting_obstacle, most=300_000),
     "auto": Estimator(auto, RARE, most=300_000, budget=10_000),

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from jaxrob._codec import (
     from_json,
     to_json,
 )
+from jaxrob._devices.blocks import taken
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._categorial import LocalAnswers, names_of
-from jaxrob.roma._count import clopper_pearson
+from jaxrob.roma._draws import clopper_pearson
 
 #: How inputs may be put into categories.
 CATEGORIES = ("predicted", "label", "all")
@@ -43,25 +44,20 @@ _Intervals = Annotated[
 class GlobalRobustness:
     """How probable a distinct misclassification is anywhere in each of C categories.
 
-    `RomaResult.global_robustness` says what that is.
-
-    Two quantities are estimated by one number. That of the *population* is what the
-    next inputs will meet: its intervals hold for the finite sample of inputs and the
-    finite number of draws together. That of the *inputs* at hand is the mean over these
-    inputs alone, where only the draws leave anything open.
+    `RomaResult.global_robustness` says what that is. One number estimates two
+    quantities: that of the *population*, which the next inputs will meet, and that of
+    the *inputs* at hand, where only the draws leave anything open.
 
     Attributes:
       names: the categories' names.
-      by: what they are: "predicted" for the class predicted at the unperturbed input,
-        "label", or "all" for one category of all inputs.
+      by: "predicted" for the class predicted at the unperturbed input, "label", or
+        "all" for one category of all inputs.
       inputs: int `[C]`, inputs in each.
-      unanswered: int `[C]`, inputs without a local answer. They are not left out: they
-        count with their plain draws' share of hits in `probability`, and with all that
-        they may be in the intervals.
-      probability: `[C]`, the mean over the inputs. NaN where there is no input, or
-        nothing is known of one.
+      unanswered: int `[C]`, inputs without a local answer: they count with their plain
+        draws' share of hits, and with all that they may be in the intervals.
+      probability: `[C]`, the mean over the inputs; NaN without an input.
       population_interval: `[C, 2]`, assumes nothing but that the inputs are a random
-        sample from the population. It is never wider than Hoeffding's.
+        sample from the population.
       inputs_interval: `[C, 2]`, of the mean over the inputs at hand. By plain draws it
         assumes nothing; of another estimator it is the mean of the ends of the inputs'
         own intervals, whatever the confidence.
@@ -113,22 +109,12 @@ class GlobalRobustness:
             return np.clip(between / (self.probability * (1 - self.probability)), 0, 1)
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """The result as JSON, written to `path` if one is given.
-
-        NaN becomes null.
-        """
+        """The result as JSON, written to `path` if one is given; NaN becomes null."""
         return written(to_json(self), path)
 
     @staticmethod
     def from_json(text: str | bytes) -> "GlobalRobustness":
-        """A result from the text that `to_json` gave.
-
-        Nothing is executed.
-
-        Raises:
-          TypeError: if it is no text.
-          ValueError: as `RomaResult.from_json`.
-        """
+        """A result from the text that `to_json` gave; raises as `RomaResult`'s does."""
         return from_json(text, GlobalRobustness)
 
 
@@ -136,18 +122,6 @@ def written(text: str, path: str | os.PathLike | None) -> str:
     if path is not None:
         checked_path("path", path).write_text(text)
     return text
-
-
-class _Category(NamedTuple):
-    """The fields of one category, as `GlobalRobustness` calls them."""
-
-    inputs: int
-    unanswered: int
-    probability: float
-    population_interval: np.ndarray
-    inputs_interval: np.ndarray
-    variance: float
-    draws_variance: float
 
 
 def check_summary(
@@ -169,6 +143,7 @@ def put_together(
     *,
     by: str,
     num_samples: int,
+    source: str,
     confidence_level: float,
     jointly: bool,
     warnings: tuple[str, ...] = (),
@@ -177,53 +152,47 @@ def put_together(
     members = [np.flatnonzero(categories == number) for number in names]
     together = sum(len(some) > 0 for some in members) if jointly else 1
     tail = (1 - confidence_level) / 2 / together
-    found = [_category(_taken(local, some), tail) for some in members]
-    columns = dict(zip(_Category._fields, map(np.array, zip(*found))))
+    draws = num_samples if source == "draws" else None
+    found = [_category(taken(local, some), draws, tail) for some in members]
     return GlobalRobustness(
         names=tuple(names.values()),
         by=by,
         num_samples=num_samples,
-        source="estimator" if local.draws is None else "draws",
+        source=source,
         confidence_level=float(confidence_level),
         jointly=bool(jointly),
         warnings=warnings,
-        **columns,
+        **{name: np.array([one[name] for one in found]) for name in found[0]},
     )
 
 
-def _taken(local: LocalAnswers, chosen: np.ndarray) -> LocalAnswers:
-    arrays = local._asdict()
-    draws = arrays.pop("draws")
-    return LocalAnswers(**{k: v[chosen] for k, v in arrays.items()}, draws=draws)
+def _category(local: LocalAnswers, draws: int | None, tail: float) -> dict[str, Any]:
+    """The fields of one category, as `GlobalRobustness` calls them."""
+    number, none = len(local.probability), np.full(2, np.nan)
+    known = number > 0
+    return {
+        "inputs": number,
+        "unanswered": np.count_nonzero(~local.answered),
+        "probability": local.probability.mean() if known else np.nan,
+        "population_interval": mean_interval(local.low, local.high, tail, draws)
+        if known
+        else none,
+        "inputs_interval": _inputs_interval(local, draws, tail) if known else none,
+        "variance": local.probability.var(ddof=1) if number > 1 else np.nan,
+        "draws_variance": local.variance.mean() if known else np.nan,
+    }
 
 
-def _category(local: LocalAnswers, tail: float) -> _Category:
-    number = len(local.probability)
-    if not number:
-        none = np.full(2, np.nan)
-        return _Category(0, 0, np.nan, none, none, np.nan, np.nan)
-    unanswered = int(np.count_nonzero(~local.answered))
-    return _Category(
-        inputs=number,
-        unanswered=unanswered,
-        probability=float(local.probability.mean()),
-        population_interval=np.array(
-            mean_interval(local.low, local.high, tail, local.draws)
-        ),
-        inputs_interval=_inputs_interval(local, tail),
-        variance=float(local.probability.var(ddof=1)) if number > 1 else np.nan,
-        draws_variance=float(local.variance.mean()),
-    )
-
-
-def _inputs_interval(local: LocalAnswers, tail: float) -> np.ndarray:
-    if local.draws is None:
-        return np.array([local.low.mean(), local.high.mean()])
-    draws = len(local.probability) * local.draws
-    hits = np.rint(local.probability.sum() * local.draws)
+def _inputs_interval(
+    local: LocalAnswers, draws_each: int | None, tail: float
+) -> tuple[float, float]:
+    if draws_each is None:
+        return local.low.mean(), local.high.mean()
+    draws = len(local.probability) * draws_each
+    hits = np.rint(local.probability.sum() * draws_each)
     low, high = map(float, clopper_pearson(hits, draws, 1 - 2 * tail))
     # With as many hits by expectation, tails are no heavier than the binomial one's
     # (Hoeffding 1956), but within one hit of the mean, where these are exact.
     low = tail / draws if hits == 1 else low
     high = 1 - tail / draws if hits == draws - 1 else high
-    return np.array([low, high])
+    return low, high

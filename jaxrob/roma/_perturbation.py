@@ -17,7 +17,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_text,
 )
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._identity.digest import hashable_partial
 from jaxrob._identity.identity import fingerprinted_parts, is_identifiable
 from jaxrob._identity.program import traced
 from jaxrob._pixels import warn_beyond_pixels
@@ -36,10 +36,9 @@ class Perturbation:
     `ball`, `from_sampler` and `from_alteration` make the usual ones. Make your own to
     give splitting a move.
 
-    A perturbed image is `apply(image, latent, size)` of a latent draw
-    `draw(key, image)`. The latent's distribution does not depend on `size`, so that
-    the same draws serve every epsilon. It is a pytree whose one leaf is `size`: another
-    epsilon goes through the same compiled program.
+    The latent's distribution does not depend on `size`, so that the same draws serve
+    every epsilon. It is a pytree whose one leaf is `size`: another epsilon goes through
+    the same compiled program.
 
     Example::
 
@@ -59,10 +58,9 @@ class Perturbation:
       name: what reports call it.
       draw: `draw(key, image)`, a pytree of arrays.
       apply: `apply(image, latent, size)`, the perturbed image.
-      move: `move(key, latent, share)`, a latent of the same distribution that differs
-        from the old one in about `share` (in (0, 1]) of what it consists of, reversible
-        with respect to that distribution; None if there is none. Multilevel splitting
-        needs it.
+      move: `move(key, latent, share)`, a latent that differs from the old one in about
+        `share` (in (0, 1]) of what it consists of, reversible with respect to the
+        latent's distribution; None if there is none. Multilevel splitting needs it.
       norm: "linf", "l2" or "l1" for the uniform distribution in a ball; None otherwise.
         Importance sampling tilts those that `ball` makes.
       size: epsilon.
@@ -129,9 +127,8 @@ def fingerprinted_perturbation(
 
 
 # From this many pixels on components are independent as the ball has them, and a draw
-# in the L-infinity ball takes 16 random bits a pixel. Random bits take most of the time
-# of an MLP's draws, and steps of epsilon / 32768 in each of so many pixels are below
-# what a classifier's outputs resolve. Below, they are normal.
+# in the L-infinity ball takes 16 random bits a pixel: steps of epsilon / 32768 are
+# below what a classifier's outputs resolve. Below, they are normal.
 _MANY = 64
 # Beyond, float32 would overflow.
 LARGEST_EPSILON = 2.0**30
@@ -185,9 +182,8 @@ def can_be_nudged(perturbation: Perturbation, size: int) -> bool:
 def nudged(
     norm: str | None, key: jax.Array, latent: jax.Array, share: jax.Array
 ) -> jax.Array:
-    # Reversible, as a move. Where few components matter, one that draws some anew
-    # stands still in these or goes too far, while all steps of this one are as small as
-    # need be.
+    # Where few components matter, a move that draws some anew stands still in these or
+    # goes too far, while all steps of this one are as small as need be.
     if norm == "l1":
         return _laplace(_move_normal(key, _normal(latent), share))
     moved = latent + share * _symmetric(
@@ -205,8 +201,7 @@ def within(norm: str, latent: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 def put_within(
     norm: str, latent: jax.Array, point: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    # What else there is of the latent stays, so that a move of the point that keeps the
-    # uniform distribution keeps the latent's. The inverse of `within`.
+    # The inverse of `within`. What else there is of the latent stays.
     point = point.reshape(-1)
     if norm == "linf":
         moved = math.sqrt(2) * jax.scipy.special.erfinv(point)

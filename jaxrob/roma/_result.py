@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.texts import readable
 from jaxrob._codec import (
     WRITTEN,
     Array,
@@ -53,11 +53,8 @@ _Passes = Array("N", "int64", at_least=0, at_most=2**53)
 class RomaResult:
     """How robust each of N inputs is to random perturbations.
 
-    `plr` is the probabilistic local robustness, one less the probability of a distinct
-    misclassification near the input.
-
     Attributes:
-      estimator: how it was estimated.
+      estimator: one of `ESTIMATORS`.
       perturbation: what the perturbed images are drawn from.
       epsilon: its radius; None where it has none.
       delta: the least confidence of a distinct answer.
@@ -67,39 +64,33 @@ class RomaResult:
       labels: `[N]` int32, or None.
       status: `[N]` strings: which method gave the answer, or why there is none. Of
         "roma": "normal", "transformed", "failed", "constant", "unresolved". Of the
-        others: "counted", "importance", "splitting", "bounded" (the
-        probability is so small that only `log_high` bounds it), "untrusted" (weights
-        are too uneven, or independent evidence contradicts: no answer, but an interval
-        that holds both where two estimates exclude each other), "incomplete" (splitting
-        got stuck on a plateau: no answer, but `log_high` is a bound),
-        "undecided" (the budget allowed for plain draws alone, which have hardly a hit:
-        no answer, but their interval; `needed` says what more would cost). Of any:
-        "unseen" (not looked at, because the means were known to the half width).
+        others: "counted", "importance", "splitting"; "bounded" (so improbable that only
+        `log_high` is known); without an answer "untrusted" (weights are too uneven, or
+        independent evidence contradicts: an interval holds both where two estimates
+        exclude each other), "incomplete" (splitting got stuck on a plateau: `log_high`
+        is a bound), "undecided" (the budget allowed for plain draws alone, which have
+        hardly a hit: their interval). Of any: "unseen" (not looked at, because the
+        means were known to the half width).
       log_adversarial_probability: float64 `[N]`, log of the probability that a
-        perturbed input is distinctly misclassified. It is NaN where there is no answer,
-        and an estimate of an upper bound where "bounded": the bound is `log_high`.
+        perturbed input is distinctly misclassified. NaN without an answer; an estimate
+        of the bound `log_high` where "bounded".
       log_low: float64 `[N]`, the lower end of its interval; NaN where the
         estimator knows none, -inf where "bounded", or "incomplete" without a plain hit.
       log_high: float64 `[N]`, the upper end.
-      hits: int `[N]`, distinct misclassifications among the plain draws, -1 where
-        "unseen"; None where none were made.
+      hits: int `[N]`, distinct misclassifications among the plain draws; -1: "unseen".
       evaluations: int64 `[N]`, forward passes spent, a gradient counted as three.
-      modes: of "importance", "splitting" and "auto": float64 `[N, 10]`, the shares that
-        each of the modes found has of the probability, the greatest first; 0 beyond
-        their number, and where nothing was looked for.
+      modes: of "importance", "splitting" and "auto": float64 `[N, 10]`, each mode's
+        share of the probability, the greatest first; 0 beyond those found.
       effective_sample_size: of the same: float64 `[N]`, independent hits that would say
         as much (Kong 1992); 0 where there is no such number.
-      needed: of the same: int64 `[N]`, the forward passes that an "undecided" input
-        would take without a budget, roughly, by a normal fit to its plain draws; 0 for
-        the others.
-      statistic: of "roma", Anderson and Darling's; None for the others, as the
-        three below.
-      boxcox_lambda: of "roma", the transform's parameter, NaN where not transformed.
-      mean: of "roma", the mean of the normal distribution fitted.
-      std: of "roma", its standard deviation.
+      needed: of the same: int64 `[N]`, forward passes that an "undecided" input would
+        take without a budget, roughly, by a normal fit to its draws; 0 for the others.
+      statistic: of "roma" alone, Anderson and Darling's.
+      boxcox_lambda: of "roma" alone, the transform's, NaN where not transformed.
+      mean: of "roma" alone, that of the normal distribution fitted.
+      std: of "roma" alone, its standard deviation.
       warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
-      budget: forward passes for each input that were to be spent at most; None for no
-        limit.
+      budget: the most forward passes for each input; None for no limit.
       half_width: that of the categories' means which ended the run; None if all inputs
         were to be looked at.
       place: with a half width, int32 `[N]`, the place of each input among those looked
@@ -118,7 +109,7 @@ class RomaResult:
     log_adversarial_probability: _Log
     log_low: _Log
     log_high: _Log
-    hits: Annotated[np.ndarray | None, Array("N", "int64", at_least=-1)]
+    hits: Annotated[np.ndarray, Array("N", "int64", at_least=-1)]
     evaluations: Annotated[np.ndarray, _Passes]
     modes: Annotated[
         np.ndarray | None,
@@ -181,8 +172,7 @@ class RomaResult:
     def mean_plr_interval(self) -> ConfidenceInterval:
         """The interval of what `mean_plr` would be, were all inputs looked at.
 
-        An input that a budget left undecided may lie anywhere in its own interval.
-        Without such inputs, and if all were looked at, both ends are `mean_plr`. It
+        An input that a budget left undecided may lie anywhere in its own interval. It
         holds together with those of `Categorial.inputs_interval`.
         """
         low, high = self.confidence_interval.T
@@ -206,7 +196,16 @@ class RomaResult:
     @property
     def caveats(self) -> Annotated[tuple[str, ...], WRITTEN]:
         """What the answers may miss without notice, a sentence for each method."""
-        return caveats(self.status, self.needed)
+        found = []
+        for words in filter(None, dict.fromkeys(STATUSES.values())):
+            mine = [one for one in np.unique(self.status) if STATUSES.get(one) == words]
+            if not mine:
+                continue
+            if UNDECIDED in mine and self.needed is not None:
+                words += _more_costs(self.needed[self.status == UNDECIDED])
+            number = np.isin(self.status, mine).sum()
+            found.append(f"{', '.join(mine)} ({number} of {len(self.status)}): {words}")
+        return tuple(found)
 
     def categorial(self, class_names: tuple[str, ...] | None = None) -> Categorial:
         """Robustness by category and the comparison of categories (experiment 3).
@@ -238,9 +237,8 @@ class RomaResult:
     ) -> GlobalRobustness:
         """How probable a distinct misclassification is anywhere in each category.
 
-        The mean of the local probability over the category's population of inputs,
-        which these are a random sample of: how probable it is that an input of the
-        category, drawn and then perturbed at random, is distinctly misclassified. It is
+        How probable it is that an input of the category, drawn from the population that
+        these are a random sample of, and then perturbed, is distinctly misclassified:
         the global robustness of Levy, Yerushalmi and Katz (2023), "gRoMA".
 
         Example::
@@ -252,25 +250,20 @@ class RomaResult:
             print(found.probability)  # one for each category
             print(found.population_interval)  # 95 % for all of them together
 
-        Each input's share of distinct misclassifications among plain draws is in [0, 1]
-        and right on average, and inputs are independent. So `population_interval` holds
-        for the finite sample of inputs and the finite number of draws at once. It
-        assumes nothing else, and holds for any number of inputs. It is by betting
-        (Waudby-Smith and Ramdas 2024) and by binomial tails, and never reaches beyond
-        Hoeffding's. With one draw each it is Clopper and Pearson's.
-
-        The population is limited by the number of inputs: without a single hit the
-        interval still ends at about 4 / N, however many draws there are, because a
-        share 4 / N of the population may be unlike all inputs seen. `inputs_needed`
-        tells how many it takes.
+        `population_interval` holds for the finite sample of inputs and the finite
+        number of draws at once, for any number of inputs: shares of hits are in [0, 1]
+        and right on average, and inputs are independent. It is by betting (Waudby-Smith
+        and Ramdas 2024) and by binomial tails, and never reaches beyond Hoeffding's.
+        With one draw each it is Clopper and Pearson's. Without a single hit it ends at
+        about 4 / N, however many draws there are. `inputs_needed` tells how many inputs
+        it takes.
 
         Args:
           by: "predicted", "label" or "all".
-          source: "draws" takes the plain draws' shares of hits, whatever the estimator.
-            "estimator" takes the estimator's answers, each as anything in its interval,
-            or in [0, 1] where it has none: intervals then hold if those do, on average,
-            which is known from experiments alone. They are better for the mean over
-            these inputs where misclassifications are rare, and for the lower end.
+          source: "draws" takes the plain draws' shares of hits. "estimator" takes each
+            answer as anything in its interval, or in [0, 1] where it has none:
+            intervals then hold if those do, on average, which experiments alone show.
+            They are better where misclassifications are rare, and for the lower end.
           class_names: names of the categories. All of them are listed, those without
             an input with NaN; by default those that occur, by their numbers.
           confidence_level: at least 0.5; by default that of this result.
@@ -278,8 +271,8 @@ class RomaResult:
 
         Raises:
           TypeError: if an argument has a wrong type.
-          ValueError: if an argument is out of range, there are no labels to go by, no
-            plain draws, or inputs that were not looked at.
+          ValueError: if an argument is out of range, there are no labels to go by, or
+            inputs that were not looked at.
         """
         if confidence_level is None:
             confidence_level = self.confidence_level
@@ -287,8 +280,6 @@ class RomaResult:
         check_choice("source", source, ("draws", "estimator"))
         if by == "label" and self.labels is None:
             raise ValueError('by="label" needs labels; got labels=None')
-        if source == "draws" and self.hits is None:
-            raise ValueError('source="draws" needs plain draws; got hits=None')
         if not self.seen.all():
             raise ValueError(
                 "global_robustness needs all inputs looked at, because its intervals "
@@ -309,30 +300,29 @@ class RomaResult:
             class_names,
             by=by,
             num_samples=self.num_samples,
+            source=source,
             confidence_level=confidence_level,
             jointly=jointly,
             warnings=self.warnings,
         )
 
     def _by_draws(self) -> LocalAnswers:
-        share, number = np.asarray(self.hits) / self.num_samples, self.num_samples
+        share, number = self.hits / self.num_samples, self.num_samples
         # Without bias: the share's own variance makes share (1 - share) smaller.
         spread = share * (1 - share) / (number - 1) if number > 1 else share * np.nan
-        known = np.ones(len(share), bool)
-        return LocalAnswers(share, share, share, known, spread, number)
+        return LocalAnswers(share, share, share, np.ones(len(share), bool), spread)
 
     def _by_estimator(self) -> LocalAnswers:
         """Each answer is anything in its interval."""
         low, high = np.exp(self.log_low), np.exp(self.log_high)
         error = (high.clip(max=1) - low) / (2 * half_width(self.confidence_level))
-        share = np.nan if self.hits is None else self.hits / self.num_samples
+        p = np.exp(self.log_adversarial_probability)
         return LocalAnswers(
-            np.where(self.answered, np.exp(self.log_adversarial_probability), share),
+            np.where(self.answered, p, self.hits / self.num_samples),
             np.where(np.isnan(low), 0.0, low),
             np.where(np.isnan(high), 1.0, high.clip(max=1)),
             self.answered,
             np.where(self.answered, error**2, np.nan),
-            draws=None,
         )
 
     @property
@@ -365,28 +355,14 @@ class RomaResult:
     def from_json(text: str | bytes) -> "RomaResult":
         """A result from the text that `to_json` gave.
 
-        Nothing is executed. The caveats are derived again from the statuses.
+        Nothing is executed.
 
         Raises:
           TypeError: if it is no text.
-          ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range or of a wrong type or length, does not
-            go with the others, or is not what was written.
+          ValueError: if the text is not strict JSON of this format, a part is missing,
+            unknown, out of range or of a wrong type or length, or not as written.
         """
         return from_json(text, RomaResult)
-
-
-def caveats(status: np.ndarray, needed: np.ndarray | None = None) -> tuple[str, ...]:
-    """A sentence for each kind of answer that is missing, or may be wrong."""
-    found = []
-    for words in filter(None, dict.fromkeys(STATUSES.values())):
-        mine = [name for name in np.unique(status) if STATUSES.get(name) == words]
-        if mine:
-            number = np.isin(status, mine).sum()
-            if UNDECIDED in mine and needed is not None:
-                words += _more_costs(needed[status == UNDECIDED])
-            found.append(f"{', '.join(mine)} ({number} of {len(status)}): {words}")
-    return tuple(found)
 
 
 def _more_costs(needed: np.ndarray) -> str:

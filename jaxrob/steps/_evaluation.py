@@ -7,17 +7,27 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._adapters.network import on_host
-from jaxrob._arguments import checks
-from jaxrob._arguments.wrapping import classifier_wanted
-from jaxrob._classifier import Classifier, trace_info, unnamed
+from jaxrob._arguments.checks import (
+    check_choice,
+    check_type,
+    checked_integer,
+    checked_integers,
+)
+from jaxrob._arguments.messages import classifier_wanted
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.trace import fingerprinted_classifier, trace_info, unnamed
 from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
-from jaxrob._engine import sizes
-from jaxrob._engine.checks import check_shape_is_kept
-from jaxrob._engine.execution import check_split_network
-from jaxrob._engine.step import answering, preparing
-from jaxrob._fingerprint import fingerprinted_classifier
+from jaxrob._engine.execution import (
+    check_split_network,
+    images_in_block,
+    levels_in_step,
+    rows_for,
+    rows_of_a_level,
+)
+from jaxrob._engine.preflight import check_shape_is_kept
+from jaxrob._engine.step import answering, levels_are_sequential, preparing
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
 
@@ -97,15 +107,14 @@ def evaluation(
       ValueError: if a number is below 1, the classifier runs on the host, or the
         alteration or the classifier refuses the images' shape.
     """
-    checks.check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
-    wanted = classifier_wanted(classifier)
-    checks.check_type("classifier", classifier, Classifier, wanted)
-    image_shape = checks.checked_integers("image_shape", image_shape, at_least=1)
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
+    check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
+    image_shape = checked_integers("image_shape", image_shape, at_least=1)
     for name, number in (("num_images", num_images), ("num_levels", num_levels)):
         if number is not None:
-            checks.checked_integer(name, number, at_least=1)
+            checked_integer(name, number, at_least=1)
     dtype = np.dtype(dtype).name if isinstance(dtype, type | np.dtype) else dtype
-    checks.check_choice("dtype", dtype, ("uint8", "float32"))
+    check_choice("dtype", dtype, ("uint8", "float32"))
     if on_host(classifier.apply_fn) is not None:
         raise ValueError(
             "classifier must run on the devices, because a network on the host "
@@ -117,27 +126,30 @@ def evaluation(
     classifier = fingerprinted_classifier(classifier, image_shape)
     check_split_network(classifier, image_shape, over)
     info = trace_info(classifier, image_shape)
-    rows = sizes.rows_for(classifier, image_shape, over)
-    about = info, image_shape, [num_levels or 1024], over
-    most = sizes.rows_of_a_level(rows, *about)
-    number = sizes.images_in_block(classifier, most, None, num_images, over)
+    rows = rows_for(classifier, image_shape, over)
+    most = rows_of_a_level(rows, info, image_shape, [num_levels or 1024], over)
+    number = images_in_block(classifier, most, None, num_images, over)
     if num_levels is None:
-        num_levels = sizes.levels_in_step(info, image_shape, rows, number, 1024, over)
+        num_levels = levels_in_step(info, image_shape, rows, number, 1024, over)
 
-    split, key = sharded(over), jax.eval_shape(jax.random.key, 0)
-    images = jax.ShapeDtypeStruct(
-        (number, *image_shape), np.dtype(dtype), sharding=split
-    )
-    index = jax.ShapeDtypeStruct((number,), np.uint32, sharding=split)
-    labels = jax.ShapeDtypeStruct((number,), np.int32, sharding=split)
+    split = sharded(over)
+
+    def rows_of(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((number, *shape), np.dtype(dtype), sharding=split)
+
+    images, index = rows_of(image_shape, dtype), rows_of((), np.uint32)
+    labels = rows_of((), np.int32)
+    key = jax.eval_shape(jax.random.key, 0)
     placed, key = shapes_whole((unnamed(classifier), key), over)
     before = preparing(images, index, key, alteration, over)
     prepared = shapes_of(before.lower().out_info, split)
     levels = np.linspace(alteration.lower, alteration.upper, num_levels)
-    block = placed, prepared, index, labels, key
-    step = answering(*block, levels, num_levels, alteration, over)
-    in_turn = sizes.levels_are_sequential(image_shape, over)
-    at_once = number if in_turn else number * num_levels
+    step = answering(
+        placed, prepared, index, labels, key, levels, num_levels, alteration, over
+    )
+    levels_at_once = 1 if levels_are_sequential(image_shape, over) else num_levels
     passes = number * num_levels * info.num_samples
-    mesh = over.mesh
-    return Evaluation(Step(0, 0, mesh, before), Step(passes, at_once, mesh, step))
+    return Evaluation(
+        Step(0, 0, over.mesh, before),
+        Step(passes, number * levels_at_once, over.mesh, step),
+    )

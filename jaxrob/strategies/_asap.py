@@ -1,8 +1,8 @@
-"""Adaptive sampling by parabolic estimation."""
+"""Adaptive sampling by parabolic estimation, on the grid that it refines to."""
 
 import dataclasses
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -10,9 +10,87 @@ from jaxrob._arguments.checks import checked_flag, checked_integer, checked_numb
 from jaxrob.metrics import wilson
 from jaxrob.metrics._curvature import Bend, bend, between_counts, envelope, open_width
 from jaxrob.metrics._robustness import accepted_widths
-from jaxrob.strategies._checks import checked_asked
-from jaxrob.strategies._grid import Grid, grid_of, past_the_crossing
-from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
+from jaxrob.strategies._strategy import (
+    Found,
+    History,
+    Request,
+    Task,
+    all_images,
+)
+
+
+class Grid(NamedTuple):
+    parts: int  # the number of parts
+    steps: np.ndarray  # integers `[n]` in 0 ... parts, the known levels, ascending
+
+    @property
+    def divisible(self) -> np.ndarray:
+        return np.diff(self.steps) > 1
+
+    @property
+    def middles(self) -> np.ndarray:
+        return (self.steps[:-1] + self.steps[1:]) // 2
+
+
+# If the crossing's uncertainty exceeds this share of the interval, the interval is
+# halved.
+_TOO_UNCERTAIN = 0.3
+# The distance of the new level past the crossing, in units of its uncertainty. The
+# search is insensitive to both numbers.
+_STEP = 0.5
+
+
+def past_the_crossing(
+    task: Task, history: History, grid: Grid, shape: Bend, i: int
+) -> int:
+    """Returns a level just past the crossing, seen from the interval's nearer end."""
+    # The next interval then usually is the short one between that end and the level.
+    # The level is the middle where the crossing is too uncertain.
+    start, end = int(grid.steps[i]), int(grid.steps[i + 1])
+    first, last = history.values[i], history.values[i + 1]
+    # Per squared step: the expected second divided difference, and its uncertainty.
+    curvature = shape.slope_change[i] / grid.parts**2
+    doubt = shape.doubt[i] / grid.parts**2
+    num_inputs = history.typical_inputs
+    width, rise = end - start, last - first
+    level = between_counts(task.threshold, num_inputs)
+    # Non-integer counts may fall between the level and the threshold.
+    level = min(max(level, min(first, last)), max(first, last))
+    chord_root = width * (level - first) / rise
+    crossing = start + _root(first - level, rise / width, curvature, width)
+    reach = doubt * chord_root * (width - chord_root)
+    if num_inputs is not None:
+        # Half the standard deviation of `flips` in the middle.
+        reach += 0.25 * math.sqrt(abs(rise) / num_inputs)
+    uncertainty = reach * width / abs(rise)
+    if uncertainty > _TOO_UNCERTAIN * width or _is_stuck(grid.steps, i):
+        return (start + end) // 2
+    step = max(0.5, _STEP * uncertainty)
+    if crossing - start < end - crossing:
+        return min(math.ceil(crossing + step), end - 1)
+    return max(math.floor(crossing - step), start + 1)
+
+
+def _root(first: float, slope: float, curvature: float, width: int) -> float:
+    """Solves `first + slope u + curvature u (u - width) = 0` for u in [0, width]."""
+    root = -first / slope
+    if abs(curvature) * width >= 0.9 * abs(slope):
+        return root
+    linear = slope - curvature * width
+    discriminant = linear**2 - 4 * curvature * first
+    if discriminant < 0:
+        return root
+    denominator = linear + math.copysign(math.sqrt(discriminant), linear)
+    return min(max(-2 * first / denominator, 0), width) if denominator else root
+
+
+def _is_stuck(steps: np.ndarray, i: int) -> bool:
+    """Returns whether the last two levels were close to one end, as beside a jump."""
+    near = (steps[i + 1] - steps[i]) / 2
+    return (i >= 2 and steps[i] - steps[i - 2] < near) or (
+        i + 3 < len(steps) and steps[i + 3] - steps[i + 1] < near
+    )
+
 
 # Error bounds below this share of the width of the statistical interval are small
 # enough: more levels would not noticeably narrow the result.
@@ -27,27 +105,18 @@ class ASAP:
     """Samples where the curve may cross the threshold (2022 paper, Algorithm 1).
 
     Computes the robustness from few levels: about 13 for an answer as good as that of a
-    thousand evenly spaced ones. Example::
-
-        jaxrob.assess(classifier, dataset, alteration)  # ASAP() is the default
-        jaxrob.assess(
-            classifier,
-            dataset,
-            alteration,
-            strategy=jaxrob.strategies.ASAP(n=1024, concavity=128.0),  # the paper's
-        )
+    thousand evenly spaced ones. It is the default; the paper's is
+    `ASAP(n=1024, concavity=128.0)`.
 
     Between two sampled levels the curve is assumed to lie between the two parabolas
     through its ends with concavity +a and -a. Where either may cross the threshold, the
-    interval is split, until it is no wider than a part in `n` of the range. The
-    recursion goes breadth first: each round has one new level for every interval that
-    may cross.
+    interval is split, until it is no wider than a part in `n` of the range. Each round
+    has one new level for every interval that may cross.
 
     A number for the concavity gives the paper's algorithm: the ends first, then
     midpoints. "auto" begins with nine levels and the identity, and estimates the
     concavity of each interval from the levels around it. Where the ends lie on opposite
-    sides of the threshold, the new level lies just past the expected crossing, so that
-    the next interval is short.
+    sides of the threshold, the new level lies just past the expected crossing.
 
     Attributes:
       n: the number of parts that limits refinement, at least 2; rounded up to a power
@@ -80,8 +149,8 @@ class ASAP:
     rules = ("right", "linear")
 
     def __post_init__(self) -> None:
-        number = checked_integer("n", self.n, at_least=2, at_most=2**30)
-        object.__setattr__(self, "n", number)
+        n = checked_integer("n", self.n, at_least=2, at_most=2**30)
+        object.__setattr__(self, "n", n)
         if isinstance(self.concavity, str):
             if self.concavity != "auto":
                 raise ValueError(
@@ -110,7 +179,6 @@ class ASAP:
         self, task: Task, state: History, history: History
     ) -> tuple[list[Request], History]:
         """Returns first levels, then one for each interval to split; see `Strategy`."""
-        task = checked_asked(task, history)
         positions = self._steps(task, history) / self.parts
         return all_images(task.levels_at(positions)), history
 
@@ -121,7 +189,8 @@ class ASAP:
         parts = self.parts
         if not len(history.levels):
             return self.first_steps(task)
-        grid = grid_of(task, history, parts)
+        steps = task.positions_of(history.levels) * parts
+        grid = Grid(parts, np.rint(steps).astype(int))
         shape = self._shape(task, history)
         split = self._may_cross(task, history, shape) & grid.divisible
         num_inputs = history.typical_inputs
@@ -142,13 +211,8 @@ class ASAP:
         The error bound is the share of the range in intervals where the curve may cross
         the threshold. It is valid if the concavity is large enough for the curve. With
         "auto", other intervals add the parts where the number of inputs leaves a
-        crossing open.
-
-        Args:
-          task: the task.
-          state: what is known, both ends of the range included.
+        crossing open. The state must hold both ends of the range.
         """
-        task = checked_asked(task, state, min_levels=2)
         return Found(error_bound=self._bound(task, state))
 
     def may_cross(self, task: Task, history: History) -> np.ndarray:
@@ -212,7 +276,6 @@ class ASAP:
         return history.typical_inputs if self._is_auto else None
 
     def _shape(self, task: Task, history: History) -> Bend:
-        """Returns the bend in each interval, on the range mapped to [0, 1]."""
         if self._is_auto:
             positions = task.positions_of(history.levels)
             return bend(positions, history.values, history.typical_inputs)
@@ -222,7 +285,6 @@ class ASAP:
     def _inner_steps(
         self, task: Task, history: History, grid: Grid, shape: Bend
     ) -> np.ndarray:
-        """Returns one level inside each interval that is divisible, `[n - 1]`."""
         inner, above = grid.middles, history.values >= task.threshold
         if self._is_auto:
             crosses = grid.divisible & (above[:-1] != above[1:])

@@ -1,4 +1,4 @@
-"""The driver: asks a strategy for levels, has them evaluated, and keeps the states."""
+"""The driver: asks a strategy for levels, on a classifier or a function of a level."""
 
 import collections
 import math
@@ -15,8 +15,7 @@ from jaxrob._arguments.checks import (
     checked_share,
 )
 from jaxrob._arguments.computing import computing
-from jaxrob._arguments.naming import wrong_type
-from jaxrob._files.strict_json import short
+from jaxrob._arguments.messages import wrong_type
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._strategy import (
     STATUSES,
@@ -25,6 +24,8 @@ from jaxrob.strategies._strategy import (
     Request,
     Strategy,
     Task,
+    check_strategy,
+    checked_task,
     needs_scores,
 )
 
@@ -33,8 +34,6 @@ _ALWAYS = ("precise", "budget", "resolution")
 
 
 class Subject(NamedTuple):
-    """A curve that a strategy explores."""
-
     name: str  # in messages
     task: Task
     # Corrects levels that miss a special level by rounding.
@@ -58,16 +57,12 @@ class Span(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The answers at a canonical level: the measure, and what it is a share of."""
-
     value: float
     num_inputs: int | None  # None if the value is exact
     scores: np.ndarray | None = None  # [n], of the images seen, if it `needs_scores`
 
 
 class Explored(NamedTuple):
-    """All that is known of a subject, and the strategy's last state."""
-
     history: History
     state: Any
 
@@ -101,7 +96,6 @@ def drive(
     look: Callable[[Sequence[Span], Learn], None],
     enough: Callable[[Sequence[Any]], bool] = lambda states: False,
 ) -> list[Explored]:
-    """Runs a strategy on all subjects until it asks for no more."""
     # The requests for all subjects in a round are evaluated together. No level is
     # evaluated twice, and levels of the same effect are evaluated once. A subject's
     # next levels are asked for as soon as its answers are there, while devices compute
@@ -141,8 +135,6 @@ def drive(
 def at_once(
     look: Callable[[Sequence[Span]], Iterable[Seen]],
 ) -> Callable[[Sequence[Span], Learn], None]:
-    """Makes a `look` of `drive` from a function that returns all a round's answers."""
-
     def look_and_learn(parts: Sequence[Span], learn: Learn) -> None:
         for part, seen in zip(parts, look(parts)):
             learn(part, seen)
@@ -165,17 +157,14 @@ def concluded(strategy: Strategy, subject: Subject, explored: Explored) -> Found
         part = f"{name}: population_interval"
         population = _checked_interval(part, population, *interval)
     # Who was asked for nothing ends for neither a requirement nor a comparison.
-    asked = () if found.asked is None else ("certain", "compared")
-    allowed = [one for one in STATUSES if one in (*_ALWAYS, *asked)]
+    allowed = _ALWAYS if found.asked is None else STATUSES
     check_choice(f"{name}: status", found.status, allowed)
     if found.sides is not None:
-        sides = checked_array(f"{name}: sides", found.sides, "n", "integers")
-        number = len(explored.history.levels)
-        if len(sides) != number or not np.isin(sides, (-1, 0, 1)).all():
-            raise ValueError(
-                f"{name}: sides must be 1, 0 or -1 for each of {number} "
-                f"levels; got {short(sides.tolist())}"
-            )
+        axes = {"n": len(explored.history.levels)}
+        part = f"{name}: sides"
+        checked_array(
+            part, found.sides, "n", "integers", at_least=-1, at_most=1, axes=axes
+        )
     return found._replace(
         error_bound=bound,
         robustness=robustness,
@@ -198,8 +187,6 @@ def _checked_interval(
 
 
 class _Exploring:
-    """The exploration of a subject, which grows as the strategy asks."""
-
     def __init__(self, strategy: Strategy, subject: Subject, place: int) -> None:
         self._strategy, self._subject, self._place = strategy, subject, place
         self.history, self.state = History(), strategy.init(subject.task)
@@ -222,9 +209,8 @@ class _Exploring:
     def remember(self, classified: bool) -> None:
         place = {level: i for i, level in enumerate(self.seen)}
         levels = sorted(one for one, of in self._canonical.items() if of in place)
+        rows = [self.seen[self._canonical[level]] for level in levels]
         effects = [place[self._canonical[level]] for level in levels]
-        everything = [*self.seen.values()]
-        rows = [everything[effect] for effect in effects]
         _check_defined(self._subject.name, levels, rows)
         is_exact = any(one.num_inputs is None for one in rows)
         scores = tuple(one.scores for one in rows if one.scores is not None)
@@ -239,14 +225,20 @@ class _Exploring:
         self._ask()
 
     def _ask(self) -> None:
-        requests = self._requests()
+        strategy, name = self._strategy, f"{self._strategy!r}.ask"
+        answer = strategy.ask(self._subject.task, self.state, self.history)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            wanted = "a tuple of a list of requests and the next state"
+            raise wrong_type(name, wanted, answer)
+        requests, self.state = answer
+        check_type(name, requests, Sequence, "a list of jaxrob.strategies.Request")
+        numbers = [self._images(name, one) for one in requests]
         levels = self._subject.snap(np.array([one.level for one in requests], float))
         known = dict.fromkeys(self.history.levels, 1)
         if self.history.scores is not None:
             known = dict(zip(self.history.levels, map(len, self.history.scores)))
         self._wanted: dict[float, int] = {}
-        for level, one in zip(levels.tolist(), requests):
-            number = self._images(one)
+        for level, number in zip(levels.tolist(), numbers):
             if number > known.get(level, 0):
                 self._wanted[level] = max(self._wanted.get(level, 0), number)
         canonical = self._subject.canonical(np.array([*self._wanted])).tolist()
@@ -263,35 +255,24 @@ class _Exploring:
             if (start := _number(self.seen.get(level))) < number
         ]
 
-    def _requests(self) -> Sequence[Request]:
-        strategy, name = self._strategy, f"{self._strategy!r}.ask"
-        answer = strategy.ask(self._subject.task, self.state, self.history)
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            wanted = "a tuple of a list of requests and the next state"
-            raise wrong_type(name, wanted, answer)
-        requests, self.state = answer
-        check_type(name, requests, Sequence, "a list of jaxrob.strategies.Request")
-        for one in requests:
-            wanted = "of jaxrob.strategies.Request, as all_images(levels) makes them"
-            check_type(name, one, Request, wanted)
-            if one.images is None:
-                continue
-            checked_integer(f"{name}: images", one.images, at_least=1)
-            if not needs_scores(strategy):
+    def _images(self, name: str, request: Request) -> int:
+        """Returns the number of images of a request, in whole blocks; see `_number`."""
+        wanted = "of jaxrob.strategies.Request, as all_images(levels) makes them"
+        check_type(name, request, Request, wanted)
+        images = request.images
+        if images is not None:
+            checked_integer(f"{name}: images", images, at_least=1)
+        if not needs_scores(self._strategy):
+            if images is not None:
                 raise ValueError(
                     f"{name}: images must be None, all images, for a strategy without "
-                    f"needs_scores = True; got {one.images}"
+                    f"needs_scores = True; got {images}"
                 )
-        return requests
-
-    def _images(self, request: Request) -> int:
-        """Returns the number of images of a request, in whole blocks; see `_number`."""
-        if not needs_scores(self._strategy):
             return 1
         block, total = self._subject.task.block, self._subject.task.num_images
         assert total is not None
-        wanted = total if request.images is None else request.images
-        return min(math.ceil(wanted / block) * block, total)
+        blocks = math.ceil((total if images is None else images) / block)
+        return min(blocks * block, total)
 
 
 @computing()
@@ -309,3 +290,84 @@ def _number(seen: Seen | None) -> int:
     if seen is None:
         return 0
     return 1 if seen.scores is None else len(seen.scores)
+
+
+def sample(
+    strategy: Strategy,
+    task: Task,
+    function: Callable[[np.ndarray], np.ndarray],
+    num_inputs: int | None = None,
+) -> tuple[History, Found]:
+    """Evaluates a function at the levels that a strategy asks for.
+
+    Use it to try a strategy out, or for curves computed elsewhere. Example::
+
+        task = strategies.Task(lower=0.0, upper=1.0, threshold=0.8)
+        seen, found = strategies.sample(strategies.ASAP(), task, lambda x: 1 - x / 2)
+        metrics.heaviside_robustness(seen.levels, seen.values, 0.8, "linear")  # 0.4
+
+    It also tells what a half width costs on a curve like yours, before any image is
+    classified::
+
+        task = strategies.Task(0.0, 1.0, threshold=0.8, num_images=10_000)
+        places = np.random.default_rng(0).permutation(10_000) / 10_000
+
+        def scores(levels):
+            return places < 1 - levels[:, None] / 2
+
+        few = strategies.FewImages(strategies.ASAP(), half_width=0.02)
+        seen, found = strategies.sample(few, task, scores)
+        print(found.robustness, found.interval, sum(map(len, seen.scores)))
+
+    Args:
+      strategy: the strategy.
+      task: the range and the threshold. For a strategy with `needs_scores` also
+        `num_images`, N.
+      function: maps levels `[m]` to values `[m]`; for a strategy with `needs_scores` to
+        the scores `[m, N]` of the images, in a random order. It is called again for a
+        level if more of its images are wanted.
+      num_inputs: the number of inputs that each value is a share of; None for exact
+        values, and for a strategy with `needs_scores`.
+
+    Returns:
+      All levels asked for, with their values, and what follows from them.
+
+    Raises:
+      TypeError: if the strategy lacks a part.
+      ValueError: if the range is empty or not finite, the threshold outside [0, 1],
+        num_inputs below 1, the function gives another number of values or one that
+        is not finite, or a budget is too small for the first levels.
+    """
+    check_strategy(strategy)
+    task = checked_task(task)
+    wanted = "a function from levels [m] to values [m], or to scores [m, N]"
+    check_type("function", function, Callable, wanted)
+    if num_inputs is not None:
+        num_inputs = checked_integer("num_inputs", num_inputs, at_least=1)
+    shape, axes = "m", {}
+    if needs_scores(strategy):
+        if num_inputs is not None:
+            raise ValueError(
+                "num_inputs must be None for a strategy with needs_scores, which looks "
+                f"at task.num_images; got {num_inputs}"
+            )
+        number = checked_integer("task.num_images", task.num_images, at_least=1)
+        task = task._replace(block=min(task.block, number))
+        shape, axes = "m, N", {"N": number}
+
+    def look(parts: Sequence[Span]) -> list[Seen]:
+        values = checked_array(
+            "function(levels)",
+            function(np.array([part.level for part in parts])),
+            shape,
+            "numbers or booleans",
+            axes=axes | {"m": len(parts)},
+        ).astype(np.float64)
+        if not axes:
+            return [Seen(value, num_inputs) for value in values.tolist()]
+        scores = [some[: part.stop] for some, part in zip(values, parts)]
+        return [Seen(float(some.mean()), len(some), some) for some in scores]
+
+    subject = Subject("sample", task, np.asarray, np.asarray)
+    (explored,) = drive(strategy, [subject], at_once(look))
+    return explored.history, concluded(strategy, subject, explored)

@@ -15,14 +15,25 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._checks import checked_asked, checked_task
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._few import banded, decided
 from jaxrob.strategies._few.bands import Method, State, narrowing_by_correlation
-from jaxrob.strategies._few.estimates import population_interval
-from jaxrob.strategies._few.goal import ACCEPTED, OPEN, Accepted, Goal, Level
-from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
-from jaxrob.strategies._uniform import Uniform
+from jaxrob.strategies._few.estimates import (
+    ACCEPTED,
+    OPEN,
+    Accepted,
+    Goal,
+    Level,
+    population_interval,
+)
+from jaxrob.strategies._levels import Uniform
+from jaxrob.strategies._strategy import (
+    Asked,
+    Found,
+    History,
+    Request,
+    Task,
+)
 
 # Upper bounds of the error, for "the same answer as all images" and for a requirement.
 _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01
@@ -101,9 +112,9 @@ class FewImages:
             half_width = checked_number("half_width", half_width, at_least=0, below=0.5)
         if budget is not None:
             budget = checked_integer("budget", budget, at_least=1)
-        curtail = checked_flag("curtail", self.curtail)
         if required is not None:
             required = checked_share("required", required)
+        curtail = checked_flag("curtail", self.curtail)
         if half_width is None and budget is None and required is None:
             if not curtail:
                 raise ValueError(
@@ -127,23 +138,15 @@ class FewImages:
 
     def init(self, task: Task) -> State:
         """Returns the state that requests the first levels; see `Strategy`."""
-        task = checked_task(task)
         number = checked_integer("task.num_images", task.num_images, at_least=1)
         gives_verdicts = self._is_compared or self.required is not None
         error = self._error(task) / (_LOOKS if gives_verdicts else 1)
         parts, aim = self._parts, self._half_width_asked
         if self.budget or gives_verdicts:
             aim = max(_FIRST_AIM, self.half_width or 0.0)
-        goal = Goal(
-            parts,
-            task.threshold,
-            task.bounds,
-            number,
-            task.block,
-            max(error, 1e-300),
-            aim,
-            self.curtail,
-        )
+        error, curtail = max(error, 1e-300), self.curtail
+        threshold, bounds, block = task.threshold, task.bounds, task.block
+        goal = Goal(parts, threshold, bounds, number, block, error, aim, curtail)
         if isinstance(self.strategy, Uniform):
             steps, share = range(parts), 1.0
         else:
@@ -158,7 +161,6 @@ class FewImages:
         self, task: Task, state: State, history: History
     ) -> tuple[list[Request], State]:
         """Returns the next requests; see `Strategy`."""
-        task = checked_asked(task, history)
         if len(history.levels):
             state = self._updated(task, state, history)
         steps = np.array([one.step for one in state.wanted], int)
@@ -169,7 +171,7 @@ class FewImages:
     def result(self, task: Task, state: State) -> Found:
         """Returns the estimate, both intervals and the status; see `Strategy`."""
         goal, wide = state.goal, self._half_width_asked
-        low, high, guess = (float(one) / goal.parts for one in state.accepted)
+        low, high, guess = (float(steps) / goal.parts for steps in state.accepted)
         # The estimate is no farther from either end than the half width.
         half = max(wide, (high - low) / 2)
         guess = max(min(max(guess, high - half), low + half, 1.0), 0.0)
@@ -178,21 +180,16 @@ class FewImages:
         seen = {step: one for step, one in state.levels.items() if one.seen}
         on_last = goal._replace(parts=self._last)
         within = population_interval(on_last, seen, task.confidence_level)
+        within = min(within.low, low), max(within.high, high)
+        error = self._error(task)
+        asked = Asked(self.half_width, self.budget, self.curtail, error, self.required)
         return Found(
             robustness=guess,
             interval=ConfidenceInterval(low, high),
             status=self._status(state),
             sides=np.array([seen[step].side for step in sorted(seen)]),
-            population_interval=ConfidenceInterval(
-                min(within.low, low), max(within.high, high)
-            ),
-            asked=Asked(
-                self.half_width,
-                self.budget,
-                self.curtail,
-                self._error(task),
-                self.required,
-            ),
+            population_interval=ConfidenceInterval(*within),
+            asked=asked,
         )
 
     def planned(
@@ -246,7 +243,6 @@ class FewImages:
 
     @property
     def _half_width_asked(self) -> float:
-        """The half width asked for; half an interval of the grid by default."""
         return 0.5 / self._parts if self.half_width is None else self.half_width
 
     @property
@@ -257,7 +253,6 @@ class FewImages:
 
     @property
     def _is_fixed(self) -> bool:
-        """Whether all levels are given in advance."""
         return isinstance(self.strategy, Uniform)
 
     @property
@@ -297,7 +292,6 @@ class FewImages:
         return state._replace(is_certain=True)
 
     def _method(self, goal: Goal) -> Method:
-        """How levels are chosen and conclusions drawn from their scores."""
         if self._is_fixed:
             return decided.FIXED_LEVELS
         return banded.METHOD if goal.by_bands else decided.METHOD
@@ -321,9 +315,8 @@ class FewImages:
     def _status(self, now: State) -> str:
         if now.is_certain:
             return "certain"
-        gaps = now.partition.gaps if now.partition else []
         is_done, wide = not now.wanted, self._half_width_asked
-        widest = max((gap.width for gap in gaps), default=0)
+        widest = max((gap.width for gap in now.gaps or ()), default=0)
         is_resolved = wide == 0 and widest <= 1 and is_done
         if now.half_width <= wide or is_resolved:
             return "precise"
@@ -335,8 +328,6 @@ class FewImages:
 
 @dataclasses.dataclass(frozen=True)
 class Compared(FewImages):
-    """One of two searches that end with the answer to which has more."""
-
     _is_compared = True
 
     def _error(self, task: Task) -> float:
@@ -345,12 +336,10 @@ class Compared(FewImages):
     def difference(self, first: State, second: State) -> ConfidenceInterval:
         """Bounds the difference of two robustnesses, of searches on the same images."""
         parts = first.goal.parts
-        closer = narrowing_by_correlation(first, second) / parts
-        (low, high, _), (other_low, other_high, _) = (
-            (float(end) / parts for end in each.accepted) for each in (first, second)
-        )
-        ends = low - other_high + closer, high - other_low - closer
-        return ConfidenceInterval(*map(float, ends))
+        closer = float(narrowing_by_correlation(first, second)) / parts
+        low, high, _ = (float(end) / parts for end in first.accepted)
+        other_low, other_high, _ = (float(end) / parts for end in second.accepted)
+        return ConfidenceInterval(low - other_high + closer, high - other_low - closer)
 
 
 def _no_wider(state: State, before: State) -> State:
@@ -363,5 +352,4 @@ def _accepted_by_right(state: State) -> float:
     """Returns the number of steps accepted by the rule "right", of all images."""
     sides = {step: one.side for step, one in state.levels.items() if one.side}
     steps = sorted(sides)
-    accepted = [b - a for a, b in zip(steps, steps[1:]) if sides[b] == ACCEPTED]
-    return sum(accepted)
+    return sum(b - a for a, b in zip(steps, steps[1:]) if sides[b] == ACCEPTED)

@@ -1,4 +1,4 @@
-"""The interface of a strategy: its task, its history, requests and conclusions."""
+"""What a strategy is: its task, history, requests, conclusions, and their checks."""
 
 import dataclasses
 import functools
@@ -8,10 +8,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from jaxrob._arguments.checks import (
+    check_type,
     checked_array,
+    checked_bounds,
     checked_integer,
+    checked_number,
+    checked_share,
 )
+from jaxrob._arguments.messages import named, wrong_type
 from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import typical_inputs
 
 #: Images in a block where some of them are looked at, the same on all devices, so that
@@ -110,27 +116,17 @@ class History:
     scores: tuple[np.ndarray, ...] | None = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Checks the fields, and converts them to arrays."""
         axes: dict[str, int] = {}
-        for name, holding in (
-            ("levels", "numbers"),
-            ("values", "numbers"),
-            ("num_inputs", "numbers"),
-            ("effects", "integers"),
-        ):
+        for name in ("levels", "values", "num_inputs", "effects"):
             value = getattr(self, name)
-            if value is None and name in ("num_inputs", "effects"):
-                continue
-            array = checked_array(
-                name, value, "n", holding, may_be_empty=True, axes=axes
-            )
-            object.__setattr__(self, name, array)
-        falls = np.flatnonzero(np.diff(self.levels) <= 0)
-        if len(falls):
-            raise ValueError(
-                f"levels must ascend; got {self.levels[falls[0] + 1]:g} after "
-                f"{self.levels[falls[0]]:g}"
-            )
+            if value is not None or name in ("levels", "values"):
+                holding = "integers" if name == "effects" else "numbers"
+                array = checked_array(
+                    name, value, "n", holding, may_be_empty=True, axes=axes
+                )
+                object.__setattr__(self, name, array)
+        if (np.diff(self.levels) <= 0).any():
+            raise ValueError(f"levels must ascend; got {self.levels}")
         checked_integer("rounds", self.rounds, at_least=0)
 
     @functools.cached_property
@@ -240,11 +236,7 @@ class Strategy(Protocol):
 
     @property
     def rule(self) -> str:
-        """The rule of integration over the levels, unless another is asked for.
-
-        One of the rules of `jaxrob.metrics.heaviside_robustness`, usually that of the
-        strategy's paper.
-        """
+        """The rule of integration unless another is asked for, usually the paper's."""
         ...
 
     @property
@@ -259,7 +251,7 @@ class Strategy(Protocol):
     def ask(
         self, task: Task, state: Any, history: History
     ) -> tuple[Sequence[Request], Any]:
-        """Returns the levels to evaluate next, together, and the next state.
+        """Returns the requests to evaluate next, and the next state.
 
         Args:
           task: the task.
@@ -273,14 +265,52 @@ class Strategy(Protocol):
         ...
 
     def result(self, task: Task, state: Any) -> Found:
-        """Returns the conclusions.
-
-        Args:
-          task: the task.
-          state: the last state, in which all answers are known.
-        """
+        """Returns the conclusions of the last state, in which all answers are known."""
         ...
 
 
 def needs_scores(strategy: Any) -> bool:
     return getattr(strategy, "needs_scores", False)
+
+
+def check_strategy(strategy: Any) -> None:
+    if isinstance(strategy, type):
+        wanted = "an object such as ASAP(), not a class"
+        raise wrong_type("strategy", wanted, strategy)
+    parts = ("init", "ask", "result", "rule", "rules")
+    missing = [part for part in parts if not hasattr(strategy, part)]
+    if missing:
+        raise TypeError(
+            "strategy must be one of jaxrob.strategies, such as ASAP(), or have the "
+            f"parts of jaxrob.strategies.Strategy; got {named(strategy)}, and "
+            f"{type(strategy).__name__} lacks {', '.join(missing)}"
+        )
+
+
+def checked_task(task: Any) -> Task:
+    check_type("task", task, Task, "a jaxrob.strategies.Task")
+    lower, upper = checked_bounds("(task.lower, task.upper)", task[:2])
+    number, identity = task.num_images, task.identity
+    if number is not None:
+        number = checked_integer("task.num_images", number, at_least=1)
+    if identity is not None:
+        identity = checked_number(
+            "task.identity", identity, at_least=lower, at_most=upper
+        )
+    threshold = checked_share("task.threshold", task.threshold)
+    bounds = checked_bounds("task.bounds", task.bounds)
+    block = checked_integer("task.block", task.block, at_least=1)
+    level = checked_confidence_level(task.confidence_level)
+    return Task(lower, upper, threshold, identity, number, bounds, block, level)
+
+
+def checked_asked(task: Any, history: Any) -> Task:
+    task = checked_task(task)
+    check_type("history", history, History, "jaxrob.strategies.History")
+    levels = history.levels
+    if not len(levels) or levels[0] < task.lower or levels[-1] > task.upper:
+        raise ValueError(
+            f"history must have levels, all in the range [{task.lower:g}, "
+            f"{task.upper:g}]; got {levels}"
+        )
+    return task

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxrob._adapters.network import snapshot
 from jaxrob._arguments.failures import failed_on_images
-from jaxrob._classifier import Classifier
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import snapshot
 from jaxrob._dataset import Dataset
 from jaxrob._devices.hosts import put, put_rows
 from jaxrob._devices.mesh import ImageMesh, replicated, sharded

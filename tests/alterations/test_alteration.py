@@ -1,15 +1,20 @@
 import functools
+import pickle
 
 import jax
 import numpy as np
 import pytest
 
+from jaxrob import alterations
+from jaxrob._command.catalogue import NAMES
 from jaxrob.alterations import (
     Alteration,
     brightness,
     compose,
+    corruptions,
     defocus_blur,
     elastic_deformation,
+    followed_by,
     gaussian_blur,
     gaussian_noise,
     horizontal_translation,
@@ -22,6 +27,7 @@ from jaxrob.alterations import (
     vertical_translation,
     zoom,
 )
+from jaxrob.alterations._alteration import doubts
 
 from .pictures import apply, assert_near, random_image, random_key
 
@@ -116,24 +122,24 @@ def test_pixels_stay_in_the_unit_interval_and_the_identity_is_bit_for_bit(kind):
 
 @pytest.mark.slow
 def test_identity_leaves_another_shape_bit_for_bit():
-    image, alterations = random_image((50, 50, 3)), ALTERATIONS + PHYSICAL
+    image, every = random_image((50, 50, 3)), ALTERATIONS + PHYSICAL
     image.flat[0], image.flat[-1] = 1, 0
 
     @jax.jit
     def alter(image, levels, key):
-        return [a(image, level, key) for a, level in zip(alterations, levels)]
+        return [a(image, level, key) for a, level in zip(every, levels)]
 
-    altered = alter(image, [a.identity for a in alterations], random_key(0))
-    for alteration, result in zip(alterations, altered):
+    altered = alter(image, [a.identity for a in every], random_key(0))
+    for alteration, result in zip(every, altered):
         np.testing.assert_array_equal(result, image, err_msg=alteration.name)
 
 
 @pytest.mark.slow
 def test_gradients_are_finite():
     # The composed one has noise, blur, zoom and brightness.
-    alterations = [presets.cnn_2020()[2], make_alterations()[-2], *PHYSICAL]
+    every = [presets.cnn_2020()[2], make_alterations()[-2], *PHYSICAL]
     key = random_key(0)
-    levels = [spread_levels(alteration) for alteration in alterations]
+    levels = [spread_levels(alteration) for alteration in every]
 
     @jax.jit
     def slopes(image, levels):
@@ -143,10 +149,10 @@ def test_gradients_are_finite():
 
             return jax.vmap(jax.grad(energy, (0, 1)), (None, 0))(image, at)
 
-        return [slope(alteration, at) for alteration, at in zip(alterations, levels)]
+        return [slope(alteration, at) for alteration, at in zip(every, levels)]
 
     for alteration, (of_image, of_level) in zip(
-        alterations, slopes(random_image(SHAPE), levels)
+        every, slopes(random_image(SHAPE), levels)
     ):
         assert np.isfinite(of_image).all(), alteration
         assert np.isfinite(of_level).all(), alteration
@@ -233,6 +239,18 @@ def test_equal_parameters_give_equal_alterations_and_others_do_not():
         (compose([gaussian_blur(), zoom()]), compose([zoom(), gaussian_blur()])),
     ):
         assert one != other
+
+
+def test_all_and_compositions_pickle():
+    every = [getattr(alterations, name)() for name in NAMES]
+    benchmark = {*corruptions.__all__} - {"frost"}
+    every += [getattr(corruptions, name)(32) for name in benchmark]
+    moved = rescale(horizontal_translation(0, 4, unit="relative"), 0, 1)
+    composed = compose([moved, motion_blur(unit="relative")])
+    for one in (*every, composed, followed_by(composed, abs)):
+        again = pickle.loads(pickle.dumps(one))
+        assert (again, again.description) == (one, one.description)
+        assert doubts(again, SHAPE) == doubts(one, SHAPE)
 
 
 def test_equal_alterations_share_a_trace_and_others_do_not():

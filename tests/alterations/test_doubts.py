@@ -12,7 +12,7 @@ from PIL import Image
 import jaxrob
 from jaxrob import RobustnessWarning, alterations, data
 from jaxrob._dataset import value_doubt
-from jaxrob._engine.checks import _check_values, check_images
+from jaxrob._engine.preflight import _check_images, _check_values
 from jaxrob.alterations._alteration import doubts
 
 from .pictures import random_key
@@ -196,12 +196,12 @@ def test_images_that_must_be_read_are_looked_at_when_they_have_been(tmp_path):
 @pytest.mark.parametrize("shape", [(1, 28, 28), (4, 28, 28)])
 def test_channels_first(shape):
     with pytest.warns(RobustnessWarning, match="np.moveaxis"):
-        check_images(DATA, shape)
+        _check_images(DATA, shape)
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 3), (3, 40, 3), (4, 4, 8), (2, 9, 9)])
 def test_shapes_that_are_as_they_should_be(shape):
-    check_images(DATA, shape)  # A warning would be an error.
+    _check_images(DATA, shape)  # A warning would be an error.
 
 
 def test_assessments_tell_of_doubtful_images_and_ranges():

@@ -14,8 +14,9 @@ import jaxrob
 from jaxrob import metrics, strategies
 from jaxrob._assessment import paired
 from jaxrob._assessment.compare import answers_of, compare, question_of
-from jaxrob._assessment.paired import Question, linear_robustness, resampled_values
-from jaxrob._assessment.scoring import Scores
+from jaxrob._assessment.criterion import Scores
+from jaxrob._assessment.paired import Question, linear_robustness
+from jaxrob.metrics._bands import resampled_values
 
 NUM_IMAGES = 200
 # A classifier is right on an image at levels up to the image's limit times a factor.
@@ -38,11 +39,7 @@ def probabilities(factor, images):
 
 
 def assess(factor, dataset=DATASET, alteration=DIM, **settings):
-    defaults = {
-        "threshold": 0.6,
-        "strategy": strategies.Uniform(41),
-        "rule": "linear",
-    }
+    defaults = {"threshold": 0.6, "strategy": strategies.Uniform(41), "rule": "linear"}
     about = probabilities, np.float32(factor)
     classifier = jaxrob.Classifier(*about, outputs="probabilities")
     return jaxrob.assess(classifier, dataset, alteration, **(defaults | settings))

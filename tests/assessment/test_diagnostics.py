@@ -2,13 +2,17 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob import strategies
+from jaxrob import metrics, strategies
 from jaxrob._assessment.diagnostics import diagnose, met_width
-from jaxrob.strategies import ASAP, History, Task, sample
+from jaxrob.alterations import corruptions, presets
+from jaxrob.strategies import ASAP, History, Task, Uniform, sample
+
+from .test_serialization import assessment
 
 LIMITS = np.sort(0.1 + 0.8 * np.random.default_rng(0).beta(3, 3, 1000))
 
@@ -56,6 +60,18 @@ def test_steps_between_levels_of_the_same_effect_are_no_jitter():
     assert not found.jitter > 12
     taken_apart = diagnose(task, sampled(levels, common(steps)), 257)
     assert taken_apart.jitter > found.jitter or math.isnan(found.jitter)
+
+
+@pytest.mark.parametrize("resolution", [None, 1 / 256])
+def test_steps_that_an_alteration_declares_are_no_jitter(resolution):
+    def inverted(image, level):
+        return jnp.where(jnp.sin(1e5 * level) >= 0, image, 1 - image)
+
+    stepwise = jaxrob.Alteration("steps", inverted, 0, 1, resolution=resolution)
+    classifier = jaxrob.Classifier(lambda _, x: 5 * jnp.hstack([x, 1 - x]), None)
+    data = jaxrob.Dataset(np.ones((99, 1), np.float32), np.zeros(99, int))
+    found = jaxrob.assess(classifier, data, stepwise, 0.8, strategy=Uniform(257))
+    assert ("jitter" in found.diagnostics.signs) == (resolution is None)
 
 
 def test_levels_far_apart_tell_no_jitter():
@@ -207,3 +223,71 @@ def test_a_sampled_curve_has_the_diagnostics_of_an_assessment():
         jaxrob.Diagnostics.of(task, [0.0, 1.0])
     with pytest.raises(ValueError, match="history"):
         jaxrob.Diagnostics.of(task, strategies.History())
+
+
+RANDOM = np.random.default_rng(0)
+NUMBER = 100
+LABELS = np.arange(NUMBER) % 2
+# Class 1 is brighter on the left than on the right, by much or by little.
+STEP = RANDOM.uniform(0.02, 0.3, NUMBER) * LABELS
+IMAGES = np.full((NUMBER, 32, 32, 3), 0.5, np.float32)
+IMAGES[:, :, :16] += STEP[:, None, None, None]
+DATA = jaxrob.Dataset(IMAGES, LABELS)
+# The step shrinks with the contrast's factor: .75 .5 .4 .3 .15 at severities 1 to 5.
+CONTRAST = corruptions.contrast(32)
+FACTORS = np.array([1, 0.75, 0.5, 0.4, 0.3, 0.15])
+
+
+def answers(least, images):
+    step = images[:, :, :16].mean((1, 2, 3)) - images[:, :, 16:].mean((1, 2, 3))
+    above = 1e3 * (step - least)
+    return jnp.stack([-above, above], axis=1)
+
+
+def classifier(least):
+    return jaxrob.Classifier(answers, np.float32(least))
+
+
+def accuracy_at(severity, least):
+    """Class 0 is always right, class 1 where its step is seen."""
+    factor = np.interp(severity, np.arange(6), FACTORS)
+    return 0.5 + (STEP[LABELS == 1] * factor > least).sum() / NUMBER
+
+
+def assessed(least, strategy, dataset=DATA, alteration=CONTRAST, **settings):
+    settings["strategy"] = strategy
+    return jaxrob.assess(classifier(least), dataset, alteration, **settings)
+
+
+def crossing(least, threshold=0.8):
+    """The severity at which the accuracy falls below, on a fine grid."""
+    grid = np.linspace(0, 5, 5001)
+    values = np.array([accuracy_at(severity, least) for severity in grid])
+    return grid[(values < threshold).argmax()]
+
+
+@pytest.mark.slow
+def test_severities_are_there_for_mce_whatever_asap_chooses():
+    curve = jaxrob.evaluate(classifier(0.06), DATA, CONTRAST, presets.SEVERITIES)
+    expected = [accuracy_at(severity, 0.06) for severity in range(6)]
+    np.testing.assert_allclose(curve.accuracy, expected, atol=0.01)
+    reference = metrics.ReferenceErrors(0.1, 0.5)
+    found = metrics.corruption_error(curve, reference)
+    assert found.value == pytest.approx(np.mean(1 - curve.accuracy[1:]) / 0.5)
+
+    strategy = strategies.Including(strategies.ASAP(), presets.SEVERITIES)
+    result = assessed(0.06, strategy, rule="linear")
+    assert result.provenance["settings"] == {"size": 32}
+    assert metrics.corruption_error(result, reference) == found
+    truth = crossing(0.06) / 5
+    assert abs(result.robustness - truth) <= result.error_bound + 0.01
+    low, high = result.confidence_interval
+    assert low < truth < high < low + 0.6
+
+
+def test_other_levels_and_own_answers_are_no_errors():
+    own = {"dataset": {"fingerprint": "0a", "labels": "own answers"}}
+    stable = assessment(unit="severity", provenance=own)
+    for one, message in ((assessment(), "severity.*blur"), (stable, "own answers")):
+        with pytest.raises(ValueError, match=message):
+            metrics.corruption_error(one, metrics.ReferenceErrors(0.1, 0.5))

@@ -1,12 +1,18 @@
-"""What an assessment's curve shows of a mistake."""
+"""Signs of a mistake in a curve; stability without labels; the confidence level."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob import RobustnessWarning, alterations, strategies
+from jaxrob import RobustnessWarning, alterations, metrics, reporting, strategies
 from jaxrob._assessment.explore import jumps
+from jaxrob._dataset import check_labels_below
+from jaxrob.metrics._bands import num_resamples
+
+from .documents import assert_refused, put
+from .test_few import assess
+from .test_serialization import assessment
 
 RANDOM = np.random.default_rng(0)
 # One class is bright in the middle, the other one beside it.
@@ -32,8 +38,7 @@ def network(slope=50, offset=0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("strategy", "reduced"),
-    [(strategies.Uniform(5), False), (strategies.ASAP(), True)],
+    ("strategy", "reduced"), [(strategies.Uniform(5), False), (strategies.ASAP(), True)]
 )
 def test_a_network_that_fails_unaltered(strategy, reduced):
     settings = {"strategy": strategy, "reduced": reduced}
@@ -111,3 +116,101 @@ def test_jumps_are_distinguished_from_chance_and_from_distance():
     assert not jumps(10 * near, after, 0.98, 1000)
     assert not jumps(np.array([0.001, 0.1]), after[:2], 0.98, 1000)
     assert not jumps(near, after, 0.98, None)
+
+
+STABLE_RANDOM = np.random.default_rng(0)
+UNLABELLED = STABLE_RANDOM.integers(0, 256, (40, 6, 6, 1), dtype=np.uint8)
+MUCH_DARKER = alterations.brightness(-0.9, 0.0)
+WEIGHTS = STABLE_RANDOM.normal(size=(2, 36, 4)).astype(np.float32)
+
+
+def apply(weights, images):
+    return images.reshape(len(images), -1) @ weights
+
+
+NETWORK, OTHER = (jaxrob.Classifier(apply, some) for some in WEIGHTS)
+
+
+def assessed(network, labels=None):
+    data = jaxrob.Dataset(UNLABELLED, labels, name="unlabelled")
+    return jaxrob.assess(network, data, MUCH_DARKER, threshold=0.6)
+
+
+@pytest.mark.slow
+def test_it_is_the_assessment_with_the_unaltered_answers_as_labels():
+    logits = (UNLABELLED / np.float32(255)).reshape(40, -1) @ WEIGHTS[0]
+    found, truth = assessed(NETWORK), assessed(NETWORK, logits.argmax(1))
+    assert found.is_stability and not truth.is_stability
+    assert found.robustness == truth.robustness
+    assert found.values[-1] == 1
+    np.testing.assert_array_equal(found.curve.labels, logits.argmax(1))
+
+
+def test_table_plot_and_json_say_so():
+    found = assessed(NETWORK)
+    assert "stability: right is what the network itself" in reporting.table([found])
+    again = jaxrob.Assessment.from_json(found.to_json())
+    assert again.is_stability
+    axes = found.plot()
+    assert axes.get_ylabel() == "accuracy (own answers)"
+    assert axes.get_title().startswith("brightness: stability")
+
+
+def test_two_networks_are_not_compared_by_their_own_answers():
+    one, other = assessed(NETWORK), assessed(OTHER)
+    with pytest.raises(ValueError, match="a network's own answers"):
+        jaxrob.compare(one, other)
+    assert jaxrob.compare(one, assessed(NETWORK)).difference == 0
+
+
+def test_what_needs_labels_says_so():
+    with pytest.raises(ValueError, match="labels of unlabelled are missing"):
+        check_labels_below(None, 2, "labels of unlabelled")
+    with pytest.raises(TypeError, match="labels must be an array .* got None"):
+        jaxrob.adversarial.lbfgs(NETWORK, UNLABELLED, None)
+    batches = jaxrob.Dataset.from_batches([(UNLABELLED, None)])
+    with pytest.raises(TypeError, match="batch 0 of dataset: labels"):
+        jaxrob.assess(NETWORK, batches, MUCH_DARKER)
+
+
+@pytest.mark.slow
+def test_the_interval_is_of_the_level_asked_for():
+    even = strategies.Uniform(41)
+    usual, sure = (assess(strategy=even, confidence_level=c) for c in (0.95, 0.999))
+    expected = metrics.confidence_interval(
+        sure.levels, sure.curve.confusion, "accuracy", 0.7, 0.999, bounds=(0, 1)
+    )
+    low, high = sure.confidence_interval
+    assert (low, high) == pytest.approx(expected)
+    assert low <= usual.confidence_interval.low < usual.confidence_interval.high < high
+    read = jaxrob.Assessment.from_json(sure.to_json())
+    assert read.confidence_level == 0.999
+    assert read.confidence_interval == sure.confidence_interval
+
+
+def test_words_say_the_level():
+    sure = assessment(confidence_level=0.999)
+    for text in (
+        reporting.table([sure]),
+        reporting.to_markdown([reporting.Results("net", None, (sure,))]),
+    ):
+        assert "99.9 % interval" in text and "95 %" not in text
+
+
+@pytest.mark.slow
+def test_few_images_err_as_seldom_as_asked():
+    levels = (0.95, 0.999)
+    usual, sure = (assess(half_width=0.1, confidence_level=one) for one in levels)
+    assert (usual.sampling.error, sure.sampling.error) == pytest.approx((0.05, 0.001))
+    assert sure.evaluations >= usual.evaluations
+
+
+def test_the_level_lies_below_1():
+    text = assessment().to_json()
+    assert_refused(text, put("confidence_level", 1.0), "confidence_level")
+
+
+def test_the_highest_level_that_a_message_names_is_taken():
+    assert num_resamples(0.9999) == 500_000
+    with pytest.raises(ValueError, match=r"at most 0\.9999 .*; got 0\.99999"):
+        num_resamples(0.99999)

@@ -10,24 +10,9 @@ import jaxrob
 from jaxrob import reporting
 from jaxrob._arguments.computing import was_computing
 from jaxrob.metrics import ConfidenceInterval as Interval
-from jaxrob.strategies import (
-    Found,
-    History,
-    Including,
-    Request,
-    Uniform,
-    all_images,
-)
+from jaxrob.strategies import Found, History, Including, Request, Uniform, all_images
 
-from .test_few import (
-    CLASSIFIER,
-    DATASET,
-    DIM,
-    HUNDRED,
-    NUM_IMAGES,
-    THRESHOLD,
-    TRUTH,
-)
+from .test_few import CLASSIFIER, DATASET, DIM, HUNDRED, NUM_IMAGES, THRESHOLD, TRUTH
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +141,7 @@ TOO_NARROW = Found(interval=Interval(0.4, 0.5), population_interval=Interval(0.5
         (Found(interval=Interval(0.5, 0.4)), "interval must ascend"),
         (Found(robustness=0.1, interval=Interval(0.4, 0.5)), "interval must hold 0.1"),
         (TOO_NARROW, "population_interval must hold 0.4"),
-        (Found(sides=np.ones(3, int)), "sides must be 1, 0 or -1 for each of 2"),
+        (Found(sides=np.ones(3, int)), "sides"),
     ],
 )
 def test_what_is_no_result_is_refused(found, message):

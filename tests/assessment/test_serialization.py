@@ -1,18 +1,37 @@
 import base64
 import dataclasses
 import functools
+import html
 import json
 import pickle
+import re
 import tracemalloc
 import zlib
 
+import jax
 import numpy as np
 import pytest
 
-from jaxrob import Assessment, Curve, ReducedCurve
+import jaxrob
+from jaxrob import Assessment, Curve, ReducedCurve, reporting, strategies
 from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._codec import digest_of
+from jaxrob.alterations import (
+    About,
+    compose,
+    followed_by,
+    gaussian_blur,
+    gaussian_noise,
+    horizontal_translation,
+    rescale,
+    rotation,
+    zoom,
+)
+from jaxrob.alterations._alteration import doubts, settings, words
+from jaxrob.alterations.corruptions import contrast
 
 from .documents import assert_refused, changed, drop, put
+from .test_few import assess
 
 
 def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
@@ -192,8 +211,6 @@ IMPLAUSIBLE = {
     "range beyond float32": (put("upper", 1e308), "upper"),
     "lower huge": (put("lower", -(10**400)), "lower must be finite"),
     "identity outside": (put("identity", 0.8), "identity"),
-    "level outside": (put("levels", -1, 0.71), "levels must lie in the range"),
-    "level missing at the end": (put("upper", 0.8), "both ends"),
     "level NaN": (put("levels", 1, float("nan")), "no finite number|NaN"),
     "levels descending": (put("levels", lambda levels: levels[::-1]), "ascend"),
     "levels more": (put("levels", lambda levels: [*levels, 0.9]), "L ="),
@@ -269,3 +286,177 @@ def test_a_small_text_cannot_fill_the_memory():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10 * 2**20
+
+
+EVEN = strategies.Uniform(9)
+# By name: what is asked for.
+ASKED = {
+    "bands": {"half_width": 0.1},
+    "even, curtailed": {"curtail": True, "strategy": EVEN},
+    "required": {"required": 0.3},
+    "unknown": {"half_width": 0.1, "alpha": 0.2, "measure": "effectiveness"},
+}
+
+
+@functools.cache
+def written(name):
+    """The document of what was asked for."""
+    return assess(**ASKED[name]).to_json()
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_few_images_come_back_as_they_were(name):
+    assert Assessment.from_json(written(name)).to_json() == written(name)
+
+
+def test_what_was_changed_or_has_no_digest():
+    for change, message in (
+        (put("unit", "px"), "not what was written"),
+        (put("provenance", "dataset", "name", "x"), "not what was written"),
+        (put("warnings", ["beware"]), "not what was written"),
+        (put("digest", "0" * 16), "not what was written"),
+        (put("digest", []), "not what was written"),
+        (drop("digest"), "lacks 'digest'"),
+    ):
+        assert_refused(written("bands"), change, message)
+
+
+def test_another_way_to_write_the_same_is_no_edit():
+    def whole(number):
+        return int(float(number)) if float(number).is_integer() else float(number)
+
+    document = json.loads(written("even, curtailed"), parse_float=whole)
+    document["seconds"] = 7
+    text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
+    assert '"upper": 1,' in text
+    same = Assessment.from_json(text)
+    assert same.seconds == 7 and same.to_dict()["digest"]
+    assert (
+        same.robustness == Assessment.from_json(written("even, curtailed")).robustness
+    )
+
+
+def test_the_digest_is_not_of_the_way_values_are_written():
+    one = digest_of({"a": [1.0, "1.0", {"seconds": 3}], "b": None})
+    assert one == digest_of({"b": None, "a": (1, "1.0", {"seconds": 4})})
+    for other in ([1, "1"], [np.nextafter(1, 2), "1.0"], [True, "1.0"], [1, "1.0", 3]):
+        assert digest_of({"a": other}) != digest_of({"a": [1, "1.0"]})
+
+
+CROP = rotation(-5, 5, fill="crop")
+EDGE = horizontal_translation(-1, 1)
+BOTH = {"rotation: fill": "crop", "horizontal translation: fill": "edge"}
+SHAPE = (6, 6, 1)
+
+
+def same(image):
+    return image
+
+
+def fade(image, level):
+    return (1 - level) * image
+
+
+FADING = jaxrob.Alteration(
+    "fading",
+    fade,
+    0.0,
+    1.0,
+    unit="share",
+    about=About(
+        "of the light that is lost",
+        {"hue": "grey", "shape": lambda shape: shape[0]},
+        {"hue": "what the light turns into"},
+    ),
+)
+OWN = jaxrob.Alteration("own", fade, 0.0, 1.0, unit="share")
+
+
+def test_the_size_is_that_of_the_images_if_none_is_said():
+    for side, size in ((28, 32), (200, 224), (300, 299)):
+        assert settings(contrast(), (side, 2 * side, 3)) == {"size": size}
+    (doubt,) = doubts(contrast(224), SHAPE)
+    assert "6 x 6 px" in doubt and not doubts(contrast(224), (200, 200, 3))
+
+
+@pytest.mark.parametrize(
+    "alteration, expected",
+    [
+        (CROP, {"fill": "crop"}),
+        (gaussian_noise(0, 0.1, clip=False), {"clip": False}),
+        (zoom(), {}),
+        (rescale(rescale(EDGE, 0, 1), 0, 9), {"fill": "edge"}),
+        (compose([CROP, EDGE]), BOTH),
+        (followed_by(contrast(224), same), {"size": 224, "followed by": "same"}),
+        (OWN, {}),
+    ],
+)
+def test_settings_by_name(alteration, expected):
+    assert settings(alteration, SHAPE) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
+def test_an_assessment_has_settings_words_and_names():
+    def left_pixels(variables, images):
+        return images[:, 0, :2, 0]
+
+    classifier = jaxrob.Classifier(left_pixels, {}, name="net", class_names=("a", "b"))
+    dataset = jaxrob.Dataset(np.full((4, *SHAPE), 0.5, np.float32), [0, 0, 0, 0])
+    both = compose([FADING, OWN])
+    two = jaxrob.strategies.Uniform(2)
+    found = jaxrob.assess(
+        classifier, dataset, both, 0.0, key=jax.random.key(0), strategy=two
+    )
+    document = json.loads(found.to_json())["provenance"]
+    assert document["settings"] == {"fading: hue": "grey", "fading: shape": 6}
+    assert document["words"] == words(both)
+    assert document["network"] == {"name": "net", "class_names": ["a", "b"]}
+    assert Assessment.from_json(found.to_json()).provenance == document
+
+
+MAGNIFIED = "above 1 the image is magnified"
+
+
+@pytest.mark.parametrize(
+    "alteration, expected",
+    [
+        (zoom(), f"factor ({MAGNIFIED})"),
+        # A level of 0.5 is a factor of 1.5 here.
+        (
+            rescale(zoom(), 0, 1),
+            f"none (0 to 1 stand for 1 to 2 [factor]: {MAGNIFIED})",
+        ),
+        (
+            compose([zoom(1, 3), FADING]),
+            f"none (0 to 1 drive zoom from 1 to 3 [factor] ({MAGNIFIED}), then fading "
+            "from 0 to 1 [share] (of the light that is lost))",
+        ),
+        (
+            followed_by(FADING, same),
+            "share (of the light that is lost, then same, at every level but 0)",
+        ),
+        (FADING, "hue grey (what the light turns into), shape 6"),
+        (OWN, "share |"),
+        (gaussian_blur(), "what it does depends on the images' size)"),
+    ],
+)
+def test_a_report_says_what_a_level_is(alteration, expected):
+    assert expected in re.sub(
+        r"\\(?=\W)", "", reporting.to_markdown(results(alteration))
+    )
+
+
+def test_a_page_says_what_a_level_is_and_no_private_name():
+    # What is read: the data beside it hold the stored provenance.
+    page = html.unescape(reporting.to_html(results(FADING)).partition("<script")[0])
+    assert "share (of the light that is lost)" in page
+    assert "jaxrob.alterations._" not in page
+
+
+def results(alteration):
+    facts = {"settings": settings(alteration, SHAPE), "words": words(alteration)}
+    one = assessment()
+    about = {"alteration": alteration.name, "unit": alteration.unit}
+    found = assessment(**about, provenance=one.provenance | facts)
+    return [reporting.Results("net", ("a", "b", "c"), (found,))]

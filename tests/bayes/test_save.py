@@ -115,6 +115,7 @@ def test_names_and_places_without_arrays_come_back(tmp_path):
     variables = {
         "kernel": np.eye(3, dtype=np.float32),
         "asked": {"flip": {}, "x": None},
+        "by label": {np.int64(7): np.ones(2, np.float32)},
     }
     named = dataclasses.replace(
         bayes.ensemble(flipped_if_asked, [variables]),

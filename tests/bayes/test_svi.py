@@ -7,7 +7,7 @@ from flax import linen, nnx
 
 import jaxrob
 from jaxrob import alterations, bayes
-from jaxrob.bayes import _svi
+from jaxrob.bayes import _inference
 from jaxrob.networks import MLP
 
 
@@ -62,7 +62,7 @@ def test_an_nnx_module_learns_and_is_not_changed(nnx_posterior, nnx_module, data
 @pytest.mark.slow
 def test_an_epoch_in_one_call_is_the_same(train, monkeypatch):
     step_by_step = train(head="heteroscedastic")
-    monkeypatch.setattr(_svi, "_stride", lambda steps: steps)
+    monkeypatch.setattr(_inference, "_stride", lambda steps: steps)
     at_once = train(head="heteroscedastic")
     np.testing.assert_allclose(at_once.elbo, step_by_step.elbo, rtol=1e-5)
     for a, b in zip(

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from jaxrob import RobustnessWarning, alterations
-from jaxrob._command import catalogue, grammar
+from jaxrob._command import catalogue
+from jaxrob._command.catalogue import read_call
 from jaxrob._command.refused import Refused
 from jaxrob.alterations.corruptions import _weather
 
@@ -40,11 +41,11 @@ def curtain(lower=0.0, upper=10.0):
 
 
 def made(text, shape=SHAPE):
-    return catalogue.made(grammar.read(text), shape)
+    return catalogue.made(read_call(text), shape)
 
 
 def all_made(*texts, frost=None):
-    written = [grammar.read(text) for text in texts]
+    written = [read_call(text) for text in texts]
     return [one for one, _ in catalogue.all_made(written, SHAPE, frost)]
 
 

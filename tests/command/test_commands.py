@@ -11,9 +11,10 @@ from PIL import Image
 
 import jaxrob
 from jaxrob import alterations, data, networks, training
-from jaxrob._adapters.network import on_host
-from jaxrob._command import alterations as listing
-from jaxrob._command import catalogue, network, run, user_code
+from jaxrob._classifiers.network import on_host
+from jaxrob._command import catalogue, run, user_code
+from jaxrob._command.catalogue import _image
+from jaxrob._command.network import load_network
 from jaxrob.reporting import Requirement
 from jaxrob.reporting import read_results as results
 
@@ -50,7 +51,7 @@ def test_preprocessing_is_that_of_the_flags(place, monkeypatch):
     values = run._COMMANDS["assess"].flags
     given = "--scale=255", "--mean=1,2,3", "--std=4", "--channels_first"
     values(["assess", "--classifier=net.py:net", *given])
-    found = on_host(network.load(values, None).apply_fn).preprocessing
+    found = on_host(load_network(values, None).apply_fn).preprocessing
     assert found == jaxrob.Preprocessing(255, (1, 2, 3), 4, True)
 
 
@@ -256,7 +257,7 @@ def test_the_list_of_alterations(jaxrob_command, place, tmp_path, monkeypatch):
     with Image.open(picture) as drawn:
         assert drawn.width > 500 > drawn.height > 100
     image = next((place / "pictures").rglob("*.png"))
-    np.testing.assert_array_equal(listing._image(str(image))[..., 0], Image.open(image))
+    np.testing.assert_array_equal(_image(str(image))[..., 0], Image.open(image))
     for wrong in ("--pictures=strip.pdf", "--image=x.png", "--size=0"):
         assert jaxrob_command("alterations", wrong)[0] == 2
     assert jaxrob_command(*drawing, "--image=nowhere.png")[0] == 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxrob._command.grammar import Written, read
+from jaxrob._command.catalogue import Written, read_call
 from jaxrob._command.refused import Refused
 
 
@@ -29,7 +29,7 @@ from jaxrob._command.refused import Refused
     ],
 )
 def test_what_is_written_is_read(text, name, ends, settings):
-    assert read(text) == Written(name, ends, settings, text)
+    assert read_call(text) == Written(name, ends, settings, text)
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_what_is_written_is_read(text, name, ends, settings):
 )
 def test_what_cannot_be_read_is_refused(text):
     with pytest.raises(Refused, match=re.escape(text[:3]) + "|1000"):
-        read(text)
+        read_call(text)
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.text(alphabet=string.printable, max_size=60))
 def test_any_text_is_read_or_refused(text):
     try:
-        written = read(text)
+        written = read_call(text)
     except Refused as refused:
         assert str(refused)
         return

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob._command import network, user_code
+from jaxrob._command import user_code
+from jaxrob._command.network import identified, load_network
 from jaxrob._command.run import _COMMANDS
 
 CODE = '''
@@ -78,8 +79,8 @@ def identity(folder, name):
     values = _COMMANDS["assess"].flags
     values(["assess", f"--classifier={folder / 'net.py'}:{name}"])
     images = np.zeros((2, 4, 4, 1), np.float32)
-    found = network.load(values, None)
-    found = network.identified(found, values.classifier, images.shape[1:])
+    found = load_network(values, None)
+    found = identified(found, values.classifier, images.shape[1:])
     found = jaxrob.provenance(found, jaxrob.Dataset(images))
     assert found["classifier"] is not None
     return found["classifier"]

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import jaxrob
-from jaxrob._command import printing
+from jaxrob._command.ending import plain
 
 from .outcomes import process, succeeded
 
@@ -69,6 +69,6 @@ def test_control_characters_do_not_reach_the_terminal(assess, tmp_path):
     status, _, err = assess(f"--classifier={tmp_path / 'red.py'}:net")
     assert status == 3 and not {"\x1b", "\x07", "\x9b"} & set(err)
     assert r"\x1b[31mred\x07\x9b1m" in err.splitlines()[-1]
-    assert printing.plain("a\tb\nÄ\x1b") == "a\tb\nÄ\\x1b"
+    assert plain("a\tb\nÄ\x1b") == "a\tb\nÄ\\x1b"
     out = succeeded(assess("--name=a\x1b[2Jb"))
     assert "\x1b" not in out and r"a\x1b[2Jb on pictures" in out

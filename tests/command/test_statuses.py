@@ -9,7 +9,7 @@ import pytest
 import jaxrob
 from jaxrob import alterations, reporting
 from jaxrob._arguments.computing import computing
-from jaxrob._command import statuses
+from jaxrob._command.ending import status_of
 from jaxrob.strategies import _drive
 
 from .outcomes import check, only, process, succeeded
@@ -91,6 +91,7 @@ WRONG = [
     (["--classifier=net.py:made", "--scale=255"], "--scale"),
     (["--classifier=nowhere.py:net"], "there is no such file"),
     (["--images=nowhere"], "nowhere: expected a folder or a tar archive there"),
+    (["--images=pictures/1"], "--labels=none reads images without classes"),
     (["--images=mnist", "--channels=rgb"], "--channels has no meaning for a data set"),
     (["--orientation=upright"], "should be one of <exif|stored>"),
     (["--images_array=x"], "--images_array has no meaning for pictures"),
@@ -238,21 +239,21 @@ def test_commands_and_flags_that_there_are_not(jaxrob_command):
 def test_what_is_raised_while_computing_is_no_wrong_use():
     with pytest.raises(ValueError) as before:
         raise ValueError("threshold must be in [0, 1]")
-    assert statuses.of_error(before.value) == 2
+    assert status_of(before.value) == 2
     with pytest.raises(TypeError) as wrapped:
         try:
             with computing():
                 raise ValueError("an answer that cannot be")
         except ValueError as error:
             raise TypeError("wrapped") from error
-    assert statuses.of_error(wrapped.value) == 3
+    assert status_of(wrapped.value) == 3
     # Nobody's error is its own cause, unless a user's code says so.
     wrapped.value.__cause__ = wrapped.value
-    assert statuses.of_error(wrapped.value) == 3
+    assert status_of(wrapped.value) == 3
 
 
 def test_a_measure_that_is_undefined_is_found_in_the_answers():
     undefined = _drive.Seen(float("nan"), 0)
     with pytest.raises(ValueError, match="undefined at level 0.5") as raised:
         _drive._check_defined("blur", [0.5], [undefined])
-    assert statuses.of_error(raised.value) == 3
+    assert status_of(raised.value) == 3

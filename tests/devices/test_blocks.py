@@ -4,9 +4,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.blocks import filled, in_blocks, taken
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._devices.rows import filled, taken
 
 
 def test_every_row_comes_once_and_in_order():

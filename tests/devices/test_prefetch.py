@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from jaxrob._devices.rows import prefetched
+from jaxrob._devices.blocks import prefetched
 
 
 def thread_count():

@@ -3,7 +3,8 @@
 import pathlib
 import re
 
-from jaxrob.reporting._report.appendix import glossary
+from jaxrob.reporting._report.report import report_of
+from jaxrob.reporting._report.sections import glossary
 
 from ..reporting import reports as made
 
@@ -14,9 +15,8 @@ _OWN = re.compile(r"rule |jitter|accuracy|%")
 
 def test_it_has_the_words_of_a_report():
     words = re.findall(r"^\| ([^|]+) \|", PAGE.read_text(), re.MULTILINE)[2:]
-    of_report = [
-        term for term, _ in glossary([made.results()]) if not _OWN.search(term)
-    ]
+    pairs = glossary(report_of([made.results()], []))
+    of_report = [term for term, _ in pairs if not _OWN.search(term)]
     assert of_report
     for term in of_report:
         assert term.split(",")[0] in words

@@ -26,7 +26,7 @@ _EXTRAS = re.compile(r"""\.(?:whl)?\[([\w,]+)\]["']""")
 
 def test_no_page_or_message_takes_it_from_a_registry():
     # The one that warns of it.
-    allowed = ROOT / "jaxrob" / "_arguments" / "extra.py"
+    allowed = ROOT / "jaxrob" / "_arguments" / "texts.py"
     found = {
         f"{path.relative_to(ROOT)}: {one[0]}"
         for path in READ

@@ -11,8 +11,8 @@ from scipy import special
 
 import jaxrob
 from jaxrob import alterations
-from jaxrob._classifier import trace_info
-from jaxrob._engine import sizes, tasks
+from jaxrob._classifiers.trace import trace_info
+from jaxrob._engine import execution, step, tasks
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._noise import normal
 from jaxrob.networks import MnistCNN
@@ -187,7 +187,7 @@ def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkey
         for levels in ([3.0], np.linspace(0, 10, 9)):
             reference = evaluate(own, dataset, levels, looped)
             with monkeypatch.context() as patch:
-                for module in (sizes, tasks):
+                for module in (execution, step, tasks):
                     patch.setattr(module, "platform", lambda mesh: "gpu")
                 curve = evaluate(own, dataset, levels, batched)
             np.testing.assert_array_equal(curve.predicted, reference.predicted)
@@ -402,10 +402,7 @@ class TestBadInput:
             ({"levels": [np.nan]}, "levels.*nan"),
             ({"levels": []}, "levels.*shape"),
             ({"alteration": NOISE}, "stochastic and needs a key"),
-            (
-                {"alteration": NOISE, "key": jax.random.split(KEY)},
-                "key; got",
-            ),
+            ({"alteration": NOISE, "key": jax.random.split(KEY)}, "key; got"),
             ({"batch_size": 0}, "batch_size.*got 0"),
             (
                 {"dataset": jaxrob.Dataset(IMAGES, np.arange(NUM_IMAGES) % 11)},
@@ -413,24 +410,12 @@ class TestBadInput:
             ),
             ({"dataset": NAMED}, "10 classes, but dataset has 2"),
             ({"dataset": OF_THREE}, r"failed on images of the shape \[B, 8, 8, 3"),
-            (
-                {"dataset": WITHOUT_CHANNELS, "alteration": BLUR},
-                "gaussian_blur: image",
-            ),
+            ({"dataset": WITHOUT_CHANNELS, "alteration": BLUR}, "gaussian_blur: image"),
             ({"dataset": OF_TWO, "alteration": JPEG}, "image"),
             ({"alteration": CROP}, "crop"),
-            (
-                {"alteration": GAMMA, "levels": [1.0]},
-                "gamma",
-            ),
-            (
-                {"classifier": returns(0.2, "probabilities")},
-                "sum of 1",
-            ),
-            (
-                {"classifier": returns(1.5, "sigmoid")},
-                "outside",
-            ),
+            ({"alteration": GAMMA, "levels": [1.0]}, "gamma"),
+            ({"classifier": returns(0.2, "probabilities")}, "sum of 1"),
+            ({"classifier": returns(1.5, "sigmoid")}, "outside"),
         ],
     )
     def test_bad_values(self, classifier, dataset, given, message):

@@ -250,7 +250,7 @@ def test_another_size_of_a_perturbation_is_the_same_program():
 PROGRAM = """
 import re
 import jax, jax.numpy as jnp, numpy as np, jaxrob
-from jaxrob._fingerprint import fingerprinted_classifier
+from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 

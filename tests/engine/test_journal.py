@@ -101,7 +101,7 @@ def test_one_run_writes_at_a_time(tmp_path, monkeypatch):
             Journal(path, header)
         assert path.read_bytes() == before
         # Without locks, lines of another run are noticed; none is cut.
-        monkeypatch.setattr("jaxrob._files.locks.fcntl", None)
+        monkeypatch.setattr("jaxrob._files.writing.fcntl", None)
         with Journal(path, header) as second:
             second.append({"number": 2})
         with pytest.raises(OSError, match="journal"):
@@ -209,13 +209,11 @@ WRONG = {
     "no JSON": lambda record: b'{"alteration": ',
     "deep": lambda record: b"[" * 100_000,
     "many digits": lambda record: b'{"start": ' + b"9" * 5000 + b"}",
-    "a level outside": entry(levels=array([7.0], "<f8")),
     "a level NaN": entry(levels=array([np.nan], "<f8")),
     "levels as numbers": entry(levels=[0.0]),
     "start negative": entry(start=-20),
-    "start beyond the images": entry(start=390),
     "alteration number": entry(alteration=3),
-    "class beyond": entry(predicted=array([[9] * 20], "<i4")),
+    "class beyond": of("predicted", data=array([[9] * 20] * 3, "<i4")["data"]),
     "confidence above 1": entry(confidence=array([[2.0] * 20], "<f4")),
     "uncertainty NaN": entry(uncertainty=array([[np.nan] * 20], "<f4")),
     "fewer answers": entry(uncertainty=array([[0.5] * 19], "<f4")),

@@ -10,7 +10,6 @@ from common.timing import compilations
 
 import jaxrob
 from jaxrob import RobustnessWarning, adversarial, alterations, roma, strategies
-from jaxrob._engine import preflight
 
 RANDOM = np.random.default_rng(0)
 # Four classes, each bright in a quarter of its own.
@@ -105,10 +104,24 @@ class TestLogitsThatAreNone:
     def test_one_column_in_the_unit_interval(self):
         share = jaxrob.Classifier(lambda scale, images: images[:, 2, :1, 0], None)
         data = jaxrob.Dataset(IMAGES, np.int32(LABELS == 1))
-        is_1, found = LABELS[:16] == 1, IMAGES[:16, 2, 0, 0]
+        few = np.linspace(0, 63, 16).astype(int)
+        is_1, found = LABELS[few] == 1, IMAGES[few, 2, 0, 0]
         right = [f"{((found > at) == is_1).mean():.0%}" for at in (0, 0.5)]
         text = "So {} are right, and {} as such".format(*right)
         check_warned(lambda one: by_assess(one, data), share, text)
+        # Without labels nothing is right or wrong, and it is said once.
+        bare = jaxrob.Dataset(IMAGES, None)
+        with pytest.warns(RobustnessWarning, match="class 1") as raised:
+            by_evaluate(share, bare)
+        assert len(raised) == 1 and "right" not in str(raised[0].message)
+
+    @pytest.mark.parametrize(
+        "of, text", [(lambda p: 100 * p, "percent"), (jnp.log, "log-prob")]
+    )
+    def test_one_column_that_is_no_logit(self, of, text):
+        column = jaxrob.Classifier(lambda _, images: of(images[:, 2, :1, 0]), None)
+        data = jaxrob.Dataset(IMAGES, np.int32(LABELS == 1))
+        check_warned(lambda one: by_evaluate(one, data), column, text)
 
     @pytest.mark.slow
     def test_declared_as_they_are(self):
@@ -157,8 +170,7 @@ class TestPixelsOfBytes:
         check_warned(by_evaluate, classifier, text)
 
     @pytest.mark.parametrize(
-        "call",
-        [by_assess, *(pytest.param(by, marks=pytest.mark.slow) for by in DEAR)],
+        "call", [by_assess, *(pytest.param(by, marks=pytest.mark.slow) for by in DEAR)]
     )
     def test_is_seen_in_every_call(self, call):
         for _ in range(2):
@@ -224,8 +236,7 @@ def whitened(scale, images):
 
 class TestTrainingMode:
     @pytest.mark.parametrize(
-        "left_on",
-        ["batch_statistics", pytest.param("dropout", marks=pytest.mark.slow)],
+        "left_on", ["batch_statistics", pytest.param("dropout", marks=pytest.mark.slow)]
     )
     def test_is_seen(self, left_on):
         classifier = net(left_on)
@@ -301,7 +312,7 @@ class TestTrainingMode:
         by_evaluate(of(1.0))  # JAX's own small programs, of the first call alone.
         with compilations() as with_check:
             by_evaluate(of(2.0))
-        monkeypatch.setattr(preflight, "is_worthwhile", lambda *_: False)
+        monkeypatch.setattr("jaxrob._engine.mistakes.is_worthwhile", lambda *_: False)
         with compilations() as without:
             by_evaluate(of(3.0))
         assert len(with_check) == len(without) > 0

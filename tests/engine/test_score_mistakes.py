@@ -230,8 +230,7 @@ def test_what_cannot_move_with_boxes_is_refused(name, part):
 
 
 @pytest.mark.parametrize(
-    "box, text",
-    [([14, 8, 6, 16], "x1 <= x2"), ([6, 8, 14], r"4 columns.*\(1, 3\)")],
+    "box, text", [([14, 8, 6, 16], "x1 <= x2"), ([6, 8, 14], r"4 columns.*\(1, 3\)")]
 )
 def test_boxes_of_another_form_are_refused_by_every_alteration(box, text):
     data = jaxrob.Dataset(BARS, [*BOXES[:-1], [box]])

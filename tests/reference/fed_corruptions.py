@@ -13,10 +13,10 @@ from PIL import Image
 from scipy.stats import poisson
 
 from jaxrob.alterations import corruptions
-from jaxrob.alterations._elastic_deformation import Displacement
+from jaxrob.alterations._geometric import Displacement
 from jaxrob.alterations._lens import Motion
 from jaxrob.alterations._noise import ImpulseDraws, shot_draws
-from jaxrob.alterations.corruptions._displaced import ElasticDraws, moves
+from jaxrob.alterations.corruptions._optics import ElasticDraws, moves
 from jaxrob.alterations.corruptions._parameters import FROST_SCALES, SPATTER
 from jaxrob.alterations.corruptions._spatter import layers
 from jaxrob.alterations.corruptions._weather import (

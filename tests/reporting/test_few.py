@@ -7,8 +7,8 @@ import pytest
 
 import jaxrob
 from jaxrob import ReducedCurve, reporting
+from jaxrob._assessment.assessment import Sampling
 from jaxrob._assessment.diagnostics import diagnose_few
-from jaxrob._assessment.document import Sampling
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting import Requirement, quantities, table, unmet, verdict
 from jaxrob.strategies import Task

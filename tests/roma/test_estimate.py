@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import special
 
-from jaxrob.roma._count import counted
+from jaxrob.roma._draws import counted
 from jaxrob.roma._estimate import (
     pooled,
     summed,

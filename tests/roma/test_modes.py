@@ -11,16 +11,16 @@ from scipy import special, stats
 import jaxrob
 from jaxrob.roma._estimate import unknown
 from jaxrob.roma._rare import _importance
-from jaxrob.roma._rare._evidence import Evidence, unexplained
 from jaxrob.roma._rare._mixture import allotted, log_weights, weigh
 from jaxrob.roma._rare._search import (
     Line,
-    Searches,
+    Modes,
     _labels,
     _line,
     _stretch,
     no_nearer,
 )
+from jaxrob.roma._rare._splitting import Evidence, unexplained
 from jaxrob.roma._rare._tilt import TILTED_BALLS
 
 EPSILON, DELTA = 0.1, 0.6
@@ -106,7 +106,7 @@ def searches_along(which, divergence):
     slopes = np.eye(max(which) + 1, dtype=np.float32)[which]
     line = Line(slopes[:, :, None, None], np.zeros(number), np.zeros(number))
     each = np.arange(number)
-    return Searches(each * 0, each, each * 0 + 1, line, divergence, each >= 0)
+    return Modes(each * 0, each, each * 0 + 1, line, divergence, each >= 0)
 
 
 def test_a_lost_lane_does_not_put_off_the_others():

@@ -8,12 +8,11 @@ import pytest
 from common.timing import compilations
 from scipy import special
 
-from jaxrob._devices.rows import taken
+from jaxrob._devices.blocks import taken
 from jaxrob.roma import assess
-from jaxrob.roma._count import Pairs
+from jaxrob.roma._draws import Pairs
 from jaxrob.roma._rare import _importance, _splitting
-from jaxrob.roma._rare._evidence import evidence
-from jaxrob.roma._rare._splitting import split
+from jaxrob.roma._rare._splitting import evidence, split
 
 from .planes import DELTA, DIM, EPSILON, EVEN, ODD, SHAPE, WEIGHTS, classifier, plane
 
@@ -117,11 +116,12 @@ def test_more_particles_and_searches_decide_where_few_are_in_doubt(monkeypatch):
 
 @pytest.fixture
 def works(monkeypatch):
-    """Lets splitting have as many particles as the others, and says with what work."""
+    """Lets splitting have as many particles as evidence, and says with what work."""
     works = []
 
-    def with_few(work, *args, **kwargs):
-        works.append(work)
+    def with_few(work, *args, num_particles=None, **kwargs):
+        if num_particles is None:
+            works.append(work)
         return split(work, *args, **kwargs, num_particles=64)
 
     monkeypatch.setattr(_splitting, "split", with_few)

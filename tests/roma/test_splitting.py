@@ -7,18 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common.linear_truth import (
-    linear_linf_log_probability,
-    threshold,
-)
+from common.linear_truth import linear_linf_log_probability, threshold
 
 import jaxrob
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import SPLITTING, Pairs
-from jaxrob.roma._draws import Work, placed
+from jaxrob._engine.execution import Bar
+from jaxrob.roma._draws import SPLITTING, Pairs, Work, placed
 from jaxrob.roma._estimate import unknown
-from jaxrob.roma._perturbation import Perturbation, ball
+from jaxrob.roma._perturbation import ball
 from jaxrob.roma._rare import _splitting
 from jaxrob.roma._rare._pilot import Candidates
 from jaxrob.roma._rare._splitting import by_splitting, split
@@ -184,15 +180,6 @@ def test_nan_that_few_particles_meet():
     weights = weights_of(np.log(1e-5), largest)
     with pytest.raises(ValueError, match="first of input 1"):
         climb(linear_classifier(weights), make_pairs(SLOTS), 0.99 * largest)
-
-
-def test_refusals():
-    still = Perturbation("noise", jax.random.normal, lambda image, *_: image)
-    classifier = linear_classifier(WEIGHTS)
-    with pytest.raises(ValueError, match="noise"):
-        split(work(classifier, still, 1.0), make_pairs(1), rows=N)
-    with pytest.raises(ValueError, match="num_particles"):
-        climb(classifier, make_pairs(1), num_particles=39)
 
 
 def fake_runs(monkeypatch, *runs):

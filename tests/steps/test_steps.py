@@ -124,6 +124,16 @@ def test_an_ensembles_passes_count_its_members():
     assert found.preparation.passes == 0
 
 
+def test_no_constant_is_shared_with_a_networks_max_pooling():
+    # XLA merges equal constants, and a minus infinity of ours slows pooling on a CPU.
+    members = [VARIABLES, jax.tree.map(np.negative, VARIABLES)]
+    ensemble = jaxrob.bayes.ensemble(MODULE, members)
+    for network in (classifier(), ensemble):
+        step = steps.evaluation(network, SHAPE, NOISE, num_images=NUMBER).step
+        program = step.lower().as_text()
+        assert "stablehlo.reduce" in program and "0xFF800000" not in program
+
+
 def test_sizes_are_by_default_those_that_the_library_takes():
     mesh = Mesh(np.array(jax.devices()[:1]), ("images",))
     found = steps.evaluation(without_values(), SHAPE, BRIGHTNESS, mesh=mesh).step

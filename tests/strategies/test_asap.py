@@ -313,7 +313,7 @@ def test_bad_questions(lower, upper, threshold, name):
 
 
 def test_a_function_that_gives_no_number():
-    with pytest.raises(ValueError, match="nan at level 0.5"):
+    with pytest.raises(ValueError, match="function"):
         jaxrob.strategies.sample(
             ASAP(),
             Task(0.0, 1.0, 0.8),

@@ -17,8 +17,13 @@ Source: Hendrycks and Dietterich, Benchmarking neural network robustness to comm
 corruptions and perturbations, 2019; github.com/hendrycks/robustness at 8190fe3.
 """
 
-from jaxrob.alterations.corruptions._blurs import defocus_blur, motion_blur, zoom_blur
-from jaxrob.alterations.corruptions._displaced import elastic_transform, glass_blur
+from jaxrob.alterations.corruptions._optics import (
+    defocus_blur,
+    elastic_transform,
+    glass_blur,
+    motion_blur,
+    zoom_blur,
+)
 from jaxrob.alterations.corruptions._severity import (
     brightness,
     contrast,

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import checked_integer
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._identity.digest import hashable_partial
 from jaxrob.alterations._alteration import About
 
 SIZES = (32, 64, 224, 299)

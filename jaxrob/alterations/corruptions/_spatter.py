@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._identity.digest import hashable_partial
 from jaxrob.alterations._alteration import Alteration, check_colours
 from jaxrob.alterations._noise import normal
 from jaxrob.alterations.corruptions._parameters import (

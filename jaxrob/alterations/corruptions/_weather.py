@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.extra import install
-from jaxrob._files.regular import content_of
-from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._arguments.texts import install
+from jaxrob._files.reading import content_of
+from jaxrob._identity.digest import hashable_partial
 from jaxrob._pixels import unit_range
 from jaxrob.alterations._alteration import Alteration, check_colours, check_image
 from jaxrob.alterations._lens import Motion, draw_motion, moved, ready_for_line
 from jaxrob.alterations._noise import normal
-from jaxrob.alterations.corruptions._blurs import zoom_table, zoomed
+from jaxrob.alterations.corruptions._optics import zoom_table, zoomed
 from jaxrob.alterations.corruptions._parameters import (
     FOG,
     FROST,

@@ -1,4 +1,4 @@
-"""The sections about single alterations: details, and the numbers of the curves."""
+"""The sections about all curves: robustness at a glance, sampling, and numbers."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,53 +6,40 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.counted import counted
+from jaxrob._arguments.texts import counted
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import Curve, ReducedCurve, select
+from jaxrob._curve import ReducedCurve, ScoreCurve, select
 from jaxrob._identity.digest import digest
-from jaxrob._score_curve import ScoreCurve
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._columns import worst
 from jaxrob.reporting._report import figures
-from jaxrob.reporting._report.figures import shown
-from jaxrob.reporting._report.local import attacked, local
 from jaxrob.reporting._report.parts import (
     Article,
-    Facts,
+    Bullets,
     Figure,
     Group,
-    Heading,
     Mark,
     Part,
-    Pictures,
     Section,
     Text,
-    line,
+    appendix,
+    code,
     say,
     strong,
     table,
 )
-from jaxrob.reporting._report.report import Report, Tested
-from jaxrob.reporting._results import Picture, Results
-from jaxrob.reporting._style import axis_label, value_label
+from jaxrob.reporting._report.report import Network, Report
 from jaxrob.reporting._words import (
-    confidence_text,
     distinct_percent,
-    ending_text,
-    full_evaluations,
+    excursions,
     images_at_levels,
     interval,
-    is_at_once,
-    nearest_level,
+    level_of,
     number,
     percent,
-    percent_of,
     points,
     range_with_unit,
-    request_text,
-    seen,
     short,
-    unaltered_text,
     with_unit,
 )
 
@@ -60,111 +47,137 @@ from jaxrob.reporting._words import (
 _MOST_CLASSES = 40
 _WORST_CLASSES = 10
 _MOST_CONFUSIONS = 6
-_MOST_FAILURES = 10  # And of lowest scores.
 # Levels in the table of the curve's numbers; of more, some are shown.
 _MOST_ROWS = 24
-_MOST_WORDS = 400  # Letters that describe a level or a setting.
 
 
-def details(report: Report) -> Iterator[Section]:
-    """What was found of each alteration, of random perturbations and of attacks."""
-    for at, network in enumerate(report.networks):
-        parts: list[Part] = []
-        if lacking := _no_pictures(network.results):
-            parts.append(Text(lacking, "soft"))
-        elif not at:
-            parts.append(Text(_about_pictures(report), "soft"))
-        if network.each and not at:
-            words = "Images have numbers, from 0 in the order of the data."
-            classes = " Names in quotes are classes." * report.has_classes
-            parts.append(Text(words + classes, "soft"))
-        parts += [
-            Article(each.anchor, each.one.alteration, _article(report, each))
-            for each in network.each
-        ]
-        found = network.results
-        for kind, title, own in (
-            ("roma", "Random perturbations (RoMA)", local(found.roma, network.classes)),
-            ("attacks", "Adversarial attacks", attacked(found.attack, network.classes)),
-        ):
-            if own:
-                parts.append(Article(f"{network.anchor}-{kind}", title, own))
-        title = f"Details: {network.name}" if report.many else "Details"
-        yield Section(title, parts, network.anchor)
+def results(report: Report) -> Iterator[Section]:
+    """The robustness to each alteration, with both errors."""
+    seen = excursions(report.ones)
+    levels = say("error_of_levels", excursions=f" {seen}" * bool(seen))
+    images = say("error_of_images", level=report.level)
+    parts: list[Part] = [Text(say("robustness")), Bullets((levels, images))]
+    if report.has_few:
+        some = "some alterations" if report.has_all else "each alteration"
+        classes = ", and the robustness of single classes is not known"
+        classes *= report.has_classes
+        parts.append(Text(say("few_images", some=some, classes=classes)))
+    if report.has_classes:
+        see = ": see “By class” in the appendix" * report.has_all
+        parts.append(Text(say("all_classes", see=see)))
+    if any(one.is_stability for one in report.ones):
+        parts.append(Text(say("stability"), "warning"))
+    parts.append(Figure(_overview(report)))
+    for network in report.networks:
+        parts += _at_a_glance(report, network) if network.each else []
+    bounds = any(one.error_bound is not None for one in report.ones)
+    if not bounds and report.has_all and report.ones:
+        parts.append(Text(say("no_bound"), "soft"))
+    yield Section("Results at a glance", parts, "results")
 
 
-def _about_pictures(report: Report) -> str:
-    reduced = "" if report.side is None else line("reduced", side=report.side)
-    name = "pictures_of_classes" if report.has_classes else "pictures_of_scores"
-    return line(name, reduced=reduced)
-
-
-def _no_pictures(results: Results) -> str:
-    pictures = [each for row in results.pictures for each in row]
-    lacking = sum(each.image is None for each in pictures)
-    if not pictures:
-        return "The results hold no pictures, so none are shown."
-    are = "is" if lacking == 1 else "are"
-    words = line("lacking", number=len(pictures), lacking=lacking, are=are)
-    return words * bool(lacking)
-
-
-def _article(report: Report, each: Tested) -> list[Part]:
-    one = each.one
-    found = (
-        f"Good enough is {condition(one)}. That holds over ",
-        strong(robustness(one)),
-        f" of the range of {range_with_unit(one.lower, one.upper, one.unit)} "
-        f"({'stability' if one.is_stability else 'robustness'}), where the level is "
-        f"{_accepted(one)}. {_counted_as(one)}".rstrip(),
+def _at_a_glance(report: Report, network: Network) -> list[Part]:
+    same = len({condition(each.one) for each in network.each}) == 1
+    of_data, of_all = "levels leave open", "images leave open"
+    if report.has_few:
+        of_data, of_all = "on this data set", "on all images of this kind"
+    each = table(
+        network.each,
+        ("alteration", "row", lambda each: Mark(each.label, "link", each.anchor)),
+        ("range", "", lambda each: span(each.one)),
+        None if same else ("good enough is", "", lambda each: condition(each.one)),
+        ("robustness", "n", lambda each: strong(robustness(each.one))),
+        (of_data, "n", lambda each: _level_bound(each.one)),
+        (of_all, "n", lambda each: interval(*each.one.confidence_interval)),
+        ("unaltered", "n", lambda each: _unaltered(each.one)),
+        ("lowest", "n wraps", lambda each: lowest(each.one)),
+        caption=report.of(network),
     )
-    both = Group((Figure(_figure(one)), Facts(_errors(report, each))), "beside")
-    parts: list[Part] = [Text(found), both]
-    if number_of := len(one.warnings) + len(one.diagnostics.warnings):
-        are = "A warning is" if number_of == 1 else f"{number_of} warnings are"
-        see = (f"{are} about this alteration: see ", _WARNINGS, ".")
-        parts.append(Text(see, "warning"))
-    if undecided := _undecided(one):
-        parts += [Heading("What was left undecided", 4), Text(undecided)]
-    if each.pictures:
-        parts += [Heading("Pictures", 4), Pictures(_pictures(report, each))]
-    scored = isinstance(one.curve, ScoreCurve)
-    which = "Which images have low scores" if scored else "Which images fail"
-    parts += [Heading(which, 4), *map(Text, _failures(one, each.classes))]
-    if one.sampling is not None and not scored:
-        parts.append(Text(say("no_classes")))
-    said = _worst_class(one, each.classes), _confusions(one, each.classes)
-    return parts + [Text(words) for words in said if words]
+    good = report.of(network, ": good", "Good")
+    words = f"{good} enough is: {condition(network.each[0].one)}."
+    return [*[Text(words)] * same, each]
 
 
-_WARNINGS = Mark("Warnings", "link", "warnings")
+def _overview(report: Report) -> str:
+    names = dict.fromkeys(one.alteration for one in report.ones)
+    rows = {
+        name: [_estimate(one.assessments, name) for one in report.results]
+        for name in names
+    }
+    required = {
+        each.bound
+        for one in report.results
+        for each in one.requirements
+        if each.quantity in ("robustness", "robustness.low") and each.alteration is None
+    }
+    if not rows:
+        return ""
+    return figures.estimates(
+        rows,
+        report.names,
+        alt="the robustness to each alteration, with its interval",
+        x_label="robustness, the share of the range that is good enough",
+        level=level_of(report.ones),
+        opened_by="levels and images not looked at" if report.has_few else "levels",
+        required=sorted(required),
+    )
 
 
-def _pictures(report: Report, each: Tested) -> list:
-    return [
-        shown(one, each.classes, each.one.unit, report.side, _score_of(each.one, one))
-        for one in each.pictures
-    ]
+def _estimate(assessments: Sequence[Assessment], name: str) -> figures.Estimate | None:
+    for one in assessments:
+        if one.alteration == name:
+            known = one.sampling is not None or one.error_bound is not None
+            left_open = one.dataset_interval if known else None
+            low, high = one.confidence_interval
+            return figures.Estimate(one.robustness, low, high, left_open)
+    return None
 
 
-def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
-    one, measure, number_of = each.one, in_words(each.one.measure), len(report.ones)
-    found = list(_few(one))
-    if not found:
-        of_images = interval(*one.confidence_interval)
-        found = [
-            ("error of the levels", f"{_level_error(one)}, on these images"),
-            (
-                "error of the images",
-                f"{of_images} for all images of this kind ({report.level} interval)",
-            ),
-        ]
-        if number_of > 1:
-            adjusted = f"the same, adjusted for all {number_of} intervals"
-            found.append((adjusted, interval(*each.joint)))
-    at_once = _value(one, one.levels.tolist().index(nearest_level(one)))
-    found.append((f"{measure} {unaltered_text(one)}", at_once))
-    return [*found, (f"lowest {measure}", " at ".join(lowest(one)))]
+def how_sampled(report: Report) -> Iterator[Section]:
+    """Which levels were looked at, on how many images."""
+    which = "every image"
+    if report.has_few:
+        part = "a random part of"
+        which = f"every image, or {part} them,"
+        which = which if report.has_all else f"{part} the images"
+    parts: list[Part] = [Text(say("sampling", which=which))]
+    for network in report.networks:
+        if not network.each:
+            continue
+        chosen = {_chosen_by(each.one) for each in network.each}
+        if same := len(chosen) == 1:
+            words = report.of(network, ": levels", "Levels") + " were chosen by "
+            integral = " for the integral over them" * report.has_all
+            parts.append(Text((words, code(*chosen), f"{integral}.")))
+        each = table(
+            network.each,
+            ("alteration", "row", lambda it: it.label),
+            None if same else ("levels chosen by", "name", lambda it: it.one.strategy),
+            None if same else ("rule", "", lambda it: it.one.rule),
+            ("levels", "", lambda it: _levels(it.one)),
+            ("widest gap", "n", lambda it: percent(it.one.diagnostics.widest_interval)),
+            ("seen by half", "n", lambda it: percent(it.one.diagnostics.half_met)),
+            ("near the threshold", "n", lambda it: percent(it.one.diagnostics.plateau)),
+            ("jitter", "n", lambda it: _jitter(it.one.diagnostics.jitter)),
+            ("images at each level", "n", lambda it: images_at_levels(it.one)),
+            caption=report.of(network),
+        )
+        parts.append(each)
+    yield appendix("how it was sampled", parts, "sampling")
+
+
+def _chosen_by(one: Assessment) -> str:
+    return one.strategy if one.sampling else f"{one.strategy}, rule “{one.rule}”"
+
+
+def _levels(one: Assessment) -> str:
+    number, every = one.diagnostics.points, len(one.levels)
+    more = f", {every} with those that do the same" * (every > number)
+    return f"{number} in {counted(one.diagnostics.rounds, 'round')}{more}"
+
+
+def _jitter(jitter: float) -> str:
+    return "not known" if math.isnan(jitter) else f"{jitter:.2g}"
 
 
 def numbers(report: Report) -> Iterator[Section]:
@@ -173,40 +186,50 @@ def numbers(report: Report) -> Iterator[Section]:
     for network in report.networks:
         for each in network.each:
             title = report.of(network, f": {each.label}", each.label)
-            article = _numbers(report, each)
-            parts.append(Article(f"{each.anchor}-numbers", title, article))
-    title = "Appendix: classes and numbers of the curves"
-    yield Section(title, parts, "numbers", "appendix")
+            both = *_by_class(each.one, each.classes), _curve(each.one, report.level)
+            of_one: list[Part] = [Group(both, "beside")]
+            alteration = each.one.provenance.get("alteration")
+            if isinstance(alteration, str):
+                own = digest([ascii(alteration)])
+                of_one.append(Text(say("alteration_digest", digest=own), "soft"))
+            parts.append(Article(f"{each.anchor}-numbers", title, of_one))
+    yield appendix("classes and numbers of the curves", parts, "numbers")
 
 
-def _numbers(report: Report, each: Tested) -> list[Part]:
-    one = each.one
+def _curve(one: Assessment, level: str) -> Part:
     rows = _shown_levels(one)
     low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     some = f": {len(rows)} of {len(one.levels)} levels" * (len(rows) < len(one.levels))
-    inputs = one.curve.counts.inputs.sum(-1)
-    levels = table(
+    inputs, decided = one.curve.counts.inputs.sum(-1), one.decided_ratio
+    few, unknown = one.sampling is not None, one.curve.alpha is not None
+    words = in_words(one.measure)
+    return table(
         rows,
         ("level", "n", lambda at: number(one.levels[at])),
-        (
-            in_words(one.measure),
-            "n",
-            lambda at: distinct_percent(one.values[at], one.threshold),
-        ),
-        (f"{report.level} band", "n", lambda at: interval(low[at], high[at])),
-        ("images", "n", lambda at: f"{int(inputs[at]):,}") if one.sampling else None,
-        None
-        if one.curve.alpha is None
-        else ("decided", "n", lambda at: percent(one.decided_ratio[at])),
+        (words, "n", lambda at: distinct_percent(one.values[at], one.threshold)),
+        (f"{level} band", "n", lambda at: interval(low[at], high[at])),
+        ("images", "n", lambda at: f"{int(inputs[at]):,}") if few else None,
+        ("decided", "n", lambda at: percent(decided[at])) if unknown else None,
         ("accepted", "", lambda at: _is_accepted(one, at)),
         caption=f"Curve{some}",
     )
-    parts: list[Part] = [Group((*_by_class(one, each.classes), levels), "beside")]
-    provenance = one.provenance.get("alteration")
-    if isinstance(provenance, str):
-        own = digest([ascii(provenance)])
-        parts.append(Text(say("alteration_digest", digest=own), "soft"))
-    return parts
+
+
+def _shown_levels(one: Assessment) -> list[int]:
+    """Returns the places of all levels, or of a selection if there are too many."""
+    # The selection is evenly spaced, and has both ends, the identity, the lowest value,
+    # and both sides of crossings.
+    last = len(one.levels) - 1
+    picked = set(np.linspace(0, last, min(_MOST_ROWS, last + 1)).round().astype(int))
+    picked |= {worst(one), *np.flatnonzero(one.levels == one.identity)}
+    crossings = np.flatnonzero(np.diff(one.values >= one.threshold))[:_MOST_ROWS]
+    return sorted(map(int, picked | {*crossings, *(crossings + 1)}))
+
+
+def _is_accepted(one: Assessment, index: int) -> str:
+    if one.sampling is None:
+        return "yes" if one.values[index] >= one.threshold else "no"
+    return {1: "yes", -1: "no"}.get(int(one.sampling.sides[index]), "open")
 
 
 def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
@@ -221,25 +244,32 @@ def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
     if spread:
         caption = f"By class: The {number_of.replace(' of', ' worst of')}"
     what = "stability" if one.is_stability else "robustness"
-    at = np.flatnonzero(one.levels == one.identity)
-    values = one.values_per_class
-
-    def at_identity(k: int) -> str:
-        return percent(values[at[0], k]) if len(at) else "not measured"
-
-    def of_class(k: int) -> str:
-        return "not kept with scores" if one.scores else percent(per_class[k])
-
+    unaltered = ["not measured"] * len(inputs)
+    for values in one.values_per_class[one.levels == one.identity]:
+        unaltered = [percent(value) for value in values]
+    scored = "not kept with scores" if one.scores else ""
     each = table(
         listed,
         ("class", "row", lambda k: short(names[k], 120)),
         ("images", "n", lambda k: str(inputs[k])),
-        ("unaltered", "n", at_identity),
+        ("unaltered", "n", lambda k: unaltered[k]),
         ("lowest", "n", lambda k: percent(lowest_of[k])),
-        (what, "n", of_class),
+        (what, "n", lambda k: scored or percent(per_class[k])),
         caption=caption,
     )
     return [*[Figure(spread)] * bool(spread), each]
+
+
+def _spread(one: Assessment, per_class: np.ndarray) -> str:
+    known = per_class[~np.isnan(per_class)]
+    if one.scores is not None or not len(known):
+        return ""
+    return figures.bars(
+        np.histogram(known, bins=20, range=(0, 1))[0].tolist(),
+        alt=f"how many of {len(known)} classes have which robustness",
+        x_label="robustness of the class",
+        y_label="classes",
+    )
 
 
 def _classes(one: Assessment) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
@@ -252,263 +282,14 @@ def _classes(one: Assessment) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[
     if isinstance(one.curve, ScoreCurve) or one.sampling is not None:
         return none, none, none, []
     inputs = one.curve.counts.at(0).inputs
-    lowest = np.where(np.isnan(one.values_per_class), np.inf, one.values_per_class).min(
-        0
-    )
-    lowest = np.where(np.isinf(lowest), np.nan, lowest)
-    per_class = lowest if one.scores else one.robustness_per_class
-    order = np.lexsort((np.arange(len(inputs)), lowest, per_class))
-    return per_class, lowest, inputs, [int(k) for k in order if inputs[k]]
+    lowest = np.fmin.reduce(one.values_per_class)  # NaN only where all are.
+    robustness = one.robustness_per_class
+    per_class = lowest if robustness is None else robustness
+    order = np.lexsort((lowest, per_class)).tolist()
+    return per_class, lowest, inputs, [k for k in order if inputs[k]]
 
 
-def settings(one: Assessment) -> str:
-    found = one.provenance.get("settings")
-    if not isinstance(found, dict):
-        return ""
-    return ", ".join(
-        f"{name} {value}{_words(one, name)}" for name, value in found.items()
-    )
-
-
-def unit(one: Assessment) -> str:
-    return (short(one.unit, 40) or "none") + _words(one, "level")
-
-
-def _words(one: Assessment, name: str) -> str:
-    found = one.provenance.get("words", {}).get(name)
-    return f" ({short(found, _MOST_WORDS)})" if found else ""
-
-
-def condition(one: Assessment) -> str:
-    if one.scores is not None:
-        return f"each level counts as much as its {in_words(one.measure)} scores"
-    least = percent(one.threshold, 4).replace(".0000", "")
-    return f"{in_words(one.measure)} of at least {least}"
-
-
-def robustness(one: Assessment) -> str:
-    if not math.isnan(one.robustness):
-        return percent(one.robustness)
-    return 'not known: at an accepted level every answer is "unknown"'
-
-
-def _level_error(one: Assessment) -> str:
-    if one.error_bound is None:
-        return "not known: this choice of levels has no bound"
-    off = percent(one.error_bound).removesuffix(" %")
-    return f"up to {off} percentage points either way"
-
-
-def level_bound(one: Assessment) -> str:
-    if one.sampling is not None:
-        return interval(*one.dataset_interval)
-    if one.error_bound is None:
-        return "not known"
-    return f"± {points(one.error_bound)}"
-
-
-def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
-    if one.sampling is None:
-        return ()
-    sampling, whole = one.sampling, full_evaluations(one)
-    spent = percent(sampling.evaluations / whole)
-    return (
-        (
-            "on this data set",
-            f"{interval(*one.dataset_interval, 2)}, levels and images together, "
-            f"{confidence_text(sampling)} (asked: {request_text(sampling)})",
-        ),
-        (
-            "on all images of this kind",
-            f"{interval(*one.confidence_interval)} "
-            f"({percent_of(one.confidence_level)} interval)",
-        ),
-        (
-            "altered images classified",
-            f"{sampling.evaluations:,}, {seen(sampling)} at a level; all "
-            f"{sampling.num_images:,} at these levels would have been {whole:,} "
-            f"({spent} of that)",
-        ),
-        ("ended because", f"{ending_text(sampling)} ({sampling.status})"),
-    )
-
-
-def unaltered(one: Assessment) -> str:
-    at = np.flatnonzero(one.levels == one.identity)
-    return _value(one, int(at[0])) if len(at) else "not measured"
-
-
-def lowest(one: Assessment) -> tuple[str, str]:
-    at = worst(one)
-    return _value(one, at), with_unit(one.levels[at], one.unit)
-
-
-def _value(one: Assessment, index: int) -> str:
-    value = percent(one.values[index])
-    if one.is_of_decided:
-        value += f" of the {percent(one.decided_ratio[index])} decided"
-    return value
-
-
-def _accepted(one: Assessment) -> str:
-    parts = [range_with_unit(*part, one.unit) for part in _accepted_parts(one)]
-    return ", ".join(parts) or "nowhere"
-
-
-def _accepted_parts(one: Assessment) -> Sequence[tuple[float, float]]:
-    """Returns the parts of the range that are accepted, by the rule if it names any."""
-    if one.rule != "right" or one.sampling is not None:
-        return one.accepted
-    # A step between two levels counts as the one at its upper end.
-    steps = (one.values >= one.threshold)[1:]
-    ends = np.flatnonzero(np.diff(np.concatenate(([False], steps, [False]))))
-    return [
-        (float(one.levels[a]), float(one.levels[b])) for a, b in ends.reshape(-1, 2)
-    ]
-
-
-def _counted_as(one: Assessment) -> str:
-    """Explains why the named levels add up to another share than the robustness."""
-    if one.scores is not None or math.isnan(one.robustness):
-        return ""
-    if one.sampling is not None:
-        return line("guess")
-    parts = _accepted_parts(one)
-    if one.rule == "right" and any(_is_below(one, low) for low, _ in parts):
-        return line("upper_end")
-    named = math.fsum(high - low for low, high in parts)
-    share = percent(named / (one.upper - one.lower))
-    if share == percent(one.robustness) or one.rule != "count":
-        return ""
-    return line("another_estimate")
-
-
-def _is_below(one: Assessment, level: float) -> bool:
-    return not (one.values[one.levels == level] >= one.threshold).all()
-
-
-def _undecided(one: Assessment) -> str:
-    if one.curve.alpha is None:
-        return ""
-    ratio = one.decided_ratio
-    least = int(ratio.argmin())
-    text = (
-        f'An answer is "unknown" where its uncertainty exceeds '
-        f"{number(1 - one.curve.alpha)} (alpha {number(one.curve.alpha)}). "
-        f'The network answers "unknown" to {percent(1 - ratio[least])} of the images '
-        f"at {with_unit(one.levels[least], one.unit)}, more than anywhere else."
-    )
-    if not math.isnan(one.lowest_decided_ratio):
-        text += (
-            f" Where levels are accepted, at least {percent(one.lowest_decided_ratio)} "
-            "of the images are decided."
-        )
-    if one.is_of_decided:
-        text += f" The {in_words(one.measure)} is that of the decided images alone."
-    return text + _first_unknown(one)
-
-
-def _first_unknown(one: Assessment) -> str:
-    """Counts the images that become "unknown"; of one image, names the level."""
-    if one.sampling is not None or not isinstance(one.curve, Curve):
-        return ""
-    first = one.first_unknown_level
-    if len(first) > 1:
-        return f" {_tally(one, first, 'unknown', 'others')}"
-    level = float(first[0])
-    if math.isnan(level):
-        return " The image is unknown at no level that was looked at."
-    if level == one.identity:
-        return " The image is unknown unaltered."
-    return f" The image is unknown first at {_first_at(one, level)}."
-
-
-def _tally(one: Assessment, first: np.ndarray, what: str, others: str) -> str:
-    """Counts the images by the level nearest to unaltered at which they are so."""
-    ever, at_once = ~np.isnan(first), is_at_once(one, first)
-    return (
-        f"Of {counted(len(first), 'image')}, {at_once.sum():,} are {what} "
-        f"{unaltered_text(one)}, {(ever & ~at_once).sum():,} {others} at some level, "
-        f"and {(~ever).sum():,} at none that was looked at."
-    )
-
-
-def _first_at(one: Assessment, level: float) -> str:
-    """Names a level, and the one before it; not if that is the nearest of all."""
-    nearer = np.abs(one.levels - one.identity) < abs(level - one.identity)
-    same = (one.levels - one.identity) * (level - one.identity) >= 0
-    before = one.levels[nearer & same]
-    last = before[np.abs(before - level).argmin()] if len(before) else one.identity
-    # That it is not so at once is said of all.
-    known = not is_at_once(one, np.asarray(last))
-    return with_unit(level, one.unit) + f" (not yet at {number(float(last))})" * known
-
-
-def _figure(one: Assessment) -> str:
-    low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
-    known = ~np.isnan(one.values)
-    lines = [
-        figures.Line(
-            in_words(one.measure),
-            one.levels[known],
-            one.values[known],
-            low[known],
-            high[known],
-        )
-    ]
-    if one.curve.alpha is not None and not isinstance(one.curve, ScoreCurve):
-        lines.append(figures.Line("decided", one.levels, one.decided_ratio))
-        if one.measure != "effectiveness":
-            lines.append(
-                figures.Line("effectiveness", one.levels, one.curve.effectiveness)
-            )
-    return figures.curves(
-        lines,
-        (one.lower, one.upper),
-        alt=f"{in_words(one.measure)} over the level of {short(one.alteration)}: "
-        f"{robustness(one)} of the range is accepted",
-        x_label=axis_label(f"level of {short(one.alteration)}", one.unit)
-        + f"; {images_at_levels(one)} images each",
-        y_label=value_label(one),
-        level=percent_of(one.confidence_level),
-        threshold=one.threshold if one.scores is None else None,
-        identity=one.identity,
-        accepted=_accepted_parts(one) if one.scores is None else (),
-    )
-
-
-def chosen_by(one: Assessment) -> str:
-    return one.strategy if one.sampling else f"{one.strategy}, rule “{one.rule}”"
-
-
-def sampling(one: Assessment) -> tuple[str, ...]:
-    """Returns the levels, the widest gap, what is seen by half, plateau and jitter."""
-    found = one.diagnostics
-    return (
-        f"{found.points} in {counted(found.rounds, 'round')}"
-        + f", {len(one.levels)} with those that do the same"
-        * (len(one.levels) > found.points),
-        percent(found.widest_interval),
-        percent(found.half_met),
-        percent(found.plateau),
-        "not known" if math.isnan(found.jitter) else f"{found.jitter:.2g}",
-    )
-
-
-def _spread(one: Assessment, per_class: np.ndarray) -> str:
-    known = per_class[~np.isnan(per_class)]
-    if one.scores is not None or not len(known):
-        return ""
-    counts = np.histogram(known, bins=20, range=(0, 1))[0]
-    return figures.bars(
-        [int(count) for count in counts],
-        alt=f"how many of {len(known)} classes have which robustness",
-        x_label="robustness of the class",
-        y_label="classes",
-    )
-
-
-def _worst_class(one: Assessment, names: Sequence[str]) -> str:
+def worst_class(one: Assessment, names: Sequence[str]) -> str:
     per_class, lowest_of, inputs, order = _classes(one)
     known = [k for k in order if not math.isnan(per_class[k])]
     if not known or one.scores is not None:
@@ -531,19 +312,17 @@ def _worst_class(one: Assessment, names: Sequence[str]) -> str:
     return f"{text}. The lowest {in_words(one.measure)} of a class is {lowest_one}."
 
 
-def _confusions(one: Assessment, names: Sequence[str]) -> str:
+def confusions(one: Assessment, names: Sequence[str]) -> str:
     """Names the most frequent wrong answers at the lowest value, where known."""
     at, curve = worst(one), one.curve
-    if isinstance(curve, ScoreCurve):
-        return ""
-    if isinstance(curve, ReducedCurve) and curve.counts.confusion is None:
+    counts_alone = isinstance(curve, ReducedCurve) and curve.counts.confusion is None
+    if isinstance(curve, ScoreCurve) or counts_alone:
         return ""
     (wrong,) = select(curve, np.array([at]), one.levels[[at]]).confusion[..., :-1]
     totals = curve.counts.at(at).inputs
     np.fill_diagonal(wrong := wrong.copy(), 0)
     labels, answers = np.nonzero(wrong)
-    images = wrong[labels, answers]
-    most = np.argsort(-images, kind="stable")[:_MOST_CONFUSIONS]
+    most = np.argsort(-wrong[labels, answers], kind="stable")[:_MOST_CONFUSIONS]
     found = "; ".join(
         f"“{short(names[label], 40)}” taken for “{short(names[answer], 40)}” "
         f"({wrong[label, answer]:,} of {totals[label]:,})"
@@ -553,80 +332,41 @@ def _confusions(one: Assessment, names: Sequence[str]) -> str:
     return found and f"Most frequent wrong answers at {where}: {found}."
 
 
-def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
-    """Counts the images that fail, and lists the first that do not fail at once."""
-    curve = one.curve
-    if isinstance(curve, ScoreCurve):
-        return [f"{_below(one, curve)} {_lowest(one, curve)}"]
-    if one.sampling is not None:
-        unknown = "Not every image was looked at at every level, so which images fail"
-        return [f"{unknown} is not known."]
-    if not isinstance(curve, Curve):
-        return ["Only counts were kept, so which images fail is not known."]
-    first = one.first_failing_level
-    later = np.flatnonzero(~np.isnan(first) & ~is_at_once(one, first))
-    order = np.argsort(np.abs(first[later] - one.identity), kind="stable")
-    said = [
-        f"image {place} of “{short(names[int(curve.labels[place])], 40)}”, seen at "
-        + _first_at(one, float(first[place]))
-        for place in later[order][:_MOST_FAILURES].tolist()
-    ]
-    which = "First to fail,"
-    if len(said) < len(later):
-        which = f"The first {len(said)} of the {len(later)} to fail"
-    listed = f"{which} though right {unaltered_text(one)}: {'; '.join(said)}."
-    return [_tally(one, first, "wrong", "others fail"), *[listed] * bool(said)]
+def span(one: Assessment) -> str:
+    return range_with_unit(one.lower, one.upper, one.unit)
 
 
-def _shown_levels(one: Assessment) -> list[int]:
-    """Returns the places of all levels, or of a selection if there are too many."""
-    # The selection is evenly spaced, and has both ends, the identity, the lowest value,
-    # and both sides of crossings.
-    last = len(one.levels) - 1
-    picked = set(np.linspace(0, last, min(_MOST_ROWS, last + 1)).round().astype(int))
-    picked |= {worst(one), *np.flatnonzero(one.levels == one.identity)}
-    crossings = np.flatnonzero(np.diff(one.values >= one.threshold))[:_MOST_ROWS]
-    return sorted(map(int, picked | {*crossings, *(crossings + 1)}))
-
-
-def _is_accepted(one: Assessment, index: int) -> str:
-    if one.sampling is None:
-        return "yes" if one.values[index] >= one.threshold else "no"
-    return {1: "yes", -1: "no"}.get(int(one.sampling.sides[index]), "open")
-
-
-# Single images' scores.
-
-
-def _score_of(one: Assessment, picture: Picture) -> str | None:
-    curve = one.curve
-    if not isinstance(curve, ScoreCurve):
-        return None
-    at = np.flatnonzero(curve.levels == picture.level)
-    # The strategy may have skipped this level, or this image there.
-    value = curve.scores[at[0], picture.index] if len(at) else np.nan
-    return f"{short(curve.score, 40)} {percent(float(value))}"
-
-
-def _below(one: Assessment, curve: ScoreCurve) -> str:
+def condition(one: Assessment) -> str:
+    if one.scores is not None:
+        return f"each level counts as much as its {in_words(one.measure)} scores"
     least = percent(one.threshold, 4).replace(".0000", "")
+    return f"{in_words(one.measure)} of at least {least}"
+
+
+def robustness(one: Assessment) -> str:
+    if not math.isnan(one.robustness):
+        return percent(one.robustness)
+    return 'not known: at an accepted level every answer is "unknown"'
+
+
+def _level_bound(one: Assessment) -> str:
     if one.sampling is not None:
-        return (
-            "Not every image was looked at at every level, so how many are ever below "
-            f"{least} is not known."
-        )
-    first = curve.first_level_below(one.threshold, one.identity)
-    below = _tally(one, first, "below it", "others")
-    return f"The threshold, of the mean, is {least}. {below}"
+        return interval(*one.dataset_interval)
+    return "not known" if one.error_bound is None else f"± {points(one.error_bound)}"
 
 
-def _lowest(one: Assessment, curve: ScoreCurve) -> str:
-    scores, levels = curve.lowest(one.identity)
-    order = np.argsort(scores, kind="stable")  # NaN comes last.
-    said = [
-        f"image {place}, {percent(float(scores[place]))} at "
-        f"{with_unit(float(levels[place]), one.unit)}"
-        for place in order[:_MOST_FAILURES].tolist()
-        if not np.isnan(scores[place])
-    ]
-    return f"The lowest {short(curve.score, 40)}: {'; '.join(said)}."
+def _unaltered(one: Assessment) -> str:
+    at = np.flatnonzero(one.levels == one.identity)
+    return value_at(one, int(at[0])) if len(at) else "not measured"
+
+
+def lowest(one: Assessment) -> str:
+    at = worst(one)
+    return f"{value_at(one, at)} at {with_unit(one.levels[at], one.unit)}"
+
+
+def value_at(one: Assessment, index: int) -> str:
+    value = percent(one.values[index])
+    if one.is_of_decided:
+        value += f" of the {percent(one.decided_ratio[index])} decided"
+    return value

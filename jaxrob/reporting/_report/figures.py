@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.readable import readable
+from jaxrob._arguments.texts import readable
 from jaxrob.reporting._pictures import png
+from jaxrob.reporting._plot import LINES, MARGIN, MOST_MARKS
 from jaxrob.reporting._report.parts import Shown
 from jaxrob.reporting._results import Picture
-from jaxrob.reporting._style import LINES, MARGIN, MOST_MARKS
 from jaxrob.reporting._words import number, short, with_unit
 
 _WIDTH, _HEIGHT = 640, 250
@@ -39,16 +39,12 @@ class Line(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A row of `estimates`: shares and intervals by network; None if not assessed.
+    """A share, its interval, and the ends that another error leaves open, if known."""
 
-    `open` are the ends that another error leaves open; None where they are not known.
-    """
-
-    name: str
-    values: Sequence[float | None]
-    low: Sequence[float]
-    high: Sequence[float]
-    open: Sequence[tuple[float, float] | None] = ()
+    value: float
+    low: float
+    high: float
+    left_open: tuple[float, float] | None = None
 
 
 def curves(
@@ -100,16 +96,19 @@ def curves(
 
 
 def estimates(
-    rows: Sequence[Estimate],
+    rows: Mapping[str, Sequence[Estimate | None]],
     names: Sequence[str],
     *,
     alt: str,
     x_label: str,
-    level: str,
+    level: str = "",
     required: Sequence[float] = (),
     opened_by: str = "levels",
 ) -> str:
-    """Draws shares and intervals: rows of estimates, with a mark for each network."""
+    """Draws shares and intervals in rows, with a mark for each network.
+
+    Estimates that are None were not assessed. Without a level there is no legend.
+    """
     left, pitch = 190, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
     bottom = height - 36
@@ -123,18 +122,17 @@ def estimates(
         parts.append(_text(x(share), bottom + 15, _percent(share)))
     parts.append(_text((left + _WIDTH - 26) / 2, height - 6, x_label))
     parts += [_segment("threshold", x(one), 6, x(one), bottom) for one in required]
-    for index, row in enumerate(rows):
+    for index, (name, row) in enumerate(rows.items()):
         middle = 12 + pitch * (index + 0.5)
-        parts.append(_text(left - 10, middle + 4, short(row.name, 25), "end"))
-        for which in range(len(names)):
+        parts.append(_text(left - 10, middle + 4, short(name, 25), "end"))
+        for which, one in enumerate(row):
             at = middle + 12 * (which - (len(names) - 1) / 2)
-            parts.append(_estimate(row, which, at, x))
-    opened = [one for row in rows for one in row.open]
-    if not opened:  # RoMA's categories have no legend: the axis says it all.
+            parts.append(_estimate(one, which, at, x))
+    if not level:
         return _figure(parts, height, alt)
     kind = "line any" if len(names) > 1 else "line k0"
     others = {f"{level} interval (images)": _segment(kind, 0, 6, 26, 6)}
-    if any(one is not None for one in opened):
+    if any(one and one.left_open for row in rows.values() for one in row):
         words = f"what {opened_by} leave open on the data set"
         others[words] = _segment("levels", 0, 6, 26, 6)
     if required:
@@ -163,19 +161,18 @@ def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> str:
     return _figure(parts + _labels(x_label, y_label, height), height, alt)
 
 
-def _estimate(row: Estimate, which: int, y: float, x: _Place) -> str:
-    value, low, high = row.values[which], row.low[which], row.high[which]
-    parts = ""
-    if value is None:
+def _estimate(one: Estimate | None, which: int, y: float, x: _Place) -> str:
+    if one is None:
         return _text(x(0) + 4, y + 4, "not assessed", "start")
-    if not (math.isnan(low) or math.isnan(high)):
-        parts += _segment(f"line {_kind(which)}", x(low), y, x(high), y)
-    if math.isnan(value):
+    parts = ""
+    if not (math.isnan(one.low) or math.isnan(one.high)):
+        parts += _segment(f"line {_kind(which)}", x(one.low), y, x(one.high), y)
+    if math.isnan(one.value):
         return parts + _text(x(0) + 4, y + 4, "not known", "start")
-    opened = row.open[which] if row.open else None
-    if opened is not None:
-        parts += _segment("levels", x(opened[0]), y + 4.5, x(opened[1]), y + 4.5)
-    return parts + _mark(which, x(value), y)
+    if one.left_open is not None:
+        low, high = map(x, one.left_open)
+        parts += _segment("levels", low, y + 4.5, high, y + 4.5)
+    return parts + _mark(which, x(one.value), y)
 
 
 def _drawn(line: Line, x: _Place, index: int, number: int) -> str:

@@ -3,35 +3,19 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxrob._arguments.readable import readable
 from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison as Compared
 from jaxrob._assessment.compare import compare
-from jaxrob.reporting._earlier import Adjusted, adjusted, p_value_text
-from jaxrob.reporting._report.figures import side_of
-from jaxrob.reporting._report.parts import Mark, Table, Words
-from jaxrob.reporting._report.tested import class_names, has_classes
-from jaxrob.reporting._report.verdict import Verdict, verdict_of
-from jaxrob.reporting._results import Picture, Results
+from jaxrob.reporting._results import Adjusted, Picture, Results, adjusted
 from jaxrob.reporting._words import Warned, by_cause, joint_interval, level_of, short
-
-
-class Pair(NamedTuple):
-    """Results to compare, and their names in the report."""
-
-    new: Results
-    old: Results
-    first: str
-    second: str
 
 
 class Difference(NamedTuple):
     """Two assessments of one alteration compared, or why nothing can be."""
 
     alteration: str
-    new: Assessment | None = None
-    old: Assessment | None = None
+    robustness: tuple[float, ...] = ()
     found: Compared | None = None
     why: str = ""
     adjusted: Adjusted | None = None
@@ -42,121 +26,18 @@ class Comparison(NamedTuple):
 
     first: str
     second: str
-    rows: tuple[Difference, ...]
-
-
-def _comparisons(pairs: Sequence[Pair]) -> list[Comparison]:
-    rows = [_rows(pair) for pair in pairs]
-    # All of a report are adjusted for one another.
-    known = [row.found for some in rows for row in some if row.found is not None]
-    together = iter(adjusted(known))
-    return [
-        Comparison(
-            pair.first,
-            pair.second,
-            tuple(
-                row if row.found is None else row._replace(adjusted=next(together))
-                for row in some
-            ),
-        )
-        for pair, some in zip(pairs, rows)
-    ]
-
-
-def _rows(pair: Pair) -> list[Difference]:
-    before = {one.alteration: one for one in pair.old.assessments}
-    rows = [
-        _row(one, before.pop(one.alteration))
-        if one.alteration in before
-        else Difference(one.alteration, why=f"not among those of {pair.second}")
-        for one in pair.new.assessments
-    ]
-    why = f"not among those of {pair.first}"
-    return rows + [Difference(name, why=why) for name in before]
-
-
-def _row(new: Assessment, old: Assessment) -> Difference:
-    # `compare` reads these entries; an assessment made by hand may lack them.
-    if not all(
-        {"alteration", "dataset"} <= one.provenance.keys() for one in (new, old)
-    ):
-        why = "no comparison: where they come from is not known"
-        return Difference(new.alteration, why=why)
-    try:
-        found = compare(new, old, new.confidence_level)
-    except ValueError as error:
-        return Difference(new.alteration, why=f"no comparison: {error}")
-    return Difference(new.alteration, new, old, found)
-
-
-def differences_table(one: Comparison, level: str) -> Table:
-    """The table of a comparison, with what each difference means."""
-    between = f"{level} interval"
-    heads = ["alteration", one.first, one.second, "difference", between, "p-value"]
-    heads += ["mean difference", between, "p-value", "what it means"]
-    looks = ["row", "n", "n", "n", "n", "n wraps", "n", "n", "n wraps", ""]
-    rows = [
-        (row.alteration, *_numbers(row), _meaning(row, one.first)) for row in one.rows
-    ]
-    return Table(heads, rows, looks, look="differences")
-
-
-def _numbers(row: Difference) -> Sequence[str]:
-    if row.new is None or row.old is None or row.adjusted is None:
-        return [""] * 8
-    both = [f"{100 * one.robustness:.1f} %" for one in (row.new, row.old)]
-    one, found = row.adjusted, row.adjusted.found
-    for value, (low, high), p_value, adjusted_to in (
-        (found.difference, found.confidence_interval, found.p_value, one.p_value),
-        (
-            found.mean_difference,
-            found.mean_interval,
-            found.mean_p_value,
-            one.mean_p_value,
-        ),
-    ):
-        both += [f"{100 * value:+.1f} points", f"{100 * low:+.1f} to {100 * high:+.1f}"]
-        both.append(p_value_text(p_value, adjusted_to))
-    return both
-
-
-def _meaning(row: Difference, name: str) -> Words:
-    one = row.adjusted
-    if one is None:
-        return readable(row.why)
-    words = "no difference that these images can show"
-    if one.side:
-        how = "more" if one.side > 0 else "less"
-        words = f"{name} is {how} robust, beyond what chance explains"
-    elif one.mean_side:
-        how = "better" if one.mean_side > 0 else "worse"
-        words = (
-            f"{name} is {how} on average over the range, beyond what chance explains, "
-            "though the robustness does not show it"
-        )
-    elif (
-        min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence_level
-    ):
-        words = (
-            "no difference beyond what chance explains among so many comparisons; "
-            "alone it might be one"
-        )
-    return Mark(words, "unmet") if one.is_worse else words
+    rows: Sequence[Difference]
 
 
 class Tested(NamedTuple):
-    """An assessment in a report.
-
-    `classes` are the names of its network's, `joint` is its interval, adjusted so that
-    all of the report hold at once.
-    """
+    """An assessment in a report, and the names of its network's classes."""
 
     one: Assessment
     anchor: str
     classes: tuple[str, ...]
     reason: str
     pictures: Sequence[Picture]
-    joint: tuple[float, float]
+    joint: tuple[float, float]  # its interval, with all others of the report
 
     @property
     def label(self) -> str:
@@ -164,25 +45,22 @@ class Tested(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A network in a report: its name there, its verdict, its warnings by cause."""
+    """A network in a report: its name there, its warnings by cause."""
 
     results: Results
     name: str
     anchor: str
     classes: tuple[str, ...]
     each: tuple[Tested, ...]
-    verdict: Verdict
     warned: tuple[Warned, ...]
 
 
 class Report(NamedTuple):
     """A report."""
 
-    results: tuple[Results, ...]  # the results of each network
-    networks: tuple[Network, ...]  # what the report says of each
-    earlier: tuple[Comparison, ...]  # comparisons with earlier results
-    between: tuple[Comparison, ...]  # comparisons of the networks with the first one
-    side: int | None  # to which pictures are reduced, in pixels; None if they are not
+    networks: tuple[Network, ...]
+    earlier: Sequence[Comparison]  # comparisons with earlier results
+    between: Sequence[Comparison]  # comparisons of the networks with the first one
 
     @property
     def many(self) -> bool:
@@ -191,6 +69,10 @@ class Report(NamedTuple):
     @property
     def names(self) -> list[str]:
         return [one.name for one in self.networks]
+
+    @property
+    def results(self) -> list[Results]:
+        return [one.results for one in self.networks]
 
     @property
     def ones(self) -> list[Assessment]:
@@ -209,7 +91,7 @@ class Report(NamedTuple):
     def warned(self) -> list[str]:
         """What each warning is about; of several networks, these too."""
         return [
-            f"{one.name}: {each.of}" if self.many else each.of
+            self.of(one, f": {each.of}", each.of)
             for one in self.networks
             for each in one.warned
         ]
@@ -237,72 +119,126 @@ class Report(NamedTuple):
         found: dict[Any, list[str]] = {}
         for name, content in zip(self.names, contents):
             found.setdefault(content, []).append(name)
-        number = len(self.networks)
-        groups = []
-        for content, of in found.items():
-            all_of_them = "all networks" if number > 1 else ""
-            names = all_of_them if len(of) == number else ", ".join(of)
-            groups.append((names, content))
-        return groups
+        whole = "all networks" * self.many
+        return [
+            (whole if len(of) == len(self.networks) else ", ".join(of), content)
+            for content, of in found.items()
+        ]
 
 
 def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:
     # Long names are whole in the facts about each network.
-    names = _distinct([short(one.network or "network") for one in results])
-    olds = list(earlier) * len(results) if len(earlier) == 1 else list(earlier)
-    pairs = [
-        Pair(new, old, name, _earlier_name(old, name))
+    names = [short(one.network or "network") for one in results]
+    names = [
+        name if names.count(name) == 1 else f"{name} ({names[:at].count(name)})"
+        for at, name in enumerate(names, 1)
+    ]
+    olds = list(earlier) * len(results) if len(earlier) == 1 else earlier
+    rows = [
+        _rows(new, old, name, _earlier_name(old, name))
         for new, old, name in zip(results, olds, names)
     ]
-    others = [
-        Pair(other, results[0], name, names[0])
-        for other, name in zip(results[1:], names[1:])
+    rows += [
+        _rows(new, results[0], name, names[0])
+        for new, name in zip(results[1:], names[1:])
     ]
-    beside = _comparisons(pairs + others)
+    beside = _adjusted(rows)
     intervals = sum(len(one.assessments) for one in results)
-    return Report(
-        tuple(results),
-        tuple(
-            _network(one, f"n{index + 1}", name, intervals)
-            for index, (one, name) in enumerate(zip(results, names))
-        ),
-        tuple(beside[: len(pairs)]),
-        tuple(beside[len(pairs) :]),
-        side_of([each for one in results for row in one.pictures for each in row]),
-    )
+    networks = [
+        _network(one, f"n{at}", name, intervals)
+        for at, (one, name) in enumerate(zip(results, names), 1)
+    ]
+    return Report(tuple(networks), beside[: len(olds)], beside[len(olds) :])
+
+
+def _earlier_name(old: Results, name: str) -> str:
+    of = "" if old.network in (None, name) else f" of {old.network}"
+    return f"the earlier result{of}"
+
+
+def _rows(new: Results, old: Results, first: str, second: str) -> Comparison:
+    before = {one.alteration: one for one in old.assessments}
+    rows = [
+        _row(one, before.pop(one.alteration))
+        if one.alteration in before
+        else Difference(one.alteration, why=f"not among those of {second}")
+        for one in new.assessments
+    ]
+    why = f"not among those of {first}"
+    rows += [Difference(name, why=why) for name in before]
+    return Comparison(first, second, rows)
+
+
+def _row(new: Assessment, old: Assessment) -> Difference:
+    # `compare` reads these entries; an assessment made by hand may lack them.
+    if not {"alteration", "dataset"} <= new.provenance.keys() & old.provenance.keys():
+        why = "no comparison: where they come from is not known"
+        return Difference(new.alteration, why=why)
+    try:
+        found = compare(new, old, new.confidence_level)
+    except ValueError as error:
+        return Difference(new.alteration, why=f"no comparison: {error}")
+    return Difference(new.alteration, (new.robustness, old.robustness), found)
+
+
+def _adjusted(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Adjusts all comparisons of a report for one another."""
+    found = [row.found for one in comparisons for row in one.rows]
+    together = iter(adjusted([one for one in found if one is not None]))
+    return [
+        one._replace(
+            rows=[
+                row._replace(adjusted=row.found and next(together)) for row in one.rows
+            ]
+        )
+        for one in comparisons
+    ]
 
 
 def _network(results: Results, anchor: str, name: str, intervals: int) -> Network:
     classes = class_names(results)
-    joints = [joint_interval(one, intervals) for one in results.assessments]
-    rows = zip(results.assessments, results.reasons, results.pictures, joints)
+    rows = zip(results.assessments, results.reasons, results.pictures)
     each = tuple(
-        Tested(one, f"{anchor}-a{place}", classes, reason or "", pictures, joint)
-        for place, (one, reason, pictures, joint) in enumerate(rows, 1)
+        Tested(
+            one,
+            f"{anchor}-a{place}",
+            classes,
+            reason or "",
+            pictures,
+            joint_interval(one, intervals),
+        )
+        for place, (one, reason, pictures) in enumerate(rows, 1)
     )
-    verdict = verdict_of(results, joints, intervals, classes)
-    return Network(results, name, anchor, classes, each, verdict, _warned(results))
+    return Network(results, name, anchor, classes, each, _warned(results))
 
 
 def _warned(results: Results) -> tuple[Warned, ...]:
     found = by_cause(results.assessments, results.roma)
-    ends = [cause_of(one.text)[-60:] for one in found]
+    ends = tuple(cause_of(one.text)[-60:] for one in found)
+    texts = dict.fromkeys(text for run in results.runs for text in run.warnings)
     others = [
-        Warned("the run", text)
-        for text in dict.fromkeys(text for run in results.runs for text in run.warnings)
-        if not any(cause_of(text).endswith(end) for end in ends)
+        Warned("the run", one) for one in texts if not cause_of(one).endswith(ends)
     ]
     return (*others, *found)
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    return [
-        name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
-        for index, name in enumerate(names)
-    ]
+def has_classes(results: Results) -> bool:
+    of_curves = any(one.curve.num_classes for one in results.assessments)
+    others = results.roma is not None or results.attack is not None
+    return of_curves or others or not results.assessments
 
 
-def _earlier_name(old: Results, name: str) -> str:
-    if old.network in (None, name):
-        return "the earlier result"
-    return f"the earlier result of {old.network}"
+def class_names(results: Results) -> tuple[str, ...]:
+    given = results.class_names or ()
+    number = max((one.curve.num_classes for one in results.assessments), default=0)
+    if not number:  # RoMA, attacks and names show how many there are.
+        roma, attack = results.roma, results.attack
+        found = [roma.excluded, roma.labels] if roma else []
+        found += [attack.labels, attack.predicted] if attack else []
+        most = [int(one.max()) + 1 for one in found if one is not None and len(one)]
+        number = max([*most, len(given)])
+    for one in results.assessments:
+        names = (one.provenance.get("network") or {}).get("class_names")
+        if isinstance(names, list) and all(isinstance(each, str) for each in names):
+            given = given or tuple(names)
+    return (*given[:number], *(f"class {k}" for k in range(len(given), number)))

@@ -3,35 +3,20 @@
 All say the same in HTML and in Markdown: what is written here is written once.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import numpy as np
-
+from jaxrob._arguments.texts import counted, readable
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._corruptions import (
-    Corruption,
-    corruptions,
-    means,
-    severity,
-    share,
-)
+from jaxrob._assessment.paired import most_swaps
+from jaxrob._curve import ScoreCurve
+from jaxrob.metrics._bands import num_resamples
+from jaxrob.metrics._measures import MeanScore, any_measure, in_words, top_k
+from jaxrob.metrics._testing import num_rank_resamples
+from jaxrob.reporting._plot import axis_label, common_threshold
 from jaxrob.reporting._report import figures
-from jaxrob.reporting._report.appendix import glossary, methods, multiplicity
-from jaxrob.reporting._report.curve import (
-    chosen_by,
-    condition,
-    details,
-    level_bound,
-    lowest,
-    numbers,
-    robustness,
-    sampling,
-    settings,
-    unaltered,
-    unit,
-)
-from jaxrob.reporting._report.first_page import first_page
+from jaxrob.reporting._report.curve import how_sampled, numbers, results
+from jaxrob.reporting._report.details import details
 from jaxrob.reporting._report.parts import (
     Bullets,
     Facts,
@@ -44,138 +29,29 @@ from jaxrob.reporting._report.parts import (
     Table,
     Text,
     Words,
-    code,
+    appendix,
+    explained,
+    line,
     say,
+    sentences,
     strong,
     table,
 )
-from jaxrob.reporting._report.report import (
-    Comparison,
-    Network,
-    Report,
-    Tested,
-    differences_table,
-)
-from jaxrob.reporting._report.tested import (
-    about_network,
-    data_of,
-    plan_of,
-    run_of,
-    versions_of,
-)
-from jaxrob.reporting._style import axis_label, common_threshold
+from jaxrob.reporting._report.report import Comparison, Difference, Report
+from jaxrob.reporting._report.tested import domain, plan, tested
+from jaxrob.reporting._report.verdict import first_page
+from jaxrob.reporting._results import p_value_text
 from jaxrob.reporting._words import (
     ROUNDED,
-    VERSION,
-    excursions,
-    images_at_levels,
-    interval,
+    Corruption,
+    corruptions,
     level_of,
-    number,
-    range_with_unit,
+    means,
+    percent_of,
+    severity,
+    share,
     short,
-    with_unit,
 )
-
-
-def results(report: Report) -> Iterator[Section]:
-    """The robustness to each alteration, with both errors."""
-    seen = excursions(report.ones)
-    levels = say("error_of_levels", excursions=f" {seen}" * bool(seen))
-    images = say("error_of_images", level=report.level)
-    parts: list[Part] = [Text(say("robustness")), Bullets((levels, images))]
-    if report.has_few:
-        some = "some alterations" if report.has_all else "each alteration"
-        classes = ", and the robustness of single classes is not known"
-        classes *= report.has_classes
-        parts.append(Text(say("few_images", some=some, classes=classes)))
-    if report.has_classes:
-        see = ": see “By class” in the appendix" * report.has_all
-        words = "All classes count together. One class alone may be far less robust"
-        parts.append(Text(f"{words}{see}."))
-    if any(one.is_stability for one in report.ones):
-        parts.append(Text(say("stability"), "warning"))
-    parts.append(Figure(_overview(report)))
-    for network in report.networks:
-        parts += _at_a_glance(report, network)
-    bounds = any(one.error_bound is not None for one in report.ones)
-    if not bounds and report.has_all and report.ones:
-        parts.append(Text(say("no_bound"), "soft"))
-    yield Section("Results at a glance", parts, "results")
-
-
-def _at_a_glance(report: Report, network: Network) -> list[Part]:
-    if not network.each:
-        return []
-    same = len({condition(each.one) for each in network.each}) == 1
-    few = report.has_few
-    each = table(
-        network.each,
-        ("alteration", "row", lambda each: Mark(each.label, "link", each.anchor)),
-        ("range", "", lambda each: _range(each.one)),
-        None if same else ("good enough is", "", lambda each: condition(each.one)),
-        ("robustness", "n", lambda each: strong(robustness(each.one))),
-        (
-            "on this data set" if few else "levels leave open",
-            "n",
-            lambda each: level_bound(each.one),
-        ),
-        (
-            "on all images of this kind" if few else "images leave open",
-            "n",
-            lambda each: interval(*each.one.confidence_interval),
-        ),
-        ("unaltered", "n", lambda each: unaltered(each.one)),
-        ("lowest", "n wraps", lambda each: " at ".join(lowest(each.one))),
-        caption=report.of(network),
-    )
-    if not same:
-        return [each]
-    good = report.of(network, ": good", "Good")
-    return [Text(f"{good} enough is: {condition(network.each[0].one)}."), each]
-
-
-def _range(one: Assessment) -> str:
-    return range_with_unit(one.lower, one.upper, one.unit)
-
-
-def _overview(report: Report) -> str:
-    found: dict[str, dict[int, Assessment]] = {}
-    for which, one in enumerate(report.results):
-        for each in one.assessments:
-            found.setdefault(each.alteration, {}).setdefault(which, each)
-    if not found:
-        return ""
-    rows = []
-    none = None, np.nan, np.nan, None
-    for name, by in found.items():
-        every = [by.get(which) for which in range(len(report.results))]
-        ends = [
-            (one.robustness, *one.confidence_interval, _open(one)) if one else none
-            for one in every
-        ]
-        rows.append(figures.Estimate(name, *zip(*ends)))
-    required = {
-        each.bound
-        for one in report.results
-        for each in one.requirements
-        if each.quantity in ("robustness", "robustness.low") and each.alteration is None
-    }
-    return figures.estimates(
-        rows,
-        report.names,
-        alt="the robustness to each alteration, with its interval",
-        x_label="robustness, the share of the range that is good enough",
-        level=level_of(report.ones),
-        opened_by="levels and images not looked at" if report.has_few else "levels",
-        required=sorted(required),
-    )
-
-
-def _open(one: Assessment) -> tuple[float, float] | None:
-    if one.sampling is None and one.error_bound is None:
-        return None
-    return one.dataset_interval
 
 
 def common_corruptions(report: Report) -> Iterator[Section]:
@@ -199,7 +75,7 @@ def common_corruptions(report: Report) -> Iterator[Section]:
             found.rows,
             ("corruption", "row", lambda row: row.name),
             ("mean error", "n", lambda row: share(row.error)),
-            ("relative to AlexNet", "n", _relative) if relative else None,
+            ("relative to AlexNet", "n", _to_alexnet) if relative else None,
             ("fails at severity", "n", lambda row: severity(row.fails_at)),
         )
         parts.append(each)
@@ -209,84 +85,8 @@ def common_corruptions(report: Report) -> Iterator[Section]:
         yield Section("Common corruptions", parts, "corruptions")
 
 
-def _relative(row: Corruption) -> str:
+def _to_alexnet(row: Corruption) -> str:
     return share(row.relative_to_alexnet) if row.relative_to_alexnet else ""
-
-
-def tested(report: Report) -> Iterator[Section]:
-    """The networks, the images, the runs of the command and the versions."""
-    parts: list[Part] = [
-        Facts(about_network(one.results, one.classes)) for one in report.networks
-    ]
-    level = 4 if report.many else 3
-    images = [data_of(one.results, one.classes) for one in report.networks]
-    for of, content in report.grouped(images):
-        facts, words, classes = content
-        parts += [Heading(f"Images of {of}")] * bool(of)
-        parts += [Facts(facts), Text(words)]
-        if classes:
-            listed = [f"{name}: {count}" for name, count in classes]
-            parts += [Heading("Images by class", level), Bullets(listed, "columns")]
-    parts += [Text(say("not_held")), Text(say("how_to_check"))]
-    parts.append(Heading("How to repeat it"))
-    for network in report.networks:
-        parts += [Heading(network.name, 4)] * report.many
-        parts += [Facts(run_of(run)) for run in network.results.runs]
-        if not network.results.runs:
-            parts.append(Text(say("no_runs")))
-    for of, facts in report.grouped([versions_of(one) for one in report.results]):
-        parts += [Heading(f"Versions of {of}", 4)] * bool(of)
-        parts.append(Facts(facts))
-    parts.append(Text(say("repeat", version=VERSION), "soft"))
-    yield Section("What was tested, and how to repeat it", parts, "tested")
-
-
-def domain(report: Report) -> Iterator[Section]:
-    """The alterations' ranges, and the reasons for them."""
-    parts: list[Part] = [Text(say("domain"))]
-    heads = ("alteration", "unit of the level", "range", "unaltered at", "settings")
-    looks = ("row", "name", "", "", "name", "name")
-    rows = [tuple(map(_domain, one.each)) for one in report.networks]
-    for of, some in report.grouped(rows):
-        if some:
-            parts.append(Table((*heads, "why this range"), some, looks, of))
-    title = "Operating domain: what may happen to the images"
-    yield Section(title, parts, "domain")
-
-
-def _domain(each: Tested) -> tuple[Words, ...]:
-    one = each.one
-    span = f"{number(one.lower)} to {number(one.upper)}"
-    identity = with_unit(one.identity, one.unit)
-    no_reason = Mark("no reason was given", "soft")
-    reason = f"“{each.reason}”" if each.reason else no_reason
-    return each.label, unit(one), span, identity, settings(one), reason
-
-
-def plan(report: Report) -> Iterator[Section]:
-    """The plan, and where the results differ from it."""
-    if all(one.plan is None for one in report.results):
-        yield Section("Plan", [Text(say("no_plan"))], "plan")
-        return
-    parts: list[Part] = []
-    level = 4 if report.many else 3
-    for of, content in report.grouped([plan_of(one) for one in report.results]):
-        parts += [Heading(of)] * bool(of)
-        if content is None:
-            parts.append(Text("There was no plan."))
-            continue
-        facts, rows, differences = content
-        parts += [Facts(facts), Text(say("plan_digest"), "soft")]
-        if rows:
-            heads = ("planned", "range", "settings", "reason")
-            parts.append(Table(heads, rows, ("row", "", "name", "name")))
-        if differences:
-            parts.append(Heading("Where the results differ from the plan", level))
-            parts += [Text(one, "warning") for one in differences]
-        else:
-            own = "" if rows else ", and its settings and reasons"
-            parts.append(Text(say("as_planned", own=own)))
-    yield Section("Plan", parts, "plan")
 
 
 def earlier(report: Report) -> Iterator[Section]:
@@ -311,6 +111,57 @@ def _differences(report: Report, found: Iterable[Comparison]) -> Iterator[Part]:
         yield differences_table(one, report.level)
 
 
+def differences_table(one: Comparison, level: str) -> Table:
+    """The table of a comparison, with what each difference means."""
+    between = f"{level} interval"
+    heads = ["alteration", one.first, one.second, "difference", between, "p-value"]
+    heads += ["mean difference", between, "p-value", "what it means"]
+    looks = ["row", "n", "n", "n", "n", "n wraps", "n", "n", "n wraps", ""]
+    rows = [
+        (row.alteration, *_numbers(row), _meaning(row, one.first)) for row in one.rows
+    ]
+    return Table(heads, rows, looks, look="differences")
+
+
+def _numbers(row: Difference) -> Sequence[str]:
+    if row.found is None or row.adjusted is None:
+        return [""] * 8
+    found, one = row.found, row.adjusted
+    return [
+        *(f"{100 * value:.1f} %" for value in row.robustness),
+        f"{100 * found.difference:+.1f} points",
+        "{:+.1f} to {:+.1f}".format(*(100 * end for end in found.confidence_interval)),
+        p_value_text(found.p_value, one.p_value),
+        f"{100 * found.mean_difference:+.1f} points",
+        "{:+.1f} to {:+.1f}".format(*(100 * end for end in found.mean_interval)),
+        p_value_text(found.mean_p_value, one.mean_p_value),
+    ]
+
+
+def _meaning(row: Difference, name: str) -> Words:
+    one = row.adjusted
+    if one is None:
+        return readable(row.why)
+    words = "no difference that these images can show"
+    if one.side:
+        how = "more" if one.side > 0 else "less"
+        words = f"{name} is {how} robust, beyond what chance explains"
+    elif one.mean_side:
+        how = "better" if one.mean_side > 0 else "worse"
+        words = (
+            f"{name} is {how} on average over the range, beyond what chance explains, "
+            "though the robustness does not show it"
+        )
+    elif (
+        min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence_level
+    ):
+        words = (
+            "no difference beyond what chance explains among so many comparisons; "
+            "alone it might be one"
+        )
+    return Mark(words, "unmet") if one.is_worse else words
+
+
 def _sides(report: Report) -> list[Part]:
     found: dict[tuple, list[tuple[str, Assessment]]] = {}
     for network in report.networks:
@@ -322,11 +173,11 @@ def _sides(report: Report) -> list[Part]:
         if len(group) < 2:
             continue
         said = in_words(measure)
+        lines = [
+            figures.Line(short(name, 40), one.levels, one.values) for name, one in group
+        ]
         figure = figures.curves(
-            [
-                figures.Line(short(name, 40), one.levels, one.values)
-                for name, one in group
-            ],
+            lines,
             (lower, upper),
             alt=f"{said} of {len(group)} networks over the level of {short(title)}",
             x_label=axis_label(f"level of {short(title)}", of),
@@ -340,14 +191,11 @@ def _sides(report: Report) -> list[Part]:
 
 def warnings(report: Report) -> Iterator[Section]:
     """The warnings by cause."""
-    parts = [
-        Text(
-            (strong(report.of(one, f", {each.of}", each.of)), f": {each.text}"),
-            "warning",
-        )
-        for one in report.networks
-        for each in one.warned
-    ]
+    parts: list[Part] = []
+    for network in report.networks:
+        for of, text in network.warned:
+            about = strong(report.of(network, f", {of}", of))
+            parts.append(Text((about, f": {text}"), "warning"))
     yield Section("Warnings", parts or [Text("None.")], AFTER_DETAILS)
 
 
@@ -357,15 +205,14 @@ def limits(report: Report) -> Iterator[Section]:
     counts, good, bad = "against", "good", "bad"
     if classes:
         counts, good, bad = "as an error of", "accurate", "wrong"
-    scores = any(one.scores is not None for one in ones)
-    asked = "tolerance, penalization or a distribution of the levels was asked for"
+    scored = any(one.scores is not None for one in ones)
     items = [
         say("limit_no_certificate"),
         say("limit_alone"),
         say("limit_kind"),
         say("limit_labels", counts=counts),
         say("limit_training"),
-        say("limit_alike", unless=f", unless {asked}" * scores),
+        say("limit_alike", unless=line("unless_scored") * scored),
         say("limit_led_to", good=good, bad=bad),
         say("limit_proof"),
     ]
@@ -379,7 +226,7 @@ def limits(report: Report) -> Iterator[Section]:
 
 
 def reading(report: Report) -> Iterator[Section]:
-    """How to read the numbers."""
+    """How to read the numbers, and the statistical methods behind them."""
     parts: list[Part] = []
     if any(one.requirements for one in report.results):
         few = " Of few images it says first what is sure on this data set."
@@ -387,66 +234,107 @@ def reading(report: Report) -> Iterator[Section]:
         words = say("checks", level=report.level, number=number_of, few=few)
         parts.append(Text(words))
     parts += [Text(ROUNDED), Text(say("digests"))]
-    found = methods(report.results, report.compared)
-    parts += [Facts(found)] * bool(found)
-    yield _appendix("how to read the numbers", parts, "reading")
+    bands = {in_words(one.measure): one for one in report.ones if not one.sampling}
+    methods = [
+        (f"band of {name} at a level", _band(one)) for name, one in bands.items()
+    ]
+    names = ["interval of a robustness"] * report.has_all
+    methods += explained("methods", *names, *["few images"] * report.has_few)
+    if report.compared:
+        level = max(one.confidence_level for one in report.ones)
+        swaps, number = most_swaps(level), num_resamples(level)
+        names = "interval of a difference", "p-value of a difference"
+        values = {"number": number, "swaps": swaps, "least": 1 / (swaps + 1)}
+        methods += explained("methods", *names, **values)
+    if report.many and report.ones:
+        level = min(one.confidence_level for one in report.ones)
+        # Beyond that there are no ranks, as the first page says.
+        with contextlib.suppress(ValueError):
+            methods += explained("methods", "ranks", number=num_rank_resamples(level))
+    parts += [Facts(methods)] * bool(methods)
+    yield appendix("how to read the numbers", parts, "reading")
+
+
+def _band(one: Assessment) -> str:
+    measure = any_measure(one.measure)
+    if isinstance(measure, MeanScore) or isinstance(one.curve, ScoreCurve):
+        return "Gaffke's interval for the mean of bounded scores (2005)"
+    if measure.is_proportion and measure.single_ratio(one.curve.counts) is not None:
+        return "Wilson's score interval (1927)"
+    number = num_resamples(one.confidence_level)
+    return f"percentile bootstrap over images (Efron, 1979), {number:,} resamples"
 
 
 def many_intervals(report: Report) -> Iterator[Section]:
     """What holds for many intervals at once."""
-    parts = [Text(one) for one in multiplicity(report.results, report.compared)]
-    yield _appendix("many intervals at once", parts, "multiplicity")
-
-
-def how_sampled(report: Report) -> Iterator[Section]:
-    """Which levels were looked at, on how many images."""
-    which = "every image"
-    if report.has_few:
-        part = "a random part of"
-        which = f"{part} the images"
-        if report.has_all:
-            which = f"every image, or {part} them,"
-    parts: list[Part] = [Text(say("sampling", which=which))]
-    for network in report.networks:
-        if not network.each:
-            continue
-        chosen = {chosen_by(each.one) for each in network.each}
-        same = len(chosen) == 1
-        if same:
-            words = (
-                report.of(network, ": levels", "Levels") + " were chosen by ",
-                code(*chosen),
-                " for the integral over them" * report.has_all + ".",
-            )
-            parts.append(Text(words))
-        heads = ("levels", "widest gap", "seen by half", "near the threshold", "jitter")
-        columns = [
-            (head, "n" * (at > 0), lambda each, at=at: sampling(each.one)[at])
-            for at, head in enumerate(heads)
-        ]
-        each = table(
-            network.each,
-            ("alteration", "row", lambda each: each.label),
-            None if same else ("levels chosen by", "name", lambda it: it.one.strategy),
-            None if same else ("rule", "", lambda each: each.one.rule),
-            *columns,
-            ("images at each level", "n", lambda each: images_at_levels(each.one)),
-            caption=report.of(network),
+    ones, compared = report.ones, report.compared
+    romas = [one.roma for one in report.results if one.roma is not None]
+    number, level = len(ones), report.level
+    # The lowest of several confidence levels.
+    error = 1 - min((one.confidence_level for one in ones or romas), default=0.95)
+    intervals = counted(number, "interval")
+    words = [line("number_of_intervals", intervals=intervals, level=level)]
+    if number > 1:
+        adjusted = line(
+            "adjusted",
+            number=number,
+            miss=f"{error * number:.3g}",
+            chance=f"{100 * min(1, error * number):.3g}",
+            # 100 % less an error, in as many digits as that takes.
+            each=f"{100 - float(f'{100 * error / number:.3g}'):.10g}",
+            all=percent_of(1 - error),
         )
-        parts.append(each)
-    yield _appendix("how it was sampled", parts, "sampling")
+        words.append(adjusted)
+    of_classes = not ones or any(one.curve.num_classes for one in ones)
+    more = line("bands_of_classes") * of_classes
+    words.append(line("bands", level=level, of_classes=more))
+    if compared:
+        comparisons = line(
+            "comparisons",
+            comparisons=counted(compared, "comparison"),
+            level=level,
+            number=2 * compared,
+            error=percent_of(error),
+        )
+        words.append(comparisons)
+    if romas:
+        inputs = counted(sum(len(one.plr) for one in romas), "interval")
+        words.append(line("intervals_of_roma", intervals=inputs, level=level_of(romas)))
+    words.append(line("verdicts", level=level))
+    yield appendix("many intervals at once", list(map(Text, words)), "multiplicity")
 
 
 def words(report: Report) -> Iterator[Section]:
     """Words that not every reader knows."""
-    found = glossary(report.results)
+    found = glossary(report)
     if found:
         items = [(strong(word), f": {meaning}.") for word, meaning in found]
-        yield _appendix("words", [Bullets(items)], "words")
+        yield appendix("words", [Bullets(items)], "words")
 
 
-def _appendix(title: str, parts: Sequence[Part], anchor: str) -> Section:
-    return Section(f"Appendix: {title}", parts, anchor, "appendix")
+def glossary(report: Report) -> list[tuple[str, str]]:
+    """The words of a report that not every reader knows, and their meanings."""
+    ones, level = report.ones, report.level
+    roma = ["RoMA"] * any(one.roma is not None for one in report.results)
+    if not ones:
+        return explained("words", *roma)
+    accuracy = ["accuracy"] * any(one.measure == "accuracy" for one in ones)
+    found = explained("words", "level", "accepted, good enough", *accuracy)
+    for one in {one.measure: one for one in ones}.values():
+        if isinstance(one.curve, ScoreCurve):
+            meaning = explained("words", "score", score=one.curve.score)[0][1]
+            found.append((one.measure, meaning))
+    for k in sorted({top_k(one.measure) or 0 for one in ones} - {0}):
+        found.append((f"top-{k} accuracy", explained("words", "top_k", k=k)[0][1]))
+    meaning = explained("words", "interval", level=level)[0][1]
+    found.append((f"{level} interval, {level} band", meaning))
+    asap = ["ASAP"] * any("ASAP(" in one.strategy for one in ones)
+    found += explained("words", "points", "digest", *asap, *["p-value"] * report.many)
+    rules = dict.fromkeys(one.rule for one in ones if one.rule in sentences()["rules"])
+    pairs = explained("rules", *rules)
+    found += [(f"rule “{rule}”", meaning) for rule, meaning in pairs]
+    decided = ["decided"] * any(one.curve.alpha is not None for one in ones)
+    return found + explained("words", "seen by half", "jitter", *decided, *roma)
 
 
 #: The anchor of the section that a user's own ones stand before.

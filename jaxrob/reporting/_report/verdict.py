@@ -1,15 +1,17 @@
-"""Verdicts: whether each requirement is met."""
+"""The first page: verdicts, what was not tested, and what is left to judge."""
 
 import math
-from collections.abc import Sequence
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.counted import counted
-from jaxrob._arguments.readable import readable
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.document import Sampling
+from jaxrob._arguments.texts import counted, readable
+from jaxrob._arguments.warnings import RobustnessWarning
+from jaxrob._assessment.assessment import Assessment, Sampling
+from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._gate import (
     MET,
     NOT_MET,
@@ -18,14 +20,33 @@ from jaxrob.reporting._gate import (
     is_doubted,
     placed_of,
 )
-from jaxrob.reporting._plan import (
-    AT_LEAST,
-    Requirement,
-    planned_requirements,
+from jaxrob.reporting._ranks import rank_text, ranks
+from jaxrob.reporting._report.curve import condition
+from jaxrob.reporting._report.parts import (
+    Facts,
+    Group,
+    Mark,
+    Part,
+    Section,
+    Table,
+    Text,
+    Words,
+    code,
+    line,
+    say,
+    strong,
+    table,
 )
-from jaxrob.reporting._quantities import QUANTITIES
+from jaxrob.reporting._report.report import Network, Report, Tested
+from jaxrob.reporting._report.tested import is_as_planned, planned_text
+from jaxrob.reporting._requirements import (
+    AT_LEAST,
+    QUANTITIES,
+    Requirement,
+)
 from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import (
+    VERSION,
     confidence_text,
     distinct_percent,
     interval,
@@ -35,7 +56,18 @@ from jaxrob.reporting._words import (
     short,
 )
 
-_MOST_NAMES = 5  # Names of alterations in a sentence.
+_MOST_NAMES = 5  # Names of alterations or classes in a sentence.
+# The alterations of the papers, which an assessor may look for.
+_USUAL = (
+    *("gaussian noise", "gaussian blur", "brightness", "horizontal translation"),
+    *("vertical translation", "rotation", "zoom", "jpeg compression"),
+)
+# Three looks, by word and shape: what is not known is not shown either.
+_STATES = {
+    MET: Mark("✓ met", "state met"),
+    NOT_MET: Mark("✗ not met", "state unmet"),
+    NOT_SHOWN: Mark("? not shown", "state unshown"),
+}
 
 
 class Check(NamedTuple):
@@ -44,184 +76,202 @@ class Check(NamedTuple):
     requirement: str
     of: str
     found: str
-    verdict: str
-    certainty: str
+    state: str
+    how_sure: str
 
 
 class Verdict(NamedTuple):
-    """The verdict on one network; `passed` is None if nothing was required.
+    """The verdict on one network; those of its checks that are not met come first."""
 
-    `meanings` are of the required quantities. Checks that are not met come first.
-    """
-
-    passed: bool | None
+    passed: bool | None  # None if nothing was required
+    is_open: bool  # whether nothing is known to be bad
     words: str
-    meanings: tuple[tuple[str, str], ...]
     checks: tuple[Check, ...]
-    regressions: tuple[str, ...]
-
-    @property
-    def is_open(self) -> bool:
-        states = {one.verdict for one in self.checks}
-        return NOT_SHOWN in states and NOT_MET not in states and not self.regressions
 
 
-def verdict_of(
-    results: Results,
-    joints: Sequence[tuple[float, float]],
-    number: int,
-    class_names: Sequence[str],
-) -> Verdict:
-    order = (NOT_MET, NOT_SHOWN, MET)
-    ordered = sorted(  # Stable.
-        placed_of(results, max(number, 1)), key=lambda pair: order.index(pair[1].state)
+def first_page(report: Report) -> Iterator[Section]:
+    """The verdict on each network, what was not tested, and what is left to judge."""
+    verdicts = [(one, verdict_of(one, report)) for one in report.networks]
+    parts: list[Part] = [_box(report.of(one), one, found) for one, found in verdicts]
+    parts.append(Facts(_facts(report)))
+    for network, verdict in verdicts:
+        if verdict.checks:
+            of = report.of(network)
+            label = f"Requirements of {of}" if of else "Requirements"
+            how_sure = f"how sure ({report.level} interval)"
+            parts.append(checks_table(verdict.checks, how_sure, of, label, _STATES))
+    asked = [each.quantity for one in report.results for each in one.requirements]
+    meanings = [
+        part
+        for quantity in dict.fromkeys(asked)
+        for part in (code(quantity), f" {_meaning(quantity)}. ")
+    ]
+    parts += [Text(meanings, "soft")] * bool(meanings)
+    if report.many:
+        parts.append(Text((strong("Which network is best."), f" {_best(report)}")))
+    for title, said in (
+        ("Not tested:", _not_tested(report.results)),
+        ("To be judged by people:", _to_judge(report)),
+    ):
+        parts.append(Text((strong(title), f" {'; '.join(said)}.")))
+    parts.append(Text(_scope(report)))
+    rows = [("tested by", "", "", ""), ("checked by", "", "", "")]
+    heads = ("Signatures", "name", "date", "signature")
+    looks = ("row", "", "", "")
+    parts.append(Table(heads, rows, looks, "", "signatures", "Signatures"))
+    yield Section("Verdict", parts, "verdict")
+
+
+def _box(name: str, network: Network, verdict: Verdict) -> Group:
+    look = {None: "", True: " good", False: " open" if verdict.is_open else " bad"}
+    parts = [Text(strong(name))] * bool(name) + [Text(verdict.words, "said")]
+    for one in network.results.regressions:
+        parts.append(Text((Mark("worse", "unmet"), f" {one}")))
+    return Group(parts, f"verdict{look[verdict.passed]}")
+
+
+def checks_table(
+    checks: Sequence[Check],
+    how_sure: str,
+    caption: str,
+    label: str,
+    states: Mapping[str, Words],
+) -> Table:
+    return table(
+        checks,
+        ("alteration", "row", lambda check: check.of),
+        ("verdict", "", lambda check: states[check.state]),
+        ("required", "", lambda check: Mark(check.requirement, "whole")),
+        ("value", "n", lambda check: check.found),
+        (how_sure, "", lambda check: check.how_sure),
+        caption=caption,
+        look="checks",
+        label=label,
     )
-    every = [one for _, one in ordered]
-    # RoMA comes after the assessments.
-    pairs = dict(enumerate(zip(results.assessments, joints)))
-    checks = tuple(
-        _check(one, None if place is None else pairs.get(place), number, class_names)
-        for place, one in ordered
-    )
-    asked = dict.fromkeys(one.quantity for one in results.requirements)
-    meanings = tuple((one, _meaning(one)) for one in asked)
-    regressions = tuple(results.regressions)
-    other = _other_than_planned(results)
-    if not every and not regressions:
-        words = f"No requirement was given, so nothing was passed or failed.{other}"
-        return Verdict(None, words, meanings, checks, regressions)
-    failed = [one for one in every if one.state != MET]
-    begins = "Good enough: "
-    if regressions or any(one.state == NOT_MET for one in failed):
-        begins = "Not good enough: "
-    elif failed:
-        begins = "Not shown to be good enough: "
-    said = _said(every, failed)
-    if regressions:
-        number_worse = counted(len(regressions), "respect")
-        said.append(f"worse than an earlier result in {number_worse}")
-    words = f"{begins}{'; '.join(said)}.{other}"
-    passed = not failed and not regressions
-    return Verdict(passed, words, meanings, checks, regressions)
+
+
+def about(report: Report) -> Words:
+    are = "image classifiers" if report.many else "an image classifier"
+    name = "of_classifiers" if report.has_classes else "of_networks"
+    words = line(name, are=are, version=VERSION)
+    known = report.ones or any(one.roma for one in report.results)
+    return [words, *say("words_explained") * bool(known)]
 
 
 def _meaning(quantity: str) -> str:
     about = QUANTITIES[quantity]
     if (about.low, about.high) == (0, 1):
         return f"is {about.meaning}"
-    to = "upwards" if math.isinf(about.high) else f"to {about.high:g} (100 %)"
-    low = f"{about.low:g} ({100 * about.low:g} %)"
-    return f"from {low} {to}, is {about.meaning}"
+    low, high = (f"{end:g} ({100 * end:g} %)" for end in (about.low, about.high))
+    return f"from {low} to {high}, is {about.meaning}"
 
 
-def _said(every: Sequence[Outcome], failed: Sequence[Outcome]) -> list[str]:
-    if not every:
-        return []
-    if not failed:
-        many = len(every) > 1
-        return [f"all {len(every)} checks met" if many else "the one check is met"]
+def verdict_of(network: Network, report: Report) -> Verdict:
+    results, number = network.results, len(report.ones)
+    order = (NOT_MET, NOT_SHOWN, MET)
+    ordered = sorted(  # Stable.
+        placed_of(results, max(number, 1)), key=lambda pair: order.index(pair[1].state)
+    )
+    # RoMA, and all of them together, are at no assessment's place.
+    tested: dict[int | None, Tested] = dict(enumerate(network.each))
+    checks = tuple(_check(one, tested.get(at), number) for at, one in ordered)
+    every, worse = [one for _, one in ordered], len(results.regressions)
+    states = {one.state for one in every}
+    is_open = NOT_SHOWN in states and NOT_MET not in states and not worse
+    passed = states <= {MET} and not worse
+    met = f"all {len(every)} checks met" if len(every) > 1 else "the one check is met"
+    said = _failed(every) or [met] * bool(every)
+    if worse:
+        said.append(f"worse than an earlier result in {counted(worse, 'respect')}")
+    begins = "Not shown to be good enough" if is_open else "Not good enough"
+    words = f"{'Good enough' if passed else begins}: {'; '.join(said)}."
+    if not said:
+        passed, words = None, line("nothing_required")
+    if not is_as_planned(results):
+        words += f" But the plan requires something else: {planned_text(results)}."
+    return Verdict(passed, is_open, words, checks)
+
+
+def _failed(every: Sequence[Outcome]) -> list[str]:
     said = []
+    several = len({one.requirement.quantity for one in every}) > 1
     for state in (NOT_MET, NOT_SHOWN):
-        if some := [one for one in failed if one.state == state]:
+        if some := [one for one in every if one.state == state]:
             of = "" if said else f" of {counted(len(every), 'check')}"
-            said.append(f"{len(some)}{of} {state} ({_names(some, every)})")
+            names = _named(
+                short(one.subject) + f" {one.requirement.quantity}" * several
+                for one in some
+            )
+            said.append(f"{len(some)}{of} {state} ({names})")
     return said
 
 
-def _names(failed: Sequence[Outcome], every: Sequence[Outcome]) -> str:
-    several = len({one.requirement.quantity for one in every}) > 1
-    names = list(
-        dict.fromkeys(
-            short(one.subject) + f" {one.requirement.quantity}" * several
-            for one in failed
-        )
-    )
-    names[_MOST_NAMES:] = ["..."] * (len(names) > _MOST_NAMES)
-    return ", ".join(names)
+def _named(names: Iterable[str]) -> str:
+    some = list(dict.fromkeys(names))
+    return ", ".join(some[:_MOST_NAMES]) + ", ..." * (len(some) > _MOST_NAMES)
 
 
-def is_as_planned(results: Results) -> bool:
-    # Those of alterations that are not assessed yet cannot be told.
-    if results.plan is None:
-        return True
-    names = [one.alteration for one in results.assessments]
-    planned = set(planned_requirements(results.plan, names))
-    stripped = {name.strip() for name in names}
-    asked = {
-        one
-        for one in results.requirements
-        if one.alteration is None or one.alteration in stripped or one in planned
-    }
-    return asked == planned
-
-
-def planned_text(results: Results) -> str:
-    assert results.plan is not None
-    names = [one.alteration for one in results.assessments]
-    planned = planned_requirements(results.plan, names)
-    return ", ".join(readable(one.said) for one in planned) or "nothing"
-
-
-def _other_than_planned(results: Results) -> str:
-    if is_as_planned(results):
-        return ""
-    return f" But the plan requires something else: {planned_text(results)}."
-
-
-def _check(
-    outcome: Outcome,
-    assessed: tuple[Assessment, tuple[float, float]] | None,
-    number: int,
-    class_names: Sequence[str],
-) -> Check:
-    asked = outcome.requirement
-    how_sure = outcome.how_sure
-    if assessed is not None:
-        one, joint = assessed
-        of_robustness = asked.quantity in ("robustness", "robustness.low")
-        is_sure = asked.sign == AT_LEAST and not is_doubted(one, asked.quantity)
-        if of_robustness and is_sure:
-            how_sure = _certainty(one, asked, joint, number) or how_sure
+def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
+    asked, how_sure = outcome.requirement, outcome.how_sure
+    if tested is not None:
+        one = tested.one
+        if asked.quantity in ("robustness", "robustness.low"):
+            is_sure = asked.sign == AT_LEAST and not is_doubted(one, asked.quantity)
+            how_sure = is_sure * _certainty(tested, asked, number) or how_sure
         if asked.quantity == "worst_class":
-            how_sure += _of_worst(one, class_names)
-        how_sure += _of_decided(one)
+            how_sure += _of_worst(tested)
+        if one.is_of_decided and not math.isnan(one.lowest_decided_ratio):
+            how_sure += line("of_decided", least=percent(one.lowest_decided_ratio))
     low, high = outcome.value
     shown = distinct_percent(low, asked.bound) if low == high else interval(low, high)
-    if asked.quantity == "difference":
-        shown = f"{points(low)} to {points(high)}" if not math.isnan(low) else shown
+    if asked.quantity == "difference" and not math.isnan(low):
+        shown = f"{points(low)} to {points(high)}"
     return Check(
         asked.condition, readable(outcome.subject), shown, outcome.state, how_sure
     )
 
 
-def _of_worst(one: Assessment, class_names: Sequence[str]) -> str:
+def _of_worst(tested: Tested) -> str:
     """Names a class that is not good enough unaltered, so that no alteration is."""
-    if one.sampling is not None or one.scores or not one.curve.num_classes:
-        return ""
+    one, unaltered = tested.one, _unaltered_by_class(tested.one)
     values = one.robustness_per_class
+    if values is None or not len(unaltered):
+        return ""
     worst = int(np.where(np.isnan(values), np.inf, values).argmin())
-    at = np.flatnonzero(one.levels == one.identity)
     # NaN, where it is not known, is not below either.
-    if not len(at) or not one.values_per_class[at[0], worst] < one.threshold:
-        return ""
-    name = short(class_names[worst], 40)
-    return f". “{name}” is not good enough even unaltered"
+    name = short(tested.classes[worst], 40)
+    words = f". “{name}” is not good enough even unaltered"
+    return words * bool(unaltered[worst] < one.threshold)
 
 
-def _of_decided(one: Assessment) -> str:
-    if not one.is_of_decided or math.isnan(one.lowest_decided_ratio):
-        return ""
-    least = percent(one.lowest_decided_ratio)
-    return f". Of the decided images alone: where levels are accepted, {least} or more"
+def _unaltered_by_class(one: Assessment) -> np.ndarray:
+    """The values of the classes unaltered; none where they are not known."""
+    at = np.flatnonzero(one.levels == one.identity)
+    known = one.scores is None and one.sampling is None and one.curve.num_classes
+    return one.values_per_class[at[0]] if known and len(at) else np.zeros(0)
 
 
-def _certainty(
-    one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
-) -> str:
-    if one.sampling is not None and requirement.quantity == "robustness":
-        on_data = _on_data(one, one.sampling, requirement.bound)
-        return f"{on_data}. For all images: {_of_all(one, requirement, joint, number)}"
-    return _of_all(one, requirement, joint, number)
+def _certainty(tested: Tested, requirement: Requirement, number: int) -> str:
+    one, least = tested.one, requirement.bound
+    low, high = one.confidence_interval
+    words, found = "", f"{interval(low, high)}"
+    of_data = one.sampling is not None and requirement.quantity == "robustness"
+    if math.isnan(one.robustness) or math.isnan(low) or math.isnan(high):
+        pass
+    elif low >= least:
+        margins = tested.joint[0] - least, low - least
+        words = f"{found} suffices{_adjustments(one, margins, number, is_met=True)}"
+    elif high < least:
+        margins = least - tested.joint[1], least - high
+        adjustments = _adjustments(one, margins, number, is_met=False)
+        words = f"{found} falls short{adjustments}"
+    else:
+        words = f"not shown either way: {found} contains {percent(least)}"
+        if requirement.quantity == "robustness" and not of_data:
+            words = f"true of the tested images; for all images {words}"
+    if one.sampling is not None and of_data:
+        return f"{_on_data(one, one.sampling, least)}. For all images: {words}"
+    return words
 
 
 def _on_data(one: Assessment, sampling: Sampling, least: float) -> str:
@@ -235,50 +285,197 @@ def _on_data(one: Assessment, sampling: Sampling, least: float) -> str:
     return "not sure on this data set; more images would tell"
 
 
-def _of_all(
-    one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
-) -> str:
-    low, high = one.confidence_interval
-    if math.isnan(one.robustness) or math.isnan(low) or math.isnan(high):
-        return ""
-    found, least = interval(low, high), requirement.bound
-    if low >= least:
-        margins = joint[0] - least, low - least
-        adjustments = _adjustments(one, margins, number, is_met=True)
-        return f"{found} suffices{adjustments}"
-    if high < least:
-        margins = least - joint[1], least - high
-        adjustments = _adjustments(one, margins, number, is_met=False)
-        return f"{found} falls short{adjustments}"
-    words = f"not shown either way: {found} contains {percent(least)}"
-    if requirement.quantity == "robustness" and one.sampling is None:
-        words = f"true of the tested images; for all images {words}"
-    return words
-
-
 def _adjustments(
     one: Assessment, margins: tuple[float, float], number: int, *, is_met: bool
 ) -> str:
-    holds, fails, unknown = [], [], []
+    """Names the adjustments with which it stays so, does not, or may not."""
+    lefts: dict[str, float] = {}
     if number > 1:
-        words = f"for all {number} at once"
-        if math.isnan(margins[0]):
-            unknown.append(words)
-        else:
-            # An end equal to the requirement meets it.
-            kept = margins[0] >= 0 if is_met else margins[0] > 0
-            (holds if kept else fails).append(words)
-    if one.sampling is not None:
-        pass  # The interval covers the errors of levels and images.
-    elif one.error_bound is None:
-        unknown.append("with the error of the levels")
-    elif one.error_bound > 0:
+        lefts[f"for all {number} at once"] = margins[0]
+    # From few images the interval covers the errors of levels and images.
+    if one.sampling is None and one.error_bound is None:
+        lefts["with the error of the levels"] = math.nan
+    elif one.sampling is None and one.error_bound:
         words = f"with the levels' {points(one.error_bound)}"
-        left = margins[1] - one.error_bound
-        kept = left >= 0 if is_met else left > 0
-        (holds if kept else fails).append(words)
+        lefts[words] = margins[1] - one.error_bound
+    # An end equal to the requirement meets it.
+    holds = [key for key, left in lefts.items() if left > 0 or (left == 0 and is_met)]
+    unknown = [key for key, left in lefts.items() if math.isnan(left)]
+    fails = [key for key in lefts if key not in holds and key not in unknown]
     return (
         (f", also {' and '.join(holds)}" if holds else "")
         + (f", but not {' or '.join(fails)}" if fails else "")
         + (f"; not known {' or '.join(unknown)}" if unknown else "")
     )
+
+
+def _scope(report: Report) -> Words:
+    if not (number := len(report.warned)):
+        return say("no_warnings")
+    said = "; ".join(short(one, 160) for one in report.warned[:_MOST_NAMES])
+    said += "; ..." * (number > _MOST_NAMES)
+    return say("warnings", number=counted(number, "warning"), said=said)
+
+
+def _facts(report: Report) -> tuple[tuple[str, str], ...]:
+    runs = [run for one in report.results for run in one.runs]
+    ones = report.ones
+    return (
+        ("network", "; ".join(map(_network, report.results, report.names))),
+        ("images", _joined(map(_images, ones))),
+        ("good enough", _joined(map(condition, ones))),
+        ("tested by", _joined(short(run.tester or "", 100) for run in runs)),
+        ("tested for", _joined(short(run.organisation or "", 100) for run in runs)),
+        ("date of the tests", _joined((run.started or "")[:10] for run in runs)),
+    )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "; ".join(filter(None, dict.fromkeys(texts))) or "not recorded"
+
+
+def _network(results: Results, name: str) -> str:
+    digests = {one.provenance.get("classifier") for one in results.assessments}
+    known = [str(one) for one in digests if one]
+    return f"{short(name)}, digest {known[0]}" if len(known) == 1 else short(name)
+
+
+def _images(one: Assessment) -> str:
+    source = one.provenance.get("dataset") or {}
+    if one.sampling is None:
+        number = int(one.curve.counts.at(0).inputs.sum())
+    else:
+        number = one.sampling.num_images
+    name = short(str(source.get("name") or "without a name"))
+    digest = source.get("fingerprint")
+    return f"{name}, {counted(number, 'image')}" + f", digest {digest}" * bool(digest)
+
+
+def _best(report: Report) -> str:
+    return f"{_first(report)} {_highest(report)} {_surely(report)}"
+
+
+def _first(report: Report) -> str:
+    networks = dict(zip(report.names, (one.assessments for one in report.results)))
+    levels = [one.confidence_level for one in report.ones]
+    try:
+        with warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("always", RobustnessWarning)
+            found = ranks(networks, min(levels, default=0.95))[-1]
+    except ValueError as error:
+        return f"There are no ranks: {error}."
+    said = ", ".join(
+        f"{short(name)} {rank_text(low, high)} (mean {percent(value)})"
+        for name, low, high, value in zip(
+            found.networks, found.low, found.high, found.values
+        )
+    )
+    first = found.could_be_first
+    words = line(
+        "ranks",
+        which="First" if len(first) == 1 else "Any of these could be first",
+        measure=in_words(found.measure),
+        of=short(found.alteration or "all alterations together"),
+        first=", ".join(map(short, first)),
+        level=percent(found.confidence_level),
+        ranks=said,
+    )
+    texts = dict.fromkeys(str(one.message) for one in raised)
+    return words + "".join(f" Warning: {one}" for one in texts)
+
+
+def _highest(report: Report) -> str:
+    rows = [{_key(each): each for each in one.assessments} for one in report.results]
+    shared = [
+        robustness
+        for key in rows[0]
+        if all(key in row for row in rows)
+        and not np.isnan(robustness := [row[key].robustness for row in rows]).any()
+    ]
+    if not shared:
+        return "No alteration was assessed alike for all networks."
+    said = ", ".join(
+        f"{short(name)} for {sum(one[which] == max(one) for one in shared)}"
+        for which, name in enumerate(report.names)
+    )
+    return line("highest", number=counted(len(shared), "alteration"), of=said)
+
+
+def _surely(report: Report) -> str:
+    mean = "on average over the range, though the robustness does not show it,"
+    hows = {
+        (1, 0): "more robust",
+        (-1, 0): "less robust",
+        (0, 1): f"better {mean}",
+        (0, -1): f"worse {mean}",
+    }
+    said = []
+    for pair in report.between:
+        found = [(row.alteration, row.adjusted) for row in pair.rows if row.adjusted]
+        for sides, how in hows.items():
+            to = [
+                short(name)
+                for name, one in found
+                if (one.side, 0 if one.side else one.mean_side) == sides
+            ]
+            if to:
+                words = f"{pair.first} is {how} than {pair.second} to {', '.join(to)}"
+                said.append(words)
+    if not said:
+        return "No difference is beyond what chance explains."
+    return f"Beyond what chance explains, {'; '.join(said)}."
+
+
+def _key(one: Assessment) -> tuple:
+    return one.alteration, one.lower, one.upper, one.measure, one.threshold
+
+
+def _not_tested(results: Sequence[Results]) -> list[str]:
+    done = {
+        re.sub(r"\W+|_", " ", each.alteration.lower()).strip()
+        for one in results
+        for each in one.assessments
+    }
+    missing = [name for name in _USUAL if name not in done]
+    found = [f"of the usual alterations: {', '.join(missing)}"] * bool(missing)
+    if any(one.roma is None for one in results):
+        found.append("random perturbations near each image (RoMA)")
+    if any(one.attack is None for one in results):
+        found.append("attacks, which seek perturbations on purpose")
+    return [*found, line("some_together")]
+
+
+def _to_judge(report: Report) -> list[str]:
+    every = [each for network in report.networks for each in network.each]
+    found = []
+    for network in report.networks:
+        of = report.of(network) and f" of {short(network.name)}"
+        for classes in dict.fromkeys(filter(None, map(_bad_unaltered, network.each))):
+            found.append(line("bad_unaltered", of=of, classes=classes))
+    if every:
+        reasons = {_key(each.one): each.reason for each in every}
+        lacking = sum(not each for each in reasons.values())
+        of = f"; no reason is given for {lacking} of {len(reasons)}" * bool(lacking)
+        found.append(line("which_ranges") + of)
+        least = sorted({each.one.threshold for each in every})
+        said = " or ".join(percent(each) for each in least)
+        found.append(f"whether {said}, the threshold, is good enough for the use")
+    if not any(one.requirements for one in report.results):
+        found.append("what is required: no requirement was given")
+    found.append(line("fair_sample"))
+    if number := len(report.warned):
+        change = "warning changes" if number == 1 else "warnings change"
+        found.append(f"whether the {change} what the numbers mean")
+    return found
+
+
+def _bad_unaltered(tested: Tested) -> str:
+    values = _unaltered_by_class(tested.one)
+    if not len(values):
+        return ""
+    inputs = tested.one.curve.counts.at(0).inputs
+    bad = np.flatnonzero((values < tested.one.threshold) & (inputs > 0)).tolist()
+    said = [f"“{short(tested.classes[k], 40)}” ({percent(values[k])})" for k in bad]
+    more = len(said) - _MOST_NAMES
+    said[_MOST_NAMES:] = [f"{more} more"] * (more > 0)
+    return ", ".join(said)

@@ -1,7 +1,4 @@
-"""Importance sampling around inputs, by mixtures of tilts towards the modes found.
-
-A method of the cascade (see `jaxrob.roma._rare._cascade`).
-"""
+"""Importance sampling around inputs, by mixtures of tilts towards the modes found."""
 
 import math
 from typing import Any, NamedTuple
@@ -9,14 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob._classifier import gradient_obstacle
-from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import ANY_CLASS, MORE_SCOUTS, Pairs
-from jaxrob.roma._draws import Work
+from jaxrob._classifiers.trace import gradient_obstacle
+from jaxrob._devices.blocks import joined, taken
+from jaxrob._engine.execution import Bar
+from jaxrob.roma._draws import ANY_CLASS, MORE_SCOUTS, Pairs, Work
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._perturbation import is_ball
-from jaxrob.roma._rare._evidence import Evidence, cost_down_to, evidence, unexplained
 from jaxrob.roma._rare._mixture import (
     DRAWS,
     STAGES,
@@ -34,7 +29,7 @@ from jaxrob.roma._rare._search import (
     BATCH,
     MODE_COST,
     SEARCH_COST,
-    Searches,
+    Modes,
     has_another_mode,
     no_nearer,
     refined,
@@ -43,18 +38,18 @@ from jaxrob.roma._rare._search import (
     searches_from,
     wants_more_searches,
 )
+from jaxrob.roma._rare._splitting import Evidence, cost_down_to, evidence, unexplained
 
-# Standard errors are multiplied by 1 + this times the error: they are estimated from
-# the same weights, and the larger the less reliable.
+# Standard errors are multiplied by 1 + this times the error: the larger the less
+# reliable.
 _WIDENING = 2.0
 # An estimate is rejected if it makes the plain draws' hits this improbable.
 _IMPLAUSIBLE = 1e-4
 # With a larger share of unexplained particles, more modes are looked for at some of
-# them. Where there are none, more is drawn: few draws may hold no weights as great.
+# them, or more is drawn: few draws may hold no weights as great.
 _LOOKED_INTO = 0.1
 _STARTS = 4
-# With a larger share in the end, an estimate is rejected. Particles have few ancestors,
-# and one of these may leave many unexplained.
+# With a larger share in the end, an estimate is rejected: one ancestor leaves many.
 _CONTRADICTED = 0.25
 # Between these shares, draws end after this many stages. Above both, more particles
 # climb then, before draws go on.
@@ -74,7 +69,8 @@ _DEEP_ENOUGH = math.log(1e-8)
 def by_importance(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    if candidates.budget < _least_cost(work, candidates.inputs.images.shape[1:]):
+    deep = cost_down_to(_DEEP_ENOUGH, work, candidates.inputs.images.shape[1:])
+    if candidates.budget < BATCH * SEARCH_COST + MODE_COST + DRAWS + deep:
         return estimate
     number = len(estimate.status)
     parts = [
@@ -82,11 +78,6 @@ def by_importance(
         for first in range(0, number, _GROUP)
     ]
     return joined(parts)
-
-
-def _least_cost(work: Work, shape: tuple[int, ...]) -> int:
-    first = BATCH * SEARCH_COST + MODE_COST + DRAWS
-    return first + cost_down_to(_DEEP_ENOUGH, work, shape)
 
 
 def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
@@ -132,10 +123,10 @@ def _of_group(
         if len(restarted):
             mine = taken(inputs, restarted)
             some = _of(searches, restarted)
-            modes = refined(
+            modes, spent = refined(
                 work, mine, some, bar, least[restarted], stretched=not limited
             )
-            cost[restarted] += modes.cost
+            cost[restarted] += spent
             samples |= zip(restarted, without_draws(work, modes, mine.images))
             rest = budget - cost
             cost[restarted] += draw_while_it_pays(
@@ -234,11 +225,11 @@ def _least_divergence(seen: Evidence) -> np.ndarray:
     return far**2 / 2
 
 
-def _cost(searches: Searches, number: int) -> np.ndarray:
+def _cost(searches: Modes, number: int) -> np.ndarray:
     return SEARCH_COST * np.bincount(searches.owner, minlength=number)
 
 
-def _of(searches: Searches, left: np.ndarray) -> Searches:
+def _of(searches: Modes, left: np.ndarray) -> Modes:
     """The searches of some inputs, which are renumbered from 0."""
     searches = taken(searches, np.isin(searches.owner, left))
     return searches._replace(owner=np.searchsorted(left, searches.owner))
@@ -293,23 +284,21 @@ def _spread_out(opinion: _Opinion) -> np.ndarray:
 def _searches_at(
     work: Work,
     inputs: Pairs[np.ndarray],
-    searches: Searches,
+    searches: Modes,
     owner: np.ndarray,
     points: list[np.ndarray],
-) -> Searches:
+) -> Modes:
     """Runs searches from particles, `[_STARTS, H, W, C]` of each input."""
     # Numbers that no other search of an input has.
     before = np.array([np.count_nonzero(searches.owner == one) for one in owner])
     within = np.tile(np.arange(_STARTS), len(points))
-    return searches_from(
-        work,
-        inputs,
+    begun = Modes(
         owner,
         (_FIRST_NUMBER + before + within).astype(np.uint32),
         np.full(len(owner), ANY_CLASS, np.int32),
-        np.concatenate(points),
-        classes_of_points=True,
     )
+    points_of_all = np.concatenate(points)
+    return searches_from(work, inputs, begun, points_of_all, classes_of_points=True)
 
 
 def _mode_shares(modes: np.ndarray) -> np.ndarray:

@@ -15,13 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from jaxrob._devices.blocks import Call, in_blocks
+from jaxrob._devices.blocks import in_blocks, joined, taken
 from jaxrob._devices.memory import bucket
-from jaxrob._devices.mesh import ImageMesh
-from jaxrob._devices.rows import joined, taken
-from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import MIXTURE, Pairs, pair_keys
-from jaxrob.roma._draws import Work, block_size, by_row, check_valid, rows_on_a_device
+from jaxrob._engine.execution import Bar
+from jaxrob.roma._draws import (
+    MIXTURE,
+    Pairs,
+    Work,
+    block_size,
+    by_row,
+    check_valid,
+    pair_keys,
+    rows_on_a_device,
+)
 from jaxrob.roma._rare._search import Modes, margins_at
 from jaxrob.roma._rare._tilt import (
     TILTED_BALLS,
@@ -37,13 +43,11 @@ LARGEST_ERROR = 0.15
 _LARGEST_ERROR_OF_FEW = 0.12
 _LARGEST_ERROR_OF_SOME = 0.09
 _FEW, _SOME = 2000, 8000
-# No single weight may make up more than this share of the sum, and hits may not be
-# rare or nearly certain.
+# A weight's largest share of the sum, and the share of draws that may be hits.
 _LARGEST_SHARE = 0.1
 _HITS = (0.02, 0.98)
-# Below this log-probability, an upper bound is answer enough. It is the probability of
-# reaching the first of these quantiles of the margins for which the weights are even:
-# few of the draws may be of the mode that comes nearest.
+# Below this log-probability, an upper bound is answer enough: the probability of
+# reaching the first of these quantiles of the margins for which the weights are even.
 _NEGLIGIBLE = -40.0
 _REACHED = (0.5, 0.75, 0.9, 0.95, 0.98)
 
@@ -104,10 +108,7 @@ def weigh(margins: np.ndarray, log_weights: np.ndarray) -> WeightedDraws:
 def _with_bound(
     found: WeightedDraws, margins: np.ndarray, log_weights: np.ndarray, quantile: float
 ) -> WeightedDraws:
-    """The estimates, or the probability of reaching a quantile of the draws' margins.
-
-    Where no tilt within its limit reaches the boundary, it estimates an upper bound.
-    """
+    """The estimates, or the probability of reaching a quantile: an upper bound."""
     reached = np.quantile(margins.astype(np.float64), quantile, axis=1)
     log_p, error, share, _ = _weighted(margins >= reached[:, None], log_weights)
     small = (reached < 0) & (log_p < _NEGLIGIBLE)
@@ -220,10 +221,11 @@ def draw(
         return *taken(mine, owner[block]), *taken(given, block)
 
     def step(*placed: Any) -> tuple[jax.Array, jax.Array]:
-        return drawing_tilted(work, *placed, stage=stage, rows=rows).run()
+        return _draw(work, *placed, np.uint32(stage), rows=rows)
 
     found, every = [], np.arange(len(owner))
-    size = inputs_in_call(len(every), work.mesh, rows)
+    most = max(1, min(rows, _MOST_DRAWS) // DRAWS)
+    size = block_size(len(every), work.mesh, most, base=4)
     for block, (margins, ratios) in in_blocks(step, take, every, size, work.mesh):
         mine = owner[block]
         check_valid(~np.isnan(margins).any(axis=1), inputs.indices[mine])
@@ -235,26 +237,6 @@ def draw(
         log_ratios.reshape(number, num_draws, -1),
         component,
     )
-
-
-def drawing_tilted(
-    work: Work,
-    inputs: Pairs[Any],
-    tilts: Any,
-    first: Any,
-    component: Any,
-    *,
-    stage: int,
-    rows: int,
-) -> Call:
-    """The call that draws `DRAWS` around each of l inputs; arrays or their shapes."""
-    args = work, inputs, tilts, first, component, np.uint32(stage)
-    return Call(_draw, args, {"rows": rows}, work.mesh)
-
-
-def inputs_in_call(number: int, mesh: ImageMesh, rows: int) -> int:
-    """How many of so many inputs, with `DRAWS` each, a call takes."""
-    return block_size(number, mesh, max(1, min(rows, _MOST_DRAWS) // DRAWS), base=4)
 
 
 def log_weights(log_ratios: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -296,7 +278,7 @@ def better_shares(mixture: Mixtures, by_hits: np.ndarray | None) -> np.ndarray:
     """`[N, C]` shares of the components in the next stage."""
     # Most draws go to each mode by its part of the hits' weights (a step of adaptation
     # by cross-entropy), some to all modes, few are plain.
-    component = np.arange(num_components(mixture))
+    component = np.arange(mixture.tilts.strength.shape[1])
     is_mode = (component < mixture.number[:, None]) & (component > 0)
     equal = is_mode / np.maximum(is_mode.sum(axis=1, keepdims=True), 1)
     hit = np.asarray(equal if by_hits is None else by_hits * is_mode)
@@ -305,27 +287,6 @@ def better_shares(mixture: Mixtures, by_hits: np.ndarray | None) -> np.ndarray:
     shares = (1 - _PLAIN) * (_EQUAL * equal + (1 - _EQUAL) * hit)
     shares[:, 0] = 1 - shares[:, 1:].sum(axis=1)
     return shares
-
-
-def log_ratios_at(
-    work: Work, mixture: Mixtures, number: int, points: np.ndarray
-) -> np.ndarray:
-    """`[m, C]` log-density ratios, as of `Draws`, at points of one input's ball."""
-    norm = work.perturbation.norm
-    tilts = taken(mixture.tilts, number)
-    ratio = np.asarray(_log_ratios(points, tilts, norm=norm), np.float64)
-    return -(ratio + log_constants(TILTED_BALLS[norm], tilts))
-
-
-@functools.partial(jax.jit, static_argnames="norm")
-def _log_ratios(points: jax.Array, tilts: Tilt, *, norm: str) -> jax.Array:
-    log_ratio = TILTED_BALLS[norm].log_ratio
-    return jax.vmap(lambda u: jax.vmap(lambda t: log_ratio(u, t))(tilts))(points)
-
-
-def num_components(mixture: Mixtures) -> int:
-    """C, the components that there is room for."""
-    return jax.tree.leaves(mixture.tilts)[0].shape[1]
 
 
 @by_row(True, True, True, True, False, static_argnames="rows")
@@ -393,7 +354,7 @@ class Sample(NamedTuple):
 
 def without_draws(work: Work, modes: Modes, images: np.ndarray) -> list[Sample]:
     mixture = mixtures(work, modes, images)
-    number = num_components(mixture)
+    number = mixture.tilts.strength.shape[1]
     none, nothing = np.zeros((1, 0)), np.zeros((1, number))
     draws = Draws(none, np.zeros((1, 0, number), np.float32), none.astype(np.int32))
     return [
@@ -462,8 +423,16 @@ def draw_on(
 
 def weights_at(work: Work, sample: Sample, points: np.ndarray) -> np.ndarray:
     """`[m]` the log importance weights that draws at points would have."""
-    log_ratio = log_ratios_at(work, sample.mixture, 0, points)
-    return log_weights(log_ratio, sample.shares[0])
+    norm, tilts = work.perturbation.norm, taken(sample.mixture.tilts, 0)
+    ratios = np.asarray(_log_ratios(points, tilts, norm=norm), np.float64)
+    constants = log_constants(TILTED_BALLS[norm], tilts)
+    return log_weights(-(ratios + constants), sample.shares[0])
+
+
+@functools.partial(jax.jit, static_argnames="norm")
+def _log_ratios(points: jax.Array, tilts: Tilt, *, norm: str) -> jax.Array:
+    log_ratio = TILTED_BALLS[norm].log_ratio
+    return jax.vmap(lambda u: jax.vmap(lambda t: log_ratio(u, t))(tilts))(points)
 
 
 def _with(sample: Sample, more: Draws) -> Sample:

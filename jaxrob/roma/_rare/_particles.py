@@ -1,8 +1,4 @@
-"""Particle systems that climb levels of the margin: the step on the devices.
-
-A block has slots, each with the particle system of one pair of an input and a class.
-All slots take a step at once: moves at one level, and the choice of the next.
-"""
+"""Particle systems, one for a pair of an input and a class: their step on devices."""
 
 import functools
 import math
@@ -14,8 +10,7 @@ import numpy as np
 
 from jaxrob._devices.blocks import Call
 from jaxrob._pixels import as_floats
-from jaxrob.roma._count import Pairs, margins_of_pairs, pair_keys
-from jaxrob.roma._draws import Work, by_row
+from jaxrob.roma._draws import Pairs, Work, by_row, margins_of_pairs, pair_keys
 from jaxrob.roma._perturbation import (
     Perturbation,
     can_be_nudged,
@@ -217,9 +212,8 @@ def _propose(
     fresh: jax.Array,
     nudge: jax.Array,
 ) -> _Proposal:
-    # Of many components all are nudged at every other move. Where few matter, moves
-    # that redraw some are adapted to go nowhere: most are accepted because they leave
-    # those few as they are.
+    # Of many components all are nudged at every other move: where few matter, moves
+    # that redraw some are mostly accepted because they leave those few as they are.
     no = jnp.zeros((), bool)
     if has_few_normals(perturbation, images[0].size):
         assert perturbation.norm is not None and before is not None
@@ -269,10 +263,9 @@ def _few_moved(
     share: jax.Array,
     before: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    # Every other one is autoregressive. The others go, in the ball, along the
-    # difference of two of the particles that the level started from (ter Braak and
-    # Vrugt 2008), which has the region's shape, however thin it is, and may lead from
-    # one part of it to another.
+    # Half are autoregressive. The others go along the difference of two particles that
+    # the level started from (ter Braak and Vrugt 2008), which has the region's shape,
+    # however thin it is.
     choices, normal = jax.random.split(key)
     scale, first, second, jump, which = jax.random.uniform(choices, (5,), jnp.float32)
     # Steps of many sizes, since a level may need far smaller ones than the last.

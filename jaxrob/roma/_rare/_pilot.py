@@ -7,8 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from jaxrob.roma._count import ANY_CLASS, LARGEST_MARGIN, Pairs, distinct_margins
-from jaxrob.roma._draws import Array, Inputs, Settings, Statistic, Work, summarise_draws
+from jaxrob.roma._draws import (
+    ANY_CLASS,
+    LARGEST_MARGIN,
+    Array,
+    Inputs,
+    Pairs,
+    Settings,
+    Statistic,
+    Work,
+    distinct_margins,
+    summarise_draws,
+)
 
 # Classes less probable than the most probable one by this factor, as a normal fit to
 # the plain draws has it, are left out: a log of 300.
@@ -24,8 +34,8 @@ class Pilot(NamedTuple, Generic[Array]):
     possible: Array  # whether it is another class than the one predicted at the input
     hits: Array  # int32, draws that are distinctly misclassified as it
     mean: Array  # the mean of its margins
-    # Their standard deviation, or that of those above the mean, if it is greater: of a
-    # class with modes on two sides, all margins deviate less.
+    # Their standard deviation, or that of those above the mean, if it is greater, as of
+    # a class with modes on two sides.
     std: Array
 
 
@@ -33,16 +43,12 @@ class Candidates(NamedTuple):
     """Inputs whose probabilities are to be estimated, and the classes that matter."""
 
     inputs: Pairs[np.ndarray]  # N pairs of an input and `ANY_CLASS`
-    # int32 `[N, T]`, the classes that matter at each, the most probable first; repeated
-    # where there are fewer than T.
-    classes: np.ndarray
+    classes: np.ndarray  # int32 `[N, T]`, those that matter, the most probable first
     pairs: Pairs[np.ndarray]  # P pairs of an input and a class that matters
     owner: np.ndarray  # int `[P]`, the number of each pair's input
     plain_hits: np.ndarray  # int32 `[N]`, plain draws that are distinctly misclassified
     num_samples: int  # plain draws for each input
-    # `[P]` the pairs' log-probabilities by a normal fit to the plain draws: hardly more
-    # than their order of magnitude.
-    log_normal: np.ndarray
+    log_normal: np.ndarray  # `[P]` the pairs' log-probabilities by a normal fit
     budget: float  # forward passes left for each input; may be infinite
     confidence_level: float  # of the intervals
 
@@ -93,10 +99,7 @@ def _nearest(log_p: np.ndarray) -> np.ndarray:
 def observe_classes(
     log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
 ) -> jax.Array:
-    """`[m, K]` margins, -inf for the class predicted at the unperturbed input.
-
-    The others lie within a limit, so that their squares have a mean in float32.
-    """
+    """`[m, K]` margins within a limit, -inf for the class predicted at the input."""
     margins = distinct_margins(log_p, logit_delta)
     margins = jnp.clip(margins, -LARGEST_MARGIN, LARGEST_MARGIN)
     return jnp.where(jnp.arange(log_p.shape[-1]) == excluded, -jnp.inf, margins)
@@ -106,18 +109,15 @@ def _by_class(margins: jax.Array) -> Pilot[jax.Array]:
     """The summaries of `[b, n, K]` margins."""
     possible = margins[:, :1] > -jnp.inf
     margins = jnp.where(possible, margins, 0)
+    # The deviation that those above the mean would have on both sides of it.
+    above = jnp.maximum(margins - margins.mean(axis=1, keepdims=True), 0)
+    upper = jnp.sqrt(2 * (above**2).mean(axis=1))
     return Pilot(
         possible=possible[:, 0],
         hits=((margins >= 0) & possible).sum(axis=1, dtype=jnp.int32),
         mean=margins.mean(axis=1),
-        std=jnp.maximum(margins.std(axis=1), _upper_deviation(margins)),
+        std=jnp.maximum(margins.std(axis=1), upper),
     )
 
 
 _BY_CLASS = Statistic(observe_classes, _by_class)
-
-
-def _upper_deviation(margins: jax.Array) -> jax.Array:
-    """The deviation that the margins above the mean would have on both sides of it."""
-    above = jnp.maximum(margins - margins.mean(axis=1, keepdims=True), 0)
-    return jnp.sqrt(2 * (above**2).mean(axis=1))

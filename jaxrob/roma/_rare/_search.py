@@ -1,15 +1,12 @@
 """Searches for the parts of a ball where an input is distinctly misclassified (modes).
 
-Many searches start at different points. Each linearises its margin, draws points from
-the ball tilted towards where the linear margin is 0, and linearises again by the
-gradients there. Searches that end in one direction have found one mode. More start
-while some mode was found by a single search, because others may not have been found at
-all (Good, 1953).
-
-Half of the searches start in the ball, in pairs on opposite sides, for the classes that
-plain draws put nearest. The others start at a multiple of its radius, for any class: a
-steep mode, whose margin is far below that of a shallow one nearly everywhere in the
-ball, has the greater margin there.
+Each search linearises its margin, draws points from the ball tilted towards where the
+linear margin is 0, and linearises again by the gradients there. Searches that end in
+one direction have found one mode. More start while some mode was found by a single
+search, because others may not have been found at all (Good, 1953). Half of them start
+in the ball, in pairs on opposite sides, for the classes that plain draws put nearest,
+the others far outside, for any class, where a steep mode, which is behind a shallow one
+nearly everywhere in the ball, is ahead.
 """
 
 import functools
@@ -20,23 +17,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._devices.blocks import in_blocks
-from jaxrob._devices.mesh import ImageMesh, on_each_device
-from jaxrob._devices.rows import first_of, joined, put_at, taken
-from jaxrob._engine.bar import Bar
+from jaxrob._devices.blocks import first_of, in_blocks, joined, put_at, taken
+from jaxrob._engine.execution import Bar
 from jaxrob._pixels import as_floats
-from jaxrob.roma._count import (
+from jaxrob.roma._draws import (
     ANY_CLASS,
     LARGEST_MARGIN,
     REFINEMENT,
     SEARCH,
     STARTS,
     Pairs,
+    Work,
+    block_size,
+    by_row,
+    check_valid,
     margins_of_pairs,
     nearest_class,
     pair_keys,
+    rows_on_a_device,
 )
-from jaxrob.roma._draws import Work, block_size, by_row, check_valid, rows_on_a_device
 from jaxrob.roma._estimate import MOST_MODES
 from jaxrob.roma._rare._tilt import (
     TILTED_BALLS,
@@ -54,11 +53,9 @@ _MOST_SEARCHES = 64
 _SEARCHES_PER_MODE = 6
 # Where the others start, in radii of the ball.
 _FAR = np.array([3.0, 6.0, 12.0, 24.0])
-# A mode whose tilt diverges by this many nats more than the nearest one's is left out:
-# it is about 10,000 times less probable.
+# Modes that are so many nats farther than the nearest, 10,000 times rarer, don't count.
 _LARGEST_GAP = 9.2
-# Directions with at least this cosine are one mode: of searches, and of refined modes,
-# whose directions are known better.
+# Directions with at least this cosine are one mode, of searches and of refined modes.
 _SAME_MODE = 0.7
 _SAME_REFINED_MODE = 0.9
 # Searches with at least this cosine are neighbours.
@@ -106,24 +103,20 @@ class Line(NamedTuple):
     variance: Any  # `[L]`, the residual's variance
 
 
-class Searches(NamedTuple):
-    """Where L searches are; arrays `[L, ...]`."""
-
-    owner: np.ndarray  # int `[L]`, the number of each search's input
-    numbers: np.ndarray  # uint32 `[L]`, its number among the searches of its input
-    classes: np.ndarray  # int32 `[L]`, the class whose margin it climbs
-    line: Line  # the margin where it is
-    # `[L]`, of the tilt there from the uniform distribution, in nats.
-    divergence: np.ndarray
-    reached: np.ndarray  # bool `[L]`, whether the margin comes near 0 there
-
-
 class Modes(NamedTuple):
-    """Modes around N inputs; arrays `[M, ...]`."""
+    """L modes as searches see them, or as refined; arrays `[L, ...]`.
 
-    owner: np.ndarray  # int `[M]`, the number of each mode's input, ascending
-    tilts: Tilt  # the tilts towards them
-    cost: np.ndarray  # int64 `[N]`, forward passes spent on finding them
+    A search begins as the first three fields.
+    """
+
+    owner: np.ndarray  # int, the number of each one's input, ascending if refined
+    numbers: np.ndarray  # uint32, its search's number among those of its input
+    classes: np.ndarray  # int32, the class whose margin is climbed
+    line: Any = None  # the `Line` of the margin there
+    # Of the tilt there from the uniform distribution, in nats.
+    divergence: Any = None
+    reached: Any = None  # bool, whether the margin comes near 0 there
+    tilts: Any = None  # the `Tilt` towards each, once it is refined
 
 
 def run_searches(
@@ -132,7 +125,7 @@ def run_searches(
     classes: np.ndarray,
     bar: Bar,
     budget: float = math.inf,
-) -> Searches:
+) -> Modes:
     batches, left = [], np.arange(len(classes))
     most = min(_MOST_SEARCHES, max(budget // SEARCH_COST, BATCH))
     for first in range(0, int(most) - BATCH + 1, BATCH):
@@ -143,10 +136,8 @@ def run_searches(
             classes[owner, numbers // 2 % classes.shape[1]],
             ANY_CLASS,
         )
-        points = _starts(work, inputs, owner, numbers)
-        batches.append(
-            searches_from(work, inputs, owner, numbers, sought.astype(np.int32), points)
-        )
+        begun = Modes(owner, numbers, sought.astype(np.int32))
+        batches.append(searches_from(work, inputs, begun, _starts(work, inputs, begun)))
         bar.update(len(owner) * SEARCH_COST)
         searches = joined(batches)
         left = left[wants_more_searches(searches, len(classes))[left]]
@@ -162,98 +153,79 @@ SEARCH_COST = 1 + _GRADIENT_COST + _SEARCHING.cost
 def searches_from(
     work: Work,
     inputs: Pairs[np.ndarray],
-    owner: np.ndarray,
-    numbers: np.ndarray,
-    classes: np.ndarray,
+    begun: Modes,
     points: np.ndarray,
     *,
     classes_of_points: bool = False,
-) -> Searches:
+) -> Modes:
     lines, nearest = _in_blocks(
-        work, inputs, owner, classes, (numbers, points), _SEARCHING.gradients, _line_at
+        work, inputs, begun, points, _SEARCHING.gradients, _line_at
     )
-    if classes_of_points:
-        classes = nearest
-    return _climbed(work, inputs, owner, numbers, classes, lines, _SEARCHING)
+    classes = nearest if classes_of_points else begun.classes
+    begun = begun._replace(classes=classes, line=lines)
+    return _climbed(work, inputs, begun, _SEARCHING)
 
 
-def no_nearer(searches: Searches, least: np.ndarray) -> Searches:
+def no_nearer(searches: Modes, least: np.ndarray) -> Modes:
     # Where gradients alternate, a search's margins vary so much that its mode seems
     # near, and would displace modes that others have found.
     divergence = np.maximum(searches.divergence, least[searches.owner])
     return searches._replace(divergence=divergence)
 
 
-def refinement_cost(searches: Searches, number: int) -> np.ndarray:
+def refinement_cost(searches: Modes, number: int) -> np.ndarray:
     """`[N]` forward passes that `refined` takes for each input, without stretches."""
-    return MODE_COST * np.bincount(
-        _merged(searches, _SAME_MODE).owner, minlength=number
-    )
+    modes = _merged(searches, _SAME_MODE)
+    return MODE_COST * np.bincount(modes.owner, minlength=number)
 
 
 def refined(
     work: Work,
     inputs: Pairs[np.ndarray],
-    searches: Searches,
+    searches: Modes,
     bar: Bar,
     least: np.ndarray,
     *,
     stretched: bool = True,
-) -> Modes:
-    modes = _merged(searches, _SAME_MODE)
-    found = _climbed(
-        work, inputs, modes.owner, modes.numbers, modes.classes, modes.line, _REFINING
-    )
-    cost = MODE_COST * np.bincount(found.owner, minlength=len(inputs.indices))
-    found = _merged(no_nearer(found, least), _SAME_REFINED_MODE)
-    tilts, bend = _towards(work, found.line)
+) -> tuple[Modes, np.ndarray]:
+    """The modes with tilts towards them, and `[N]` the forward passes spent on each."""
+    modes = _climbed(work, inputs, _merged(searches, _SAME_MODE), _REFINING)
+    cost = MODE_COST * np.bincount(modes.owner, minlength=len(inputs.indices))
+    modes = _merged(no_nearer(modes, least), _SAME_REFINED_MODE)
+    most = _MOST_POINTS // _MOST_TILTS
+    tilts, bend = _in_blocks(work, inputs, modes, modes.line, most, _towards)
     bent = np.flatnonzero(bend > _BENT)
     if stretched and len(bent):
-        some = taken(found, bent)
-        given = (some.numbers, some.line)
-        better = _in_blocks(
-            work, inputs, some.owner, some.classes, given, _CURVES, _stretched
-        )
+        some = taken(modes, bent)
+        better = _in_blocks(work, inputs, some, some.line, _CURVES, _stretched)
         tilts = put_at(with_idle_stretch(tilts, better), bent, better)
-        more = _GRADIENT_COST * _CURVES
-        cost += more * np.bincount(some.owner, minlength=len(cost))
+        cost += _GRADIENT_COST * _CURVES * np.bincount(some.owner, minlength=len(cost))
     bar.update(int(cost.sum()))
-    return Modes(found.owner, tilts, cost)
+    return modes._replace(tilts=tilts), cost
 
 
-def has_another_mode(searches: Searches, new: Searches) -> bool:
+def has_another_mode(searches: Modes, new: Modes) -> bool:
     labels = _labels(joined([searches, new]), _SAME_MODE)
     old, late = labels[: len(searches.owner)], labels[len(searches.owner) :]
     return bool(np.setdiff1d(late[late >= 0], old).size)
 
 
-def _towards(work: Work, line: Line) -> tuple[Tilt, np.ndarray]:
-    """The tilts towards modes, and `[M]` the excess that `_BENT` limits."""
-    step = functools.partial(_tilts, norm=work.perturbation.norm, mesh=work.mesh)
-    every = np.arange(len(line.intercept))
-    size = block_size(len(every), work.mesh, _MOST_TILTS, base=16)
-    blocks = in_blocks(step, lambda rows: (taken(line, rows),), every, size, work.mesh)
-    return joined([found for _, found in blocks])
-
-
 def _in_the_ball(numbers: np.ndarray) -> np.ndarray:
-    """Which searches start in the ball, for a class that is sought."""
     return numbers % BATCH < BATCH // 2
 
 
-def wants_more_searches(searches: Searches, number: int) -> np.ndarray:
+def wants_more_searches(searches: Modes, number: int) -> np.ndarray:
     """`[N]` whether an input may have modes that no search has found."""
-    each = (taken(searches, searches.owner == one) for one in range(number))
-    return np.array([_goes_on(one) for one in each])
+    more = np.zeros(number, bool)
+    for one in range(number):
+        labels = _labels(taken(searches, searches.owner == one), _SAME_MODE)
+        sizes = np.bincount(labels[labels >= 0])
+        few = len(labels) < _SEARCHES_PER_MODE * len(sizes)
+        more[one] = few or (sizes == 1).any()
+    return more
 
 
-def _goes_on(searches: Searches) -> bool:
-    labels = _labels(searches, _SAME_MODE)
-    sizes = np.bincount(labels[labels >= 0])
-    return bool((sizes == 1).any()) or len(labels) < _SEARCHES_PER_MODE * len(sizes)
-
-
-def _merged(searches: Searches, same: float) -> Searches:
+def _merged(searches: Modes, same: float) -> Modes:
     parts = []
     for number in np.unique(searches.owner):
         mine = taken(searches, searches.owner == number)
@@ -267,7 +239,7 @@ def _merged(searches: Searches, same: float) -> Searches:
     return joined(parts)
 
 
-def _labels(searches: Searches, same: float) -> np.ndarray:
+def _labels(searches: Modes, same: float) -> np.ndarray:
     """`[L]` the mode that each search of an input found; -1 for a negligible one."""
     slopes = searches.line.slope.reshape(len(searches.owner), -1).astype(np.float64)
     norms = np.linalg.norm(slopes, axis=1)
@@ -287,7 +259,7 @@ def _labels(searches: Searches, same: float) -> np.ndarray:
     return _that_matter(searches, labels)
 
 
-def _that_matter(searches: Searches, labels: np.ndarray) -> np.ndarray:
+def _that_matter(searches: Modes, labels: np.ndarray) -> np.ndarray:
     """The labels, numbered from the nearest mode; -1 for those too far."""
     number = labels.max() + 1
     members = [labels == label for label in range(number)]
@@ -305,63 +277,55 @@ def _that_matter(searches: Searches, labels: np.ndarray) -> np.ndarray:
     return renamed[labels]
 
 
-def _starts(
-    work: Work, inputs: Pairs[np.ndarray], owner: np.ndarray, numbers: np.ndarray
-) -> np.ndarray:
+def _starts(work: Work, inputs: Pairs[np.ndarray], begun: Modes) -> np.ndarray:
     """`[L, H, W, C]` where searches start, in units of epsilon."""
-    classes = np.full(len(owner), ANY_CLASS, np.int32)
-    far = _FAR[numbers // 2 % len(_FAR)]
-    radius = np.where(_in_the_ball(numbers), 1.0, far).astype(np.float32)
-    # In calls of one size: it is cheap, but compiling it is not.
-    most = _MOST_POINTS // BATCH
-    return _in_blocks(work, inputs, owner, classes, (numbers, radius), most, _start)
+    far = _FAR[begun.numbers // 2 % len(_FAR)]
+    radius = np.where(_in_the_ball(begun.numbers), 1.0, far).astype(np.float32)
+    # For any class. In calls of one size: it is cheap, but compiling it is not.
+    begun = begun._replace(classes=np.full_like(begun.classes, ANY_CLASS))
+    return _in_blocks(work, inputs, begun, radius, _MOST_POINTS // BATCH, _start)
 
 
 def _climbed(
-    work: Work,
-    inputs: Pairs[np.ndarray],
-    owner: np.ndarray,
-    numbers: np.ndarray,
-    classes: np.ndarray,
-    lines: Line,
-    climb: _Climb,
-) -> Searches:
+    work: Work, inputs: Pairs[np.ndarray], begun: Modes, climb: _Climb
+) -> Modes:
     step = functools.partial(_climb, climb=climb)
     line, classes, divergence, reached = _in_blocks(
-        work, inputs, owner, classes, (numbers, lines), climb.gradients, step
+        work, inputs, begun, begun.line, climb.gradients, step
     )
-    return Searches(owner, numbers, classes, line, divergence, reached)
+    return begun._replace(
+        line=line, classes=classes, divergence=divergence, reached=reached
+    )
 
 
 def _in_blocks(
     work: Work,
     inputs: Pairs[np.ndarray],
-    owner: np.ndarray,
-    classes: np.ndarray,
+    modes: Modes,
     given: Any,
     points: int,
     step: Any,
 ) -> Any:
-    """Runs a step on searches, in blocks; returns arrays `[L, ...]` on the host."""
+    """Runs a step on modes, in blocks; returns arrays `[L, ...]` on the host."""
     rows = rows_on_a_device(work, inputs.images.shape[1:])
     most = max(1, min(rows, _MOST_POINTS) // points)
-    size = block_size(len(owner), work.mesh, most, base=16)
+    size = block_size(len(modes.owner), work.mesh, most, base=16)
 
-    def take(rows: np.ndarray) -> tuple[Pairs[np.ndarray], Any]:
-        pairs = taken(inputs, owner[rows])._replace(classes=classes[rows])
-        return pairs, taken(given, rows)
+    def take(rows: np.ndarray) -> tuple[Pairs[np.ndarray], np.ndarray, Any]:
+        pairs = taken(inputs, modes.owner[rows])._replace(classes=modes.classes[rows])
+        return pairs, modes.numbers[rows], taken(given, rows)
 
     step, parts = functools.partial(step, work), []
-    every = np.arange(len(owner))
+    every = np.arange(len(modes.owner))
     for rows, (found, valid) in in_blocks(step, take, every, size, work.mesh):
-        check_valid(valid, inputs.indices[owner[rows]])
+        check_valid(valid, inputs.indices[modes.owner[rows]])
         parts.append(found)
     return joined(parts)
 
 
-@by_row(True, True)
+@by_row(True, True, True)
 def _start(
-    work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
+    work: Work, pairs: Pairs[jax.Array], numbers: jax.Array, radii: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Plain draws times a radius; searches of odd numbers mirror the one before."""
     ball = TILTED_BALLS[work.perturbation.norm]
@@ -375,14 +339,13 @@ def _start(
 
     images = as_floats(pairs.images)
     valid = jnp.ones(len(images), bool)
-    return jax.vmap(one)(keys, images, *given), valid
+    return jax.vmap(one)(keys, images, numbers, radii), valid
 
 
-@by_row(True, True)
+@by_row(True, True, True)
 def _line_at(
-    work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
+    work: Work, pairs: Pairs[jax.Array], numbers: jax.Array, points: jax.Array
 ) -> tuple[tuple[Line, jax.Array], jax.Array]:
-    numbers, points = given
     keys = jax.vmap(jax.random.fold_in)(pair_keys(work.key, pairs, STARTS), numbers)
     u = points[:, None]
     margins, gradients = _with_gradients(work, pairs, u, keys[:, None])
@@ -393,16 +356,16 @@ def _line_at(
     return found, jnp.ones(len(numbers), bool)
 
 
-@by_row(True, True, static_argnames="climb")
+@by_row(True, True, True, static_argnames="climb")
 def _climb(
     work: Work,
     pairs: Pairs[jax.Array],
-    given: tuple[jax.Array, Line],
+    numbers: jax.Array,
+    line: Line,
     *,
     climb: _Climb,
 ) -> tuple[tuple[Line, jax.Array, jax.Array, jax.Array], jax.Array]:
     ball = TILTED_BALLS[work.perturbation.norm]
-    numbers, line = given
     keys = jax.vmap(jax.random.fold_in)(pair_keys(work.key, pairs, climb.use), numbers)
 
     is_any = pairs.classes == ANY_CLASS
@@ -436,25 +399,25 @@ def _climb(
     return (line, classes, divergence, reached), valid
 
 
-@functools.partial(jax.jit, static_argnames=("norm", "mesh"))
-def _tilts(line: Line, *, norm: str, mesh: ImageMesh) -> tuple[Tilt, jax.Array]:
-    ball = TILTED_BALLS[norm]
-
-    def local(line: Line) -> tuple[Tilt, jax.Array]:
-        tilts = jax.vmap(ball.towards)(*line)
-        if jax.vmap(ball.moments)(tilts, line.slope).deviation is None:
-            return tilts, jnp.zeros(len(line.intercept), jnp.float32)
-        return tilts, jax.vmap(ball.theta)(tilts, line.slope) ** 2 * line.variance
-
-    return on_each_device(local, mesh, (True,))(line)
-
-
-@by_row(True, True)
-def _stretched(
-    work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
-) -> tuple[Any, jax.Array]:
+@by_row(True, True, True)
+def _towards(
+    work: Work, pairs: Pairs[jax.Array], numbers: jax.Array, line: Line
+) -> tuple[tuple[Tilt, jax.Array], jax.Array]:
+    """The tilts towards modes, and the excess that `_BENT` limits."""
     ball = TILTED_BALLS[work.perturbation.norm]
-    numbers, line = given
+    tilts = jax.vmap(ball.towards)(*line)
+    if jax.vmap(ball.moments)(tilts, line.slope).deviation is None:
+        bend = jnp.zeros(len(numbers), jnp.float32)
+    else:
+        bend = jax.vmap(ball.theta)(tilts, line.slope) ** 2 * line.variance
+    return (tilts, bend), jnp.ones(len(numbers), bool)
+
+
+@by_row(True, True, True)
+def _stretched(
+    work: Work, pairs: Pairs[jax.Array], numbers: jax.Array, line: Line
+) -> tuple[Tilt, jax.Array]:
+    ball = TILTED_BALLS[work.perturbation.norm]
     keys = pair_keys(work.key, pairs, REFINEMENT)
     keys = jax.vmap(jax.random.fold_in)(keys, numbers + _MOST_SEARCHES)
     each = jax.vmap(lambda k: jax.random.split(k, _CURVES))(keys)
@@ -471,10 +434,9 @@ def _stretched(
 def _stretch(
     ball: TiltedBall, tilt: Tilt, slope: jax.Array, u: jax.Array, gradients: jax.Array
 ) -> Stretch:
-    # If the margin is quadratic in the tilt's normal coordinates, with the Hessian H,
-    # the points that count have the covariance (1 - theta H)^-1 (second-order
-    # reliability, Breitung 1984). The principal components of the gradients are those
-    # of H up to sign, which the draws' coordinates determine.
+    # Of a margin with the Hessian H in the tilt's normal coordinates, the points that
+    # count have the covariance (1 - theta H)^-1 (Breitung 1984). The principal
+    # components of the gradients are those of H up to sign, which the draws determine.
     scale, theta = ball.moments(tilt, slope).deviation, ball.theta(tilt, slope)
     assert scale is not None
     number = len(u)

@@ -1,15 +1,14 @@
 """Adaptive multilevel splitting: how probable a rare misclassification is.
 
-It needs no gradients. Particles, perturbed images of one input, climb a ladder of
-levels of the margin: those above a level are copied, and Markov moves that never go
-below it make the copies differ. A level is chosen so that a fixed share of the
-particles is above it. This share is its probability, given the level before. The
+Particles, perturbed images of one input, climb a ladder of levels of the margin: those
+above a level are copied, and Markov moves that never go below it make the copies
+differ. A fixed share of the particles is above each level, given the level before. The
 product of the shares reaches probabilities far below one over the number of evaluations
-(subset simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012).
-
-A method of the cascade (see `jaxrob.roma._rare._cascade`).
+(subset simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012). The
+particles that arrive are also evidence about what other methods miss.
 """
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -18,13 +17,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._devices.blocks import put_at, taken
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.memory import nearest_bucket
 from jaxrob._devices.mesh import sharded
-from jaxrob._devices.rows import put_at, taken
-from jaxrob._engine.bar import Bar
-from jaxrob.roma._count import AGAIN, SPLITTING, Pairs
-from jaxrob.roma._draws import Work, check_valid, rows_on_a_device
+from jaxrob._engine.execution import Bar
+from jaxrob.roma._draws import (
+    AGAIN,
+    SCOUTS,
+    SPLITTING,
+    Pairs,
+    Work,
+    check_valid,
+    rows_on_a_device,
+)
 from jaxrob.roma._estimate import (
     Estimate,
     improved,
@@ -38,7 +44,6 @@ from jaxrob.roma._rare._particles import (
     GOING,
     INVALID,
     KEEP,
-    LEAST_KEPT,
     STUCK,
     Outcome,
     empty_systems,
@@ -54,8 +59,7 @@ FLOOR = math.log(1e-15)
 #: Particles around each input.
 NUM_PARTICLES = 1000
 # A run with a larger standard error is not enough: particles that hardly mix have few
-# ancestors, of which the error itself is a poor estimate. In few dimensions, where
-# shapes are the oddest and passes the cheapest, less is.
+# ancestors, of which the error itself is a poor estimate.
 _PRECISE = 0.5
 _PRECISE_IN_FEW_DIMENSIONS = 0.25
 # The variance of log p is taken as this many times its estimate, which is noisy.
@@ -146,28 +150,14 @@ def split(
     budget: np.ndarray | float = math.inf,
 ) -> tuple[Estimate, list[Any]]:
     """Estimates the probability of a distinct misclassification as a class."""
-    # With p_k the share of the particles above level k, q the share above 0 at the end,
-    # K levels and N particles, the estimate is `q prod p_k`. Were the particles
-    # independent, its logarithm's variance would be `sum (1 - p_k) / (p_k N) + (1 - q)
-    # / (q N)`. How far they are from that depends on how well the moves mix, and shows
-    # in their descent: with n_i of the n particles above 0 stemming from the ith of the
-    # first particles, `sum (n_i / n)^2 - 1 / N` estimates the variance (Chan and Lai,
-    # 2013; Lee and Whiteley, 2018; for adaptive levels Du and Guyader, 2021). The
-    # standard error is the root of 1.25 times that. The estimate is wrong, and its
-    # error hardly shows it, if the images that count lie in a part of the ball that no
-    # particle was in at an early level: in a narrow second mode that is behind until
-    # late. Fewer than 1,000 particles make that worse. A standard error above a half is
-    # a warning.
-    if work.perturbation.move is None:
-        raise ValueError(
-            "splitting needs a perturbation with a move; "
-            f"{work.perturbation.name} has none"
-        )
-    if num_particles < LEAST_KEPT / KEEP:
-        raise ValueError(
-            f"num_particles must be at least {LEAST_KEPT / KEEP:g}; got {num_particles}"
-        )
-    climb = _at_the_foot(len(pairs.classes))
+    # With p_k the share of N particles above level k and q that above 0 at the end, the
+    # estimate is `q prod p_k`. With n_i of the n particles above 0 stemming from the
+    # ith of the first particles, `sum (n_i / n)^2 - 1 / N` estimates its logarithm's
+    # variance (Chan and Lai, 2013; Lee and Whiteley, 2018; for adaptive levels Du and
+    # Guyader, 2021). Neither shows a narrow second mode that is behind until late.
+    none = np.zeros(len(pairs.classes))
+    no = none.astype(bool)
+    climb = _Climb(none, none, none.astype(np.int64), no, no)
     moves = num_moves(work.perturbation, math.prod(pairs.images.shape[1:]))
     budget = np.broadcast_to(budget, len(pairs.classes))
     most_steps = 1 + np.floor(np.maximum(budget / num_particles - 1, 0) / moves)
@@ -221,16 +211,6 @@ class _Climb(NamedTuple):
     stuck: np.ndarray  # whether a plateau hides the next one
 
 
-def _at_the_foot(number: int) -> _Climb:
-    return _Climb(
-        np.zeros(number),
-        np.zeros(number),
-        np.zeros(number, np.int64),
-        np.zeros(number, bool),
-        np.zeros(number, bool),
-    )
-
-
 def _climbed(
     climb: _Climb, at: np.ndarray, outcome: Outcome, num_particles: int
 ) -> _Climb:
@@ -261,3 +241,75 @@ def num_slots(num_pairs: int, at_most: int, num_devices: int) -> int:
     """Slots, a multiple of the devices; of few sizes where pairs are few."""
     size = min(at_most, nearest_bucket(num_pairs, 4))
     return max(1, size // num_devices) * num_devices
+
+
+# Particles around each input. In few dimensions, where shapes are the oddest and passes
+# the cheapest, they are as many as splitting takes.
+_FEW_PARTICLES = 64
+# A particle is unexplained if less than this part of the probability has weights as
+# great as its own.
+_TAIL = 0.002
+
+
+class Evidence(NamedTuple):
+    """Particles around N inputs."""
+
+    # For each input, `[m, H, W, C]` points of the unit ball that are distinctly
+    # misclassified, or None.
+    points: list[np.ndarray | None]
+    log_probability: np.ndarray  # `[N]`, by splitting; NaN where it got stuck
+    standard_error: np.ndarray  # `[N]`
+    evaluations: np.ndarray  # int64 `[N]`, forward passes
+    # `[N]`, the log-probability of the last level that they reached, where a budget
+    # ended their climb; -inf elsewhere.
+    log_open: np.ndarray
+
+
+def cost_down_to(log_p: float, work: Work, shape: tuple[int, ...]) -> int:
+    moves = num_moves(work.perturbation, math.prod(shape))
+    return _number(shape) * (1 + moves * math.ceil(log_p / math.log(KEEP)))
+
+
+def evidence(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    use: int = SCOUTS,
+    budget: np.ndarray | float = math.inf,
+) -> Evidence:
+    shape = inputs.images.shape[1:]
+    rows = rows_on_a_device(work, shape) * work.mesh.size
+    found, hits = split(
+        work,
+        inputs,
+        rows=rows,
+        num_particles=_number(shape),
+        use=use,
+        keep_hits=True,
+        budget=budget,
+    )
+    points = functools.partial(_points, apply=work.perturbation.apply, shape=shape)
+    return Evidence(
+        [None if some is None else np.asarray(points(some)) for some in hits],
+        np.where(found.status == "splitting", found.log_probability, np.nan),
+        found.standard_error,
+        found.evaluations,
+        np.where(found.status == "", found.log_probability, -np.inf),
+    )
+
+
+def unexplained(log_weight: np.ndarray, hits: np.ndarray) -> np.ndarray:
+    if not len(hits):
+        return np.ones(len(log_weight), bool)
+    mass = np.cumsum(np.exp(hits - hits[0]))
+    # The part of the probability that has at least such a weight.
+    as_great = np.searchsorted(-hits, -log_weight, side="right")
+    return np.append(0.0, mass / mass[-1])[as_great] < _TAIL
+
+
+def _number(shape: tuple[int, ...]) -> int:
+    return NUM_PARTICLES if is_thorough(shape) else _FEW_PARTICLES
+
+
+@functools.partial(jax.jit, static_argnames=("apply", "shape"))
+def _points(latents: Any, *, apply: Any, shape: tuple[int, ...]) -> jax.Array:
+    return jax.vmap(apply, (None, 0, None))(jnp.zeros(shape, jnp.float32), latents, 1.0)

@@ -34,9 +34,18 @@ from jaxrob.strategies._few.crossing import (
     cheapest,
     images_for,
     seen_at,
+    unseen,
 )
-from jaxrob.strategies._few.estimates import Estimates, estimates
-from jaxrob.strategies._few.goal import OPEN, Accepted, Goal, Level, Levels, Wanted
+from jaxrob.strategies._few.estimates import (
+    OPEN,
+    Accepted,
+    Estimates,
+    Goal,
+    Level,
+    Levels,
+    Wanted,
+    estimates,
+)
 
 # The share of the error spent on levels away from the crossings.
 _ERROR_FAR = 0.1
@@ -52,7 +61,6 @@ _SLACK = 1e-9
 
 
 def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
-    """Returns the state updated with newly seen images; see `decided.look`."""
     goal, levels = _with_slack(state.goal), dict(state.levels)
     for step, scores in answers.items():
         levels[step] = Level(scores, OPEN, 0.0)
@@ -75,7 +83,7 @@ def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
     accepted = Accepted(low, high, min(max(guess, low), high))
     is_done = accepted.half_width <= goal.half_width * goal.parts
     return state._replace(
-        levels=levels, accepted=accepted, partition=None, bands=now, is_done=is_done
+        levels=levels, accepted=accepted, gaps=None, bands=now, is_done=is_done
     )
 
 
@@ -86,7 +94,7 @@ def following(state: State) -> State:
     if state.bands.z > critical_value(goal):
         half_width *= _GROSS
     levels = {step: one for step, one in state.levels.items() if one.seen}
-    wanted = requests(goal, levels, state.bands, half_width)
+    wanted = _requests(goal, levels, state.bands, half_width)
     return state._replace(is_done=not wanted, wanted=wanted)
 
 
@@ -94,17 +102,11 @@ def expected_cost(state: State, half_width: float) -> float:
     """Returns about how many more images a half width needs; 0 if unknown."""
     if state.bands is None:
         return 0.0
-    goal = state.goal
-    places = clusters(goal, state.bands)
-    width = allowed_width(state.bands, half_width * goal.parts)
-    given = allowed_widths(goal, places, width)
-    steps, total = state.bands.estimates.steps, 0.0
-    for one, about in places.items():
-        if about is None:
-            continue
+    goal, steps, total = state.goal, state.bands.estimates.steps, 0.0
+    planned = _planned_deviations(goal, state.bands, half_width * goal.parts)
+    for one, deviation in planned.items():
         inside = steps[one.first : one.last + 1].tolist()
         seen = max(state.levels[step].seen for step in inside)
-        deviation = MARGIN * given[one] / 2 * about.slope / critical_value(goal)
         total += max((1 + _COST_BESIDE) * images_for(goal, deviation) - seen, 0)
     return total
 
@@ -134,19 +136,24 @@ def _bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
     half_width, z = goal.half_width * goal.parts, critical_value(goal)
     now = bands(goal, found, between, 2 * goal.half_width / z, z)
     for _ in range(2):
-        wanted = _planned_deviation(goal, now, half_width)
-        if wanted is None:
+        wanted = _planned_deviations(goal, now, half_width)
+        if not wanted:
             return now
-        now = bands(goal, found, between, wanted, z)
+        now = bands(goal, found, between, min(wanted.values()), z)
     return now
 
 
-def _planned_deviation(goal: Goal, now: Bands, half_width: float) -> float | None:
-    """Returns the standard error that locates all crossings; None without crossings."""
-    places = clusters(goal, now)
+def _planned_deviations(
+    goal: Goal, now: Bands, half_width: float
+) -> dict[Cluster, float]:
+    """Returns the standard errors that locate the crossings well enough."""
+    places, z = clusters(goal, now), critical_value(goal)
     given = allowed_widths(goal, places, allowed_width(now, half_width))
-    wanted = [MARGIN * given[one] / 2 * at.slope for one, at in places.items() if at]
-    return min(wanted) / critical_value(goal) if wanted else None
+    return {
+        one: MARGIN * given[one] / 2 * one.crossing.slope / z
+        for one in places
+        if one.crossing
+    }
 
 
 METHOD = Method(look, following)
@@ -182,20 +189,16 @@ _GROWTH, _LEAST_GROWTH = 2.0, 1.3
 
 
 class _Plan(NamedTuple):
-    """How one crossing is located."""
-
-    costs: Costs  # the inputs of its levels' costs
-    now: Bands  # the bands
-    cluster: Cluster  # the open intervals around it
-    about: RoughCrossing  # the rough crossing
+    costs: Costs
+    now: Bands
+    cluster: Cluster
+    about: RoughCrossing
     half: float  # half the allowed width, in steps
 
-    @property
-    def is_near(self) -> bool:
-        return self.about.uncertainty <= self.half
 
-
-def requests(goal: Goal, levels: Levels, now: Bands, half_width: float) -> list[Wanted]:
+def _requests(
+    goal: Goal, levels: Levels, now: Bands, half_width: float
+) -> list[Wanted]:
     places, width = clusters(goal, now), allowed_width(now, half_width)
     while places and width > _OPEN:
         given = allowed_widths(goal, places, width)
@@ -203,50 +206,41 @@ def requests(goal: Goal, levels: Levels, now: Bands, half_width: float) -> list[
         if not left:
             # The shape between levels leaves more open than planned.
             width *= _LESS
-        elif wanted := _closing(goal, levels, now, left, places):
+        elif wanted := _closing(goal, levels, now, left):
             return wanted
         else:
             # Clusters that no plan narrows stay open; the others get the rest of the
             # width.
-            places = {one: at for one, at in places.items() if one not in left}
+            places = [one for one in places if one not in left]
             width -= sum(one.open for one in left)
     return _finest(goal, levels, now)
 
 
 def _closing(
-    goal: Goal,
-    levels: Levels,
-    now: Bands,
-    left: dict[Cluster, float],
-    places: dict[Cluster, RoughCrossing | None],
+    goal: Goal, levels: Levels, now: Bands, left: dict[Cluster, float]
 ) -> list[Wanted]:
-    """Returns requests that narrow clusters to their widths; empty if none do."""
+    """Requests what narrows clusters to their widths, if anything does."""
     plans = []
     for one, width in left.items():
-        if about := places[one]:
+        if about := one.crossing:
             costs = Costs(goal, levels, now.estimates, about.step, about.slope)
             plans.append(_Plan(costs, now, one, about, width / 2))
     # Crossings are located before the levels beside them are looked at.
-    far = [ask for plan in plans if not plan.is_near for ask in _approach(plan)]
-    if wanted := _new(levels, far):
+    vague = [plan for plan in plans if plan.about.uncertainty > plan.half]
+    if wanted := unseen(levels, [ask for plan in vague for ask in _approach(plan)]):
         return wanted
     wanted = [ask for plan in plans for ask in _placing(plan)]
     for one in left:
-        if places[one] is None:
+        if one.crossing is None:
             wanted += _deciding(goal, levels, now, one, wanted)
-    return _new(levels, wanted)
+    return unseen(levels, wanted)
 
 
 def allowed_width(now: Bands, half_width: float) -> float:
-    """Returns how many closable steps may stay open, for a half width in all."""
     along = float((now.open - now.closable).sum())
     # Where the curve runs along the threshold it stays open; the rest is still
     # narrowed.
     return max(2 * half_width - along, half_width) / now.joint_error_ratio
-
-
-def _new(levels: Levels, wanted: list[Wanted]) -> list[Wanted]:
-    return [one for one in wanted if one.seen > seen_at(levels, one.step)]
 
 
 def _approach(plan: _Plan) -> list[Wanted]:
@@ -261,17 +255,15 @@ def _approach(plan: _Plan) -> list[Wanted]:
 
 
 def _placing(plan: _Plan) -> list[Wanted]:
-    """Requests the level at a crossing, then those beside it, then those around."""
-    # Each step makes the next cheaper, or shows that it is unnecessary.
+    # The level at the crossing, those beside it, those around: each step makes the next
+    # cheaper, or shows that it is unnecessary.
     levels = plan.costs.levels
     centre, wanted = _centre(plan, plan.half, plan.half)
-    if new := _new(levels, wanted):
-        return new
-    wanted += _sides(plan, centre, plan.half, wanted)
-    if new := _new(levels, wanted):
-        return new
-    wanted += _cleared(plan, centre, wanted)
-    if new := _new(levels, wanted):
+    for more in (_sides, _cleared):
+        if new := unseen(levels, wanted):
+            return new
+        wanted += more(plan, centre, plan.half, wanted)
+    if new := unseen(levels, wanted):
         return new
     # Every level is as planned, and the width is still too large.
     first, last = plan.cluster.first, plan.cluster.last
@@ -280,7 +272,7 @@ def _placing(plan: _Plan) -> list[Wanted]:
         for step in {one.step for one in wanted} | {centre}:
             better = _BETTER * plan.now.estimates.at(step)[1]
             wanted += cheapest(plan.costs, {step: better}, helped=True)[1]
-    return _new(levels, wanted) or _bisected(plan)
+    return unseen(levels, wanted) or _bisected(plan)
 
 
 def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Wanted]]:
@@ -295,50 +287,46 @@ def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Wanted]]:
     return cheapest(plan.costs, options, helped=True)
 
 
-def _sides(plan: _Plan, centre: int, half: float, wanted: list[Wanted]) -> list[Wanted]:
+def _sides(plan: _Plan, centre: int, half: float, asked: list[Wanted]) -> list[Wanted]:
     """Requests a level on either side of a crossing, correlated with the centre."""
-    goal, at, slope = plan.costs.goal, plan.about.step, plan.about.slope
-    centre_error = _planned_error(
-        plan, centre, wanted, MARGIN * half * slope / plan.now.z
-    )
+    goal, levels, now = plan.costs.goal, plan.costs.levels, plan.now
+    at, slope = plan.about.step, plan.about.slope
+    seen = [seen_at(levels, centre)]
+    seen = max(seen + [one.seen for one in asked if one.step == centre])
+    # The centre's error as planned.
+    alone = goal.deviation * math.sqrt(1 / seen - 1 / goal.num_images)
+    current = now.estimates.at(centre)[1] if centre in levels else math.inf
+    centre_error = min(alone, MARGIN * half * slope / now.z, current)
     sag = math.sqrt(_SAG * half * slope * goal.parts**2 / BEND)
     usual = max(_BESIDE * half, sag, 1.0)
     found = []
     for sign in (-1, 1):
         new = min(max(round(at + sign * usual), 0), goal.parts)
         options = {}
-        for step in {*plan.costs.levels, new} - {centre}:
+        for step in {*levels, new} - {centre}:
             away = sign * (step - at)
             fits = _NEARER * usual <= away <= _FARTHER * usual or step == new
             if fits and away > 0:
                 # The band's edge must be `half` away on the line to the centre. That
                 # line has the centre's error plus its share of the error of the
                 # difference.
-                rest = max((slope * half / plan.now.z) ** 2 - centre_error**2, 0)
+                rest = max((slope * half / now.z) ** 2 - centre_error**2, 0)
                 options[step] = math.hypot(centre_error, math.sqrt(rest) * away / half)
         if options:
-            found += cheapest(plan.costs, options, wanted)[1]
+            found += cheapest(plan.costs, options, asked)[1]
     return found
 
 
-def _planned_error(plan: _Plan, centre: int, wanted: list[Wanted], aim: float) -> float:
-    goal, levels = plan.costs.goal, plan.costs.levels
-    asked = [one.seen for one in wanted if one.step == centre]
-    seen = max([seen_at(levels, centre), *asked])
-    alone = goal.deviation * math.sqrt(1 / seen - 1 / goal.num_images)
-    current = plan.now.estimates.at(centre)[1] if centre in levels else math.inf
-    return min(alone, aim, current)
-
-
-def _cleared(plan: _Plan, centre: int, asked: list[Wanted]) -> list[Wanted]:
-    """Requests levels away from the crossing that are still open."""
+def _cleared(
+    plan: _Plan, centre: int, half: float, asked: list[Wanted]
+) -> list[Wanted]:
     steps, means, standard_errors, *_ = plan.now.estimates
     least = plan.costs.goal.least
     sides = plan.now.sides(least)
     wanted: list[Wanted] = []
     for i in range(plan.cluster.first, plan.cluster.last + 1):
         step, off = int(steps[i]), abs(float(means[i]) - least)
-        far = abs(step - plan.about.step) > _FAR * plan.half
+        far = abs(step - plan.about.step) > _FAR * half
         if sides[i] == 0 and far and step != centre and standard_errors[i] > 0:
             enough = 0.9 * off / float(plan.now.critical_values[i])
             wanted += cheapest(plan.costs, {step: enough}, asked)[1]
@@ -348,19 +336,17 @@ def _cleared(plan: _Plan, centre: int, asked: list[Wanted]) -> list[Wanted]:
 def _bisected(plan: _Plan) -> list[Wanted]:
     """Requests the middle of the widest open interval, or more images of all."""
     goal, levels = plan.costs.goal, plan.costs.levels
-    steps = plan.now.estimates.steps
-    places = range(plan.cluster.first, plan.cluster.last)
-    wide = [i for i in places if steps[i + 1] - steps[i] > 1]
-    if not wide:
+    steps, at = plan.now.estimates.steps, round(plan.about.step)
+    i = _widest(plan.now, plan.cluster)
+    if i is None:
         inside = steps[plan.cluster.first : plan.cluster.last + 1].tolist()
         return [goal.request(s, _GROWTH * levels[s].seen) for s in inside]
-    i = max(wide, key=lambda i: plan.now.closable[i])
     start, end = int(steps[i]), int(steps[i + 1])
     middle = (start + end) // 2
     # The expected crossing, unless it is close to a level.
-    if start < round(plan.about.step) < end:
+    if start < at < end:
         quarter = max((end - start) // 4, 1)
-        middle = min(max(round(plan.about.step), start + quarter), end - quarter)
+        middle = min(max(at, start + quarter), end - quarter)
     deviation = max(float(plan.now.estimates.standard_errors[i : i + 2].max()), 1e-9)
     return cheapest(plan.costs, {middle: deviation})[1]
 
@@ -368,7 +354,6 @@ def _bisected(plan: _Plan) -> list[Wanted]:
 def _deciding(
     goal: Goal, levels: Levels, now: Bands, one: Cluster, asked: list[Wanted]
 ) -> list[Wanted]:
-    """Requests levels not yet known to lie on their neighbours' side."""
     steps, means, standard_errors, *_ = now.estimates
     sides = now.sides(goal.least)
     wanted: list[Wanted] = []
@@ -380,13 +365,17 @@ def _deciding(
             enough = min(enough, deviation / math.sqrt(_LEAST_GROWTH))
             costs = Costs(goal, levels, now.estimates, step, 0.0)
             wanted += cheapest(costs, {step: enough}, [*asked, *wanted], helped=True)[1]
-    if wanted:
+    i = _widest(now, one)
+    if wanted or i is None:
         return wanted
-    wide = [i for i in range(one.first, one.last) if steps[i + 1] - steps[i] > 1]
-    if not wide:
-        return []
-    i = max(wide, key=lambda i: now.closable[i])
     return [goal.request(int(steps[i] + steps[i + 1]) // 2, goal.block)]
+
+
+def _widest(now: Bands, one: Cluster) -> int | None:
+    """Returns the interval with a level inside that leaves most open."""
+    steps, within = now.estimates.steps, range(one.first, one.last)
+    wide = [i for i in within if steps[i + 1] - steps[i] > 1]
+    return max(wide, key=lambda i: now.closable[i], default=None)
 
 
 def _finest(goal: Goal, levels: Levels, now: Bands) -> list[Wanted]:

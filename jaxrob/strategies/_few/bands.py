@@ -1,7 +1,7 @@
 """Bands around the curve of few images, and what they leave open."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +11,16 @@ from jaxrob.metrics._curvature import Envelope, envelope
 from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.crossing import RoughCrossing, may_cross, rough_crossing
-from jaxrob.strategies._few.estimates import Estimates, correlation, variance_of_sum
-from jaxrob.strategies._few.goal import Accepted, Goal, Levels, Partition, Wanted
+from jaxrob.strategies._few.estimates import (
+    Accepted,
+    Estimates,
+    Gap,
+    Goal,
+    Levels,
+    Wanted,
+    correlation,
+    variance_of_sum,
+)
 
 # The critical value is larger, up to the second number, at levels whose standard error
 # exceeds the first number times that which crossings need.
@@ -53,7 +61,6 @@ class Bands(NamedTuple):
         return np.where(self.along, 0.0, self.open)
 
     def sides(self, least: float) -> np.ndarray:
-        """Returns 1, 0 or -1 for each level: accepted, open, rejected."""
         off = self.estimates.means - least
         reach = self.critical_values * self.estimates.standard_errors
         return np.where(off >= reach, 1, np.where(off < -reach, -1, 0))
@@ -64,8 +71,6 @@ def quantile(error: float) -> float:
 
 
 class Shape(NamedTuple):
-    """Bounds on the curve in m intervals between levels."""
-
     deviations: Envelope  # the largest deviations from lines, on the scale from 0 to 1
     may_cross: np.ndarray  # bool `[m]`, whether it may cross the threshold
 
@@ -75,13 +80,12 @@ def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
     steps, values = found.steps.astype(float), (found.means - low) / (high - low)
     doubts = found.doubts / (high - low)
     deviations = envelope(steps, values, goal.num_images, standard_errors=doubts)
-    return Shape(deviations, may_cross(goal, strategy, found))
+    return Shape(deviations, may_cross(goal, strategy, *found[:3]))
 
 
 def bands(
     goal: Goal, found: Estimates, between: Shape, wanted: float, z: float
 ) -> Bands:
-    """Returns the bands, of the critical value z where the error is as `wanted`."""
     steps, means, standard_errors, changes, *_ = found
     most = max(_AS_PLANNED * wanted, 1e-12)
     critical_values = np.clip(z * standard_errors / most, z, max(_FAR, z))
@@ -138,14 +142,12 @@ def _excess_height(
 
 
 class State(NamedTuple):
-    """The state of a search."""
-
     goal: Goal  # with the half width currently aimed at
     levels: Levels  # the levels and the scores seen there
     accepted: Accepted  # the steps accepted; [0, all steps] at first
-    # The range cut at its decided levels, if levels are decided one by one; None until
-    # both ends of the range are decided.
-    partition: Partition | None = None
+    # The open intervals between decided levels, if levels are decided one by one; None
+    # until both ends of the range are decided.
+    gaps: list[Gap] | None = None
     bands: Bands | None = None  # the bands around the curve, for the search by bands
     is_done: bool = False  # whether the goal is reached or no further request helps
     wanted: Sequence[Wanted] = ()  # the next requests; empty at the end
@@ -184,49 +186,45 @@ class Cluster(NamedTuple):
 
     first: int  # the index of the level before them
     last: int  # the index of the level after them
-    crosses: bool  # whether these two levels' estimates are on different sides
     open: float  # the number of steps that are open and may be closed
     # The number of open steps if the curve were straight between levels.
     straight: float
+    crossing: RoughCrossing | None  # if the two levels are on different sides
 
 
-def clusters(goal: Goal, now: Bands) -> dict[Cluster, RoughCrossing | None]:
-    """Groups the open intervals, and locates the crossings of those that cross."""
+def clusters(goal: Goal, now: Bands) -> list[Cluster]:
     _, means, standard_errors, *_ = now.estimates
     off = means - goal.least
     leans = np.abs(off) >= _LEAN * standard_errors
     leans[[0, -1]] = True
     edges = np.flatnonzero(leans).tolist()
     closable = now.closable
-    found: dict[Cluster, RoughCrossing | None] = {}
+    found = []
     for first, last in zip(edges, edges[1:]):
-        part = slice(first, last)
-        width = float(closable[part].sum())
-        straight = float(now.straight[part].sum())
+        width = float(closable[first:last].sum())
         if width > _OPEN:
-            crosses = bool((off[first] >= 0) != (off[last] >= 0))
-            one = Cluster(first, last, crosses, width, straight)
-            found[one] = (
-                rough_crossing(goal, now.estimates, first, last) if crosses else None
-            )
+            crossing = None
+            if (off[first] >= 0) != (off[last] >= 0):
+                crossing = rough_crossing(goal, now.estimates, first, last)
+            straight = float(now.straight[first:last].sum())
+            found.append(Cluster(first, last, width, straight, crossing))
     return found
 
 
-def crossings(goal: Goal, now: Bands) -> dict[Cluster, RoughCrossing]:
-    places = clusters(goal, now)
-    return {one: about for one, about in places.items() if about is not None}
+def crossings(goal: Goal, now: Bands) -> list[Cluster]:
+    return [one for one in clusters(goal, now) if one.crossing]
 
 
 def allowed_widths(
-    goal: Goal, places: Mapping[Cluster, RoughCrossing | None], width: float
+    goal: Goal, places: Sequence[Cluster], width: float
 ) -> dict[Cluster, float]:
     """Splits a width, in steps, among the clusters so that the total cost is least."""
     # A cluster of width w costs about 1 / (slope w)^2: least, for a fixed sum, at these
     # shares.
-    cheap = _CHEAP_SLOPE / goal.parts
     rest = {
-        one: (cheap if about is None else about.slope) ** (-2 / 3)
-        for one, about in places.items()
+        one: (one.crossing.slope if one.crossing else _CHEAP_SLOPE / goal.parts)
+        ** (-2 / 3)
+        for one in places
     }
     given: dict[Cluster, float] = {}
     left = width
@@ -244,10 +242,7 @@ def allowed_widths(
 
 
 def joint_error_ratio(
-    goal: Goal,
-    levels: Levels,
-    now: Estimates,
-    places: dict[Cluster, RoughCrossing],
+    goal: Goal, levels: Levels, now: Estimates, places: Sequence[Cluster]
 ) -> float:
     """Returns all crossings' joint error, as a share of the sum of their errors."""
     # If a mean is too high, more is accepted, at every crossing: the errors add up as
@@ -255,13 +250,12 @@ def joint_error_ratio(
     noise = np.array([one.straight for one in places])
     if len(places) < 2 or not noise.sum() > 0:
         return 1.0
-    at = [_nearest(now, one, about.step) for one, about in places.items()]
+    at = [_nearest(now, one) for one in places]
     correlations = np.eye(len(at))
     for i in range(len(at)):
         for j in range(i):
-            pair = at[i], at[j]
-            found = correlation(levels, now, pair, goal.spread)
-            correlations[i, j] = correlations[j, i] = found
+            together = correlation(levels, now, (at[i], at[j]), goal.spread)
+            correlations[i, j] = correlations[j, i] = together
     total = np.sqrt(max(float(noise @ correlations @ noise), 0.0))
     return min(total / float(noise.sum()), 1.0)
 
@@ -274,7 +268,7 @@ def narrowing_by_correlation(first: State, other: State) -> float:
     parts, noise, goal = [], [], first.goal
     for sign, state in ((1, first), (-1, other)):
         now = state.bands
-        places = crossings(goal, now) if now else {}
+        places = crossings(goal, now) if now else []
         if now is None or not places:
             return 0.0
         straight = sum(one.straight for one in places)
@@ -294,16 +288,15 @@ def narrowing_by_correlation(first: State, other: State) -> float:
     return max(1 - apart / sum(alone), 0.0) * sum(noise)
 
 
-def _crossing_shifts(
-    now: Estimates, places: dict[Cluster, RoughCrossing]
-) -> np.ndarray:
-    """Returns by how many steps each mean shifts its crossings, per unit, `[n]`."""
-    found = np.zeros(len(now.steps))
-    for one, about in places.items():
-        found[now.steps == _nearest(now, one, about.step)] += 1 / about.slope
-    return found
+def _crossing_shifts(now: Estimates, places: Sequence[Cluster]) -> np.ndarray:
+    shifts = np.zeros(len(now.steps))
+    for one in places:
+        assert one.crossing
+        shifts[now.steps == _nearest(now, one)] += 1 / one.crossing.slope
+    return shifts
 
 
-def _nearest(now: Estimates, one: Cluster, step: float) -> int:
+def _nearest(now: Estimates, one: Cluster) -> int:
+    assert one.crossing
     inside = now.steps[one.first : one.last + 1]
-    return int(inside[np.abs(inside - step).argmin()])
+    return int(inside[np.abs(inside - one.crossing.step).argmin()])

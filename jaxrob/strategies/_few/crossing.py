@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.estimates import Estimates
-from jaxrob.strategies._few.goal import Goal, Levels, Wanted
+from jaxrob.strategies._few.estimates import Estimates, Goal, Levels, Wanted
 from jaxrob.strategies._strategy import History, Task
 
 # The concavity by which a curve may leave a line, per squared range.
@@ -22,8 +21,6 @@ _PAIRS, _LEAST_SLOPE_ERROR = 5, 0.15
 
 
 class RoughCrossing(NamedTuple):
-    """The rough position and slope of a crossing."""
-
     step: float  # its position, a fractional step
     slope: float  # the absolute slope of the mean score per step, above 0
     uncertainty: float  # the standard error of the position, in steps
@@ -51,21 +48,20 @@ def rough_crossing(goal: Goal, now: Estimates, first: int, last: int) -> RoughCr
     return RoughCrossing(step, slope, min(uncertainty, (end - start) / 4), slope_error)
 
 
-def may_cross(goal: Goal, strategy: ASAP, found: Estimates) -> np.ndarray:
-    """Whether the curve may cross between neighbours on one side, bool `[n - 1]`."""
-    # The strategy's rule decides.
-    positions = found.steps / goal.parts
+def may_cross(
+    goal: Goal, strategy: ASAP, steps: np.ndarray, means: np.ndarray, errors: np.ndarray
+) -> np.ndarray:
+    """Whether the curve may cross between neighbours by the strategy, `[n - 1]`."""
     # The number of images at which levels would scatter as they typically do.
-    variance = np.square(found.standard_errors) + goal.deviation**2 / goal.num_images
+    variance = np.square(errors) + goal.deviation**2 / goal.num_images
     typical = max(int(np.median(goal.deviation**2 / variance)), 1)
-    known = History(positions, found.means, np.full(len(positions), typical))
+    known = History(steps / goal.parts, means, np.full(len(steps), typical))
     return strategy.may_cross(Task(0.0, 1.0, goal.least), known)
 
 
 def _slope(
     goal: Goal, now: Estimates, step: float, falls: float
 ) -> tuple[float, float] | None:
-    """Returns the absolute slope at a crossing and its relative error, if known."""
     # It is the slope between two levels: far enough apart to differ by more than noise,
     # near enough for the curve to be straight.
     before, after = np.flatnonzero(now.steps < step), np.flatnonzero(now.steps > step)
@@ -96,8 +92,6 @@ _POWER = 0.8
 
 
 class Costs(NamedTuple):
-    """The inputs of the cost of a level."""
-
     goal: Goal  # the goal
     levels: Levels  # the levels and the scores seen there
     estimates: Estimates  # the estimates at the levels
@@ -129,6 +123,10 @@ def images_for(goal: Goal, deviation: float) -> int:
 
 def seen_at(levels: Levels, step: int) -> int:
     return levels[step].seen if step in levels else 0
+
+
+def unseen(levels: Levels, wanted: Sequence[Wanted]) -> list[Wanted]:
+    return [one for one in wanted if one.seen > seen_at(levels, one.step)]
 
 
 def _cheapest_at(

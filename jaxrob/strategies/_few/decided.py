@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from jaxrob.metrics._curvature import open_width
-from jaxrob.metrics._evidence import count_evidence, mean_evidence
+from jaxrob.metrics._curvature import least_count, open_width
+from jaxrob.metrics._testing import count_evidence, mean_evidence
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.bands import Method, State
 from jaxrob.strategies._few.crossing import (
@@ -13,9 +13,9 @@ from jaxrob.strategies._few.crossing import (
     may_cross,
     rough_crossing,
     seen_at,
+    unseen,
 )
-from jaxrob.strategies._few.estimates import Estimates, estimates
-from jaxrob.strategies._few.goal import (
+from jaxrob.strategies._few.estimates import (
     ACCEPTED,
     OPEN,
     REJECTED,
@@ -24,10 +24,10 @@ from jaxrob.strategies._few.goal import (
     Goal,
     Level,
     Levels,
-    Partition,
     Wanted,
+    estimates,
 )
-from jaxrob.strategies._uniform import Uniform
+from jaxrob.strategies._levels import Uniform
 
 # Rounding of sums of scores, per image.
 _SLACK = 1e-9
@@ -52,14 +52,6 @@ def side(goal: Goal, level: Level) -> int:
     return REJECTED if evidence.rejected >= level.needed_evidence else OPEN
 
 
-def least_count(least: float, num_images: int) -> int:
-    """Returns the lowest count of right images with a share of at least `least`."""
-    count = max(math.ceil(least * num_images) - 2, 0)
-    while count / num_images < least:
-        count += 1
-    return count
-
-
 def _certain_side(goal: Goal, scores: np.ndarray) -> int:
     """Returns the side if the unseen images cannot change it, or else `OPEN`."""
     (low, high), num_images = goal.bounds, goal.num_images
@@ -79,30 +71,40 @@ def _are_counts(scores: np.ndarray) -> bool:
     return bool(((scores == 0) | (scores == 1)).all())
 
 
-def partition(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Partition:
-    """Divides the range, whose ends are decided, into decided and open intervals."""
+def _partition(
+    goal: Goal, strategy: ASAP, levels: Levels
+) -> tuple[list[Gap], Accepted]:
+    """Returns the open intervals between decided levels, and the steps accepted."""
     # What the images seen suggest decides no level: it is promised that none is wrong.
     sides = {step: one.side for step, one in levels.items() if one.side != OPEN}
     decided = np.array(sorted(sides))
-    crossing = may_cross(goal, strategy, now.of(decided))
+    now = estimates(levels, goal.spread)
+    steps, means, errors = (
+        part[np.searchsorted(now.steps, decided)] for part in now[:3]
+    )
+    crossing = may_cross(goal, strategy, steps, means, errors)
     inside = np.array(sorted(levels.keys() - sides.keys()), int)
-    means = now.of(decided).means
-    unseen = open_width(decided, means, goal.least, goal.num_images)
-    found, accepted, doubted, hoped = [], 0, 0.0, 0.0
+    unknown = open_width(decided, means, goal.least, goal.num_images)
+    gaps, accepted, doubted, hoped = [], 0, 0.0, 0.0
     for first, last, may, few in zip(
-        decided[:-1].tolist(), decided[1:].tolist(), crossing.tolist(), unseen.tolist()
+        decided[:-1].tolist(), decided[1:].tolist(), crossing.tolist(), unknown.tolist()
     ):
         crosses = sides[first] != sides[last]
         within = inside[(inside > first) & (inside < last)].tolist()
         if crosses or within or (may and last - first > 1):
             middle = _middle(goal, levels, within, crosses)
-            found.append(Gap(first, last, crosses, middle))
+            gaps.append(Gap(first, last, crosses, middle))
         elif sides[first] == ACCEPTED:
             accepted += last - first
+            # The flips of a few images may put these below the threshold.
             doubted += few
         else:
             hoped += few
-    return Partition(found, accepted, doubted, hoped)
+    open_steps = sum(gap.width for gap in gaps)
+    low = max(accepted - doubted, 0.0)
+    high = min(accepted + open_steps + hoped, goal.parts)
+    guess = min(max(accepted + open_steps / 2, low), high)
+    return gaps, Accepted(low, high, guess)
 
 
 def _middle(goal: Goal, levels: Levels, within: list[int], crosses: bool) -> int | None:
@@ -141,64 +143,49 @@ def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
         levels[step] = new._replace(side=side(goal, new))
     if levels[0].side == OPEN or levels[goal.parts].side == OPEN:
         return state._replace(levels=levels)
-    now = estimates(levels, goal.spread)
-    found = partition(goal, strategy, levels, now)
-    open_steps = sum(gap.width for gap in found.gaps)
-    low = max(found.accepted - found.doubted, 0.0)
-    high = min(found.accepted + open_steps + found.hoped, goal.parts)
-    guess = min(max(found.accepted + open_steps / 2, low), high)
-    accepted = Accepted(low, high, guess)
+    gaps, accepted = _partition(goal, strategy, levels)
     half_width = goal.half_width * goal.parts
-    is_done = not found.gaps or accepted.half_width <= half_width
+    is_done = not gaps or accepted.half_width <= half_width
     if goal.half_width == 0:
-        is_done = all(gap.width <= 1 for gap in found.gaps)
+        is_done = all(gap.width <= 1 for gap in gaps)
     return state._replace(
-        levels=levels, accepted=accepted, partition=found, bands=None, is_done=is_done
+        levels=levels, accepted=accepted, gaps=gaps, bands=None, is_done=is_done
     )
 
 
 def following(state: State) -> State:
     goal, levels = state.goal, state.levels
-    if state.partition is None:
+    if state.gaps is None:
         ends = [step for step in (0, goal.parts) if levels[step].side == OPEN]
         wanted = [goal.request(step, 2 * levels[step].seen) for step in ends]
         return state._replace(wanted=wanted)
-    gaps = state.partition.gaps
-    now = estimates(levels, goal.spread)
-    wanted = _requests(goal, levels, now, gaps, _needed_evidence(state))
-    wanted = [
-        one
-        for one in wanted
-        if one.step not in levels or one.seen > levels[one.step].seen
-    ]
-    wanted = wanted or _finest(goal, levels, gaps)
+    wanted = unseen(levels, _requests(state, state.gaps))
+    wanted = wanted or _finest(goal, levels, state.gaps)
     return state._replace(is_done=not wanted, wanted=wanted)
 
 
 def _needed_evidence(state: State) -> float:
-    crossings = 1
-    if state.partition is not None:
-        crossings = max(1, sum(gap.crosses for gap in state.partition.gaps))
+    crossings = max(1, sum(gap.crosses for gap in state.gaps or ()))
     return math.log(2 * crossings / ((1 - FIRST) * state.goal.error))
 
 
-def _requests(
-    goal: Goal, levels: Levels, now: Estimates, gaps: list[Gap], needed_evidence: float
-) -> list[Wanted]:
+def _requests(state: State, gaps: list[Gap]) -> list[Wanted]:
+    goal = state.goal
+    now = estimates(state.levels, goal.spread)
     share = max(2 * goal.half_width * goal.parts / max(len(gaps), 1), 1.0)
     wanted: list[Wanted] = []
     for gap in gaps:
         if gap.width <= share and (goal.half_width > 0 or gap.middle is None):
             continue
         if not gap.crosses:
-            wanted += _within(goal, levels, gap, needed_evidence)
+            wanted.append(_within(state, gap))
             continue
         first, last = np.searchsorted(now.steps, [gap.start, gap.end]).tolist()
         about = rough_crossing(goal, now, first, last)
         if goal.half_width > 0:
-            wanted += _bracket(goal, levels, gap, about, share, needed_evidence)
+            wanted += _bracket(state, gap, about, share)
         else:
-            wanted += _towards(goal, levels, gap, about, needed_evidence)
+            wanted += _towards(state, gap, about)
     return wanted
 
 
@@ -217,15 +204,14 @@ def _finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
     return wanted
 
 
-def _towards(
-    goal: Goal, levels: Levels, gap: Gap, about: RoughCrossing, needed_evidence: float
-) -> list[Wanted]:
+def _towards(state: State, gap: Gap, about: RoughCrossing) -> list[Wanted]:
     """Requests levels around a crossing while cheap; then one at it, to the end."""
+    goal, levels = state.goal, state.levels
     # All images there determine exactly how far away the crossing is.
     beside = about.slope * _CLEARANCE * about.uncertainty
-    cost = float(goal.to_decide(np.array(beside), needed_evidence))
+    cost = float(goal.to_decide(np.array(beside), _needed_evidence(state)))
     if cost <= _CHEAP * goal.num_images and gap.width > 4:
-        return _bracket(goal, levels, gap, about, 1.0, needed_evidence)
+        return _bracket(state, gap, about, 1.0)
     near = max(_CLEARANCE * about.uncertainty, 1.0)
     begun = [s for s in levels if gap.start < s < gap.end]
     begun = [s for s in begun if abs(s - about.step) <= near]
@@ -240,20 +226,16 @@ def _towards(
 
 
 def _bracket(
-    goal: Goal,
-    levels: Levels,
-    gap: Gap,
-    line: RoughCrossing,
-    wanted: float,
-    needed_evidence: float,
+    state: State, gap: Gap, line: RoughCrossing, wanted: float
 ) -> list[Wanted]:
     """Requests the cheapest pair of levels around a crossing, within a distance."""
+    goal, levels = state.goal, state.levels
     apart = max(wanted, 2 * _CLEARANCE * line.uncertainty, 1.0)
     apart = min(apart, max(gap.width * 0.75, 1.0))
     places = _places(levels, gap, line, apart)
     at = line.step + line.uncertainty * _NORMAL
     distance = line.slope * np.abs(places[:, None] - at)
-    each = goal.to_decide(distance, needed_evidence)
+    each = goal.to_decide(distance, _needed_evidence(state))
     total, usual = each.mean(axis=1), np.median(each, axis=1)
     seen = np.array([seen_at(levels, step) for step in places.tolist()])
     cost = np.maximum(total - seen, goal.block)
@@ -268,14 +250,13 @@ def _bracket(
     left, right = np.unravel_index(pairs.argmin(), pairs.shape)
     chosen = int(places[before][left]), int(places[after][right])
     return [
-        _more(goal, levels, step, float(usual[places == step][0]))
+        _more(state, step, float(usual[places == step][0]))
         for step in chosen
         if step not in (gap.start, gap.end)
     ]
 
 
 def _places(levels: Levels, gap: Gap, line: RoughCrossing, apart: float) -> np.ndarray:
-    """Returns candidate levels around a crossing, both ends of the gap included."""
     near = np.rint(line.step + np.linspace(-apart, apart, 2 * _TRIED + 1))
     beside = [math.floor(line.step), math.ceil(line.step)]
     inside = [step for step in levels if gap.start < step < gap.end]
@@ -284,23 +265,21 @@ def _places(levels: Levels, gap: Gap, line: RoughCrossing, apart: float) -> np.n
     return np.concatenate([[gap.start], places, [gap.end]])
 
 
-def _within(
-    goal: Goal, levels: Levels, gap: Gap, needed_evidence: float
-) -> list[Wanted]:
-    """Requests an open level's decision, or a new level, between two of one side."""
+def _within(state: State, gap: Gap) -> Wanted:
+    goal = state.goal
     if gap.middle is None:
-        return [Wanted((gap.start + gap.end) // 2, goal.block)]
-    middle = levels[gap.middle]
+        return Wanted((gap.start + gap.end) // 2, goal.block)
+    middle = state.levels[gap.middle]
     left = max(1 / middle.seen - 1 / goal.num_images, 0)
     noise = goal.deviation * math.sqrt(left) * _NORMAL
     distance = middle.mean - goal.least + noise
-    finish = float(goal.to_decide(distance, needed_evidence).mean())
-    return [_more(goal, levels, gap.middle, finish)]
+    finish = float(goal.to_decide(distance, _needed_evidence(state)).mean())
+    return _more(state, gap.middle, finish)
 
 
-def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
+def _more(state: State, step: int, total: float) -> Wanted:
     """Requests as many more images as may decide the level, but not all at once."""
-    seen = seen_at(levels, step)
+    goal, seen = state.goal, seen_at(state.levels, step)
     grown = seen * (1 + _GROWTH) if seen else _GROWTH * total
     wanted = max(min(grown, total), seen * (1 + _LEAST_GROWTH), seen + goal.block)
     return goal.request(step, wanted)

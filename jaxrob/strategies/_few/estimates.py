@@ -1,8 +1,12 @@
-"""Estimates of the mean score at each level, and what they say of the population."""
+"""The goal of a search by few images, its levels, and the estimates of their means.
+
+Positions are steps of a grid of levels, integers in 0 ... parts.
+"""
 
 import bisect
+import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -10,8 +14,136 @@ import scipy
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._curvature import envelope
 from jaxrob.metrics._robustness import accepted_widths
-from jaxrob.strategies._few.goal import OPEN, Goal, Level, Levels, Spread
 from jaxrob.strategies._strategy import History, Task
+
+ACCEPTED, OPEN, REJECTED = 1, 0, -1
+
+# The evidence beyond the threshold that deciding a level takes on average, because the
+# prior of the evidence does not know how far the mean is from the threshold.
+_PRIOR = 2.0
+
+
+class Goal(NamedTuple):
+    parts: int  # the number of parts of the grid
+    least: float  # the lowest mean score of all images that is accepted
+    bounds: tuple[float, float]  # the lowest and the highest score of an image
+    num_images: int  # N, the size of the data set
+    block: int  # images are looked at in multiples of this many
+    error: float  # the probability of a wrong answer, in all
+    # Half the width that may stay open, as a share of the range; 0 if every level
+    # looked at must be decided, and every crossing found on the grid.
+    half_width: float
+    # Whether a level is decided only when the images left cannot change it.
+    curtail: bool = False
+
+    @property
+    def by_bands(self) -> bool:
+        """Whether bands around the curve, not decided levels, bound the answer."""
+        return self.half_width > 0 and not self.curtail
+
+    @property
+    def spread(self) -> "Spread":
+        low, high = self.bounds
+        least_variance = max((high - self.least) * (self.least - low), 1e-3)
+        return Spread(least_variance, self.num_images)
+
+    @property
+    def deviation(self) -> float:
+        """The approximate standard deviation of an image's score near the threshold."""
+        low, high = self.bounds
+        return math.sqrt(max((high - self.least) * (self.least - low), 0.05))
+
+    def blocks(self, images: float) -> int:
+        """Rounds a number of images up to whole blocks, at most all images."""
+        return min(math.ceil(images / self.block) * self.block, self.num_images)
+
+    def request(self, step: int, images: float) -> "Wanted":
+        return Wanted(step, self.blocks(images))
+
+    def to_decide(self, distance: np.ndarray, needed_evidence: float) -> np.ndarray:
+        """Returns about how many images decide levels this far from the threshold."""
+        if self.curtail:
+            low, high = self.bounds
+            margin = np.maximum(np.abs(distance), 0) / (high - low)
+            return self.num_images * np.clip(1 - margin, 0, 1)
+        distance = np.maximum(np.abs(distance), 1e-9)
+        plain = 2 * self.deviation**2 * (needed_evidence + _PRIOR) / np.square(distance)
+        return self.of_finite(plain)
+
+    def of_finite(self, plain: Any) -> Any:
+        """Converts a sample size for an infinite population to one for the data set."""
+        return plain / (1 + plain / self.num_images)
+
+
+class Spread(NamedTuple):
+    """How far means of the first images spread about the mean of all."""
+
+    # The lower bound of the variance of an image's score at a level; None for none.
+    least_variance: float | None = None
+    num_images: int | None = None  # None for the population
+
+    def variances(
+        self, factors: np.ndarray, shared: np.ndarray, numbers: np.ndarray
+    ) -> np.ndarray:
+        """Returns the variances of linear combinations of means of first images."""
+        # The error of the mean over n images is the sum of independent increments: the
+        # changes of the mean from each number of images to the next, up to all images.
+        left = 0.0 if self.num_images is None else 1 / self.num_images
+        inverse = np.append(1 / numbers, left)
+        each = ((factors @ shared) * factors).sum(axis=-1)
+        is_change = np.abs(factors.sum(axis=-1)) < 0.5
+        least = 1 / numbers[0]
+        own = least if self.least_variance is None else self.least_variance
+        each = np.maximum(each, np.where(is_change, least, own))
+        return np.maximum(-np.diff(inverse), 0) @ each
+
+
+class Level(NamedTuple):
+    scores: np.ndarray  # float64 `[n]`, of the images seen, in their order
+    side: int  # `ACCEPTED`, `OPEN` or `REJECTED`, by all images
+    needed_evidence: float  # the evidence at which the level counts as decided
+
+    @property
+    def seen(self) -> int:
+        return len(self.scores)
+
+    @property
+    def mean(self) -> float:
+        return float(self.scores.mean())
+
+
+Levels = dict[int, Level]
+
+
+class Wanted(NamedTuple):
+    """A step of the grid, and the total number of images that must be seen there."""
+
+    step: int
+    seen: int
+
+
+class Gap(NamedTuple):
+    start: int  # the decided level at its start
+    end: int  # the decided level at its end
+    crosses: bool  # whether these two are on different sides
+    # An open level inside: the one with most images seen if the ends are on different
+    # sides, or else the one that is cheapest to decide; None if there is no open level.
+    middle: int | None
+
+    @property
+    def width(self) -> int:
+        return self.end - self.start
+
+
+class Accepted(NamedTuple):
+    low: float  # the lower bound
+    high: float  # the upper bound
+    guess: float  # the estimate
+
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
+
 
 # Candidate control variates for a level: this many neighbours on either side, and the
 # nearest level with most images.
@@ -20,18 +152,7 @@ _BESIDE = 2
 _ROUNDING = 1e-12
 
 
-class Coefficients(NamedTuple):
-    """The estimates at n levels as linear combinations of means of images."""
-
-    numbers: np.ndarray  # int `[k]`, the distinct numbers of images seen, ascending
-    # Float64 `[k, n, n]`. `[j, a, b]` is the factor of level b's image scores in level
-    # a's mean, over the images from `numbers[j]` to `numbers[j + 1]`.
-    factors: np.ndarray
-
-
 class Estimates(NamedTuple):
-    """Estimates of the mean score of all images at n levels."""
-
     steps: np.ndarray  # int `[n]`, ascending
     means: np.ndarray  # float64 `[n]`
     standard_errors: np.ndarray  # float64 `[n]`
@@ -39,20 +160,17 @@ class Estimates(NamedTuple):
     # next.
     changes: np.ndarray
     covariances: np.ndarray  # float64 `[n - 1]`, of the errors of neighbouring means
-    coefficients: Coefficients | None = None  # the linear combinations; None if omitted
+    # The means as linear combinations of means of images: int `[k]`, the distinct
+    # numbers of images seen, ascending, and float64 `[k, n, n]`, by `[j, a, b]` the
+    # factor of level b's scores in level a's mean, over images `numbers[j]` and on.
+    numbers: np.ndarray
+    factors: np.ndarray
 
     @property
     def doubts(self) -> np.ndarray:
         """The standard errors without the part common to all levels, `[n]`."""
         own = np.square(self.standard_errors)
         return np.sqrt(own - own.min())
-
-    def of(self, steps: np.ndarray) -> "Estimates":
-        """The estimates at some levels, `[k]` ascending; changes are NaN then."""
-        places = np.searchsorted(self.steps, steps)
-        unknown = np.full(max(len(places) - 1, 0), np.nan)
-        means, standard_errors = self.means[places], self.standard_errors[places]
-        return Estimates(self.steps[places], means, standard_errors, unknown, unknown)
 
     def at(self, step: int) -> tuple[float, float]:
         place = int(np.searchsorted(self.steps, step))
@@ -103,9 +221,8 @@ def estimates(levels: Levels, spread: Spread) -> Estimates:
         float(np.square(first.scores[:number] - second.scores[:number]).mean())
         for first, second, number in zip(ordered, ordered[1:], fewer.tolist())
     ]
-    coefficients = Coefficients(numbers, factors)
     return Estimates(
-        steps, means, standard_errors, np.array(changes), covariances, coefficients
+        steps, means, standard_errors, np.array(changes), covariances, numbers, factors
     )
 
 
@@ -127,14 +244,11 @@ def correlation(
 def variance_of_sum(
     parts: Sequence[tuple[Levels, Estimates, np.ndarray]], spread: Spread
 ) -> float:
-    all_coefficients = [now.coefficients for _, now, _ in parts if now.coefficients]
-    numbers = np.unique(
-        np.concatenate([coefficients.numbers for coefficients in all_coefficients])
-    )
+    numbers = np.unique(np.concatenate([now.numbers for _, now, _ in parts]))
     columns, scores = [], []
-    for (levels, now, weights), coefficients in zip(parts, all_coefficients):
-        factors = weights @ coefficients.factors
-        place = np.searchsorted(coefficients.numbers, numbers, side="right") - 1
+    for levels, now, weights in parts:
+        factors = weights @ now.factors
+        place = np.searchsorted(now.numbers, numbers, side="right") - 1
         columns.append(np.where(place[:, None] >= 0, factors[place], 0.0))
         scores += [levels[step].scores for step in now.steps.tolist()]
     found = np.concatenate(columns, axis=1)
@@ -150,7 +264,6 @@ def variance_of_sum(
 def _moments(
     ordered: Sequence[Level], seen: np.ndarray, numbers: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields the scores' means `[n]` and covariances `[n, n]` over the first images."""
     # One pair for each number of images, valid for levels with as many. The entries of
     # other levels are those of their fewer images.
     sums, products = np.zeros(len(ordered)), np.zeros((len(ordered),) * 2)
@@ -261,7 +374,6 @@ def _critical_values(goal: Goal, found: Estimates, error: float) -> np.ndarray:
 def _wilson(
     means: np.ndarray, inputs: np.ndarray, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns Wilson's interval of shares of a number of inputs that is no integer."""
     centre = means + z**2 / (2 * inputs)
     half = z * np.sqrt(means * (1 - means) / inputs + (z / (2 * inputs)) ** 2)
     scale = 1 + z**2 / inputs

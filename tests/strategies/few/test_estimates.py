@@ -1,10 +1,27 @@
-"""Means from few images and from levels with more: errors beside those stated."""
+"""Estimates from few images, beside exact sides and random orders."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from jaxrob.strategies._few.estimates import correlation, estimates
-from jaxrob.strategies._few.goal import OPEN, Level, Spread
+from jaxrob.metrics._curvature import least_count
+from jaxrob.strategies import ASAP
+from jaxrob.strategies._few import banded
+from jaxrob.strategies._few.bands import Cluster, State, joint_error_ratio
+from jaxrob.strategies._few.crossing import RoughCrossing
+from jaxrob.strategies._few.decided import side
+from jaxrob.strategies._few.estimates import (
+    ACCEPTED,
+    OPEN,
+    REJECTED,
+    Accepted,
+    Goal,
+    Level,
+    Spread,
+    correlation,
+    estimates,
+)
 
 IMAGES, RUNS = 4000, 200
 
@@ -109,3 +126,110 @@ def test_a_level_goes_together_with_itself():
     levels = {3: Level(scores, OPEN, 0.0)}
     found = estimates(levels, Spread(0.1, IMAGES))
     assert correlation(levels, found, (3, 3), Spread(0.1, IMAGES)) == 1.0
+
+
+FEWER, SEEN = 2000, 400
+GOAL = Goal(8, 0.8, (0.0, 1.0), FEWER, 50, 0.05, 0.02)
+
+
+def crossing(place, straight):
+    """A crossing between two levels."""
+    rough = RoughCrossing(place + 0.1, 0.05, 0.2, 0.2)
+    return Cluster(place, place + 1, straight, straight, rough)
+
+
+@pytest.mark.parametrize("alike", [0.0, 1.0])
+def test_the_sum_of_two_errors_is_as_wide_as_in_random_orders(alike):
+    generator = np.random.default_rng(5)
+    first = generator.random(FEWER) < 0.8
+    other = generator.random(FEWER) < 0.8
+    second = np.where(generator.random(FEWER) < alike, first, other)
+    # Two levels at each crossing, so far apart that none helps another.
+    scores = np.stack([first, first, second, second]).astype(float)
+    places = [crossing(0, 3.0), crossing(2, 3.0)]
+    errors, said = [], []
+    for run in range(RUNS):
+        order = np.random.default_rng([24, run]).permutation(FEWER)[:SEEN]
+        levels = {i: Level(row[order], OPEN, 0.0) for i, row in enumerate(scores)}
+        found = estimates(levels, Spread(0.1, FEWER))
+        errors.append((found.means - scores.mean(axis=1))[[0, 2]])
+        said.append(joint_error_ratio(GOAL, levels, found, places))
+    single = np.std(errors, axis=0).sum()
+    assert np.mean(said) == pytest.approx(
+        np.std(np.sum(errors, axis=1)) / single, abs=0.08
+    )
+
+
+def test_one_crossing_is_as_far_off_as_it_is():
+    row = np.repeat([1.0, 0.0], FEWER // 2)
+    levels = {i: Level(row, OPEN, 0.0) for i in range(2)}
+    found = estimates(levels, Spread(0.1, FEWER))
+    assert joint_error_ratio(GOAL, levels, found, [crossing(0, 3.0)]) == 1.0
+
+
+@pytest.mark.parametrize("total", [1, 49])
+def test_least_count_is_that_of_the_floating_point_share(total):
+    for count in range(total + 1):
+        assert least_count(count / total, total) == count
+        if count < total:
+            above = float(np.nextafter(count / total, 2))
+            assert least_count(above, total) == count + 1
+
+
+@pytest.mark.parametrize("least", [0.1, 0.7])
+def test_least_count_is_the_exact_ceiling_between_shares(least):
+    for total in (7, 30, 101):
+        exact = Fraction(least) * total
+        if exact.denominator != 1 and abs(exact - round(exact)) > 1e-6:
+            assert least_count(least, total) == -(-exact.numerator // exact.denominator)
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-0.8, 1.0)])
+def test_curtailed_sides_are_never_wrong_and_end_decided(bounds):
+    generator = np.random.default_rng(5)
+    low, high = bounds
+    for _ in range(40):
+        goal = Goal(8, 0.6, bounds, 60, 1, 0.05, 0.01, curtail=True)
+        share = generator.uniform(0.4, 1)
+        scores = np.where(generator.random(60) < share, high, low)
+        truth = ACCEPTED if scores.mean() >= 0.6 else REJECTED
+        found = [side(goal, Level(scores[:seen], OPEN, 1.0)) for seen in range(1, 61)]
+        assert set(found) <= {OPEN, truth} and found[-1] == truth
+
+
+def test_what_was_decided_stays():
+    goal = Goal(8, 0.8, (0.0, 1.0), 1000, 100, 0.05, 0.01)
+    assert side(goal, Level(np.zeros(500), ACCEPTED, 3.0)) == ACCEPTED
+
+
+PARTS, CROSSING = 1024, 0.635
+
+
+def looks(shape, seen, orders):
+    """What one look at a curve tells, in several orders of the images."""
+    least = float(shape(CROSSING))
+    goal = Goal(PARTS, least, (0.0, 1.0), FEWER, 50, 0.05, 0.015)
+    for seed in range(orders):
+        order = np.random.default_rng(seed).permutation(FEWER)
+        answers = {
+            step: (order[:number] + 0.5 < shape(step / PARTS) * FEWER).astype(float)
+            for step, number in seen.items()
+        }
+        state = State(goal, {}, Accepted(0, PARTS, PARTS / 2))
+        yield goal, banded.look(ASAP(n=PARTS), state, answers)
+
+
+def test_a_steep_curve_is_resolved_by_the_usual_bands():
+    """Not by high ones, which open intervals far off because a bend may be there."""
+    seen = dict.fromkeys([0, 128, 256, 384, 896, 1024], 128)
+    seen |= {512: 384, 576: 640, 608: 512, 640: 2000, 655: 640, 669: 512, 684: 512}
+    for goal, state in looks(lambda x: 0.97 - 0.5 * x**2.3, {**seen, 768: 256}, 12):
+        assert state.bands is not None and state.bands.z == banded.critical_value(goal)
+
+
+def test_no_look_takes_a_flat_curve_to_be_far_from_where_it_is():
+    seen = dict.fromkeys(range(0, PARTS + 1, 128), 400)
+    for goal, state in looks(lambda x: 0.8 - 0.005 * (x - CROSSING), seen, 40):
+        _, _, guess = state.accepted
+        half_width = max(state.accepted.half_width, goal.half_width * PARTS)
+        assert abs(guess - CROSSING * PARTS) <= 3 * half_width + 1

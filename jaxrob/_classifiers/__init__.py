@@ -1,0 +1,1 @@
+"""Networks of any framework as classifiers, and data of any library as arrays."""

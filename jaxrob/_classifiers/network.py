@@ -1,0 +1,434 @@
+"""What all networks need: preprocessing, variables, where they run, an identity."""
+
+import dataclasses
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._arguments.checks import (
+    check_hashable,
+    check_type,
+    checked_array,
+    checked_flag,
+    checked_integer,
+    checked_size,
+    looks_channels_first,
+)
+from jaxrob._arguments.classes import IF_NO_CLASSES
+from jaxrob._arguments.texts import required
+from jaxrob._devices.host_function import HostFunction, host_callback
+from jaxrob._identity.digest import hashable_partial
+from jaxrob._identity.program import Fingerprinted
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+_PURPOSE = "Classifier.from_equinox"
+_ACTIVATIONS = {
+    "softmax": "probabilities",
+    "sigmoid": "sigmoid",
+    "hardsigmoid": "sigmoid",
+    "logsoftmax": "logits",
+}
+# Levels of nested objects; deeper ones are identified by their class.
+_MAX_DEPTH = 4
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+Parts = Iterator[str | np.ndarray]
+# Yields the identifying parts of a framework's own value; None for other values.
+Describe = Callable[[Any], Parts | None]
+
+# One number, or one for each channel; a height and a width, or one number for both.
+Numbers = float | Sequence[float] | np.ndarray
+Size = int | tuple[int, int] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessing:
+    """What is done to pixels in [0, 1] before a network's first layer.
+
+    Alterations see images `[B, H, W, C]`; the network sees
+    `(scale * pixels - mean) / std`, in its own layout.
+
+    Example::
+
+        imagenet = jaxrob.Preprocessing(
+            mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), size=224
+        )
+        classifier = jaxrob.Classifier.from_torch(module, preprocessing=imagenet)
+
+    Attributes:
+      scale: the factor of pixels, one number or one for each channel; 255 for a network
+        that takes 0 to 255.
+      mean: the number subtracted then, or one for each channel.
+      std: the divisor applied last, or one for each channel.
+      channels_first: whether the network takes `[B, C, H, W]`, or `[B, H, W, C]`. By
+        default what its framework does: the former for torch and Equinox, the latter
+        for NNX, Keras and functions; of ONNX what the input's shape says.
+      size: the height and width of the images that it takes, or one number for both;
+        by default any, and of ONNX what the input's shape says. Images of other sizes
+        are rejected. Resize images on loading, see `jaxrob.data.image_folder`, so that
+        levels in pixels keep their meaning.
+
+    Raises:
+      TypeError: if one has a wrong type.
+      ValueError: if one is outside its range.
+    """
+
+    scale: Numbers = 1.0
+    mean: Numbers = 0.0
+    std: Numbers = 1.0
+    channels_first: bool | None = None
+    size: Size = None
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "mean", "std"):
+            numbers = _numbers(name, getattr(self, name))
+            object.__setattr__(self, name, numbers)
+        if (np.array(self.scale, np.float32) == 0).any():
+            raise ValueError(
+                f"scale must not be 0, which makes images black; got {self.scale}"
+            )
+        if (np.array(self.std, np.float32) <= 0).any():
+            raise ValueError(f"std must be positive; got {self.std}")
+        if self.channels_first is not None:
+            first = checked_flag("channels_first", self.channels_first)
+            object.__setattr__(self, "channels_first", first)
+        object.__setattr__(self, "size", checked_size(self.size))
+
+    @property
+    def is_none(self) -> bool:
+        """Whether images are unchanged."""
+        return self.laid_out(False) == Preprocessing(channels_first=False)
+
+    def laid_out(self, channels_first: bool) -> "Preprocessing":
+        """Returns it with a framework's layout, unless it has one."""
+        if self.channels_first is not None:
+            return self
+        return dataclasses.replace(self, channels_first=channels_first)
+
+    def __call__(self, images: jax.Array) -> jax.Array:
+        """Preprocesses images for the network."""
+        if self.is_none:
+            return images
+        self._check(images.shape)
+        scale, mean, std = map(_row, (self.scale, self.mean, self.std))
+        if self.scale != (1.0,):
+            images = images * scale
+        if self.mean != (0.0,) or self.std != (1.0,):
+            images = (images - mean) / std
+        return jnp.moveaxis(images, -1, 1) if self.channels_first else images
+
+    def _check(self, shape: tuple[int, ...]) -> None:
+        if len(shape) != 4:
+            raise ValueError(
+                "the classifier's preprocessing needs images [B, H, W, C]; got the "
+                f"shape {shape}"
+            )
+        if self.size is not None and shape[1:3] != self.size:
+            advice = (
+                ". Resize and crop them on loading, for instance by "
+                f"jaxrob.data.image_folder(path, size={self.size}); or, if the network "
+                f"takes their size, make its Preprocessing with size={shape[1:3]}"
+            )
+            raise ValueError(
+                f"the classifier takes images of size={self.size}; got "
+                f"{shape[1]}x{shape[2]} pixels"
+                + ("" if looks_channels_first(shape[1:]) else advice)
+            )
+        for name in ("scale", "mean", "std"):
+            values = getattr(self, name)
+            if len(values) not in (1, shape[3]):
+                grey = ""
+                if (len(values), shape[3]) == (3, 1):
+                    grey = '. Make grey pictures RGB in the source, convert("RGB"), or '
+                    grey += "by np.repeat(images, 3, axis=-1)"
+                raise ValueError(
+                    f"{name} has {len(values)} numbers, but the images have "
+                    f"{shape[3]} channel{'s' * (shape[3] > 1)}{grey}"
+                )
+
+
+def _row(values: Any) -> jax.Array:
+    """Builds an array inside the program; a constant array would count as captured."""
+    return jnp.concatenate([jnp.full(1, value, jnp.float32) for value in values])
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessed:
+    """A function of variables and images, applied to preprocessed images."""
+
+    function: Callable[..., Any]
+    preprocessing: Preprocessing
+
+    def __call__(self, variables: Any, images: jax.Array) -> Any:
+        return self.function(variables, self.preprocessing(images))
+
+
+def preprocessed(
+    function: Callable[..., Any], preprocessing: Preprocessing
+) -> Callable[..., Any]:
+    """Puts the preprocessing before the function."""
+    if preprocessing.is_none:
+        return function
+    return Preprocessed(function, preprocessing)
+
+
+@dataclasses.dataclass(frozen=True)
+class OnHost:
+    """An `apply_fn` that preprocesses images on the device and calls the host."""
+
+    function: HostFunction
+    preprocessing: Preprocessing
+
+    def __call__(self, variables: Any, images: jax.Array) -> jax.Array:
+        del variables
+        return host_callback(self.function, self.preprocessing(images))
+
+
+def on_host(apply_fn: Any) -> OnHost | None:
+    """Returns the host network behind an `apply_fn`, or None."""
+    function = apply_fn.function if isinstance(apply_fn, Fingerprinted) else apply_fn
+    return function if isinstance(function, OnHost) else None
+
+
+class Network(NamedTuple):
+    """The parts of a classifier, as its framework says them; see `Classifier`."""
+
+    function: Callable[..., Any]
+    outputs: str = "logits"
+    name: str | None = None
+    num_classes: int | None = None  # None if not yet known
+    variables: Any = ()
+    class_names: tuple[str, ...] | None = None
+
+
+def outputs_after(activation: str) -> str | None:
+    """Returns the kind of outputs by the last activation's name in any framework."""
+    return _ACTIVATIONS.get(activation.replace("_", "").lower())
+
+
+def snapshot(tree: Any) -> Any:
+    """Copies a pytree's arrays and containers."""
+    # A module trained in place may write into its NumPy arrays, assign to its
+    # variables, or donate the buffers of its arrays.
+    return jax.tree.map(
+        lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree
+    )
+
+
+def checked_layout(
+    preprocessing: Preprocessing | None, channels_first: bool
+) -> Preprocessing:
+    """Returns what was given, or nothing, in a framework's layout."""
+    wanted = "a jaxrob.Preprocessing or None"
+    check_type("preprocessing", preprocessing, Preprocessing | None, wanted)
+    return (preprocessing or Preprocessing()).laid_out(channels_first)
+
+
+def _numbers(name: str, value: Any) -> tuple[float, ...]:
+    array = np.atleast_1d(checked_array(name, value, "..."))
+    if array.ndim != 1 or not array.size:
+        raise ValueError(
+            f"{name} must be a number, or one for each channel; got the shape "
+            f"{array.shape}"
+        )
+    if np.abs(array).max() > _LARGEST:
+        raise ValueError(f"{name} must be numbers that float32 holds; got {value}")
+    return tuple(float(number) for number in array)
+
+
+def linen_network(
+    module: Any, variables: Any, outputs: str, call: dict[str, Any]
+) -> Network:
+    """See `Classifier.from_linen`."""
+    # Flax is imported only where it is used: a plain function does not need it.
+    from flax import linen
+
+    check_type("module", module, linen.Module, "a Flax Linen module")
+    check_type("variables", variables, Mapping, "what module.init returns")
+    for name, value in call.items():
+        check_hashable(name, value)
+    function = hashable_partial(_apply_linen, module=module, **call)
+    return Network(function, outputs, variables=variables)
+
+
+def nnx_network(
+    module: Any, outputs: str, preprocessing: Preprocessing | None, name: str | None
+) -> Network:
+    """See `Classifier.from_nnx`."""
+    from flax import nnx
+
+    check_type("module", module, nnx.Module, "a Flax NNX module")
+    graph, state = nnx.split(module)
+    layout = checked_layout(preprocessing, False)
+    function = preprocessed(hashable_partial(_apply_nnx, graph=graph), layout)
+    return Network(function, outputs, name, variables=snapshot(state))
+
+
+def equinox_network(
+    module: Any,
+    state: Any,
+    outputs: str,
+    preprocessing: Preprocessing | None,
+    name: str | None,
+) -> Network:
+    """See `Classifier.from_equinox`."""
+    equinox = required("equinox", _PURPOSE, "equinox")
+    check_type("module", module, equinox.Module, "an Equinox module")
+    wanted = "an equinox.nn.State or None"
+    check_type("state", state, equinox.nn.State | None, wanted)
+    own = equinox.nn.inference_mode(module)
+    arrays, rest = equinox.partition(
+        own, lambda leaf: isinstance(leaf, jax.Array | np.ndarray)
+    )
+    check_hashable("module", rest)
+    layout = checked_layout(preprocessing, True)
+    function = preprocessed(hashable_partial(_apply_equinox, rest=rest), layout)
+    return Network(function, outputs, name, variables=snapshot((arrays, state)))
+
+
+def host_network(
+    function: Any,
+    num_classes: int | None,
+    outputs: str,
+    preprocessing: Preprocessing | None,
+    name: str | None,
+    version: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_host`."""
+    check_type("function", function, Callable, "a function of a NumPy array of images")
+    is_any = outputs == "any"
+    if is_any and num_classes is not None:
+        raise ValueError(
+            f'num_classes must be None with outputs="any"; got {num_classes}'
+        )
+    if not is_any:
+        if num_classes is None:
+            raise TypeError(
+                f"num_classes must be an integer, the K of [B, K]; got None. "
+                f"{IF_NO_CLASSES}"
+            )
+        num_classes = checked_integer("num_classes", num_classes, at_least=1)
+    host = HostFunction(function, num_classes, name, version, batch_size, is_any=is_any)
+    expected = None if num_classes is None else max(num_classes, 2)
+    layout = checked_layout(preprocessing, False)
+    return Network(OnHost(host, layout), outputs, name, expected)
+
+
+def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any) -> Any:
+    return module.apply(variables, images, **call)
+
+
+def _apply_nnx(state: Any, images: Any, *, graph: Any) -> Any:
+    from flax import nnx
+
+    module = nnx.merge(graph, state)
+    module.eval()
+    return module(images)
+
+
+def _apply_equinox(variables: Any, images: jax.Array, *, rest: Any) -> Any:
+    equinox = required("equinox", _PURPOSE, "equinox")
+    arrays, state = variables
+    module = equinox.combine(arrays, rest)
+    if state is None:
+        return jax.vmap(module)(images)
+    # In inference mode no image changes the state.
+    return jax.vmap(lambda image: module(image, state)[0])(images)
+
+
+def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
+    """Yields the parts that identify a value, the same in every process."""
+    found = describe(value)
+    if found is not None:
+        yield from found
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        yield value
+    elif isinstance(value, _PLAIN):
+        yield repr(value)
+    elif len(within) > _MAX_DEPTH or any(value is one for one in within):
+        yield _name(type(value))
+    elif isinstance(value, dict):
+        yield f"{_name(type(value))} {len(value)}"
+        for key, part in value.items():
+            yield from value_parts(key, describe, (*within, value))
+            yield from value_parts(part, describe, (*within, value))
+    elif isinstance(value, set | frozenset):
+        yield f"set {sorted(map(repr, value))}"
+    elif isinstance(value, list | tuple):
+        yield f"{_name(type(value))} {len(value)}"
+        for part in value:
+            yield from value_parts(part, describe, (*within, value))
+    elif isinstance(value, type):
+        yield _name(value)
+    elif isinstance(value, functools.partial):
+        for part in (value.func, value.args, value.keywords):
+            yield from value_parts(part, describe, (*within, value))
+    elif inspect.isroutine(value):
+        yield from _function_parts(value, describe, within)
+    else:
+        yield _name(type(value))
+        yield from value_parts(
+            getattr(value, "__dict__", {}), describe, (*within, value)
+        )
+
+
+def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Parts:
+    """Yields the parts that identify layers' classes outside of their framework."""
+    classes = {kind for layer in layers for kind in type(layer).__mro__} - {object}
+    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
+        if not kind.__module__.startswith(framework):
+            yield from _of_class(kind, describe)
+
+
+def _of_class(kind: type, describe: Describe) -> Parts:
+    """Yields a class's functions and the values it holds."""
+    for name, member in sorted(vars(kind).items()):
+        function = getattr(member, "__func__", getattr(member, "fget", member))
+        if isinstance(function, types.FunctionType):
+            yield name
+            yield from _function_parts(function, describe, ())
+        elif not name.startswith("__") and isinstance(member, (*_PLAIN, tuple, list)):
+            yield name
+            yield from value_parts(member, describe)
+
+
+def _function_parts(
+    function: Any, describe: Describe, within: tuple[Any, ...]
+) -> Parts:
+    """Yields a function's code, defaults and captured values."""
+    code = getattr(function, "__code__", None)
+    if code is None:  # From a compiled module.
+        yield _name(function)
+        return
+    yield from _code_parts(code, describe)
+    within = (*within, function)
+    for part in (function.__defaults__, function.__kwdefaults__):
+        yield from value_parts(part, describe, within)
+    for cell in function.__closure__ or ():
+        try:
+            held = cell.cell_contents
+        except ValueError:  # Not assigned yet.
+            continue
+        yield from value_parts(held, describe, within)
+
+
+def _code_parts(code: types.CodeType, describe: Describe) -> Parts:
+    yield f"{code.co_code.hex()} {code.co_names}"
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _code_parts(constant, describe)
+        else:
+            yield from value_parts(constant, describe)
+
+
+def _name(value: Any) -> str:
+    # Without the module, whose name differs when a script is run.
+    return getattr(value, "__qualname__", type(value).__qualname__)

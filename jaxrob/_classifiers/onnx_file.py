@@ -1,0 +1,308 @@
+"""ONNX files, run by onnxruntime."""
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.classes import IF_NO_CLASSES, if_no_classes
+from jaxrob._arguments.texts import required
+from jaxrob._classifiers.network import (
+    Network,
+    OnHost,
+    Preprocessing,
+    checked_layout,
+    outputs_after,
+)
+from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
+from jaxrob._files.reading import check_regular, open_file
+
+# The limit of protocol buffers; larger networks keep their weights beside the file.
+_MAX_BYTES = 2**31
+# Input types that float32 images may be cast to.
+_FLOATING = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+}
+_RETURNED = (*_FLOATING, "tensor(bfloat16)")
+# Operations that do not change the kind of outputs.
+_PASS_THROUGH = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten", "Dropout")
+# Numbers of channels of images: grey, RGB, RGB with transparency.
+_CHANNELS = (1, 3, 4)
+# The value of `TensorProto.data_location` for weights in another file.
+_EXTERNAL = 1
+# Real graphs are nested a few levels deep; thousands would exhaust the stack.
+_MAX_DEPTH = 50
+
+
+def onnx_network(
+    path: Any,
+    outputs: str | None,
+    preprocessing: Preprocessing | None,
+    name: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_onnx`."""
+    onnx = required("onnx", "Classifier.from_onnx", "onnx")
+    runtime = required("onnxruntime", "Classifier.from_onnx", "onnx")
+    file = checked_path("path", path)
+    data = _read(file)
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except Exception as error:  # The class depends on the protobuf installed.
+        raise ValueError(f"{file}: not an ONNX file: {error}") from error
+    if not model.graph.node:
+        raise ValueError(f"{file}: not an ONNX file, or one without operations")
+    is_any = outputs == "any"
+    weights = _external_files(model, file)
+    session = _session(runtime, file, data, bool(weights))
+    source, (fixed, *lengths) = _input(session, file)
+    num_classes = None if is_any else _num_classes(session, file)
+    # The last operation computes the outputs, so it must not be contradicted (in torch
+    # it is only the layer registered last). "scores" may come from any operation.
+    last = None if is_any else _activation(model.graph)
+    if outputs not in (None, "scores", last or outputs):
+        raise ValueError(
+            f'outputs must be "{last}", as the last operation says, or None; '
+            f'got "{outputs}"'
+        )
+    name = file.name if name is None else name
+    if batch_size is not None and fixed not in (None, batch_size):
+        raise ValueError(
+            f"batch_size must be {fixed}, as the input of {name} says, or None; got "
+            f"{batch_size}"
+        )
+    # Not the number of classes: it is found by a call on black images, so that images
+    # that do not fit are rejected before anything is computed.
+    host = HostFunction(
+        OnnxRun(session, source.name, _FLOATING[source.type]),
+        None,
+        name,
+        _digest(data, weights),
+        batch_size or fixed,
+        writes=False,
+        is_any=is_any,
+    )
+    placed = OnHost(host, _laid_out(preprocessing, lengths, name))
+    # A single output stands for two classes.
+    num_classes = 2 if num_classes == 1 else num_classes
+    return Network(placed, outputs or last or "logits", name, num_classes)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OnnxRun:
+    """A session of onnxruntime; several outputs are returned by name."""
+
+    session: Any
+    input: str
+    dtype: Any
+
+    def __call__(self, images: np.ndarray) -> Any:
+        given = {self.input: images.astype(self.dtype, copy=False)}
+        outputs = self.session.run(None, given)
+        if len(outputs) == 1:
+            return outputs[0]
+        names = (one.name for one in self.session.get_outputs())
+        return dict(zip(names, outputs))
+
+
+def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
+    """Returns the SHA-256 of a file, and of the file of weights beside it."""
+    # Of several files of weights it is that of their digests, a line each.
+    digests = []
+    for file in weights:
+        with open_file(file) as opened:
+            digests.append(hashlib.file_digest(opened, "sha256").hexdigest())
+    own = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    if not digests:
+        return own
+    if len(digests) == 1:
+        return f"{own}, weights sha256:{digests[0]}"
+    lines = "".join(f"{one}\n" for one in digests)
+    together = hashlib.sha256(lines.encode()).hexdigest()
+    return f"{own}, {len(digests)} files of weights sha256:{together}"
+
+
+def _read(path: pathlib.Path) -> bytes:
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _MAX_BYTES:
+            raise ValueError(f"{path}: {size} bytes; an ONNX file has at most 2**31")
+        return file.read()
+
+
+def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -> Any:
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    wanted = "CUDAExecutionProvider", "CPUExecutionProvider"
+    there = runtime.get_available_providers()
+    providers = [name for name in wanted if name in there]
+    try:
+        # The checked bytes are run; only weights beside the file need its path.
+        source = str(path) if has_weights else data
+        return runtime.InferenceSession(source, options, providers=providers)
+    except Exception as error:  # onnxruntime has a class for each cause.
+        raise ValueError(
+            f"{path}: onnxruntime {runtime.__version__} cannot run it: {error}"
+        ) from error
+
+
+def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...]]:
+    inputs = session.get_inputs()
+    if len(inputs) != 1:
+        names = ", ".join(one.name for one in inputs)
+        raise ValueError(
+            f"{path}: it must have one input, the images; got {len(inputs)}: {names}"
+        )
+    (source,) = inputs
+    if source.type not in _FLOATING:
+        raise ValueError(
+            f"{path}: its input {source.name!r} must be of floating numbers; got "
+            f"{source.type}. Call its runtime in a function for Classifier.from_host"
+        )
+    lengths = tuple(one if isinstance(one, int) else None for one in source.shape)
+    if len(lengths) < 2:
+        raise ValueError(
+            f"{path}: its input {source.name!r} must be images [B, ...]; got the shape "
+            f"{source.shape}"
+        )
+    if lengths[0] is not None and not 1 <= lengths[0] <= MOST_IMAGES:
+        raise ValueError(
+            f"{path}: its input {source.name!r} must be of 1 to {MOST_IMAGES} images "
+            f"at once; got the shape {source.shape}"
+        )
+    return source, lengths
+
+
+def _num_classes(session: Any, path: pathlib.Path) -> int | None:
+    outputs = session.get_outputs()
+    if len(outputs) != 1:
+        names = ", ".join(one.name for one in outputs)
+        raise ValueError(
+            f"{path}: it must have one output [B, K]; got {len(outputs)}: {names}. "
+            f"{IF_NO_CLASSES}"
+        )
+    (found,) = outputs
+    if found.type not in _RETURNED:
+        raise ValueError(
+            f"{path}: its output {found.name!r} must be of floating numbers [B, K]; "
+            f"got {found.type}"
+        )
+    if found.type == "tensor(bfloat16)":
+        raise ValueError(
+            f"{path}: its output {found.name!r} is {found.type}, which onnxruntime "
+            "does not hand to NumPy: end the network with a Cast to float"
+        )
+    shape = found.shape
+    if shape and len(shape) != 2:
+        raise ValueError(
+            f"{path}: its output {found.name!r} must have the shape [B, K]; got "
+            f"{shape}. {if_no_classes(shape)}"
+        )
+    return shape[1] if shape and isinstance(shape[1], int) else None
+
+
+def _activation(graph: Any) -> str | None:
+    """Returns the kind of outputs by the last operation; None if unknown."""
+    makers = {name: node for node in graph.node for name in node.output}
+    name = graph.output[0].name
+    while name in makers:
+        node = makers[name]
+        if node.op_type not in _PASS_THROUGH:
+            return outputs_after(node.op_type)
+        name = node.input[0]
+    return None
+
+
+def _laid_out(
+    preprocessing: Preprocessing | None, lengths: list[int | None], name: str
+) -> Preprocessing:
+    """Returns the preprocessing with the layout and size given by an input's shape."""
+    given = checked_layout(preprocessing, False)
+    if len(lengths) != 3:
+        return given
+    channels_first = None if preprocessing is None else preprocessing.channels_first
+    shape = ["B", *("?" if length is None else length for length in lengths)]
+    first = lengths[0] in _CHANNELS and lengths[2] not in _CHANNELS
+    last = lengths[2] in _CHANNELS and lengths[0] not in _CHANNELS
+    if channels_first is None:
+        if not first and not last:
+            raise ValueError(
+                f"channels_first must be True or False, because the input of {name} of "
+                f"the shape {shape} may be either; got None"
+            )
+        channels_first = first
+    elif (first and not channels_first) or (last and channels_first):
+        raise ValueError(
+            f"channels_first must be {first}, because the input of {name} has the "
+            f"shape {shape}; got {channels_first}"
+        )
+    height, width = lengths[1:] if channels_first else lengths[:2]
+    size: Any = given.size
+    for there, asked in zip((height, width), size or (None, None)):
+        if None not in (there, asked) and there != asked:
+            raise ValueError(
+                f"size must be {(height, width)}, because the input of {name} has the "
+                f"shape {shape}; got {size}"
+            )
+    if size is None and height is not None and width is not None:
+        size = height, width
+    return dataclasses.replace(given, channels_first=channels_first, size=size)
+
+
+def _external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the files of weights beside an ONNX file, sorted."""
+    folder = path.parent.resolve()
+    found = set()
+    for location in sorted(set(_locations(model))):
+        file = folder / location
+        inside = file.resolve().is_relative_to(folder)
+        if not location or os.path.isabs(location) or not inside:
+            raise ValueError(
+                f"{path}: it keeps weights in {location!r}; they must lie in its own "
+                "folder"
+            )
+        try:
+            check_regular(file)
+        except FileNotFoundError:
+            raise ValueError(
+                f"{path}: it keeps weights in {location!r}, which is not there"
+            ) from None
+        found.add(file)
+    return sorted(found)
+
+
+def _locations(model: Any) -> Iterator[str]:
+    tensors = [*_tensors(model.graph, 0)]
+    for function in model.functions:
+        for node in function.node:
+            tensors += _of_node(node, 0)
+    for tensor in tensors:
+        if tensor.data_location == _EXTERNAL:
+            entries = {entry.key: entry.value for entry in tensor.external_data}
+            yield entries.get("location", "")
+
+
+def _tensors(graph: Any, depth: int) -> Iterator[Any]:
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"graphs lie within graphs, more than {_MAX_DEPTH} deep")
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        yield from _of_node(node, depth)
+
+
+def _of_node(node: Any, depth: int) -> Iterator[Any]:
+    for attribute in node.attribute:
+        yield from (attribute.t, *attribute.tensors)
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+            yield from (sparse.values, sparse.indices)
+        for graph in (attribute.g, *attribute.graphs):
+            yield from _tensors(graph, depth + 1)

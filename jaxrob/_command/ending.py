@@ -1,0 +1,182 @@
+"""How the command prints and ends: its statuses, streams and signals."""
+
+import contextlib
+import errno
+import io
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from jaxrob._arguments.computing import was_computing
+from jaxrob._command import user_code
+from jaxrob._command.refused import Refused
+
+GOOD, NOT_GOOD_ENOUGH, WRONG_USE, FAILED = range(4)
+MEANING = {
+    GOOD: "all is good",
+    NOT_GOOD_ENOUGH: "not good enough, by --require or --regressions",
+    WRONG_USE: "wrong use or bad input, found before anything was computed",
+    FAILED: "all else: a crash, a file that cannot be read, too little memory",
+}
+
+# Errors that the library raises for a wrong argument or file.
+_BAD_INPUT = (
+    Refused,
+    ValueError,
+    TypeError,
+    ImportError,
+    SyntaxError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+)
+
+# Whether answers are known, in a list that functions can write to.
+_answers = [False]
+
+
+def begin_status() -> None:
+    """Begins a command: nothing is computed yet."""
+    _answers[0] = False
+
+
+def answers_are_there() -> None:
+    """Notes that answers are known: an error from now on is no wrong use."""
+    _answers[0] = True
+
+
+def status_of(error: BaseException) -> int:
+    """Returns the status for an error: wrong use, or a failure."""
+    # What is raised while answers are computed, or by the user's own code, is no wrong
+    # use of the command, whatever its type.
+    if isinstance(error, Refused):
+        return WRONG_USE
+    # A link to itself, or a name too long, has no type of its own.
+    is_bad = isinstance(error, _BAD_INPUT) or (
+        isinstance(error, OSError) and error.errno in (errno.ELOOP, errno.ENAMETOOLONG)
+    )
+    if _answers[0] or not is_bad:
+        return FAILED
+    for one in _chain(error):
+        frames = traceback.extract_tb(one.__traceback__)
+        if was_computing(one) or any(user_code.is_from(at.filename) for at in frames):
+            return FAILED
+    return WRONG_USE
+
+
+def _chain(error: BaseException) -> Iterable[BaseException]:
+    """Returns an error and those that it came from."""
+    found: dict[int, BaseException] = {}
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in found:
+            found[id(one)] = one
+            waiting += [one.__cause__, one.__context__]
+    return found.values()
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class _Stream:
+    """A stream that records write errors instead of raising them.
+
+    Attributes:
+      lost: the first write error, or None.
+    """
+
+    def __init__(self, stream: Any, escapes: bool) -> None:
+        self.lost: OSError | None = None
+        self._stream, self._escapes = stream, escapes
+
+    def write(self, text: str) -> int:
+        with self._kept():
+            self._stream.write(plain(text) if self._escapes else text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._kept():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @contextlib.contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.lost = self.lost or error
+            # The buffered rest would fail again when Python exits.
+            with contextlib.suppress(OSError), open(os.devnull, "w") as nothing:
+                os.dup2(nothing.fileno(), self._stream.fileno())
+
+
+@contextlib.contextmanager
+def forgiving() -> Iterator[_Stream]:
+    """Lets work continue if its output is closed or cannot be written."""
+    old: tuple[Any, Any] = sys.stdout, sys.stderr
+    for stream in old:
+        if isinstance(stream, io.TextIOWrapper):
+            # Class names may have letters that the terminal does not support.
+            stream.reconfigure(errors="backslashreplace")
+    # Python replaces closed streams by None, and the next file opened would get their
+    # number.
+    out, err = (one or open(os.devnull, "w") for one in old)
+    # Progress bars, which the library draws, need control characters.
+    streams: tuple[Any, Any] = _Stream(out, True), _Stream(err, False)
+    sys.stdout, sys.stderr = streams
+    try:
+        yield streams[0]
+    finally:
+        for stream in streams:
+            stream.flush()
+        sys.stdout, sys.stderr = old
+
+
+def plain(text: str) -> str:
+    """Escapes a text's control characters, except for tabs and new lines."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def say(text: str, command: str | None = None) -> None:
+    """Prints a message on one line of the standard error."""
+    who = "jaxrob" if command is None else f"jaxrob {command}"
+    print(f"{who}: {plain(' '.join(text.split()))}", file=sys.stderr)
+
+
+def say_traceback(error: BaseException) -> None:
+    """Prints an error's traceback."""
+    print(plain("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+
+
+_NUMBERS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def signals_as_interruptions() -> Iterator[None]:
+    """Turns a termination signal into `KeyboardInterrupt`; a second one terminates."""
+    # Signals that are ignored, as under nohup, or handled already are left alone.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [one for one in _NUMBERS if signal.getsignal(one) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    del frame
+    signal.signal(number, signal.SIG_DFL)
+    raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")

@@ -1,0 +1,178 @@
+"""What an attack found as JSON and back, and the similarity of images."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from skimage import metrics
+
+from jaxrob import adversarial
+from jaxrob.adversarial import Attack
+
+from ..assessment.documents import put
+
+
+def attack(**changes):
+    fields = {
+        "images": np.zeros((3, 2, 2, 1), np.float32),
+        "success": np.array([True, False, False]),
+        "similarity": np.array([0.9, 0.0, 0.0]),
+        "distance": np.array([0.1, np.nan, np.nan]),
+        "correct": np.array([True, True, False]),
+        "labels": np.array([0, 1, 2], np.int32),
+        "target": np.array([-1, 2, -1], np.int32),
+        "predicted": np.array([2, 1, 0], np.int32),
+        "confidence": np.array([0.9, 0.4, np.nan], np.float32),
+        "vanished": np.array([False, True, False]),
+    }
+    return Attack(**(fields | changes))
+
+
+def test_back_as_it_was_without_images():
+    before = attack()
+    text = before.to_json()
+    json.loads(text, parse_constant=pytest.fail)
+    after = Attack.from_json(text)
+    for name in Attack._fields[1:]:
+        one, other = (np.asarray(getattr(each, name)) for each in (before, after))
+        np.testing.assert_array_equal(one, other, strict=True)
+    assert after.images.shape == (0, 0, 0, 0)
+    assert after.to_json() == text == Attack.from_json(text.encode()).to_json()
+    assert before.success.any() and not before.success.all()
+
+
+IMPLAUSIBLE = {
+    "success 1": (put("success", 0, 1), r"success\[0\]"),
+    "distance negative": (put("distance", 0, -0.5), "distance"),
+    "similarity": (put("similarity", 0, 1.5), "similarity must lie in"),
+    "confidence": (put("confidence", 0, 1.5), "confidence"),
+    "vanished 0": (put("vanished", 0, 0), r"vanished\[0\]"),
+    "target": (put("target", 0, -2), "target"),
+    "label": (put("labels", 0, -1), "labels"),
+    "class half": (put("predicted", 0, 1.0), r"predicted\[0\]"),
+    "fewer": (put("labels", lambda some: some[1:]), "labels"),
+    "nothing": (lambda document: empty(document), "success"),
+}
+
+
+def empty(document):
+    for name in document.keys() - {"format"}:
+        document[name] = []
+
+
+@pytest.mark.parametrize("name", IMPLAUSIBLE)
+def test_what_cannot_be_is_named(name):
+    change, message = IMPLAUSIBLE[name]
+    document = json.loads(attack().to_json())
+    change(document)
+    with pytest.raises(ValueError, match=message):
+        Attack.from_json(json.dumps(document))
+
+
+quick = settings(deadline=None, max_examples=10)
+pixels = st.floats(0, 1, width=32)
+
+
+def pairs(seed, shape):
+    rng = np.random.default_rng(seed)
+    a = rng.random(shape, np.float32)
+    b = np.clip(a + rng.normal(0, 0.1, shape), 0, 1).astype(np.float32)
+    return a, b
+
+
+def test_by_hand():
+    # Means 1/2 and 1/4, variances 1/4 and 1/16, covariance 1/8.
+    p = np.array([0, 1, 0, 1], np.float32).reshape(1, 2, 2, 1)
+    similarity = adversarial.structural_similarity(p, p / 2)
+    expected = 0.2501 * 0.2509 / (0.3126 * 0.3134)
+    np.testing.assert_allclose(similarity, [expected], rtol=1e-12)
+    # Constant images: the means alone. Opposite ones: the covariance is -1/4.
+    flat = np.full((1, 2, 2, 1), 0.5, np.float32)
+    similarity = adversarial.structural_similarity(flat, 2 * flat)
+    np.testing.assert_allclose(similarity, [1.0001 / 1.2501], rtol=1e-12)
+    similarity = adversarial.structural_similarity(p, 1 - p)
+    np.testing.assert_allclose(similarity, [(0.0009 - 0.5) / 0.5009], rtol=1e-12)
+
+
+def test_whole_image_is_skimages_single_window():
+    a, b = pairs(0, (5, 9, 9, 1))
+    expected = [
+        metrics.structural_similarity(
+            p, q, win_size=9, data_range=1.0, use_sample_covariance=False
+        )
+        for p, q in zip(a[..., 0].astype(float), b[..., 0].astype(float))
+    ]
+    similarity = adversarial.structural_similarity(a, b)
+    np.testing.assert_allclose(similarity, expected, rtol=1e-9)
+
+
+def test_windowed_is_skimages():
+    a, b = pairs(1, (3, 11, 20, 3))
+    expected = [
+        metrics.structural_similarity(
+            p,
+            q,
+            data_range=1.0,
+            gaussian_weights=True,
+            sigma=1.5,
+            use_sample_covariance=False,
+            channel_axis=-1,
+        )
+        for p, q in zip(a.astype(float), b.astype(float))
+    ]
+    np.testing.assert_allclose(
+        adversarial.windowed_similarity(a, b), expected, atol=2e-5
+    )
+
+
+@quick
+@given(st.data(), hnp.array_shapes(min_dims=4, max_dims=4, max_side=4))
+def test_symmetric_bounded_and_one_for_the_image_itself(data, shape):
+    a = data.draw(hnp.arrays(np.float32, shape, elements=pixels))
+    b = data.draw(hnp.arrays(np.float32, shape, elements=pixels))
+    similarity = adversarial.structural_similarity(a, b)
+    assert similarity.shape == shape[:1] and similarity.dtype == np.float64
+    assert (np.abs(similarity) <= 1 + 1e-12).all()
+    np.testing.assert_allclose(
+        similarity, adversarial.structural_similarity(b, a), rtol=1e-12
+    )
+    np.testing.assert_array_equal(adversarial.structural_similarity(a, a), 1)
+
+
+def test_tells_images_apart_that_float32_cannot():
+    a, _ = pairs(2, (1, 28, 28, 1))
+    b = a.copy()
+    b[0, 3, 3, 0] -= 1e-5
+    similarity = adversarial.structural_similarity(a, b)
+    assert np.float32(similarity[0]) == 1 and similarity[0] < 1
+
+
+IMAGE = np.full((2, 12, 12, 1), 0.5, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "error", "name"),
+    [
+        (IMAGE, IMAGE[:1], ValueError, "b must have the shape"),
+        (IMAGE[0], IMAGE[0], ValueError, "a must have the shape"),
+        (IMAGE, IMAGE.astype(np.uint8), TypeError, "floating"),
+        (IMAGE, IMAGE + 300, ValueError, "b must"),
+        (IMAGE, IMAGE - 0.6, ValueError, "b must"),
+        (IMAGE, IMAGE * np.nan, ValueError, "b must"),
+    ],
+)
+def test_refusals(a, b, error, name):
+    for function in (
+        adversarial.structural_similarity,
+        adversarial.windowed_similarity,
+    ):
+        with pytest.raises(error, match=name):
+            function(a, b)
+
+
+def test_a_window_must_fit():
+    with pytest.raises(ValueError, match="at least 11 x 11"):
+        adversarial.windowed_similarity(IMAGE[:, :10], IMAGE[:, :10])

@@ -1,0 +1,131 @@
+"""The benchmarks of common corruptions: their parameters, sizes and presets."""
+
+import jax
+import numpy as np
+import pytest
+
+from jaxrob import RobustnessWarning, metrics
+from jaxrob.alterations import corruptions, presets
+from jaxrob.alterations.corruptions import _weather
+from jaxrob.alterations.corruptions._parameters import (
+    FROST,
+    GAUSSIAN_NOISE,
+    at,
+    checked_size,
+    size_for,
+)
+
+
+def test_severities_are_found_exactly_and_between_them_lines():
+    rows = FROST.rows(224)
+    found = jax.jit(jax.vmap(lambda level: at(rows, level)))
+    found = found(np.float32([0, 1, 2, 3, 4, 5, 2.25, 0.5]))
+    np.testing.assert_array_equal(found[:6], np.float32(rows))
+    # Severity 3 is (0.7, 0.7), severity 2 (0.8, 0.6); level 0 is (1, 0).
+    np.testing.assert_allclose(found[6], [0.775, 0.625], rtol=1e-6)
+    np.testing.assert_allclose(found[7], [1.0, 0.2], rtol=1e-6)
+
+
+def test_the_slope_at_a_level_is_that_of_its_line():
+    slope = jax.jit(jax.grad(lambda level: at(GAUSSIAN_NOISE.rows(224), level)[0]))
+    np.testing.assert_allclose(slope(3.5), 0.26 - 0.18, rtol=1e-5)
+    np.testing.assert_allclose(slope(0.0), 0.08, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ((28, 28, 1), 32),
+        ((48, 64, 3), 64),
+        ((160, 160, 3), 224),
+        ((224, 320, 3), 224),
+        ((384, 384, 3), 299),
+    ],
+)
+def test_the_nearest_size_is_taken(shape, size):
+    assert size_for("fog", shape) == size
+    assert size_for("fog", shape, 64) == 64
+
+
+@pytest.mark.parametrize("side", [16, 120, 512])
+def test_a_size_far_from_all_needs_a_choice(side):
+    with pytest.raises(ValueError, match=f"fog: .*{side} x {side} px.*size"):
+        size_for("fog", (side, side, 3))
+
+
+@pytest.mark.parametrize(
+    ("size", "error"),
+    [(0, ValueError), (225, ValueError), (224.0, TypeError), (True, TypeError)],
+)
+def test_a_size_without_parameters_is_refused(size, error):
+    with pytest.raises(error, match="fog: size"):
+        checked_size("fog", size)
+
+
+# hendrycks/robustness, ImageNet-C/create_c/make_imagenet_c.py: the order of `d`.
+FIFTEEN = """gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur
+zoom_blur snow frost fog brightness contrast elastic_transform pixelate
+jpeg_compression""".split()
+FOUR = "speckle_noise gaussian_blur spatter saturate".split()
+
+
+@pytest.fixture
+def with_frost(monkeypatch):
+    """Replaces the benchmark's frost pictures by one grey, from no folder."""
+    grey = tuple(np.full((400, 400, 3), 99, np.uint8) for _ in range(5))
+    pictures = _weather.FrostPictures(grey)
+    monkeypatch.setattr(_weather, "frost_pictures", lambda folder: pictures)
+
+
+@pytest.fixture
+def without_frost(monkeypatch):
+    monkeypatch.setattr(_weather, "_PACKAGES", ())
+
+
+def names(some):
+    return [one.name.replace(" ", "_") for one in some]
+
+
+def test_the_fifteen_and_the_four(with_frost):
+    assert names(presets.imagenet_c()) == FIFTEEN
+    assert names(presets.imagenet_c(64, validation=True)) == FIFTEEN + FOUR
+    assert names(presets.cifar_c(validation=True, published=True)) == FIFTEEN + FOUR
+    assert [key.replace(" ", "_") for key in metrics.ALEXNET] == FIFTEEN
+    for one in presets.imagenet_c(299, published=True):
+        assert (one.lower, one.upper, one.identity, one.unit) == (0, 5, 0, "severity")
+
+
+def test_sizes_are_those_asked_for(with_frost):
+    for preset, size in (
+        (presets.imagenet_c(), None),
+        (presets.imagenet_c(224), 224),
+        (presets.imagenet_c(299), 299),
+        (presets.cifar_c(), 32),
+    ):
+        own = [getattr(corruptions, name)(size) for name in FIFTEEN]
+        assert [one.description for one in preset] == [one.description for one in own]
+
+
+def test_frost_is_left_out_by_name(without_frost):
+    with pytest.warns(RobustnessWarning, match="frost"):
+        found = presets.cifar_c()
+    assert names(found) == [name for name in FIFTEEN if name != "frost"]
+
+
+def test_a_folder_that_is_given_must_hold_frost(tmp_path):
+    with pytest.raises(FileNotFoundError, match="frost1.png"):
+        presets.imagenet_c(frost_folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "arguments, error",
+    [
+        ({"size": 100}, ValueError),
+        ({"size": "224"}, TypeError),
+        ({"published": 1}, TypeError),
+        ({"validation": None}, TypeError),
+    ],
+)
+def test_wrong_arguments(with_frost, arguments, error):
+    with pytest.raises(error, match=f"{next(iter(arguments))} must"):
+        presets.imagenet_c(**arguments)
