@@ -102,11 +102,8 @@ def _cell(title: str, shared: float, num_images: int) -> dict[str, Any]:
 
 
 def _true_ranks(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the lowest and highest rank that each could have; they differ for ties.
-
-    The means over the range are in the order of those at its middle, because all curves
-    fall alike.
-    """
+    """The lowest and highest rank that each could have; they differ for ties."""
+    # All curves fall alike, so the means have the order of the middle level.
     higher = (means > means[:, None]).sum(axis=1)
     return 1 + higher, len(means) - (means < means[:, None]).sum(axis=1)
 

@@ -178,11 +178,8 @@ def _write_report(
     shipped: Shipped,
     assessments: Sequence[jaxrob.Assessment],
 ) -> None:
-    """Writes a report (.md) without pictures, and a figure (.png) with the first one.
-
-    Not all photographs may be redistributed; the first one, the astronaut, is in the
-    public domain.
-    """
+    """Writes a report (.md) without pictures, and a figure (.png) with one."""
+    # The astronaut is in the public domain; some other photographs are not.
     chosen, reasons = zip(*_ALTERATIONS)
     names = shipped.classifier.class_names
     results = reporting.Results(name, names, assessments, reasons)
@@ -203,13 +200,10 @@ def _write_report(
 
 
 def _gradient_error(classifier: jaxrob.Classifier, images: jax.Array) -> float:
-    """Returns the gradient's error against finite differences, relative to the slope.
-
-    The slope is that of the runner-up's log-probability, because the top class's may be
-    nearly zero; the largest error of the images counts. The step is short, because
-    gradients point to where ReLUs bend the most. Noise breaks the ties of plain areas,
-    where max-pooling has no gradient.
-    """
+    """The gradient's largest error by finite differences, relative to the slope."""
+    # The slope is that of the runner-up's log-probability, since the top class's may be
+    # nearly zero. Steps are short, because gradients point to where ReLUs bend the
+    # most; noise breaks the ties of plain areas, where max-pooling has no gradient.
     noise = jax.random.uniform(jax.random.key(_SEED.value), images.shape)
     images = 0.9 * images + 0.1 * noise
     second = classifier.log_probabilities(images)[0].argsort(-1)[:, -2:-1]

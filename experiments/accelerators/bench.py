@@ -83,12 +83,8 @@ class Bench(NamedTuple):
         return self.row(programs.forward(network, network.rows, self.mesh))
 
     def best_forward(self, at_once: tables.Row) -> tables.Row:
-        """The fastest forward pass over the images of a step, in batches of any size.
-
-        On a GPU that is all of them at once. A TPU may take batches in turn whose
-        arrays stay on the chip: as many images as `evaluate` takes of many, half and
-        twice as many, and so on as long as it gets faster.
-        """
+        """The fastest forward pass over a step's images, in batches of any size."""
+        # A TPU may take batches in turn whose arrays stay on the chip.
         best = at_once | {"batch": self.network.rows}
         if self.target.platform == "tpu":
             first = self._in_batches(programs.usual_rows(self.network, self.mesh))

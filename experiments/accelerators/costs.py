@@ -257,11 +257,7 @@ class _Walk:
 def trip_count(
     module: hlo.Module, computation: hlo.Computation, loop: hlo.Instruction
 ) -> int | None:
-    """How often a loop turns; None if its text does not tell.
-
-    Where the compiler does not say, the condition does, if it compares a counter with a
-    constant. The counter is taken to go by ones.
-    """
+    """How often a loop turns; None if neither compiler nor condition tells."""
     known = re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.attributes)
     if known:
         return int(known[1])
@@ -323,12 +319,10 @@ def _estimated_cycles(one: hlo.Instruction) -> float | None:
 
 
 def _exec_time(one: hlo.Instruction) -> float | None:
-    """A GPU cost model's time in seconds.
-
-    The model for single loops, whose entry has no name, takes a reduction within a
-    Triton kernel for one that every element repeats: milliseconds for microseconds.
-    For these there is the model by blocks.
-    """
+    """A GPU cost model's time in seconds."""
+    # The model for single loops, whose entry has no name, takes a reduction within a
+    # Triton kernel for one that every element repeats. For these there is the model by
+    # blocks.
     found = re.search(r'"reification_cost":(\[[^\]]*\])', one.attributes)
     if not found:
         return None

@@ -40,11 +40,7 @@ def for_compiling(target: Target) -> None:
 
 
 def for_measuring() -> None:
-    """Starts the script anew so that the compiler of a GPU writes its estimates.
-
-    It does nothing where no compiler for GPUs is installed, or has no estimates for the
-    GPU that is there: it would refuse to compile.
-    """
+    """Starts the script anew so that a GPU's compiler, if it can, writes estimates."""
     if not _installed("cuda") or not (wanted := _with_estimates()):
         return
     # In another process, because a variable that is set later has no effect.

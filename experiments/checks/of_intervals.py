@@ -48,11 +48,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def counts(runs: int, seed: int) -> list[tuple]:
-    """RoMA's count, of draws in which each input is misclassified as often as it says.
-
-    An input is one number, the probability, and a perturbation puts a uniform one
-    beside it.
-    """
+    """RoMA's count: an input is its probability, a perturbation a uniform number."""
     found, perturbation = [], roma.from_sampler(_beside_a_uniform_one)
     classifier = jaxrob.Classifier(_misclassifies_below)
     for number, level in enumerate(CONFIDENCES):

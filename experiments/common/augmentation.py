@@ -13,11 +13,7 @@ from jaxrob import training
 def mirrored_and_shifted(
     num_images: int, pixels: int = 4
 ) -> Callable[[int], training.Batches]:
-    """Returns batches of every image once an epoch, mirrored and shifted at random.
-
-    Returns:
-      A function from the batch size to the batches, as `jaxrob.training.fit` takes it.
-    """
+    """Batches of `jaxrob.training.fit`: images once an epoch, altered at random."""
 
     def batches(batch_size: int) -> training.Batches:
         steps = num_images // batch_size

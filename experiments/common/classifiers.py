@@ -88,11 +88,9 @@ def train(
 
 
 def for_photographs(name: str, num_images: int, epochs: int) -> dict[str, Any]:
-    """Returns settings of `jaxrob.training.fit` for learning CIFAR-10 in minutes.
-
-    Images are mirrored and shifted at random. Adam's rate rises for a fifth of the
-    training and falls to zero, "one cycle" (Smith and Topin, 2019).
-    """
+    """Settings of `jaxrob.training.fit` for learning CIFAR-10 in minutes."""
+    # Adam's rate rises for a fifth of the training and falls to zero, "one cycle"
+    # (Smith and Topin, 2019).
     batch_size = min(128, num_images)
     return {
         "epochs": epochs,

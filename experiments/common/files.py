@@ -16,10 +16,7 @@ from common import hosts
 
 
 def output_folder(folder: str) -> pathlib.Path:
-    """Makes and returns the folder for results; in other processes a temporary one.
-
-    Files that later runs read again go through `read` and `write`.
-    """
+    """Makes the folder for results; in other processes a temporary one."""
     if not hosts.is_first():
         scratch = tempfile.TemporaryDirectory()
         atexit.register(scratch.cleanup)

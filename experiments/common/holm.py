@@ -11,11 +11,7 @@ def significantly_below(
     draws: int | np.ndarray,
     confidence: float,
 ) -> np.ndarray:
-    """Finds the cells with too low a coverage, by exact one-sided tests (Holm, 1979).
-
-    Returns:
-      bool `[cells]`, at a level of 5 % for all cells together.
-    """
+    """Cells `[cells]` of too low a coverage, at 5 % for all of them (Holm, 1979)."""
     p_values = stats.binom.cdf(np.asarray(times_held), draws, confidence)
     return adjusted(p_values) <= 0.05
 

@@ -32,12 +32,8 @@ def over_inputs(
     *values: np.ndarray,
     confidence_level: float = 0.95,
 ) -> tuple[float, float]:
-    """Computes a statistic's interval over inputs by the BCa bootstrap (Efron, 1987).
-
-    Returns:
-      The lower and the upper end; NaN if all resamples give the same value, for example
-      if no input has a hit: then the inputs determine no interval.
-    """
+    """A statistic's interval over inputs by the BCa bootstrap (Efron, 1987)."""
+    # NaN if all resamples give the same value: such inputs determine no interval.
     if len(values[0]) < 2:
         return np.nan, np.nan
     with warnings.catch_warnings():

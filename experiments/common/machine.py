@@ -97,10 +97,7 @@ def watts(run: Callable[[], object], seconds: float = 3.0) -> float | None:
 
 @contextlib.contextmanager
 def anonymous_peak() -> Iterator[list[int]]:
-    """Measures the peak of anonymous memory in bytes, as the list's one item.
-
-    Anonymous memory excludes the pages of files. The value is set on exit.
-    """
+    """The peak of anonymous memory in bytes (no pages of files), set on exit."""
     largest, ended = [_in_status("RssAnon")], threading.Event()
 
     def watch() -> None:

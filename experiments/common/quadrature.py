@@ -28,12 +28,9 @@ _Nodes = list[tuple[float, float]]
 
 @dataclasses.dataclass(frozen=True)
 class Quadrature:
-    """Samples where quad would: 21 levels, then 42 for each bisection of an interval.
+    """Samples where quad would: 21 levels, then 42 for each bisection."""
 
-    A strategy for `jaxrob.assess`, whose robustness is then a mere count;
-    `robustness_by_quad` gives quad's own. By default quad's evaluations are at most
-    987, the largest number below the paper's 1,024, and levels at most 945.
-    """
+    # At most 987 evaluations, the largest number below the paper's 1,024.
 
     limit: int = 24  # scipy's, intervals at most, at least 2
     rule = "count"

@@ -37,11 +37,7 @@ def alterations(
 
 
 def failing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
-    """Returns the level at which values, interpolated linearly, first fall below.
-
-    Returns:
-      The level, infinite if there is none.
-    """
+    """Where values, interpolated linearly, first fall below; or infinity."""
     accepted = metrics.accepted_intervals(levels, values, threshold)
     if not accepted or accepted[0].start > levels[0]:
         return float(levels[0])
@@ -50,11 +46,7 @@ def failing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
 
 
 def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
-    """Returns a table's row of one corruption.
-
-    The ends of `fails within` are the levels at which the lower and the upper 95 % band
-    of the accuracy first fall below the threshold.
-    """
+    """A table's row; its accuracy "fails within" where the 95 % band's two ends do."""
     levels, threshold = assessment.levels, assessment.threshold
     low, high = metrics.bands(assessment.curve.confusion, assessment.measure)
     values = assessment.values

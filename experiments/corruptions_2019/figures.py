@@ -16,11 +16,7 @@ _COLUMNS = 5
 
 
 def curves(rows: Sequence[dict[str, Any]], threshold: float) -> Figure:
-    """Plots a panel for each corruption: its curve, with the severities marked.
-
-    The interval of the level at which the accuracy falls below the threshold, which the
-    finite test set leaves, is shaded.
-    """
+    """Plots each corruption's curve, its severities, and the interval of failing."""
     height = -(-len(rows) // _COLUMNS)
     figure, panels = plt.subplots(
         height,
@@ -57,10 +53,8 @@ def curves(rows: Sequence[dict[str, Any]], threshold: float) -> Figure:
 def strip(
     alterations: Mapping[str, jaxrob.Alteration], image: np.ndarray, key: jax.Array
 ) -> Figure:
-    """Shows one image at severities 0 to 5, a row for each corruption but frost.
-
-    Frost is left out because the licence of its pictures is not stated.
-    """
+    """Shows one image at severities 0 to 5, a row for each corruption but frost."""
+    # The licence of frost's pictures is not stated.
     shown = {name: one for name, one in alterations.items() if name != "frost"}
     levels = np.arange(MOST + 1, dtype=np.float32)
     figure, panels = plt.subplots(

@@ -51,12 +51,7 @@ NAMES = {"blur": ("kernel",), "jpeg": ("kernel",)}
 
 @contextlib.contextmanager
 def as_forms(interpret: bool) -> Iterator[None]:
-    """Adds the kernels to the library's forms.
-
-    Args:
-      interpret: whether they are computed by XLA, as on a CPU, for which Pallas has no
-        compiler.
-    """
+    """Adds the kernels to the library's forms; interpreted for a CPU, on one."""
     known = {"blur": _blur.BLUR, "jpeg": _jpeg.JPEG_FORMS}
     blur = functools.partial(blur_by_shifts, interpret=interpret)
     for part, form in {"blur": blur, "jpeg": jpeg_form(interpret)}.items():

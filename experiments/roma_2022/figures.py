@@ -29,10 +29,7 @@ _STATUSES = ("normal", "transformed", "failed", "unresolved", "constant")
 
 
 def hic(drawn: Mapping[str, Drawn], delta: float) -> Figure:
-    """Plots figures 1 and 2: histograms with the normal distribution fitted to them.
-
-    The Anderson-Darling A² stands beside the value below which data count as normal.
-    """
+    """Plots figures 1 and 2: histograms with the normal distribution fitted to them."""
     panels = []
     if "normal" in drawn:
         panels.append(("normal as drawn", drawn["normal"], False))
@@ -79,11 +76,7 @@ def _histogram(
 
 
 def curves(rows: _Rows, varied: str, title: str) -> Figure:
-    """Plots figures 3 and 4, and the statuses of the queries.
-
-    Returns:
-      On the left plr, with 95 % intervals over the inputs; on the right the statuses.
-    """
+    """Plots figures 3 and 4: plr with 95 % intervals, and the queries' statuses."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     estimators = list(dict.fromkeys(row["estimator"] for row in rows))
     for number, name in enumerate(estimators):

@@ -38,13 +38,9 @@ class Case(NamedTuple):
 def over(
     number: str, claim: str, cases: Sequence[Case], rises: bool = True
 ) -> list[str]:
-    """Tests whether the probability of a distinct misclassification rises, or falls.
-
-    A line for each reading of the results. The finding holds if the last case differs
-    from the first as claimed, beyond the interval, and no step goes the other way
-    beyond its own; it does not hold if the opposite is shown for the whole or a step.
-    The steps' intervals have a simultaneous coverage of 95 % (Bonferroni).
-    """
+    """Tests whether the probability of a distinct misclassification rises, or falls."""
+    # Beyond the interval from first to last, and no step beyond its own the other way.
+    # The steps' intervals have a simultaneous coverage of 95 % (Bonferroni).
     lines = []
     sign = 1 if rises else -1
     read = [readings(case.found) for case in cases]
@@ -255,10 +251,7 @@ def against_auto(found: Mapping[str, Timed]) -> list[str]:
 def costs(
     found: Mapping[str, Sequence[Timed]], seconds_a_pass: float, num_images: int
 ) -> list[str]:
-    """Returns each estimator's cost, and the estimated cost for the whole test set.
-
-    Queries whose answers came from a journal do not count.
-    """
+    """Each estimator's cost, and the estimate for the whole test set; no journal's."""
     lines = []
     for name, every in found.items():
         ones = [one for one in every if not math.isnan(one.seconds)]

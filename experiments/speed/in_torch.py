@@ -25,10 +25,7 @@ _DEVICES = {"cpu": "cpu", "gpu": "cuda"}
 
 
 def makers(network: str, pictures: np.ndarray, batch_size: int) -> dict[str, Maker]:
-    """Returns "torch" (its forward pass) and the libraries that can run here.
-
-    Prints why others cannot.
-    """
+    """Torch (its forward pass) and the libraries that can run; prints why not."""
     wanted = ("torch", "torchvision")
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
