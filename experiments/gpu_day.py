@@ -11,7 +11,7 @@ of rows each, come in the order of their importance:
   with the bare forward pass on pictures that are on the device ("share"), and what it
   adds to that, beside one read and one write of its pictures; `assess`;
 * forms: each form of each part of an alteration (`jaxrob/alterations/_forms.py`), and
-  the kernels of `gpu/kernels.py`, beside the form that a GPU takes, with a verdict;
+  the kernel of `gpu/kernels.py`, beside the form that a GPU takes, with a verdict;
 * steps: RoMA's steps and a Bayesian one, beside the forward pass;
 * compilation: the first call of a process, without and with the persistent cache.
 
@@ -19,7 +19,7 @@ What is found is written after each row to `gpu_day.json` in the folder `--outpu
 row that fails does not end the run, and the same command goes on where an earlier one
 ended; rows for which the time, `--seconds`, is not enough are named. `--tiny` runs
 everything small, on a CPU, to see that it works. `accelerator.py` compiles the same
-steps without a GPU, `flagship.py` compares with other tools.
+steps without a GPU, `throughput.py` compares with other tools.
 """
 
 import functools
@@ -147,7 +147,7 @@ def main(argv: Sequence[str]) -> None:
     path = files.output_folder(_OUTPUT.value) / "gpu_day.json"
     document = ledger.opened(path, about)
     parts = {part: _TASKS[part](day) for part in _WHICH.value}
-    with kernels.as_forms(interpret=on_cpu):
+    with kernels.as_form(interpret=on_cpu):
         done = ledger.work(parts, document, path, _SECONDS.value, day.size.pace)
     sys.exit(not done)
 
@@ -348,13 +348,14 @@ def _formed(day: _Day) -> Iterator[ledger.Task]:
     for part in day.size.parts:
         for name, *size in day.size.altered:
             # Pictures of one channel differ in the blur and in JPEG.
-            if part not in kernels.NAMES and name == "mnist_cnn":
+            if part not in ("blur", "jpeg") and name == "mnist_cnn":
                 continue
             shape = NETWORKS[name].image_shape
             usual = _forms.form_for(part, day.platform, max(shape[:2]))
             about = f"{part}, {'x'.join(map(str, shape))}"
             # The one that is taken comes first, because others stand beside it.
-            names = usual, *kernels.NAMES.get(part, ()), *_FORMS[part][1]
+            own = (kernels.NAME,) if part == "blur" else ()
+            names = usual, *own, *_FORMS[part][1]
             for form in dict.fromkeys(names):
                 if form in _SMALL_ONLY and max(shape[:2]) > 64:
                     continue
@@ -375,7 +376,7 @@ def _in_form(
     which, _ = _FORMS[part]
     one = day.bench(*where)
     one = one._replace(network=one.network.alone())
-    is_compared = form in kernels.NAMES.get(part, ())
+    is_compared = form == kernels.NAME
     few = where[0], {which: one.alterations[which]}, day.device
     plain = _altered(*few)[which] if is_compared else None
     with kernels.chosen(part, day.platform, form):

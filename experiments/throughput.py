@@ -1,9 +1,11 @@
-r"""Images times levels per second, beside the forward pass, OpenCV and dm-pix.
+r"""Images times levels per second, beside the forward pass and other libraries.
 
     python experiments/throughput.py
     python experiments/throughput.py --networks=mlp --devices=1,2,4,8
     python experiments/throughput.py --networks=resnet_224 --num_images=64 \
         --num_levels=5 --batch_sizes=4,8,16,32,64 --repeats=5
+    python experiments/throughput.py --networks=resnet50,vit_b16 --num_images=512 \
+        --num_levels=4 --batch_sizes=64,128,256,512 --others=opencv,torch
 
 For every alteration, `jaxrob.evaluate` alternates with
 
@@ -13,8 +15,15 @@ For every alteration, `jaxrob.evaluate` alternates with
   alone;
 * OpenCV, which alters the same images one by one, the network classifying them in
   batches of that size;
-* dm-pix under `jax.vmap`, for those alterations that it has.
+* dm-pix under `jax.vmap`, for those alterations that it has;
+* with `--others=torch`, for the two networks in bfloat16 of the last example:
+  torchvision v2 ("tv v2") and Kornia, which alter on the same device, before
+  torchvision's network of the same shape, compiled by `torch.compile`, and the
+  forward pass of this network alone ("torch"). On a CPU the threads of JAX and torch
+  hinder each other, and ratios mean little.
 
+A dash means that a library lacks the alteration; what cannot run at all is printed with
+its reason.
 Ratios are medians over the repeats, each of runs side by side. RoMA with
 `--num_samples` draws an input is compared in the same way with the speed that the
 forward pass and the random numbers, each timed alone, would allow together.
@@ -34,8 +43,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
+from accelerators.networks import ResNet50, ViTB16
 from common import (
     baselines,
     classifiers,
@@ -47,8 +58,9 @@ from common import (
     startup,
     timing,
 )
+from corruptions_2019 import cells
 from jax.sharding import Mesh
-from speed import roma_draws, side_by_side
+from speed import in_torch, roma_draws, side_by_side
 
 import jaxrob
 from jaxrob import alterations
@@ -68,13 +80,25 @@ _PROBLEMS = {
     "idc_cnn": _Problem("idc", (50, 50, 3), 2),
     "vgg16": _Problem("cifar10", (32, 32, 3), 10),
     "resnet_224": _Problem(None, (224, 224, 3), 1000),
+    "resnet50": _Problem(None, (224, 224, 3), 1000),
+    "vit_b16": _Problem(None, (224, 224, 3), 1000),
 }
+# Those that torchvision has as well.
+_LARGE = {"resnet50": ResNet50, "vit_b16": ViTB16}
 
 # What runs beside evaluate, in words.
-_OTHERS = {"forward": "forward", "opencv": "OpenCV", "dm_pix": "dm-pix"}
+_OTHERS = {"opencv": "OpenCV", "dm_pix": "dm-pix"}
+_IN_TORCH = {"torch": "torch", "torchvision": "tv v2", "kornia": "Kornia"}
+_PAPERS = {one.name: one for one in alterations.presets.cnn_2020()}
 
 _CHOICE = define.choices(
     "networks", ["mnist_cnn", "idc_cnn"], tuple(_PROBLEMS), "Networks"
+)
+_BESIDE = define.choices(
+    "others", list(_OTHERS), (*_OTHERS, "torch"), "Libraries beside evaluate"
+)
+_CORRUPTIONS = define.choices(
+    "corruptions", [], cells.CORRUPTIONS, "Common corruptions that are timed as well"
 )
 _DATA_DIR = define.data_dir()
 _NUM_IMAGES = define.num_images(1000, "Images.")
@@ -102,6 +126,11 @@ _OUTPUT = define.output("results/throughput")
 
 def main(argv: Sequence[str]) -> None:
     hosts.refuse_several()
+    if "torch" in _BESIDE.value:
+        if not set(_CHOICE.value) <= set(_LARGE):
+            raise app.UsageError(f"--others=torch has the networks {', '.join(_LARGE)}")
+        # Else JAX takes three quarters of the memory, and torch has the rest.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     startup.start(argv)
     counts = _device_counts()
     document = {
@@ -149,20 +178,30 @@ def _measure(name: str) -> dict[str, Any]:
         f"\n{name}, {len(images)} images of {dataset.name} x {_NUM_LEVELS.value} "
         f"levels; bare forward pass at its best batch size, {batch_size}:"
     )
-    print(side_by_side.heading(_OTHERS))
+    makers = _makers(name, classifier, images, batch_size)
+    others = {"forward": "forward"} | {
+        other: words
+        for other, words in (_OTHERS | _IN_TORCH).items()
+        if other in makers
+    }
+    print(side_by_side.heading(others))
     measured = []
     for alteration, levels in _alterations():
         runs = {
             "evaluate": _evaluate(classifier, dataset, alteration, levels, None),
             "forward": forward,
         }
-        for other, make in (("opencv", baselines.opencv), ("dm_pix", baselines.pix)):
-            run = make(classifier, images, alteration, levels, batch_size)
-            if run is not None:
-                runs[other] = run
+        for other, make in makers.items():
+            try:
+                if (run := make(alteration, levels)) is not None:
+                    run()
+                    runs[other] = run
+            # Another version of a library, or no memory left: the others still count.
+            except Exception as error:
+                print(f"  {others[other]} failed: {type(error).__name__}: {error}")
         found = side_by_side.measured(runs, rows, _REPEATS.value)
         measured.append(found | {"alteration": alteration.name})
-        print(side_by_side.row(alteration.name, found, _OTHERS))
+        print(side_by_side.row(alteration.name, found, others), flush=True)
     roma = roma_draws.measure(
         classifier,
         images[: _NUM_INPUTS.value],
@@ -179,6 +218,26 @@ def _measure(name: str) -> dict[str, Any]:
     }
 
 
+def _makers(
+    name: str, classifier: jaxrob.Classifier, images: np.ndarray, batch_size: int
+) -> dict[str, in_torch.Maker]:
+    """Makes the other libraries' runs; OpenCV has all cores beside a large network."""
+    threads = (os.cpu_count() or 1) if name in _LARGE else 1
+    given = classifier, images
+    found: dict[str, in_torch.Maker] = {
+        "opencv": lambda alteration, levels: (
+            baselines.opencv(*given, alteration, levels, batch_size, threads)
+            if alteration.name in _PAPERS
+            else None
+        ),
+        "dm_pix": lambda *one: baselines.pix(*given, *one, batch_size),
+    }
+    found = {other: make for other, make in found.items() if other in _BESIDE.value}
+    if "torch" in _BESIDE.value:
+        found |= in_torch.makers(name, images, batch_size)
+    return found
+
+
 def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
     """Returns the classifier and the data set of a network."""
     problem = _PROBLEMS[name]
@@ -189,19 +248,24 @@ def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
         _DATA_DIR.value,
         _SEED.value,
     )
-    classifier = classifiers.untrained(
-        name, problem.image_shape, problem.num_classes, jax.random.key(_SEED.value)
-    )
+    key = jax.random.key(_SEED.value)
+    if name in _LARGE:
+        module = _LARGE[name](problem.num_classes, jnp.bfloat16)
+        image = jnp.zeros((1, *problem.image_shape), jnp.float32)
+        variables = jax.jit(module.init)(key, image)
+        classifier = jaxrob.Classifier.from_linen(module, variables)
+    else:
+        given = problem.image_shape, problem.num_classes, key
+        classifier = classifiers.untrained(name, *given)
     labels = np.zeros(len(images), np.int32)
     return classifier, jaxrob.Dataset(images, labels, name=source)
 
 
 def _alterations() -> Iterator[tuple[jaxrob.Alteration, np.ndarray]]:
-    for alteration in alterations.presets.cnn_2020():
-        yield (
-            alteration,
-            np.linspace(alteration.lower, alteration.upper, _NUM_LEVELS.value),
-        )
+    for one in _PAPERS.values():
+        yield one, np.linspace(one.lower, one.upper, _NUM_LEVELS.value)
+    for corruption in cells.alterations(_CORRUPTIONS.value, None).values():
+        yield corruption, np.linspace(1, cells.MOST, _NUM_LEVELS.value)
 
 
 def _evaluate(

@@ -1,4 +1,4 @@
-"""Descriptions of the machine, the process's memory, and a GPU's power."""
+"""Descriptions of the machine, and the process's memory."""
 
 import contextlib
 import importlib.metadata
@@ -6,12 +6,8 @@ import os
 import pathlib
 import platform
 import resource
-import shutil
-import statistics
-import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -71,28 +67,6 @@ def in_words(memory: dict[str, Any]) -> str:
     if not known:
         return host
     return f"{host}, {max(known) / 2**20:,.0f} MiB of a device's"
-
-
-def watts(run: Callable[[], object], seconds: float = 3.0) -> float | None:
-    """Returns the mean power while `run` is repeated; None without nvidia-smi."""
-    if shutil.which("nvidia-smi") is None:
-        return None
-    # Of the first GPU, ten times a second.
-    asked = subprocess.Popen(
-        ["nvidia-smi", "--id=0", "--query-gpu=power.draw", "--loop-ms=100"]
-        + ["--format=csv,noheader,nounits"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        run()
-    asked.terminate()
-    said, _ = asked.communicate()
-    found = [float(line) for line in said.split() if line.replace(".", "").isdecimal()]
-    # Those of the first half may still rise.
-    return statistics.fmean(found[len(found) // 2 :]) if found else None
 
 
 @contextlib.contextmanager
