@@ -104,7 +104,7 @@ def main(argv: Sequence[str]) -> None:
     altered = {name: _ALTERATIONS[name] for name in _WHICH.value}
     for name in _NETWORKS.value:
         network = _sized(NETWORKS[name])
-        how = _MEASURE.value, 3, kept
+        how = _MEASURE.value, kept
         one = bench.Bench(target, mesh, name, network, altered, *how)
         for kind in _WHAT.value:
             print(f"\n{name}, {kind}: {network.size} levels, {target.device}")

@@ -176,7 +176,7 @@ class _Day(NamedTuple):
         network = NETWORKS[name]._replace(**sizes)
         altered = programs.alterations_by_name() | programs.further_alterations()
         target = targets.load("h100")  # Whose estimates stand beside what is measured.
-        return bench.Bench(target, self.mesh, name, network, altered, True, 0)
+        return bench.Bench(target, self.mesh, name, network, altered, True)
 
 
 def _agreement(day: _Day) -> Iterator[ledger.Task]:

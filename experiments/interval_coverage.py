@@ -21,13 +21,12 @@ from typing import Any
 
 import numpy as np
 from absl import app, flags
-from common import define, files, holm, known_curves, startup
+from common import define, files, holm, intervals, known_curves, startup
 from common.known_curves import Shape
 
 from jaxrob import ScoreCurve, metrics
 from jaxrob.strategies import ASAP, History, Task, sample
 
-_CONFIDENCE = 0.95
 # How inputs turn wrong: all in one order, the weakest first; or each at levels of its
 # own, some of them several times, as under noise. Or they have scores, which fall.
 _FLIPS = ["ordered", "own"]
@@ -93,21 +92,14 @@ def main(argv: Sequence[str]) -> None:
                     f"{row['width']:7.2%}{row['levels']:8.1f}{row['bound_held']:12.1%}",
                     flush=True,
                 )
-    below = holm.significantly_below(
-        [row["times_held"] for row in rows], _DRAWS.value, _CONFIDENCE
-    )
-    for row, is_below in zip(rows, below):
-        row["significantly_below"] = bool(is_below)
-    named = [f"{r['curve']}, {r['flips']}, {r['num_inputs']}" for r in rows]
-    found = [one for one, is_below in zip(named, below) if is_below]
+    name = "{curve}, {flips}, {num_inputs}"
+    found = holm.named(rows, "times_held", _DRAWS.value, name)
     held = [row["held"] for row in rows]
     print(
         f"{len(rows)} cells: held {np.mean(held):.1%} on average, {min(held):.1%} at "
-        f"least; significantly below 95 %: {'; '.join(found) or 'none'}"
+        f"least; significantly below 95 %: {found}"
     )
-    path = files.output_folder(_OUTPUT.value) / f"{_WHICH.value}.json"
-    files.write_json(path, rows)
-    print(f"wrote {path}")
+    files.save(_OUTPUT.value, f"{_WHICH.value}.json", rows)
 
 
 def _cell(title: str, shape: Shape, flips: str, num_inputs: int) -> dict[str, Any]:
@@ -164,20 +156,16 @@ def _test_set(
     """Returns a test set's values by level, and its interval from some levels."""
     if flips != _SCORES:
         values = known_curves.test_set(shape, flips, num_inputs, rng)
-        return values, lambda found: _interval(found, num_inputs)
+        return values, lambda found: intervals.of_robustness(
+            found.levels,
+            np.rint(found.values * num_inputs).astype(int),
+            num_inputs,
+            known_curves.THRESHOLD,
+        )
     scores = known_curves.scores(shape, num_inputs, rng)
     return (
         lambda levels: scores(levels).mean(axis=1),
         lambda found: _interval_of_scores(found.levels, scores(found.levels)),
-    )
-
-
-def _interval(found: History, num_inputs: int) -> metrics.ConfidenceInterval:
-    right = np.rint(found.values * num_inputs).astype(int)
-    confusion = np.zeros((len(right), 2, 3), int)
-    confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right
-    return metrics.confidence_interval(
-        found.levels, confusion, "accuracy", known_curves.THRESHOLD, bounds=(0.0, 1.0)
     )
 
 

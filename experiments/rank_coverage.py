@@ -62,23 +62,13 @@ def main(argv: Sequence[str]) -> None:
                     f"{row['width']:7.2f}",
                     flush=True,
                 )
-    below = holm.significantly_below(
-        [row["times_covered"] for row in rows], _DRAWS.value, _CONFIDENCE
-    )
-    for row, is_below in zip(rows, below):
-        row["significantly_below"] = bool(is_below)
-    found = [
-        f"{row['networks']}, {row['shared']}, {row['num_images']}"
-        for row in rows
-        if row["significantly_below"]
-    ]
+    name = "{networks}, {shared}, {num_images}"
+    found = holm.named(rows, "times_covered", _DRAWS.value, name)
     print(
         f"{len(rows)} cells: covered {min(row['covered'] for row in rows):.1%} at "
-        f"least; significantly below 95 %: {'; '.join(found) or 'none'}"
+        f"least; significantly below 95 %: {found}"
     )
-    path = files.output_folder(_OUTPUT.value) / "ranks.json"
-    files.write_json(path, rows)
-    print(f"wrote {path}")
+    files.save(_OUTPUT.value, "ranks.json", rows)
 
 
 def _cell(title: str, shared: float, num_images: int) -> dict[str, Any]:

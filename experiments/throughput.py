@@ -1,7 +1,6 @@
 r"""Images times levels per second, beside the forward pass and other libraries.
 
     python experiments/throughput.py
-    python experiments/throughput.py --networks=mlp --devices=1,2,4,8
     python experiments/throughput.py --networks=resnet_224 --num_images=64 \
         --num_levels=5 --batch_sizes=4,8,16,32,64 --repeats=5
     python experiments/throughput.py --networks=resnet50,vit_b16 --num_images=512 \
@@ -33,12 +32,7 @@ Prints a table and writes JSON with a description of the machine into the folder
 matter for speed. It takes 9 minutes on two CPU cores.
 """
 
-import json
 import os
-import pathlib
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -59,7 +53,6 @@ from common import (
     timing,
 )
 from corruptions_2019 import cells
-from jax.sharding import Mesh
 from speed import in_torch, roma_draws, side_by_side
 
 import jaxrob
@@ -111,15 +104,6 @@ _BATCH_SIZES = flags.DEFINE_list(
     "Batch sizes tried for the forward pass; those above num_images are left out.",
 )
 _REPEATS = define.repeats()
-_DEVICES = flags.DEFINE_list(
-    "devices",
-    [],
-    "Numbers of devices that evaluate is timed on as well: on a CPU that many are made "
-    "of it, in a process of their own.",
-)
-_ONLY_EVALUATE = flags.DEFINE_bool(
-    "only_evaluate", False, "Whether nothing else than evaluate is timed."
-)
 _SEED = define.seed()
 _OUTPUT = define.output("results/throughput")
 
@@ -132,31 +116,17 @@ def main(argv: Sequence[str]) -> None:
         # Else JAX takes three quarters of the memory, and torch has the rest.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     startup.start(argv)
-    counts = _device_counts()
     document = {
         "machine": machine.description(),
         "results": [_measure(name) for name in _CHOICE.value],
-        "devices": _on_devices(counts),
         "memory": machine.memory(),
     }
     print(f"memory at most: {machine.in_words(document['memory'])}")
-    path = files.output_folder(_OUTPUT.value) / "throughput.json"
-    files.write_json(path, document)
-    print(f"wrote {path}")
-
-
-def _device_counts() -> list[int]:
-    most = len(jax.local_devices())
-    for count in _DEVICES.value:
-        if not count.isdecimal() or int(count) < 1:
-            raise app.UsageError(f"devices must be numbers from 1; got {count!r}")
-        if jax.default_backend() != "cpu" and int(count) > most:
-            raise app.UsageError(f"devices must be at most {most}; got {count}")
-    return [int(count) for count in _DEVICES.value]
+    files.save(_OUTPUT.value, "throughput.json", document)
 
 
 def _measure(name: str) -> dict[str, Any]:
-    """Measures a network on one device, or on all as they are."""
+    """Measures a network."""
     classifier, dataset = _problem(name)
     images = dataset.images
     result = {
@@ -165,8 +135,6 @@ def _measure(name: str) -> dict[str, Any]:
         "num_images": len(images),
         "num_levels": _NUM_LEVELS.value,
     }
-    if _ONLY_EVALUATE.value:
-        return result | {"alterations": _alone(classifier, dataset, None)}
     forward, batch_size = timing.best_forward(
         classifier,
         images,
@@ -188,7 +156,7 @@ def _measure(name: str) -> dict[str, Any]:
     measured = []
     for alteration, levels in _alterations():
         runs = {
-            "evaluate": _evaluate(classifier, dataset, alteration, levels, None),
+            "evaluate": _evaluate(classifier, dataset, alteration, levels),
             "forward": forward,
         }
         for other, make in makers.items():
@@ -230,7 +198,9 @@ def _makers(
             if alteration.name in _PAPERS
             else None
         ),
-        "dm_pix": lambda *one: baselines.pix(*given, *one, batch_size),
+        "dm_pix": lambda alteration, levels: baselines.pix(
+            *given, alteration, levels, batch_size
+        ),
     }
     found = {other: make for other, make in found.items() if other in _BESIDE.value}
     if "torch" in _BESIDE.value:
@@ -273,83 +243,12 @@ def _evaluate(
     dataset: jaxrob.Dataset,
     alteration: jaxrob.Alteration,
     levels: np.ndarray,
-    mesh: Mesh | None,
 ) -> Callable[[], None]:
     def run() -> None:
         key = jax.random.key(_SEED.value)
-        jaxrob.evaluate(classifier, dataset, alteration, levels, key=key, mesh=mesh)
+        jaxrob.evaluate(classifier, dataset, alteration, levels, key=key)
 
     return run
-
-
-def _alone(
-    classifier: jaxrob.Classifier, dataset: jaxrob.Dataset, mesh: Mesh | None
-) -> list[dict[str, Any]]:
-    """Returns evaluate's speed on a mesh, for every alteration."""
-    rows = len(dataset) * _NUM_LEVELS.value
-    return [
-        side_by_side.measured(
-            {"evaluate": _evaluate(classifier, dataset, alteration, levels, mesh)},
-            rows,
-            _REPEATS.value,
-        )
-        | {"alteration": alteration.name}
-        for alteration, levels in _alterations()
-    ]
-
-
-def _on_devices(counts: Sequence[int]) -> dict[str, dict[str, Any]]:
-    """Returns evaluate's speed, and the memory, for each number of devices."""
-    found = {}
-    for count in counts:
-        if jax.default_backend() == "cpu":
-            document = _on_forced_devices(count)
-            results, memory = document["results"], document["memory"]
-        else:
-            results, memory = _on_mesh(count), None
-        found[str(count)] = {"results": results, "memory": memory}
-    for which, name in enumerate(_CHOICE.value if counts else ()):
-        print(f"\n{name}, images/s by number of devices, and the ratio to the first")
-        print(f"{'alteration':24}" + "".join(f"{count:>18}" for count in counts))
-        columns = [found[str(c)]["results"][which]["alterations"] for c in counts]
-        for row in zip(*columns):
-            speeds = [one["evaluate"]["images_per_second"] for one in row]
-            cells = (f"{speed:11,.0f}{speed / speeds[0]:7.2f}" for speed in speeds)
-            print(f"{row[0]['alteration']:24}" + "".join(cells))
-    for count, one in found.items():
-        if one["memory"]:
-            words = machine.in_words(one["memory"])
-            print(f"memory at most, {count} devices: {words}")
-    return found
-
-
-def _on_mesh(count: int) -> list[dict[str, Any]]:
-    mesh = Mesh(np.array(jax.local_devices()[:count]), ("images",))
-    return [
-        {"network": name, "alterations": _alone(*_problem(name), mesh)}
-        for name in _CHOICE.value
-    ]
-
-
-def _on_forced_devices(count: int) -> dict[str, Any]:
-    """Measures in a process whose CPU is split into this many devices."""
-    forced = f"--xla_force_host_platform_device_count={count}"
-    given = [
-        f"--{flag.name}={flag.value}"
-        for flag in (_NUM_IMAGES, _NUM_LEVELS, _REPEATS, _SEED)
-    ]
-    if _DATA_DIR.value is not None:
-        given.append(f"--data_dir={_DATA_DIR.value}")
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [sys.executable, __file__, "--only_evaluate", f"--output={folder}", *given]
-            + [f"--networks={','.join(_CHOICE.value)}"],
-            env=os.environ
-            | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {forced}".strip()},
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
-        return json.loads(pathlib.Path(folder, "throughput.json").read_text())
 
 
 if __name__ == "__main__":

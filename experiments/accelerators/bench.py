@@ -19,7 +19,6 @@ class Bench(NamedTuple):
     network: Network
     alterations: Mapping[str, Alteration]
     measure: bool
-    lines: int  # of code, shown of each program
     kept: measured.Figures | None = None  # what such a device was measured to do
     kind: str = "steps"  # of `KINDS`
 
@@ -56,7 +55,7 @@ class Bench(NamedTuple):
         seconds = None
         if self.measure:
             seconds = compiling.seconds(program, compiled.executable, prepared)
-        return tables.row(program.name, compiled, self.target, seconds)
+        return tables.row(program.name, compiled, seconds)
 
     def shown(
         self,
@@ -72,8 +71,6 @@ class Bench(NamedTuple):
         found = tables.with_best(tables.with_kept(found, before), best)
         print(tables.line(found, beside, self.target, self.has_measured()), flush=True)
         for line in tables.in_other_forms(before):
-            print(line)
-        for line in tables.dearest(found, beside, self.lines if beside else 0):
             print(line)
         return found
 

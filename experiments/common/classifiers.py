@@ -4,6 +4,7 @@ import functools
 import math
 import os
 import pathlib
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import optax
 from flax import linen, serialization
 
 import jaxrob
-from common import augmentation, datasets, hosts
+from common import augmentation, datasets, files, hosts
 from jaxrob import alterations, networks, training
 
 
@@ -85,6 +86,53 @@ def train(
         mesh=hosts.mesh(),
         progress=progress,
     )
+
+
+def at_epochs(
+    name: str,
+    train_set: jaxrob.Dataset,
+    chosen: list[int],
+    folder: pathlib.Path,
+    seed: int,
+    data: str,
+    progress: bool,
+) -> dict[int, jaxrob.Classifier]:
+    """A network after some epochs, of which the last ends the training; kept there."""
+    network = module(name, len(datasets.class_names(train_set)))
+    epochs, number = max(chosen), len(train_set)
+    schedule: dict[str, Any] = {
+        "epochs": epochs,
+        "batch_size": min(_BATCH_SIZE, number),
+    }
+    title = f"{data}-{name}-seed{seed}-{number}images-{epochs}epochs"
+    if data == "cifar10":
+        schedule, title = for_photographs(name, number, epochs), f"{title}-augmented"
+    paths = {epoch: folder / title / f"{epoch}.msgpack" for epoch in chosen}
+    kept = {epoch: files.read(path) for epoch, path in paths.items()}
+
+    def keep(epoch: int, classifier: jaxrob.Classifier) -> None:
+        if epoch in paths:
+            kept[epoch] = content = to_bytes(classifier)
+            files.write(paths[epoch], content)
+
+    if None in kept.values():
+        start = time.perf_counter()
+        training.fit(
+            network,
+            train_set,
+            key=jax.random.split(jax.random.key(seed), 3)[0],
+            **schedule,
+            on_epoch=keep,
+            mesh=hosts.mesh(),
+            progress=progress,
+        )
+        print(f"trained in {time.perf_counter() - start:.1f} s")
+    shape = train_set.images.shape[1:]
+    return {
+        epoch: from_bytes(network, shape, content)
+        for epoch, content in kept.items()
+        if content is not None
+    }
 
 
 def for_photographs(name: str, num_images: int, epochs: int) -> dict[str, Any]:

@@ -78,24 +78,3 @@ def strip(
             f"severity {level:g}" if level == 0 else f"{level:g}", fontsize=9
         )
     return figure
-
-
-def retrained(found: Mapping[str, Sequence[dict[str, Any]]], groups: Any) -> Figure:
-    """Plots mean errors before and after retraining, and intervals over seeds."""
-    names = [name for group in groups.values() for name in group]
-    figure, axes = plt.subplots(figsize=(11, 4.2), layout="constrained")
-    width = 0.8 / len(found)
-    for number, (method, seeds) in enumerate(found.items()):
-        errors = np.array([[one["errors"][name] for name in names] for one in seeds])
-        middle = errors.mean(0)
-        ends = middle - errors.min(0), errors.max(0) - middle
-        places = np.arange(len(names)) + (number - (len(found) - 1) / 2) * width
-        axes.bar(places, middle, width, yerr=ends, label=method, error_kw={"lw": 0.8})
-    axes.axvline(len(groups["trained on"]) - 0.5, color="black", lw=0.8, ls=":")
-    axes.set_xticks(
-        range(len(names)), [name.replace("_", "\n") for name in names], fontsize=8
-    )
-    axes.set_ylabel("mean error over severities 1 to 5")
-    axes.set_title("left of the line: trained on; right of it: left out", fontsize=10)
-    axes.legend(fontsize=8)
-    return figure

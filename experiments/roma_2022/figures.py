@@ -1,4 +1,4 @@
-"""The paper's figures 1 to 5, and one that compares two estimators."""
+"""The paper's figures 1 to 5."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,6 @@ from roma_2022.hic import NORMAL_BELOW, Drawn
 from roma_2022.results import (
     COUNTED,
     PAPER,
-    Timed,
-    at_inputs,
-    comparable,
-    log10_adversarial,
     short,
 )
 
@@ -187,27 +183,3 @@ def _categories(axis: Axes, found: Mapping[str, roma.Categorial]) -> None:
     axis.set_xticks(range(len(names)), names)
     if max(map(len, names)) > 2:
         axis.tick_params(axis="x", rotation=30)
-
-
-def estimators(found: Mapping[str, Timed]) -> Figure:
-    """Plots the estimate of "roma" over that of "auto", a point for each input."""
-    better = found["auto"].result
-    theirs = at_inputs(found["roma"], found["auto"].inputs)
-    both = comparable(theirs, better)
-    x, y = log10_adversarial(better, both), log10_adversarial(theirs, both)
-    status = theirs.status[both]
-    figure, axis = plt.subplots(figsize=(5.2, 4.8), layout="constrained")
-    lowest = min([*x, *y, -3.0])
-    axis.plot([lowest, 0], [lowest, 0], "k-", lw=0.8, label="equal")
-    for name, marker in (("normal", "s"), ("transformed", "o")):
-        those = status == name
-        if those.any():
-            label = f"roma, {name}"
-            axis.plot(x[those], y[those], marker, ms=4, alpha=0.6, label=label)
-    axis.set(
-        xlabel="log10 probability by auto",
-        ylabel="log10 probability by roma",
-        title="distinct misclassification, by input",
-    )
-    axis.legend()
-    return figure

@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -184,23 +185,12 @@ def _of_ratio(
     values: Values, first: np.ndarray, second: np.ndarray
 ) -> tuple[float, float]:
     """Returns the interval of one group's mean divided by another's."""
-
-    def ratio(
-        x: np.ndarray,
-        x_known: np.ndarray,
-        y: np.ndarray,
-        y_known: np.ndarray,
-        axis: int,
-    ) -> np.ndarray:
-        above = x.sum(axis=axis) / x_known.sum(axis=axis)
-        return above / (y.sum(axis=axis) / y_known.sum(axis=axis))
-
     groups = [
         array
         for group in (first, second)
         for array in _summands(values._replace(known=values.known & group))
     ]
-    return intervals.over_inputs(ratio, *groups)
+    return intervals.over_inputs(_of_means(operator.truediv), *groups)
 
 
 def _order(name: str, compared: roma.Categorial) -> list[str]:
@@ -275,23 +265,22 @@ def _change(
     first: Values, last: Values, confidence_level: float = 0.95
 ) -> tuple[float, float]:
     """Returns the interval of the second mean less the first one."""
-
-    def difference(
-        x: np.ndarray,
-        x_known: np.ndarray,
-        y: np.ndarray,
-        y_known: np.ndarray,
-        axis: int,
-    ) -> np.ndarray:
-        before = x.sum(axis=axis) / x_known.sum(axis=axis)
-        return y.sum(axis=axis) / y_known.sum(axis=axis) - before
-
     return intervals.over_inputs(
-        difference,
-        *_summands(first),
+        _of_means(operator.sub),
         *_summands(last),
+        *_summands(first),
         confidence_level=confidence_level,
     )
+
+
+def _of_means(combine: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """A statistic of two means, from the summands and numbers of each."""
+
+    def statistic(*values: np.ndarray, axis: int) -> np.ndarray:
+        x, x_known, y, y_known = (one.sum(axis=axis) for one in values)
+        return combine(x / x_known, y / y_known)
+
+    return statistic
 
 
 def _summands(values: Values) -> tuple[np.ndarray, np.ndarray]:

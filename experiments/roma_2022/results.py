@@ -224,31 +224,9 @@ def print_categories(categories: roma.Categorial) -> None:
 
 
 def category_document(categories: roma.Categorial) -> dict[str, Any]:
-    """Returns the table for JSON, with the tests of two pairs of categories."""
-    found = {
-        name: getattr(categories, name)
-        for name in ("names", "inputs", "answered", "plr", "interval", "std", "plr_all")
-    }
-    pairs: list[tuple[str, ...]] = []
-    if {"cat", "truck"} <= set(categories.names):
-        pairs.append(("cat", "truck"))
-    # The pair furthest apart, among categories with a spread for the test.
-    plr = np.where(categories.answered < 2, np.nan, categories.plr)
-    if np.isfinite(plr).sum() > 1:
-        extremes = np.nanargmin(plr), np.nanargmax(plr)
-        pairs.append(tuple(categories.names[i] for i in extremes))
-    found["pairs"] = []
-    for pair in pairs:
-        worse, better = (categories.names.index(name) for name in pair)
-        found["pairs"].append(
-            {
-                "categories": pair,
-                "adversarial": categories.adversarial[[worse, better]],
-                "welch": categories.welch[worse, better],
-                "binomial": categories.binomial[worse, better],
-            }
-        )
-    return found
+    """Returns the table for JSON."""
+    names = "names", "inputs", "answered", "plr", "interval", "std", "plr_all"
+    return {name: getattr(categories, name) for name in names}
 
 
 def _mean(values: np.ndarray) -> float:
