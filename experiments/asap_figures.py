@@ -22,7 +22,6 @@ from absl import app, flags
 from common import benchmarks, define, files, startup
 from common.quadrature import Quadrature, robustness_by_quad
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import jaxrob
@@ -200,28 +199,19 @@ def _figure_7(curves: _Curves) -> _Result:
 
 def _figure_8(curves: _Curves) -> _Result:
     """Shows the paper's a = 2, for all alterations."""
-    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     strategies = {
         name: [ASAP(n, benchmarks.concavity(curve, 2)) for n in _sizes()]
         for name, curve in curves.items()
     }
-    numbers = _points_over_n(axes, curves, strategies)
-    axes.set_title("ASAP's levels over n, a = 2", fontsize=10)
-    for row in numbers:
-        print(f"figure 8: {row['name']}: {row['points'][-1]} levels at n = {_N.value}")
-    return figure, numbers
+    return _points_over_n("figure 8", "a = 2", curves, strategies)
 
 
 def _figure_9(curves: _Curves) -> _Result:
     """Shows Gaussian noise, as the paper, for fixed and automatic concavities."""
-    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    curve = curves["gaussian noise"]
-    strategies = _by_concavity(curve)
-    numbers = _points_over_n(axes, dict.fromkeys(strategies, curve), strategies)
-    axes.set_title("ASAP's levels over n, gaussian noise", fontsize=10)
-    for row in numbers:
-        print(f"figure 9: {row['name']}: {row['points'][-1]} levels at n = {_N.value}")
-    return figure, numbers
+    name = "gaussian noise"
+    strategies = _by_concavity(curves[name])
+    same = dict.fromkeys(strategies, curves[name])
+    return _points_over_n("figure 9", name, same, strategies)
 
 
 def _figure_10(curves: _Curves) -> _Result:
@@ -261,19 +251,24 @@ def _figure_10(curves: _Curves) -> _Result:
 
 
 def _points_over_n(
-    axes: Axes, curves: _Curves, strategies: Mapping[str, Iterable[Strategy]]
-) -> list[dict[str, Any]]:
+    which: str,
+    title: str,
+    curves: _Curves,
+    strategies: Mapping[str, Iterable[Strategy]],
+) -> _Result:
+    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     numbers = []
     for colour, (name, some) in zip(_COLOURS, strategies.items()):
         points = [len(_replay(curves[name], strategy).levels) for strategy in some]
         axes.plot(_sizes(), points, marker="o", markersize=3, color=colour, label=name)
         numbers.append({"name": name, "n": _sizes(), "points": points})
+        print(f"{which}: {name}: {points[-1]} levels at n = {_N.value}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    axes.set_xlabel("n")
-    axes.set_ylabel("levels")
+    axes.set_title(f"ASAP's levels over n, {title}", fontsize=10)
+    axes.set(xlabel="n", ylabel="levels")
     axes.legend(fontsize=8)
-    return numbers
+    return figure, numbers
 
 
 def _by_concavity(curve: jaxrob.Assessment) -> dict[str, list[ASAP]]:

@@ -70,23 +70,16 @@ _SAMPLES = 10
 
 
 class _Size(NamedTuple):
-    """What is measured.
+    """What is measured."""
 
-    Attributes:
-      evaluated: networks, pictures and levels of `evaluate`.
-      altered: networks whose pictures are altered, how many, and at how many levels.
-      alterations: the names of those of `evaluate`.
-      parts: of `_FORMS`.
-      pace: seconds that a program may take.
-      repeats: timed runs.
-    """
-
+    # Networks, pictures and levels of `evaluate`.
     evaluated: tuple[tuple[str, int, int], ...]
+    # Networks whose pictures are altered, how many, and at how many levels.
     altered: tuple[tuple[str, int, int], ...]
-    alterations: tuple[str, ...]
-    parts: tuple[str, ...]
-    pace: float
-    repeats: int
+    alterations: tuple[str, ...]  # the names of those of `evaluate`
+    parts: tuple[str, ...]  # of `_FORMS`
+    pace: float  # seconds that a program may take
+    repeats: int  # timed runs
 
 
 _LARGE = _Size(
@@ -153,17 +146,11 @@ def main(argv: Sequence[str]) -> None:
 
 
 class _Day(NamedTuple):
-    """Where it is measured.
+    """Where it is measured."""
 
-    Attributes:
-      size: what is.
-      mesh: the device.
-      platform: whose forms are tried.
-    """
-
-    size: _Size
-    mesh: Mesh
-    platform: _forms.Platform
+    size: _Size  # what is
+    mesh: Mesh  # the device
+    platform: _forms.Platform  # whose forms are tried
 
     @property
     def device(self) -> jax.Device:

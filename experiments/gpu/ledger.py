@@ -24,16 +24,11 @@ Found = tuple[str, dict[str, Any]]
 
 
 class Task(NamedTuple):
-    """One row of a part.
+    """One row of a part."""
 
-    Attributes:
-      name: the row's, in its part.
-      programs: how many it compiles, about: the measure of its time.
-      run: returns what is printed and what is kept, from the part's rows so far.
-    """
-
-    name: str
-    programs: int
+    name: str  # the row's, in its part
+    programs: int  # how many it compiles, about: the measure of its time
+    # Returns what is printed and what is kept, from the part's rows so far.
     run: Callable[[Rows], Found]
 
 

@@ -43,8 +43,7 @@ def resumed() -> Any:
 
     def network(images: np.ndarray) -> np.ndarray:
         calls.append(len(images))
-        parts = world.variables()
-        return images.reshape(len(images), -1) @ parts["weights"] + parts["bias"]
+        return world.on_host(images)
 
     host = jaxrob.Classifier.from_host(network, 3, name="by hand", version="1")
     settings = {"classifier": host, "journal": "journal", "batch_size": 20}
