@@ -24,6 +24,7 @@ steps without a GPU, `throughput.py` compares with other tools.
 
 import functools
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -36,7 +37,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from accelerators import bench, others, programs, targets
+from accelerators import bench, networks, programs, targets
 from accelerators.networks import NETWORKS
 from common import datasets, define, files, hosts, machine, startup, timing
 from gpu import kernels, ledger
@@ -44,12 +45,20 @@ from jax.sharding import Mesh
 from speed import side_by_side
 
 import jaxrob
+from jaxrob import roma
+from jaxrob._classifiers.trace import fingerprinted_classifier
+from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
+from jaxrob._devices.mesh import mesh_for, sharded
 from jaxrob.alterations import Alteration, _forms
 from jaxrob.alterations._blur import BLUR
 from jaxrob.alterations._geometric import ROTATION
 from jaxrob.alterations._jpeg import JPEG_FORMS
 from jaxrob.alterations._lens import OWN_SHIFTS, SHIFTS
 from jaxrob.alterations._resample import BILINEAR, GRID
+from jaxrob.roma._algorithm1 import NORMALITY
+from jaxrob.roma._draws import HITS, SPLITTING, Inputs, Pairs, Statistic, Work, drawing
+from jaxrob.roma._perturbation import fingerprinted_perturbation
+from jaxrob.roma._rare import _particles, _splitting
 
 # By part of an alteration: an alteration that has it, and its forms.
 _FORMS = {
@@ -65,8 +74,8 @@ _FORMS = {
 # Forms of pictures up to 64 px: a matrix with a number for each pair of pixels, and
 # products by the hundred, which take minutes to compile at 224 px.
 _SMALL_ONLY = ("product", "tiles")
-# Sets of weights of the Bayesian step.
-_SAMPLES = 10
+# Inputs and draws of the steps of RoMA; sets of weights of the Bayesian one.
+_INPUTS, _DRAWS, _WEIGHTS = 64, 1000, 10
 
 
 class _Size(NamedTuple):
@@ -403,11 +412,11 @@ def _stepped(day: _Day) -> Iterator[ledger.Task]:
     mesh = day.mesh
     makers = {
         "forward": lambda one: programs.forward(one.network, one.network.rows, mesh),
-        "RoMA, drawn": lambda one: others.roma_draws(one.network, mesh),
-        "RoMA, counted": lambda one: others.roma_count(one.network, mesh),
-        "RoMA, splitting": lambda one: others.roma_splitting(one.network, mesh),
-        "Bayesian": lambda one: others.bayesian(
-            one.network, one.alterations["brightness"], _SAMPLES, mesh
+        "RoMA, drawn": lambda one: _roma_draws(one.network, mesh),
+        "RoMA, counted": lambda one: _roma_count(one.network, mesh),
+        "RoMA, splitting": lambda one: _roma_splitting(one.network, mesh),
+        "Bayesian": lambda one: _bayesian(
+            one.network, one.alterations["brightness"], _WEIGHTS, mesh
         ),
     }
     for which, make in makers.items():
@@ -430,6 +439,90 @@ def _stepped(day: _Day) -> Iterator[ledger.Task]:
             return words, row
 
         yield ledger.Task(f"{name}, {which}", 2, run)
+
+
+def _roma_draws(network: networks.Network, mesh: Mesh) -> programs.Program:
+    """Algorithm 1 of 64 inputs with 1,000 draws each, statistics included."""
+    return _drawn("RoMA draws", NORMALITY, network, mesh)
+
+
+def _roma_count(network: networks.Network, mesh: Mesh) -> programs.Program:
+    """The same draws, counted: what the statistics add is the difference."""
+    return _drawn("RoMA count", HITS, network, mesh)
+
+
+def _roma_splitting(network: networks.Network, mesh: Mesh) -> programs.Program:
+    """A level of splitting, with as many inputs as rows allow."""
+    work, particles = _work(network, mesh), _splitting.NUM_PARTICLES
+    most = _rows(network, mesh) * mesh.size // particles
+    number = _splitting.num_slots(_INPUTS * mesh.size, most, mesh.size)
+    image = jax.ShapeDtypeStruct(network.image_shape, jnp.float32)
+    systems = jax.eval_shape(
+        lambda: _particles.empty_systems(work.perturbation, image, number, particles)
+    )
+    split = sharded(work.mesh)
+    active = jax.ShapeDtypeStruct((number,), bool, sharding=split)
+    given = shapes_of(systems, split), _pairs(work, network, number), active
+    call = _particles.stepping(work, *given, SPLITTING, particles)
+    moves = _particles.num_moves(work.perturbation, math.prod(network.image_shape))
+    # Fewer turns where all inputs are new: the loop's bound is known when it runs.
+    return _program("RoMA splitting", call, number * particles * moves, moves)
+
+
+def _bayesian(
+    network: networks.Network, alteration: Alteration, samples: int, mesh: Mesh
+) -> programs.Program:
+    """A step of `evaluate` for a classifier with T sets of weights."""
+    module, outputs = network.module(), network.outputs
+    classifier = jax.eval_shape(
+        lambda members: jaxrob.bayes.ensemble(module, members, outputs),
+        [network.variables()] * samples,
+    )
+    found = programs.step(network, alteration, mesh, classifier)
+    return found._replace(name=f"Bayesian, T = {samples}")
+
+
+def _drawn(
+    name: str, statistic: Statistic, network: networks.Network, mesh: Mesh
+) -> programs.Program:
+    work, number = _work(network, mesh), _INPUTS * mesh.size
+    pairs = _pairs(work, network, number)
+    block = Inputs(pairs.images, pairs.indices, pairs.excluded)
+    call = drawing(work, block, _DRAWS, _rows(network, mesh), statistic)
+    return _program(name, call, number * _DRAWS)
+
+
+def _program(name: str, call: Call, passes: int, turns: int = 1) -> programs.Program:
+    return programs.Program(name, call.lower, call.args, passes, turns)
+
+
+def _rows(network: networks.Network, mesh: Mesh) -> int:
+    return math.ceil(programs.rows_at_once(network, mesh) / mesh.size)
+
+
+def _work(network: networks.Network, mesh: Mesh) -> Work:
+    """RoMA's parts as shapes, which its entry points don't take."""
+    classifier = network.classifier(network.variables())
+    over = mesh_for(mesh, classifier.variables)
+    classifier = fingerprinted_classifier(classifier, network.image_shape)
+    ball = fingerprinted_perturbation(roma.ball("linf", 0.04), network.image_shape)
+    logit_delta: Any = jax.ShapeDtypeStruct((), jnp.float32)
+    key = jax.eval_shape(jax.random.key, 0)
+    return shapes_whole(Work(classifier, ball, logit_delta, key, over), over)
+
+
+def _pairs(work: Work, network: networks.Network, number: int) -> Pairs[Any]:
+    split = sharded(work.mesh)
+
+    def array(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((number, *shape), dtype, sharding=split)
+
+    return Pairs(
+        images=array(jnp.float32, *network.image_shape),
+        indices=array(jnp.uint32),
+        classes=array(jnp.int32),
+        excluded=array(jnp.int32),
+    )
 
 
 def _first_calls(day: _Day) -> Iterator[ledger.Task]:
