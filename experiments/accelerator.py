@@ -40,22 +40,12 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 from absl import app, flags
-from accelerators import (
-    bench,
-    compiling,
-    measured,
-    programs,
-    tables,
-    targets,
-)
+from accelerators import bench, compiling, measured, programs, tables, targets
 from accelerators.networks import NETWORKS, Network
 from common import define, files, hosts, startup
 from jax.sharding import Mesh
 
-_COMPILERS = {
-    "tpu": ("libtpu",),
-    "cuda": ("jax_cuda13_plugin", "jax_cuda12_plugin"),
-}
+_COMPILERS = {"tpu": ("libtpu",), "cuda": ("jax_cuda13_plugin", "jax_cuda12_plugin")}
 #: XLA's cost model for GPUs then writes its estimates into the program's text.
 _ESTIMATES = "--xla_gpu_collect_cost_model_stats=true"
 _PAPERS = programs.alterations_by_name()

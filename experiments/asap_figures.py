@@ -26,15 +26,7 @@ from matplotlib.figure import Figure
 
 import jaxrob
 from jaxrob.metrics import heaviside_robustness
-from jaxrob.strategies import (
-    ASAP,
-    History,
-    Random,
-    Strategy,
-    Task,
-    Uniform,
-    sample,
-)
+from jaxrob.strategies import ASAP, History, Random, Strategy, Task, Uniform, sample
 
 flags.adopt_module_key_flags(benchmarks)
 _N = define.n()

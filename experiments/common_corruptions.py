@@ -34,16 +34,7 @@ from typing import Any
 import jax
 import numpy as np
 from absl import app, flags
-from common import (
-    classifiers,
-    datasets,
-    define,
-    files,
-    gate,
-    hosts,
-    journals,
-    startup,
-)
+from common import classifiers, datasets, define, files, gate, hosts, journals, startup
 from corruptions_2019 import cells, figures, replay, retrained
 
 import jaxrob

@@ -126,11 +126,7 @@ def _cell(title: str, shape: Shape, flips: str, num_inputs: int) -> dict[str, An
 
 
 def _draw(
-    shape: Shape,
-    flips: str,
-    num_inputs: int,
-    truth: float,
-    rng: np.random.Generator,
+    shape: Shape, flips: str, num_inputs: int, truth: float, rng: np.random.Generator
 ) -> tuple[float, ...]:
     """Returns coverage, the interval's width, the levels, whether the bound holds."""
     values, interval = _test_set(shape, flips, num_inputs, rng)

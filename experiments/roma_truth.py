@@ -39,8 +39,7 @@ _EPSILONS = define.epsilons(
 )
 _RAREST = flags.DEFINE_float("rarest", 1e-10, "Probabilities are not below this.")
 _ESTIMATORS = define.estimators(
-    ["roma", "count", "splitting", "auto"],
-    help="Estimators to compare.",
+    ["roma", "count", "splitting", "auto"], help="Estimators to compare."
 )
 _BUDGET = define.budget()
 _DELTA = define.delta()

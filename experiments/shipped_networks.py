@@ -62,10 +62,7 @@ _PICTURES = (
 _STEP = 3e-4
 # What is assessed, and why the range is plausible.
 _ALTERATIONS = (
-    (
-        alterations.brightness(),
-        "Exposed one stop too short, or half a stop too long.",
-    ),
+    (alterations.brightness(), "Exposed one stop too short, or half a stop too long."),
     (
         alterations.gaussian_noise(0.0, 0.02),
         "A sensor in poor light: a standard deviation of up to 36 of 255.",
@@ -245,9 +242,7 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
     module.train()  # Its mode must not affect the classifier.
     names = models.EfficientNet_B0_Weights.DEFAULT.meta["categories"]
     classifier = jaxrob.Classifier.from_torch(
-        module,
-        preprocessing=jaxrob.Preprocessing(size=224, **_LITE),
-        class_names=names,
+        module, preprocessing=jaxrob.Preprocessing(size=224, **_LITE), class_names=names
     )
     dataset = data.image_folder(folder, resize=256, crop=224, labels=None)
     found = np.stack([one.numpy() for one in theirs])

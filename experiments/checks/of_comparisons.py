@@ -126,12 +126,7 @@ def few(runs: int, seed: int, sizes: Sequence[int] = SIZES) -> list[tuple]:
                 one = jaxrob.compare(*drawn(rng, shape, num_images))
                 counts += held(one, shape)
             found.append(
-                (
-                    name,
-                    num_images,
-                    "all, mean, band hold; differ",
-                    *counts / runs,
-                )
+                (name, num_images, "all, mean, band hold; differ", *counts / runs)
             )
     return found
 

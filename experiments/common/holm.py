@@ -8,9 +8,7 @@ from scipy import stats
 
 
 def significantly_below(
-    times_held: Sequence[int] | np.ndarray,
-    draws: int | np.ndarray,
-    confidence: float,
+    times_held: Sequence[int] | np.ndarray, draws: int | np.ndarray, confidence: float
 ) -> np.ndarray:
     """Cells `[cells]` of too low a coverage, at 5 % for all of them (Holm, 1979)."""
     p_values = stats.binom.cdf(np.asarray(times_held), draws, confidence)

@@ -197,10 +197,7 @@ def changed_in_place() -> Any:
     kept = jaxrob.Classifier(lambda _, images: module(images))
     found = {}
     for when in ("before", "after"):
-        found[when] = {
-            "closure": _blurred(by_value),
-            "module": _blurred(kept),
-        }
+        found[when] = {"closure": _blurred(by_value), "module": _blurred(kept)}
         weights *= -1
         kernel = module.layer.kernel
         kernel[...] = -kernel[...]

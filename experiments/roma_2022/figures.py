@@ -12,11 +12,7 @@ from scipy import special, stats
 
 from jaxrob import roma
 from roma_2022.hic import NORMAL_BELOW, Drawn
-from roma_2022.results import (
-    COUNTED,
-    PAPER,
-    short,
-)
+from roma_2022.results import COUNTED, PAPER, short
 
 _Rows = Sequence[dict[str, Any]]
 

@@ -190,12 +190,7 @@ def _kornia(alteration: jaxrob.Alteration, shape: tuple[int, int, int]) -> Any:
     return moved
 
 
-_GEOMETRIC = (
-    "horizontal translation",
-    "vertical translation",
-    "rotation",
-    "zoom",
-)
+_GEOMETRIC = ("horizontal translation", "vertical translation", "rotation", "zoom")
 
 
 def _blur_size(alteration: jaxrob.Alteration) -> tuple[int, int]:
