@@ -8,7 +8,7 @@ r"""The common corruptions of CIFAR-10-C: a network's errors, and where it fails
 Trains a network, and prints its error at the benchmark's 15 corruptions x 5 severities
 (Hendrycks and Dietterich, 2019), their mean, and the severity at which its accuracy
 falls below `--threshold`, with the 95 % interval that the finite test set leaves.
-Figures: the curves with the severities marked, and a strip of pictures.
+A figure shows the curves, each with a strip of pictures at severities 0 to 5.
 
 `--retrain=da,lda,worst_level` trains, for each seed, a network and retrains it against
 the corruptions `--trained_on`, each on equally many images without other augmentation;
@@ -35,10 +35,10 @@ import jax
 import numpy as np
 from absl import app, flags
 from common import classifiers, datasets, define, files, gate, hosts, journals, startup
-from corruptions_2019 import cells, figures, replay, retrained
+from corruptions_2019 import cells, replay, retrained
 
 import jaxrob
-from jaxrob import data, strategies
+from jaxrob import data, reporting, strategies
 
 _EPOCHS_USUAL = {"digits": 10, "cifar10": 24}
 _THRESHOLDS = {"digits": 0.7, "cifar10": 0.7}
@@ -127,7 +127,7 @@ def _table(
     test_set: jaxrob.Dataset,
     output: pathlib.Path,
 ) -> None:
-    """Measures the table and its figures."""
+    """Measures the table and its figure."""
     _, key = jax.random.split(jax.random.key(_SEED.value))
     classifier = _network()
     start = time.perf_counter()
@@ -167,8 +167,20 @@ def _table(
         f"{document['mean']}\n{pictures:,} altered images ({_LEVELS.value} "
         f"levels) made and classified in {seconds:.1f} s, compilation included"
     )
-    _write(document, some, test_set, output)
     files.write_assessments(output, assessments)
+    # The licence of frost's pictures is not stated.
+    shown = {name: one for name, one in by_name.items() if name != "frost"}
+    if shown:
+        figure = reporting.figure(
+            [*shown.values()],
+            [some[name] for name in shown],
+            np.asarray(test_set.images[0]),
+            jax.random.key(_SEED.value),
+            columns=5,
+            num_examples=6,
+        )
+        figure.savefig(output / f"{_title()}.png", dpi=110)
+    files.save(_OUTPUT.value, f"{_title()}.json", document)
     gate.require_of_assessments(_requirements(), assessments)
 
 
@@ -184,24 +196,6 @@ def _network() -> jaxrob.Classifier:
         _DATASET.value,
         _PROGRESS.value,
     )[epochs]
-
-
-def _write(
-    document: dict[str, Any],
-    some: Mapping[str, jaxrob.Alteration],
-    test_set: jaxrob.Dataset,
-    output: pathlib.Path,
-) -> None:
-    made = {
-        "curves": figures.curves(document["rows"], document["threshold"]),
-        "strip": figures.strip(some, test_set.images[0], jax.random.key(_SEED.value)),
-    }
-    written = [f"{_title()}-{name}.png" for name in made]
-    for name, figure in zip(written, made.values()):
-        figure.savefig(output / name, dpi=110)
-    path = output / f"{_title()}.json"
-    files.write_json(path, document)
-    print(f"wrote {path}, and beside it {', '.join(written)}")
 
 
 def _retrained(some: Mapping[str, jaxrob.Alteration], test_set: jaxrob.Dataset) -> None:
