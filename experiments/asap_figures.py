@@ -104,8 +104,7 @@ def _figure_5() -> _Result:
                 f"{name}\n{len(found.levels)} levels, {robustness:.2%} of {truth:.2%}",
                 fontsize=10,
             )
-            axes.set_xlabel("level")
-            axes.set_ylabel("accuracy")
+            axes.set(xlabel="level", ylabel="accuracy")
             numbers.append(
                 {
                     "function": function.__name__,
@@ -137,8 +136,7 @@ def _figure_6(curves: _Curves) -> _Result:
         f"of {curve.robustness:.2%}",
         fontsize=10,
     )
-    axes.set_xlabel("level")
-    axes.set_ylabel("accuracy")
+    axes.set(xlabel="level", ylabel="accuracy")
     print(f"figure 6: {name}: {len(found.levels)} levels, {result}")
     numbers = {
         "alteration": name,
@@ -173,9 +171,7 @@ def _figure_7(curves: _Curves) -> _Result:
         axes.set_xticks(range(1, len(sizes) + 1), sizes)
         axes.axhline(100 * curve.robustness, color="#c0392b", linestyle="--")
         axes.set_title(f"random sampling, {name}", fontsize=10)
-        axes.set_xlabel("levels")
-        axes.set_ylabel("robustness [%]")
-        axes.set_ylim(-3, 103)
+        axes.set(xlabel="levels", ylabel="robustness [%]", ylim=(-3, 103))
         numbers.append(
             {"alteration": name, "oracle": curve.robustness, "robustness": robustness}
         )
@@ -236,8 +232,7 @@ def _figure_10(curves: _Curves) -> _Result:
         axes.axhline(100 * curve.robustness, color="0.4", linestyle=":")
         axes.set_xscale("log", base=2)
         axes.set_title(f"ASAP's robustness over n, {name}", fontsize=10)
-        axes.set_xlabel("n")
-        axes.set_ylabel("robustness [%]")
+        axes.set(xlabel="n", ylabel="robustness [%]")
         axes.legend(fontsize=8)
     return figure, numbers
 
