@@ -1,9 +1,9 @@
 """Begins each page of the API with a table of its names and what each is.
 
-A page has the comment `<!-- summary -->` where its table goes, and the alterations'
-`<!-- every alteration -->` where the command's names of them go. The names are those of
-the page's own directives and the words those of the docstrings, so nothing is written
-twice.
+A page has the comment `<!-- summary -->` where its table goes, the alterations'
+`<!-- every alteration -->` where the command's names of them go, and the strategies'
+`<!-- every strategy -->`. The names are those of the page's own directives and the
+words those of the docstrings, so nothing is written twice.
 """
 
 import importlib
@@ -11,10 +11,10 @@ import inspect
 import re
 from typing import NamedTuple
 
+from jaxrob import strategies
 from jaxrob._command import catalogue
 
 PLACE = "<!-- summary -->"
-_EVERY = "<!-- every alteration -->"
 
 _DIRECTIVE = re.compile(
     r"^\.\. (?P<kind>currentmodule|autoclass|autofunction|py:data):: (?P<name>[\w.]+)\n"
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 def entries(page: str) -> list[Entry]:
     """Returns the public names that the text of a page lists, in order."""
     found, module = [], ""
-    for one in _DIRECTIVE.finditer(_with_alterations(page)):
+    for one in _DIRECTIVE.finditer(_expanded(page)):
         name = one["name"]
         if one["kind"] == "currentmodule":
             module = name
@@ -59,12 +59,18 @@ def with_summary(page: str) -> str:
         for one in entries(page)
     )
     table = f"| name | what it is |\n| --- | --- |\n{rows}"
-    return _with_alterations(page).replace(PLACE, table)
+    return _expanded(page).replace(PLACE, table)
 
 
-def _with_alterations(page: str) -> str:
-    listed = "\n".join(f".. autofunction:: {name}" for name in catalogue.NAMES)
-    return page.replace(_EVERY, listed)
+def _expanded(page: str) -> str:
+    alterations = "\n".join(f".. autofunction:: {name}" for name in catalogue.NAMES)
+    searches = "\n".join(
+        f".. autoclass:: {name}\n   :members:"
+        for name in strategies.__all__
+        if name != "Strategy" and hasattr(getattr(strategies, name), "ask")
+    )
+    page = page.replace("<!-- every alteration -->", alterations)
+    return page.replace("<!-- every strategy -->", searches)
 
 
 def _without_options(text: str) -> str:

@@ -27,12 +27,13 @@ from jaxrob.metrics._counts import (
     MOST_CONFUSED,
     MOST_RANKS,
     Counts,
+    ImageScores,
     checked_counts,
     count,
     count_pairs,
     counts_of,
 )
-from jaxrob.metrics._measures import ImageScores, mean_named, mean_score, top_k
+from jaxrob.metrics._measures import MeanScore, mean_named, top_k
 from jaxrob.uncertainty import unknown_threshold
 
 # The parts of a curve's document; single answers are in an object of their own.
@@ -457,7 +458,7 @@ class ScoreCurve:
     @property
     def values(self) -> np.ndarray:
         """float64 `[L]`, the mean score at each level."""
-        return mean_score(self.measure)(self.counts)
+        return MeanScore(self.measure)(self.counts)
 
     @property
     def counts(self) -> ImageScores:

@@ -1,4 +1,4 @@
-"""Warnings of likely mistakes, raised and kept beside the results."""
+"""Warnings of likely mistakes, and marks of errors that arise while computing."""
 
 import contextlib
 import contextvars
@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 # What a message begins with: an alteration's name, for instance.
 _OF = re.compile(r"[^.:\n]{1,80}: ")
@@ -70,3 +71,35 @@ def _levels_to_caller() -> int:
             last_inside = level
         frame, level = frame.f_back, level + 1
     return last_inside + 1
+
+
+_MARK = "_jaxrob_computing"
+
+
+def computing() -> "_Computing":
+    """Marks each error that leaves the block. Answers are computed inside."""
+    return _Computing()
+
+
+def was_computing(error: BaseException) -> bool:
+    """Whether an error left a block of `computing`."""
+    try:
+        return getattr(error, _MARK, False) is True
+    except Exception:  # A user's class may raise anything.
+        return False
+
+
+class _Computing(contextlib.ContextDecorator):
+    """Not made by `contextlib.contextmanager`, which writes to the error.
+
+    A user's class of errors may not allow that.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        # The error counts more than the mark.
+        with contextlib.suppress(Exception):
+            if error is not None:
+                setattr(error, _MARK, True)

@@ -38,7 +38,7 @@ from jaxrob._classifiers.torch_module import (
     transformers_network,
 )
 from jaxrob._identity.program import traced
-from jaxrob._log_probabilities import log_normalised
+from jaxrob._numbers import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores", "any")
@@ -161,8 +161,8 @@ class Classifier:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
         """
-        found = nnx_network(module, outputs, preprocessing, name)
-        return _from_network(found, class_names)
+        network = nnx_network(module, outputs, preprocessing, name)
+        return _from_network(network, class_names)
 
     @staticmethod
     def from_equinox(
@@ -197,8 +197,8 @@ class Classifier:
           TypeError: if it is not an Equinox module, or holds something that cannot be
             hashed; else as `from_torch`.
         """
-        found = equinox_network(module, state, outputs, preprocessing, name)
-        return _from_network(found, class_names)
+        network = equinox_network(module, state, outputs, preprocessing, name)
+        return _from_network(network, class_names)
 
     @staticmethod
     def from_torch(
@@ -247,8 +247,10 @@ class Classifier:
             range; in the first call, if `outputs` contradicts its last operation.
           ImportError: if the framework is missing.
         """
-        found = torch_network(module, outputs, preprocessing, name, version, batch_size)
-        return _from_network(found, class_names)
+        network = torch_network(
+            module, outputs, preprocessing, name, version, batch_size
+        )
+        return _from_network(network, class_names)
 
     @staticmethod
     def from_transformers(
@@ -274,8 +276,6 @@ class Classifier:
             processor = AutoImageProcessor.from_pretrained(path)
             classifier = jaxrob.Classifier.from_transformers(model, processor)
 
-        What `from_torch` says of an argument holds here too, unless it is below.
-
         Args:
           model: a `transformers.PreTrainedModel` for image classification.
           processor: its image processor. By default what lies beside the model's
@@ -292,8 +292,10 @@ class Classifier:
             processor is found, or it does more than to resize, crop, rescale and
             normalise; else as `from_torch`.
         """
-        found = transformers_network(model, processor, size, name, version, batch_size)
-        return _from_network(found, class_names)
+        network = transformers_network(
+            model, processor, size, name, version, batch_size
+        )
+        return _from_network(network, class_names)
 
     @staticmethod
     def from_timm(
@@ -315,8 +317,6 @@ class Classifier:
             model = timm.create_model("resnet10t", pretrained=True)
             classifier = jaxrob.Classifier.from_timm(model)
 
-        What `from_torch` says of an argument holds here too, unless it is below.
-
         Args:
           model: what `timm.create_model` returns.
           size: the height and width of the images, or one number for both; images must
@@ -329,8 +329,8 @@ class Classifier:
           TypeError: if it is not a model of timm.
           ValueError: if it returns features, not classes; else as `from_torch`.
         """
-        found = timm_network(model, size, name, version, batch_size)
-        return _from_network(found, class_names)
+        network = timm_network(model, size, name, version, batch_size)
+        return _from_network(network, class_names)
 
     @staticmethod
     def from_onnx(
@@ -372,8 +372,8 @@ class Classifier:
             inputs or outputs that are not floating, keeps weights outside its folder,
             or contradicts an argument; else as `from_torch`.
         """
-        found = onnx_network(path, outputs, preprocessing, name, batch_size)
-        return _from_network(found, class_names)
+        network = onnx_network(path, outputs, preprocessing, name, batch_size)
+        return _from_network(network, class_names)
 
     @staticmethod
     def from_keras(
@@ -415,8 +415,8 @@ class Classifier:
           ValueError: if the file is rejected, or the model is not built, has several
             inputs or outputs, or cannot be copied; else as `from_torch`.
         """
-        found = keras_network(model, outputs, preprocessing, name, batch_size)
-        return _from_network(found, class_names)
+        network = keras_network(model, outputs, preprocessing, name, batch_size)
+        return _from_network(network, class_names)
 
     @staticmethod
     def from_host(
@@ -450,10 +450,10 @@ class Classifier:
             date or the checksum of its weights.
 
         """
-        found = host_network(
+        network = host_network(
             function, num_classes, outputs, preprocessing, name, version, batch_size
         )
-        return _from_network(found, class_names)
+        return _from_network(network, class_names)
 
     def log_probabilities(
         self, images: jax.Array, keys: jax.Array | None = None
@@ -579,7 +579,6 @@ def abstract(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def inputs_of(image_shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """Returns images and keys without values."""
     return jax.ShapeDtypeStruct((ROWS, *image_shape), jnp.float32), _keys()
 
 
@@ -589,7 +588,6 @@ def _keys() -> jax.ShapeDtypeStruct:
 
 
 def _check_images_first(returned: Any) -> None:
-    """Rejects outputs of which a part does not have one row for each image."""
     for path, leaf in jax.tree_util.tree_flatten_with_path(returned)[0]:
         if np.shape(leaf)[:1] != (ROWS,):
             raise ValueError(
@@ -599,19 +597,18 @@ def _check_images_first(returned: Any) -> None:
             )
 
 
-def _from_network(found: Network, class_names: Any = None) -> Classifier:
-    names = found.class_names if class_names is None else class_names
-    made = Classifier(
-        found.function,
-        found.variables,
-        found.outputs,
-        name=found.name,
-        class_names=names,
+def _from_network(network: Network, class_names: Any = None) -> Classifier:
+    classifier = Classifier(
+        network.function,
+        network.variables,
+        network.outputs,
+        name=network.name,
+        class_names=network.class_names if class_names is None else class_names,
     )
-    names, number = made.class_names, found.num_classes
+    names, number = classifier.class_names, network.num_classes
     if names is not None and number is not None and len(names) != number:
         raise ValueError(
             f"class_names must be {number}, one for each of the network's "
             f"outputs; got {len(names)}: {', '.join(names[:10])}"
         )
-    return made
+    return classifier

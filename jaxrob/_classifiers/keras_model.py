@@ -79,7 +79,14 @@ def keras_network(
         "has no gradients. Set KERAS_BACKEND=jax before Keras is imported to have it "
         "inside the compiled step."
     )
-    run, version = KerasRun(own, is_any), _digest(keras, own)
+
+    def run(images: np.ndarray) -> Any:
+        returned = own(images, training=False)
+        if is_any:
+            return with_arrays(returned, lambda tensor: _numbers(keras, tensor))
+        return _numbers(keras, class_outputs("the Keras model", returned, len(images)))
+
+    version = _digest(keras, own)
     host = HostFunction(run, None, name, version, batch_size, is_any=is_any)
     return Network(OnHost(host, layout), outputs, name, num_classes)
 
@@ -97,28 +104,12 @@ class KerasStep:
         check_layers(self)
         keras = required("keras", _PURPOSE, "keras")
         # Not `stateless_call`, which fails after layers are frozen or unfrozen.
-        given = list(zip(self.variables, values, strict=True))
-        with keras.StatelessScope(state_mapping=given):
+        state = list(zip(self.variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=state):
             return self.model(images, training=False)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class KerasRun:
-    """A model on another backend, as a function from arrays to arrays."""
-
-    model: Any
-    is_any: bool = False
-
-    def __call__(self, images: np.ndarray) -> Any:
-        keras = required("keras", _PURPOSE, "keras")
-        returned = self.model(images, training=False)
-        if self.is_any:
-            return with_arrays(returned, lambda tensor: _numbers(keras, tensor))
-        return _numbers(keras, class_outputs("the Keras model", returned, len(images)))
-
-
 def _read(model: Any, is_any: bool) -> tuple[Any, Any]:
-    """Returns Keras, and a model of one's own or that of a `.keras` file."""
     if "keras" not in sys.modules:
         os.environ.setdefault("KERAS_BACKEND", "jax")
     keras = required("keras", _PURPOSE, "keras")
@@ -154,8 +145,7 @@ def check_layers(apply_fn: Any) -> None:
 
 
 def _layer_settings(model: Any) -> tuple[tuple[Any, str], ...]:
-    """Returns a model's layers, each with its settings as text."""
-    found = []
+    pairs = []
     for layer in getattr(model, "_flatten_layers", list)():
         settings = None
         if not getattr(layer, "layers", None):  # Inner layers follow by themselves.
@@ -164,8 +154,8 @@ def _layer_settings(model: Any) -> tuple[tuple[Any, str], ...]:
                 settings = layer.get_config()
         # Addresses are dropped: a layer may make new objects in each call.
         text = re.sub(r"0x[0-9a-fA-F]+", "", repr(_without_trainable(settings)))
-        found.append((layer, text))
-    return tuple(found)
+        pairs.append((layer, text))
+    return tuple(pairs)
 
 
 def _without_trainable(settings: Any) -> Any:
@@ -214,7 +204,6 @@ def _copied(keras: Any, model: Any) -> Any:
 
 
 def _activation(model: Any) -> str | None:
-    """Returns the kind of outputs by the last layer; None if unknown."""
     layers = list(getattr(model, "layers", ()))
     while layers:
         last = layers.pop()
@@ -228,7 +217,6 @@ def _activation(model: Any) -> str | None:
 
 
 def _load(keras: Any, path: Any) -> Any:
-    """Loads the model of a `.keras` file, in Keras's safe mode."""
     path = checked_path("model", path)
     if path.suffix != ".keras":
         raise ValueError(

@@ -154,49 +154,6 @@ class Preprocessing:
                 )
 
 
-def _row(values: Any) -> jax.Array:
-    """Builds an array inside the program; a constant array would count as captured."""
-    return jnp.concatenate([jnp.full(1, value, jnp.float32) for value in values])
-
-
-@dataclasses.dataclass(frozen=True)
-class Preprocessed:
-    """A function of variables and images, applied to preprocessed images."""
-
-    function: Callable[..., Any]
-    preprocessing: Preprocessing
-
-    def __call__(self, variables: Any, images: jax.Array) -> Any:
-        return self.function(variables, self.preprocessing(images))
-
-
-def preprocessed(
-    function: Callable[..., Any], preprocessing: Preprocessing
-) -> Callable[..., Any]:
-    """Puts the preprocessing before the function."""
-    if preprocessing.is_none:
-        return function
-    return Preprocessed(function, preprocessing)
-
-
-@dataclasses.dataclass(frozen=True)
-class OnHost:
-    """An `apply_fn` that preprocesses images on the device and calls the host."""
-
-    function: HostFunction
-    preprocessing: Preprocessing
-
-    def __call__(self, variables: Any, images: jax.Array) -> jax.Array:
-        del variables
-        return host_callback(self.function, self.preprocessing(images))
-
-
-def on_host(apply_fn: Any) -> OnHost | None:
-    """Returns the host network behind an `apply_fn`, or None."""
-    function = apply_fn.function if isinstance(apply_fn, Fingerprinted) else apply_fn
-    return function if isinstance(function, OnHost) else None
-
-
 class Network(NamedTuple):
     """The parts of a classifier, as its framework says them; see `Classifier`."""
 
@@ -206,41 +163,6 @@ class Network(NamedTuple):
     num_classes: int | None = None  # None if not yet known
     variables: Any = ()
     class_names: tuple[str, ...] | None = None
-
-
-def outputs_after(activation: str) -> str | None:
-    """Returns the kind of outputs by the last activation's name in any framework."""
-    return _ACTIVATIONS.get(activation.replace("_", "").lower())
-
-
-def snapshot(tree: Any) -> Any:
-    """Copies a pytree's arrays and containers."""
-    # A module trained in place may write into its NumPy arrays, assign to its
-    # variables, or donate the buffers of its arrays.
-    return jax.tree.map(
-        lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree
-    )
-
-
-def checked_layout(
-    preprocessing: Preprocessing | None, channels_first: bool
-) -> Preprocessing:
-    """Returns what was given, or nothing, in a framework's layout."""
-    wanted = "a jaxrob.Preprocessing or None"
-    check_type("preprocessing", preprocessing, Preprocessing | None, wanted)
-    return (preprocessing or Preprocessing()).laid_out(channels_first)
-
-
-def _numbers(name: str, value: Any) -> tuple[float, ...]:
-    array = np.atleast_1d(checked_array(name, value, "..."))
-    if array.ndim != 1 or not array.size:
-        raise ValueError(
-            f"{name} must be a number, or one for each channel; got the shape "
-            f"{array.shape}"
-        )
-    if np.abs(array).max() > _LARGEST:
-        raise ValueError(f"{name} must be numbers that float32 holds; got {value}")
-    return tuple(float(number) for number in array)
 
 
 def linen_network(
@@ -322,38 +244,83 @@ def host_network(
     return Network(OnHost(host, layout), outputs, name, expected)
 
 
-def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any) -> Any:
-    return module.apply(variables, images, **call)
+def checked_layout(
+    preprocessing: Preprocessing | None, channels_first: bool
+) -> Preprocessing:
+    """Returns what was given, or nothing, in a framework's layout."""
+    wanted = "a jaxrob.Preprocessing or None"
+    check_type("preprocessing", preprocessing, Preprocessing | None, wanted)
+    return (preprocessing or Preprocessing()).laid_out(channels_first)
 
 
-def _apply_nnx(state: Any, images: Any, *, graph: Any) -> Any:
-    from flax import nnx
+def preprocessed(
+    function: Callable[..., Any], preprocessing: Preprocessing
+) -> Callable[..., Any]:
+    if preprocessing.is_none:
+        return function
+    return Preprocessed(function, preprocessing)
 
-    module = nnx.merge(graph, state)
-    module.eval()
-    return module(images)
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessed:
+    """A function of variables and images, applied to preprocessed images."""
+
+    function: Callable[..., Any]
+    preprocessing: Preprocessing
+
+    def __call__(self, variables: Any, images: jax.Array) -> Any:
+        return self.function(variables, self.preprocessing(images))
 
 
-def _apply_equinox(variables: Any, images: jax.Array, *, rest: Any) -> Any:
-    equinox = required("equinox", _PURPOSE, "equinox")
-    arrays, state = variables
-    module = equinox.combine(arrays, rest)
-    if state is None:
-        return jax.vmap(module)(images)
-    # In inference mode no image changes the state.
-    return jax.vmap(lambda image: module(image, state)[0])(images)
+@dataclasses.dataclass(frozen=True)
+class OnHost:
+    """An `apply_fn` that preprocesses images on the device and calls the host."""
+
+    function: HostFunction
+    preprocessing: Preprocessing
+
+    def __call__(self, variables: Any, images: jax.Array) -> jax.Array:
+        del variables
+        return host_callback(self.function, self.preprocessing(images))
+
+
+def on_host(apply_fn: Any) -> OnHost | None:
+    function = apply_fn.function if isinstance(apply_fn, Fingerprinted) else apply_fn
+    return function if isinstance(function, OnHost) else None
+
+
+def outputs_after(activation: str) -> str | None:
+    """Returns the kind of outputs by the last activation's name in any framework."""
+    return _ACTIVATIONS.get(activation.replace("_", "").lower())
+
+
+def snapshot(tree: Any) -> Any:
+    """Copies a pytree's arrays and containers."""
+    # A module trained in place may write into its NumPy arrays, assign to its
+    # variables, or donate the buffers of its arrays.
+    return jax.tree.map(
+        lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree
+    )
+
+
+def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Parts:
+    """Yields the parts that identify layers' classes outside of their framework."""
+    classes = {kind for layer in layers for kind in type(layer).__mro__} - {object}
+    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
+        if not kind.__module__.startswith(framework):
+            yield from _of_class(kind, describe)
 
 
 def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
     """Yields the parts that identify a value, the same in every process."""
-    found = describe(value)
-    if found is not None:
-        yield from found
+    described = describe(value)
+    if described is not None:
+        yield from described
     elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         yield value
     elif isinstance(value, _PLAIN):
         yield repr(value)
-    elif len(within) > _MAX_DEPTH or any(value is one for one in within):
+    elif len(within) > _MAX_DEPTH or any(value is outer for outer in within):
         yield _name(type(value))
     elif isinstance(value, dict):
         yield f"{_name(type(value))} {len(value)}"
@@ -380,16 +347,46 @@ def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) ->
         )
 
 
-def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Parts:
-    """Yields the parts that identify layers' classes outside of their framework."""
-    classes = {kind for layer in layers for kind in type(layer).__mro__} - {object}
-    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
-        if not kind.__module__.startswith(framework):
-            yield from _of_class(kind, describe)
+def _numbers(name: str, value: Any) -> tuple[float, ...]:
+    array = np.atleast_1d(checked_array(name, value, "..."))
+    if array.ndim != 1 or not array.size:
+        raise ValueError(
+            f"{name} must be a number, or one for each channel; got the shape "
+            f"{array.shape}"
+        )
+    if np.abs(array).max() > _LARGEST:
+        raise ValueError(f"{name} must be numbers that float32 holds; got {value}")
+    return tuple(float(number) for number in array)
+
+
+def _row(values: Any) -> jax.Array:
+    """Builds an array inside the program; a constant array would count as captured."""
+    return jnp.concatenate([jnp.full(1, value, jnp.float32) for value in values])
+
+
+def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any) -> Any:
+    return module.apply(variables, images, **call)
+
+
+def _apply_nnx(state: Any, images: Any, *, graph: Any) -> Any:
+    from flax import nnx
+
+    module = nnx.merge(graph, state)
+    module.eval()
+    return module(images)
+
+
+def _apply_equinox(variables: Any, images: jax.Array, *, rest: Any) -> Any:
+    equinox = required("equinox", _PURPOSE, "equinox")
+    arrays, state = variables
+    module = equinox.combine(arrays, rest)
+    if state is None:
+        return jax.vmap(module)(images)
+    # In inference mode no image changes the state.
+    return jax.vmap(lambda image: module(image, state)[0])(images)
 
 
 def _of_class(kind: type, describe: Describe) -> Parts:
-    """Yields a class's functions and the values it holds."""
     for name, member in sorted(vars(kind).items()):
         function = getattr(member, "__func__", getattr(member, "fget", member))
         if isinstance(function, types.FunctionType):
@@ -403,7 +400,6 @@ def _of_class(kind: type, describe: Describe) -> Parts:
 def _function_parts(
     function: Any, describe: Describe, within: tuple[Any, ...]
 ) -> Parts:
-    """Yields a function's code, defaults and captured values."""
     code = getattr(function, "__code__", None)
     if code is None:  # From a compiled module.
         yield _name(function)

@@ -78,10 +78,18 @@ def onnx_network(
             f"batch_size must be {fixed}, as the input of {name} says, or None; got "
             f"{batch_size}"
         )
+    dtype = _FLOATING[source.type]
+
+    def run(images: np.ndarray) -> Any:
+        outputs = session.run(None, {source.name: images.astype(dtype, copy=False)})
+        if len(outputs) == 1:
+            return outputs[0]
+        return dict(zip((output.name for output in session.get_outputs()), outputs))
+
     # Not the number of classes: it is found by a call on black images, so that images
     # that do not fit are rejected before anything is computed.
     host = HostFunction(
-        OnnxRun(session, source.name, _FLOATING[source.type]),
+        run,
         None,
         name,
         _digest(data, weights),
@@ -95,25 +103,7 @@ def onnx_network(
     return Network(placed, outputs or last or "logits", name, num_classes)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class OnnxRun:
-    """A session of onnxruntime; several outputs are returned by name."""
-
-    session: Any
-    input: str
-    dtype: Any
-
-    def __call__(self, images: np.ndarray) -> Any:
-        given = {self.input: images.astype(self.dtype, copy=False)}
-        outputs = self.session.run(None, given)
-        if len(outputs) == 1:
-            return outputs[0]
-        names = (one.name for one in self.session.get_outputs())
-        return dict(zip(names, outputs))
-
-
 def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
-    """Returns the SHA-256 of a file, and of the file of weights beside it."""
     # Of several files of weights it is that of their digests, a line each.
     digests = []
     for file in weights:
@@ -124,7 +114,7 @@ def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
         return own
     if len(digests) == 1:
         return f"{own}, weights sha256:{digests[0]}"
-    lines = "".join(f"{one}\n" for one in digests)
+    lines = "".join(f"{digest}\n" for digest in digests)
     together = hashlib.sha256(lines.encode()).hexdigest()
     return f"{own}, {len(digests)} files of weights sha256:{together}"
 
@@ -140,9 +130,9 @@ def _read(path: pathlib.Path) -> bytes:
 def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -> Any:
     options = runtime.SessionOptions()
     options.log_severity_level = 3
-    wanted = "CUDAExecutionProvider", "CPUExecutionProvider"
-    there = runtime.get_available_providers()
-    providers = [name for name in wanted if name in there]
+    available = runtime.get_available_providers()
+    names = "CUDAExecutionProvider", "CPUExecutionProvider"
+    providers = [name for name in names if name in available]
     try:
         # The checked bytes are run; only weights beside the file need its path.
         source = str(path) if has_weights else data
@@ -156,7 +146,7 @@ def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -
 def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...]]:
     inputs = session.get_inputs()
     if len(inputs) != 1:
-        names = ", ".join(one.name for one in inputs)
+        names = ", ".join(each.name for each in inputs)
         raise ValueError(
             f"{path}: it must have one input, the images; got {len(inputs)}: {names}"
         )
@@ -166,7 +156,7 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
             f"{path}: its input {source.name!r} must be of floating numbers; got "
             f"{source.type}. Call its runtime in a function for Classifier.from_host"
         )
-    lengths = tuple(one if isinstance(one, int) else None for one in source.shape)
+    lengths = tuple(n if isinstance(n, int) else None for n in source.shape)
     if len(lengths) < 2:
         raise ValueError(
             f"{path}: its input {source.name!r} must be images [B, ...]; got the shape "
@@ -183,33 +173,32 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
 def _num_classes(session: Any, path: pathlib.Path) -> int | None:
     outputs = session.get_outputs()
     if len(outputs) != 1:
-        names = ", ".join(one.name for one in outputs)
+        names = ", ".join(each.name for each in outputs)
         raise ValueError(
             f"{path}: it must have one output [B, K]; got {len(outputs)}: {names}. "
             f"{IF_NO_CLASSES}"
         )
-    (found,) = outputs
-    if found.type not in _RETURNED:
+    (output,) = outputs
+    if output.type not in _RETURNED:
         raise ValueError(
-            f"{path}: its output {found.name!r} must be of floating numbers [B, K]; "
-            f"got {found.type}"
+            f"{path}: its output {output.name!r} must be of floating numbers [B, K]; "
+            f"got {output.type}"
         )
-    if found.type == "tensor(bfloat16)":
+    if output.type == "tensor(bfloat16)":
         raise ValueError(
-            f"{path}: its output {found.name!r} is {found.type}, which onnxruntime "
+            f"{path}: its output {output.name!r} is {output.type}, which onnxruntime "
             "does not hand to NumPy: end the network with a Cast to float"
         )
-    shape = found.shape
+    shape = output.shape
     if shape and len(shape) != 2:
         raise ValueError(
-            f"{path}: its output {found.name!r} must have the shape [B, K]; got "
+            f"{path}: its output {output.name!r} must have the shape [B, K]; got "
             f"{shape}. {if_no_classes(shape)}"
         )
     return shape[1] if shape and isinstance(shape[1], int) else None
 
 
 def _activation(graph: Any) -> str | None:
-    """Returns the kind of outputs by the last operation; None if unknown."""
     makers = {name: node for node in graph.node for name in node.output}
     name = graph.output[0].name
     while name in makers:
@@ -227,21 +216,20 @@ def _laid_out(
     given = checked_layout(preprocessing, False)
     if len(lengths) != 3:
         return given
-    channels_first = None if preprocessing is None else preprocessing.channels_first
+    stated = None if preprocessing is None else preprocessing.channels_first
     shape = ["B", *("?" if length is None else length for length in lengths)]
-    first = lengths[0] in _CHANNELS and lengths[2] not in _CHANNELS
-    last = lengths[2] in _CHANNELS and lengths[0] not in _CHANNELS
-    if channels_first is None:
-        if not first and not last:
+    channels_first = lengths[0] in _CHANNELS
+    if channels_first == (lengths[2] in _CHANNELS):  # The shape does not say.
+        if stated is None:
             raise ValueError(
                 f"channels_first must be True or False, because the input of {name} of "
                 f"the shape {shape} may be either; got None"
             )
-        channels_first = first
-    elif (first and not channels_first) or (last and channels_first):
+        channels_first = stated
+    elif stated not in (None, channels_first):
         raise ValueError(
-            f"channels_first must be {first}, because the input of {name} has the "
-            f"shape {shape}; got {channels_first}"
+            f"channels_first must be {channels_first}, because the input of {name} has "
+            f"the shape {shape}; got {stated}"
         )
     height, width = lengths[1:] if channels_first else lengths[:2]
     size: Any = given.size
@@ -257,9 +245,8 @@ def _laid_out(
 
 
 def _external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the files of weights beside an ONNX file, sorted."""
     folder = path.parent.resolve()
-    found = set()
+    files = set()
     for location in sorted(set(_locations(model))):
         file = folder / location
         inside = file.resolve().is_relative_to(folder)
@@ -274,8 +261,8 @@ def _external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:
             raise ValueError(
                 f"{path}: it keeps weights in {location!r}, which is not there"
             ) from None
-        found.add(file)
-    return sorted(found)
+        files.add(file)
+    return sorted(files)
 
 
 def _locations(model: Any) -> Iterator[str]:

@@ -37,7 +37,6 @@ class Parts(NamedTuple):
 
 
 def checked_parts(image: Any, label: Any, channels_first: Any) -> Parts:
-    """Returns the parts, checked."""
     if channels_first is not None:
         channels_first = checked_flag("channels_first", channels_first)
     return Parts(
@@ -115,7 +114,6 @@ def read_batch(batch: Any, parts: Parts) -> tuple[Any, Any]:
 def read_items(
     source: Any, parts: Parts, name: str, most_bytes: int
 ) -> tuple[np.ndarray, Any] | None:
-    """Reads all items of a source."""
     images, labels, size, number = [], [], 0, _length(source) or 1
     for image, label in _read_each(source, parts, name):
         size += (each := _bytes(image, label))
@@ -294,7 +292,6 @@ def _bytes(image: np.ndarray, label: Any) -> int:
 def _image_and_label(
     given: Any, what: str, wanted: str, parts: Parts
 ) -> tuple[Any, Any]:
-    """Returns the two parts of a mapping or a pair."""
     if isinstance(given, Mapping):
         for argument, key in (("image", parts.image), ("label", parts.label)):
             if key not in given:

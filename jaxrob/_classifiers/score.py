@@ -83,7 +83,6 @@ class Score:
 
 
 def check_score_name(name: str, value: Any) -> None:
-    """Rejects what is no name of a score."""
     check_type(name, value, str, "text")
     if not re.fullmatch(SCORE_NAME, value):
         raise ValueError(
@@ -93,7 +92,6 @@ def check_score_name(name: str, value: Any) -> None:
 
 
 def checked_score(score: Any) -> Score | None:
-    """Returns a score from what a user passes as `score`."""
     if score is None or isinstance(score, Score):
         return score
     wanted = "a jaxrob.Score or a function of outputs and labels"

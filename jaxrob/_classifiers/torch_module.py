@@ -58,6 +58,69 @@ def torch_network(
     return Network(OnHost(host, checked_layout(preprocessing, True)), outputs, name)
 
 
+def transformers_network(
+    model: Any,
+    processor: Any,
+    size: Any,
+    name: str | None,
+    version: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_transformers`."""
+    # The processor is run on pictures of one colour, to see whether it does what its
+    # settings say and no more.
+    transformers = required(
+        "transformers", "Classifier.from_transformers", "transformers"
+    )
+    wanted = "a model of transformers"
+    check_type("model", model, transformers.PreTrainedModel, wanted)
+    _check_model(model)
+    processor = _processor(transformers, model) if processor is None else processor
+    wanted = "an image processor of transformers"
+    check_type("processor", processor, transformers.BaseImageProcessor, wanted)
+    channels = getattr(model.config, "num_channels", 3)
+    made = [_made(processor, shape, channels) for shape in _SHAPES]
+    size = _size(made) if size is None else size
+    scale, mean, std = _normalisation(processor)
+    preprocessing = Preprocessing(scale, mean, std, channels_first=True, size=size)
+    for values in made:
+        _check_same(processor, preprocessing, values)
+    network = torch_network(model, "logits", preprocessing, name, version, batch_size)
+    return network._replace(
+        num_classes=max(model.config.num_labels, 2),
+        class_names=_class_names(model.config),
+    )
+
+
+def timm_network(
+    model: Any,
+    size: Any,
+    name: str | None,
+    version: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_timm`."""
+    timm = required("timm", "Classifier.from_timm", "timm")
+    if not isinstance(getattr(model, "pretrained_cfg", None), dict):
+        raise wrong_type("model", "what timm.create_model returns", model)
+    number = getattr(model, "num_classes", 0)
+    if number < 1:
+        raise ValueError(
+            f"model must have classes; got one of num_classes={number}, "
+            "which returns features"
+        )
+    settings = timm.data.resolve_model_data_config(model)
+    if size is None:
+        size = _own_size(model) or settings["input_size"][1:]
+    preprocessing = Preprocessing(
+        mean=settings["mean"], std=settings["std"], channels_first=True, size=size
+    )
+    network = torch_network(model, "logits", preprocessing, name, version, batch_size)
+    return network._replace(
+        num_classes=max(number, 2), class_names=_names_of_classes(model)
+    )
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class TorchRun:
     """A copy of a torch module in evaluation mode, as a function of arrays."""
@@ -154,7 +217,6 @@ def _array(tensor: Any) -> np.ndarray:
 
 
 def _tensor(torch: Any, returned: Any, number: int) -> Any:
-    """Returns a module's class outputs, checked to be a real tensor."""
     outputs = class_outputs("the torch module", returned, number)
     if not isinstance(outputs, torch.Tensor):
         raise TypeError(f"the torch module must return tensors; got {named(outputs)}")
@@ -164,7 +226,6 @@ def _tensor(torch: Any, returned: Any, number: int) -> Any:
 
 
 def _parts(torch: Any, module: Any) -> Parts:
-    """Yields the parts that identify a module: weights, settings and code."""
     describe = functools.partial(_describe, torch)
     for name, layer in module.named_modules():
         yield f"{name} {type(layer).__qualname__}"
@@ -203,40 +264,6 @@ def _describe(torch: Any, value: Any) -> Parts | None:
     if value.is_floating_point():
         value = value.double() if value.itemsize > 4 else value.float()
     return iter([value.numpy()])
-
-
-def transformers_network(
-    model: Any,
-    processor: Any,
-    size: Any,
-    name: str | None,
-    version: str | None,
-    batch_size: int | None,
-) -> Network:
-    """See `Classifier.from_transformers`."""
-    # The processor is run on pictures of one colour, to see whether it does what its
-    # settings say and no more.
-    transformers = required(
-        "transformers", "Classifier.from_transformers", "transformers"
-    )
-    wanted = "a model of transformers"
-    check_type("model", model, transformers.PreTrainedModel, wanted)
-    _check_model(model)
-    processor = _processor(transformers, model) if processor is None else processor
-    wanted = "an image processor of transformers"
-    check_type("processor", processor, transformers.BaseImageProcessor, wanted)
-    channels = getattr(model.config, "num_channels", 3)
-    made = [_made(processor, shape, channels) for shape in _SHAPES]
-    size = _size(made) if size is None else size
-    scale, mean, std = _normalisation(processor)
-    preprocessing = Preprocessing(scale, mean, std, channels_first=True, size=size)
-    for values in made:
-        _check_same(processor, preprocessing, values)
-    network = torch_network(model, "logits", preprocessing, name, version, batch_size)
-    return network._replace(
-        num_classes=max(model.config.num_labels, 2),
-        class_names=_class_names(model.config),
-    )
 
 
 def _check_model(model: Any) -> None:
@@ -355,35 +382,6 @@ def _class_names(config: Any) -> tuple[str, ...] | None:
     if len(names) < 2 or names == tuple(f"LABEL_{i}" for i in range(len(names))):
         return None
     return names
-
-
-def timm_network(
-    model: Any,
-    size: Any,
-    name: str | None,
-    version: str | None,
-    batch_size: int | None,
-) -> Network:
-    """See `Classifier.from_timm`."""
-    timm = required("timm", "Classifier.from_timm", "timm")
-    if not isinstance(getattr(model, "pretrained_cfg", None), dict):
-        raise wrong_type("model", "what timm.create_model returns", model)
-    number = getattr(model, "num_classes", 0)
-    if number < 1:
-        raise ValueError(
-            f"model must have classes; got one of num_classes={number}, "
-            "which returns features"
-        )
-    settings = timm.data.resolve_model_data_config(model)
-    if size is None:
-        size = _own_size(model) or settings["input_size"][1:]
-    preprocessing = Preprocessing(
-        mean=settings["mean"], std=settings["std"], channels_first=True, size=size
-    )
-    network = torch_network(model, "logits", preprocessing, name, version, batch_size)
-    return network._replace(
-        num_classes=max(number, 2), class_names=_names_of_classes(model)
-    )
 
 
 def _own_size(model: Any) -> tuple[int, int] | None:

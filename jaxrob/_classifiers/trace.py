@@ -31,17 +31,16 @@ _MOST_CAPTURED = 1000
 def fingerprinted_classifier(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> Classifier:
-    """Returns the classifier with a fingerprint of its present state."""
     # Programs compiled for another state are not reused. Every public function that
     # takes a classifier begins with this. What `apply_fn` captures becomes constants of
     # compiled programs, so it is traced anew to find the present values.
     function = classifier.apply_fn
     if isinstance(function, Fingerprinted):
         return classifier
-    found, differs = _current_trace(classifier, image_shape)
-    program = found.fingerprint
+    trace, differs = _current_trace(classifier, image_shape)
+    program = trace.fingerprint
     _warn_of_captured(program.num_captured, differs)
-    own = Fingerprinted(program.digest, function, program.on_host, found)
+    own = Fingerprinted(program.digest, function, program.on_host, trace)
     return dataclasses.replace(classifier, apply_fn=own)
 
 
@@ -58,14 +57,14 @@ class TraceInfo(NamedTuple):
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
     """Returns a classifier's properties; a fingerprinted one is not traced again."""
-    found = current_trace(classifier, image_shape)
+    trace = current_trace(classifier, image_shape)
     images_bytes = 4 * ROWS * math.prod(image_shape)
-    num_samples, _, num_classes = getattr(found.outputs, "shape", (1, ROWS, 0))
+    num_samples, _, num_classes = getattr(trace.outputs, "shape", (1, ROWS, 0))
     return TraceInfo(
         num_classes=num_classes,
         num_samples=num_samples,
-        largest_array=max(images_bytes, found.largest_array) // ROWS,
-        operations=found.operations / ROWS,
+        largest_array=max(images_bytes, trace.largest_array) // ROWS,
+        operations=trace.operations / ROWS,
     )
 
 
@@ -91,7 +90,6 @@ class Structure(NamedTuple):
 
 
 def structure(classifier: Classifier) -> Structure:
-    """Returns a classifier without its variables' values."""
     leaves, tree = jax.tree.flatten(classifier)
     return Structure(tree, tuple(map(abstract, leaves)))
 
@@ -126,8 +124,8 @@ def _current_trace(
     way = tree, tuple(map(jax.typeof, leaves)), settings
     if (known := kept(classifier.apply_fn, way)) is not None:
         return known, False
-    found = trace_of(*program_of(classifier, image_shape))
-    return found, has_changed(classifier.apply_fn, way, found)
+    trace = trace_of(*program_of(classifier, image_shape))
+    return trace, has_changed(classifier.apply_fn, way, trace)
 
 
 @functools.lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ import jax
 import jaxrob
 from jaxrob import reporting, strategies
 from jaxrob._arguments.warnings import warn
-from jaxrob._command import catalogue, record, results_folder, user_code
+from jaxrob._command import catalogue, outcomes, record, user_code
 from jaxrob._command.catalogue import Written, read_call
 from jaxrob._command.define import Values
 from jaxrob._command.ending import answers_are_there
@@ -42,7 +42,7 @@ from jaxrob._command.subject import (
     journal_of,
     load_subject,
 )
-from jaxrob._devices.hosts import is_first
+from jaxrob._devices.mesh import is_first
 from jaxrob._engine.preflight import preflight
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
@@ -77,7 +77,7 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
         raise Refused(f"--pictures must be 0, or 3 to 16; got {values.pictures}")
     check_reports(values.report)
     check_outcomes(values)
-    output = results_folder.checked_folder(values)
+    output = outcomes.checked_folder(values)
     check_folders(values, "journal", "compilation_cache", "failing")
     check_failing(values)
     join_hosts(values)
@@ -97,10 +97,10 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     pairs = catalogue.all_made(request.alterations, shape, values.frost)
     altered = [one for one, _ in pairs]
     reasons = [written.reason for _, written in pairs]
-    replacing = results_folder.Replacing(
+    replacing = outcomes.Replacing(
         QUANTITIES, request.requirements, names, bool(values.regressions)
     )
-    results_folder.earlier(output, found, replacing)
+    outcomes.earlier(output, found, replacing)
     earlier = reporting.earlier_assessments(values.regressions, names)
     before = _earlier(request, names, values)
     for flag, some in (("regressions", earlier), ("earlier", before)):
@@ -115,8 +115,8 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     if values.dry_run:
         print_passes(found, altered, request.few or _strategy(values))
         return ""
-    with results_folder.held(output):
-        kept = results_folder.earlier(output, found, replacing)
+    with outcomes.held(output):
+        kept = outcomes.earlier(output, found, replacing)
         results = _assessed(found, altered, reasons, request, values, kept)
         regressions = reporting.regressions(results.assessments, earlier)
         results = dataclasses.replace(

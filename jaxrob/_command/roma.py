@@ -11,7 +11,7 @@ import jaxrob
 from jaxrob import reporting
 from jaxrob._arguments.checks import check_choice
 from jaxrob._arguments.texts import counted
-from jaxrob._command import record, results_folder
+from jaxrob._command import outcomes, record
 from jaxrob._command.define import Values
 from jaxrob._command.ending import answers_are_there
 from jaxrob._command.outcomes import (
@@ -30,7 +30,7 @@ from jaxrob._command.subject import (
     journal_of,
     load_subject,
 )
-from jaxrob._devices.hosts import is_first
+from jaxrob._devices.mesh import is_first
 from jaxrob.reporting import Requirement, Results, Run
 from jaxrob.reporting._requirements import OF_ROMA, names_of
 from jaxrob.reporting._words import percent_of
@@ -47,12 +47,12 @@ def run_roma(values: Values, words: Sequence[str]) -> str:
     requirements = required(values.require, QUANTITIES)
     check_reports(values.report)
     check_outcomes(values)
-    output = results_folder.checked_folder(values)
+    output = outcomes.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     join_hosts(values)
     found = load_subject(values)
-    replacing = results_folder.Replacing(QUANTITIES, requirements)
-    results_folder.earlier(output, found, replacing)
+    replacing = outcomes.Replacing(QUANTITIES, requirements)
+    outcomes.earlier(output, found, replacing)
     first_look(found, values.seed)
     announce(found)
     if values.dry_run:
@@ -68,8 +68,8 @@ def run_roma(values: Values, words: Sequence[str]) -> str:
         print(f"{len(found.dataset)} images: {passes} forward passes")
         return ""
     journal = journal_of(values, "roma", found)
-    with results_folder.held(output):
-        earlier = results_folder.earlier(output, found, replacing)
+    with outcomes.held(output):
+        earlier = outcomes.earlier(output, found, replacing)
         result = _estimated(found, values, journal)
         answers_are_there()
         _write(output, earlier, result, requirements, record.run(values))

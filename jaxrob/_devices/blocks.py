@@ -14,8 +14,14 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, Sharding
 
-from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import ImageMesh, own_sharding, replicated, sharded
+from jaxrob._devices.mesh import (
+    ImageMesh,
+    fetch,
+    own_sharding,
+    put,
+    replicated,
+    sharded,
+)
 
 
 def in_blocks(

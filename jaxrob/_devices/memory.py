@@ -8,8 +8,7 @@ from typing import Any
 
 import jax
 
-from jaxrob._devices.hosts import smallest
-from jaxrob._devices.mesh import ImageMesh, platform
+from jaxrob._devices.mesh import ImageMesh, platform, smallest
 
 # Rows (altered images) that are classified at once: it is no faster with more. A CPU is
 # slow with buffers that its caches do not hold, and a TPU with what its chip does not

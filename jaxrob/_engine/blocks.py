@@ -27,9 +27,8 @@ from jaxrob._devices.blocks import (
     prefetched,
     taken_on_devices,
 )
-from jaxrob._devices.hosts import own_rows, put, put_rows
 from jaxrob._devices.memory import Kept, bucket
-from jaxrob._devices.mesh import ImageMesh, platform, sharded
+from jaxrob._devices.mesh import ImageMesh, own_rows, platform, put, put_rows, sharded
 from jaxrob._stored_images import StoredImages
 from jaxrob.strategies._drive import Span
 

@@ -23,9 +23,15 @@ from jaxrob._classifiers.trace import (
     trace_info,
     unnamed,
 )
-from jaxrob._devices.hosts import check_same, is_first, put_whole
 from jaxrob._devices.memory import Kept, bucket, bytes_to_keep, rows_that_fit
-from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
+from jaxrob._devices.mesh import (
+    ImageMesh,
+    check_same,
+    is_first,
+    on_each_device,
+    platform,
+    put_whole,
+)
 from jaxrob._engine.answers import Kind, OfClasses, OfScores
 from jaxrob._engine.journal import CachedAnswers
 from jaxrob._engine.provenance import arguments_digest

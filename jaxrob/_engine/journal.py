@@ -27,8 +27,7 @@ import numpy as np
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import joined, taken
-from jaxrob._devices.hosts import from_first, is_first
-from jaxrob._devices.mesh import ImageMesh
+from jaxrob._devices.mesh import ImageMesh, from_first, is_first
 from jaxrob._engine.provenance import alteration_fingerprint, classifier_name
 from jaxrob._files.reading import check_regular
 from jaxrob._files.writing import lock, sync

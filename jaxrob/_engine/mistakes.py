@@ -21,14 +21,13 @@ from jaxrob._classifiers.score import Score
 from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import first_of, is_on_devices, taken, taken_on_devices
-from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import ImageMesh, replicated
+from jaxrob._devices.mesh import ImageMesh, fetch, put, replicated
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, PlacedBlock, first_batch, padded_labels, picked
 from jaxrob._engine.execution import Execution, noted
 from jaxrob._engine.step import Ask, Compiled, levels_are_sequential, preparing
 from jaxrob._keys import classifier_keys
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 
 # Images checked in a program of their own.

@@ -17,7 +17,7 @@ from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._engine.blocks import must_be_read
 from jaxrob._identity.identity import is_identifiable
 from jaxrob._identity.program import Fingerprinted
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
 

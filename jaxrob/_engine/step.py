@@ -11,15 +11,14 @@ import numpy as np
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import OnHost, Preprocessing, on_host
 from jaxrob._devices.blocks import Call
-from jaxrob._devices.hosts import gathered
 from jaxrob._devices.memory import is_best_with_few_rows
-from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
+from jaxrob._devices.mesh import ImageMesh, gathered, on_each_device, platform
 from jaxrob._engine.answers import Answers, answer, no_answers
 from jaxrob._engine.blocks import PlacedBlock
 from jaxrob._engine.scores import Scored, ScoreRule, Unscored, score_block
 from jaxrob._identity.program import operations
 from jaxrob._keys import alteration_keys, classifier_keys
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 
 

@@ -9,7 +9,7 @@ from jaxrob._arguments.checks import check_type, checked_array, checked_sequence
 from jaxrob._arguments.messages import classifier_wanted
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import given_images, images_and_labels
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.adversarial._attack import Attack, most_adversarial, structural_similarity
 from jaxrob.adversarial._lbfgs import lbfgs
 

@@ -28,15 +28,19 @@ from jaxrob._classifiers.trace import (
 from jaxrob._codec import Array, Layout, document, from_json, to_json
 from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._devices.blocks import Call, in_blocks, joined, taken
-from jaxrob._devices.hosts import put_whole
-from jaxrob._devices.mesh import ImageMesh, checked_mesh, on_each_device, platform
+from jaxrob._devices.mesh import (
+    ImageMesh,
+    checked_mesh,
+    on_each_device,
+    platform,
+    put_whole,
+)
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.execution import check_split_network
 from jaxrob._engine.mistakes import check_unaltered
 from jaxrob._engine.preflight import preflight
 from jaxrob._keys import check_key, checked_key, classifier_keys
-from jaxrob._log_probabilities import mean_over_samples
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats, mean_over_samples
 
 _Flags = Annotated[np.ndarray, Array("N", "bool")]
 _Classes = Annotated[np.ndarray, Array("N", "int32", at_least=0)]
@@ -212,15 +216,15 @@ def _windowed(a: jax.Array, b: jax.Array) -> jax.Array:
     return jax.lax.map(lambda pair: ssim(*pair), (a, b))
 
 
-def _checked_pair(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _checked_pair(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
     axes: dict[str, int] = {}
-    shape = "N, H, W, C"
-    a = checked_array("a", a, shape, at_least=0, at_most=1, axes=axes)
-    b = checked_array("b", b, shape, at_least=0, at_most=1, axes=axes)
+    checked = []
     for name, x in (("a", a), ("b", b)):
+        x = checked_array(name, x, "N, H, W, C", at_least=0, at_most=1, axes=axes)
         if not jnp.issubdtype(x.dtype, jnp.floating):
             raise TypeError(f"{name} must be floating, in [0, 1]; got {x.dtype}")
-    return a, b
+        checked.append(x)
+    return checked
 
 
 # Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is
@@ -244,29 +248,15 @@ def by_image(function: Callable[..., Any]) -> Callable[..., Call]:
     return call
 
 
-def rows_in_block(
-    num_images: int | None,
-    batch_size: int | None,
-    largest_array: int,
-    image_size: int,
-    live_images: int,
-    mesh: ImageMesh,
+def _rows_in_block(
+    num_images: int, batch_size: int | None, row_bytes: int, mesh: ImageMesh
 ) -> int:
     """Images in a block, a multiple of the devices, where none is much smaller."""
-    most = batch_size or _rows_that_fit(largest_array, image_size, live_images, mesh)
-    num_images = num_images or most
-    num_blocks = -(-num_images // most)
+    most = _MAX_ROWS_CPU if platform(mesh) == "cpu" else _MAX_ROWS
+    fit = mesh.size * max(1, min(most, _MAX_BYTES // row_bytes))
+    num_blocks = -(-num_images // (batch_size or fit))
     rows = -(-num_images // num_blocks)
     return -(-rows // mesh.size) * mesh.size
-
-
-def _rows_that_fit(
-    largest_array: int, image_size: int, live_images: int, mesh: ImageMesh
-) -> int:
-    most = _MAX_ROWS_CPU if platform(mesh) == "cpu" else _MAX_ROWS
-    # The gradient keeps what the forward pass computed: a few arrays of that size.
-    row = 4 * largest_array + 4 * live_images * image_size
-    return mesh.size * max(1, min(most, _MAX_BYTES // row))
 
 
 # The target of an attack that has none.
@@ -312,8 +302,9 @@ def make_problem(
     classifier, info = _checked_attackable(classifier, data)
     preflight(classifier, data, (), data.images[0], key)
     check_split_network(classifier, data.images.shape[1:], over)
-    largest, size = info.largest_array, data.images[0].size
-    rows = rows_in_block(len(data), batch_size, largest, size, live_images, over)
+    # The gradient keeps what the forward pass computed: a few arrays of that size.
+    row_bytes = 4 * (info.largest_array + live_images * data.images[0].size)
+    rows = _rows_in_block(len(data), batch_size, row_bytes, over)
     images, labels = np.asarray(as_floats(data.images)), data.labels
     keys = _image_keys(classifier, key, len(images))
     classifier = put_whole(classifier, over)
@@ -388,12 +379,6 @@ def warned(problem: Problem, attack: Attack) -> Attack:
     return attack
 
 
-def has_slope(gradient: jax.Array) -> jax.Array:
-    """`[B]` whether gradients `[B, H, W, C]` are finite and not 0."""
-    flat = gradient.reshape(len(gradient), -1)
-    return (flat != 0).any(axis=1) & jnp.isfinite(flat).all(axis=1)
-
-
 def _checked_attackable(
     classifier: Classifier, data: Dataset
 ) -> tuple[Classifier, TraceInfo]:
@@ -409,8 +394,7 @@ def _checked_attackable(
     check_has_classes(classifier)
     info = trace_info(classifier, shape[1:])
     check_labels_below(data.labels, info.num_classes, "labels")
-    obstacle = gradient_obstacle(classifier, shape[1:])
-    if obstacle is not None:
+    if (obstacle := gradient_obstacle(classifier, shape[1:])) is not None:
         raise ValueError(
             "classifier must be differentiable in its images, because an attack "
             "follows gradients; one that runs on the host (Classifier.from_host) is "

@@ -19,13 +19,12 @@ from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import in_blocks, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
-from jaxrob._pixels import warn_beyond_pixels
+from jaxrob._numbers import warn_beyond_pixels
 from jaxrob.adversarial._attack import (
     LEAD,
     UNTARGETED,
     Attack,
     by_image,
-    has_slope,
     lead,
     make_attack,
     make_problem,
@@ -76,17 +75,16 @@ def pgd(
     float32 rounds to 0 and 1.
 
     Args:
-      classifier: a differentiable classifier, see `lbfgs`.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
-        labels.
-      labels: `[N]` integers, the right classes. Not beside a data set.
+      classifier: see `lbfgs`.
+      images: see `lbfgs`.
+      labels: see `lbfgs`.
       epsilon: the radius, in pixel values of [0, 1]; positive.
       norm: of the ball, "linf" (the largest change of a value) or "l2" (Euclidean).
       steps: number of steps, at least 1.
       step_size: positive; by default 2.5 epsilon / steps, as the authors choose.
-      key: a random key, needed if the classifier is stochastic.
-      batch_size: images attacked at a time, see `lbfgs`.
-      mesh: the devices, see `lbfgs`.
+      key: see `lbfgs`.
+      batch_size: see `lbfgs`.
+      mesh: see `lbfgs`.
       progress: see `lbfgs`.
 
     Returns:
@@ -156,26 +154,8 @@ def fgsm(
 ) -> Attack:
     """Finds adversarial examples fast, by one step of `pgd` to the ball's surface.
 
-    It is the fast gradient sign method.
-
-    Args:
-      classifier: a differentiable classifier, see `lbfgs`.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
-        labels.
-      labels: `[N]` integers, the right classes. Not beside a data set.
-      epsilon: the length of the step in pixel values of [0, 1]; positive.
-      norm: "linf", by the sign of the gradient, or "l2", along the gradient.
-      key: a random key, needed if the classifier is stochastic.
-      batch_size: images attacked at a time, see `lbfgs`.
-      mesh: the devices, see `lbfgs`.
-      progress: see `lbfgs`.
-
-    Returns:
-      An `Attack` of targets -1, as `pgd` does.
-
-    Raises:
-      TypeError: as `pgd`.
-      ValueError: as `pgd`.
+    It is the fast gradient sign method. Arguments, result and errors are those of
+    `pgd`; the step has the length `epsilon`.
 
     Source: Goodfellow et al., "Explaining and harnessing adversarial examples" (2015),
     section 4.
@@ -229,10 +209,11 @@ def _ascend(
     change = state.points + step_size * step - images
     project = getattr(projections, f"projection_{norm}_ball")
     change = jax.vmap(project, (0, None))(change, epsilon)
+    slopes = gradient.reshape(len(gradient), -1)
+    followed = (slopes != 0).any(axis=1) & jnp.isfinite(slopes).all(axis=1)
     # The image is in the box, so clipping leads no further away from it.
     return state._replace(
-        points=jnp.clip(images + change, 0, 1),
-        vanished=state.vanished | ~has_slope(gradient),
+        points=jnp.clip(images + change, 0, 1), vanished=state.vanished | ~followed
     )
 
 

@@ -19,8 +19,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import filled, in_blocks, taken
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import platform, sharded
+from jaxrob._devices.mesh import fetch, platform, put, sharded
 from jaxrob._engine.execution import Bar, progress_bar
 from jaxrob.adversarial._attack import (
     LEAD,
@@ -307,8 +306,8 @@ def lbfgs(
       images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
         labels.
       labels: `[N]` integers, the right classes. Not beside a data set.
-      target_confidence: the probability of the target class to be reached, in (0, 1).
-        The 2020 paper's authors use 0.51.
+      target_confidence: the probability of the target class to be reached, in (0, 1),
+        as in the 2020 paper.
       targets: the classes aimed at. "runner-up": the most probable wrong class on the
         unaltered image (the only one of two classes). "all": each wrong class in turn;
         of their results the most similar counts (Definition 7). Or `[N]` integers.
@@ -354,7 +353,7 @@ def lbfgs(
 
 def _targeted(problem: Problem, targets: Any) -> list[np.ndarray]:
     """Returns the classes aimed at, `[N]`, in each of some attacks."""
-    if not isinstance(targets, str):
+    if isinstance(targets, np.ndarray):
         return [_checked_targets(targets, problem)]
     if targets == "runner-up":
         return [problem.runner_up]
@@ -450,9 +449,7 @@ def _advance(
 ) -> Search:
     classifier, target_confidence = shared
 
-    def total_loss(
-        trials: jax.Array,
-    ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    def total_loss(trials: jax.Array) -> tuple[jax.Array, Any]:
         loss, reached = _aim(classifier, trials, targets, keys, target_confidence)
         return loss.sum(), (loss, reached)
 
@@ -499,16 +496,15 @@ def _aim(
 
 
 def _checked_targets(targets: np.ndarray, problem: Problem) -> np.ndarray:
-    if targets.shape != problem.labels.shape:
-        raise ValueError(
-            f"targets must have the shape {problem.labels.shape}, one for each image; "
-            f"got {targets.shape}"
-        )
-    if targets.max() >= problem.num_classes:
-        raise ValueError(
-            f"targets must lie in 0 ... {problem.num_classes - 1}, the classes; got "
-            f"{targets.min()} ... {targets.max()}"
-        )
+    checked_array(
+        "targets",
+        targets,
+        "N",
+        "integers",
+        at_least=0,
+        at_most=problem.num_classes - 1,
+        axes={"N": len(problem.labels)},
+    )
     same = np.flatnonzero(targets == problem.labels)
     if len(same):
         raise ValueError(

@@ -11,7 +11,6 @@ the papers.
 from jaxrob.alterations import corruptions, presets
 from jaxrob.alterations._alteration import About, Alteration
 from jaxrob.alterations._blur import gaussian_blur, pixelation
-from jaxrob.alterations._colours import brightness, contrast, saturation
 from jaxrob.alterations._compose import compose, followed_by, rescale
 from jaxrob.alterations._geometric import (
     elastic_deformation,
@@ -29,9 +28,12 @@ from jaxrob.alterations._moves import (
     move_mask,
     unmoved_reason,
 )
-from jaxrob.alterations._noise import (
+from jaxrob.alterations._photometric import (
+    brightness,
+    contrast,
     gaussian_noise,
     impulse_noise,
+    saturation,
     shot_noise,
     speckle_noise,
 )

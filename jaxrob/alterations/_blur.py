@@ -79,8 +79,7 @@ def _planes(image: jax.Array) -> jax.Array:
 def _blur(planes: jax.Array, level: jax.Array, *, largest: float) -> jax.Array:
     _, height, width = planes.shape
     reach = max(1, math.ceil(_TRUNCATE * largest))
-    forms = {name: functools.partial(form, reach=reach) for name, form in BLUR.items()}
-    return by_platform("blur", max(height, width), forms, planes, level)
+    return by_platform("blur", max(height, width), BLUR, planes, level, reach=reach)
 
 
 def _by_planes(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:

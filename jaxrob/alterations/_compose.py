@@ -23,7 +23,7 @@ from jaxrob.alterations._alteration import (
     checked_range,
     range_in_words,
 )
-from jaxrob.alterations._moves import Move
+from jaxrob.alterations._moves import Move, moves_of
 
 
 def rescale(
@@ -59,25 +59,17 @@ def rescale(
     identity = min(lower + (alteration.identity - alteration.lower) / ratio, upper)
     # Anchored at the identity, so that the identity maps to itself exactly.
     mapping = {"alteration": alteration, "identity": identity, "ratio": ratio}
-    return Alteration(
-        alteration.name,
-        hashable_partial(_at_rescaled_level, **mapping),
-        lower,
-        upper,
+    return dataclasses.replace(
+        alteration,
+        fn=hashable_partial(_at_rescaled_level, **mapping),
+        lower=lower,
+        upper=upper,
         identity=identity,
         unit=unit,
-        stochastic=alteration.stochastic,
         resolution=alteration.resolution and alteration.resolution / ratio,
         prepare=hashable_partial(_prepare, alteration=alteration),
         representative=hashable_partial(_rescaled_representative, **mapping),
-        geometry=alteration.geometry
-        and hashable_partial(
-            _rescaled_moves,
-            geometry=alteration.geometry,
-            identities=(alteration.identity, identity),
-            ratio=ratio,
-        ),
-        moves_pixels=alteration.moves_pixels,
+        geometry=alteration.geometry and hashable_partial(_rescaled_moves, **mapping),
         about=dataclasses.replace(
             alteration.about,
             level=f"{lower:.4g} to {upper:.4g} stand for {range_in_words(alteration)}"
@@ -215,12 +207,12 @@ def _rescaled_moves(
     level: Any,
     size: tuple[int, int],
     *,
-    geometry: Callable[..., Any],
-    identities: tuple[float, float],
+    alteration: Alteration,
+    identity: float,
     ratio: float,
-) -> Any:
-    original, rescaled = identities
-    return geometry(original + (level - rescaled) * ratio, size)
+) -> tuple[Move, ...]:
+    original = alteration.identity + (level - identity) * ratio
+    return moves_of(alteration, original, size)
 
 
 def _all_moves(
@@ -298,8 +290,7 @@ def followed_by(
         take an image alone.
       ValueError: if the name is empty.
     """
-    wanted = "a jaxrob.Alteration"
-    check_type("followed_by: corruption", corruption, Alteration, wanted)
+    check_type("followed_by: corruption", corruption, Alteration, "a jaxrob.Alteration")
     check_type("followed_by: fixed", fixed, Callable, "a function of an image")
     check_hashable("followed_by: fixed", fixed)
     _check_takes_an_image(fixed)
@@ -310,16 +301,11 @@ def followed_by(
     about = corruption.about
     then = f"then {called}, at every level but {corruption.identity:g}"
     stays = _moves_nothing(fixed)
-    return Alteration(
-        name,
-        hashable_partial(_then_fixed, corruption=corruption, fixed=fixed),
-        corruption.lower,
-        corruption.upper,
-        identity=corruption.identity,
-        unit=corruption.unit,
-        stochastic=corruption.stochastic,
+    return dataclasses.replace(
+        corruption,
+        name=name,
+        fn=hashable_partial(_then_fixed, corruption=corruption, fixed=fixed),
         prepare=hashable_partial(_prepare_corruption, corruption=corruption),
-        representative=hashable_partial(_own_representative, corruption=corruption),
         geometry=corruption.geometry if stays else None,
         moves_pixels=corruption.moves_pixels or not stays,
         about=dataclasses.replace(
@@ -409,7 +395,3 @@ def _checked_like(image: jax.Array, found: Any) -> jax.Array:
             f"{named(found)}"
         )
     return found.astype(image.dtype)
-
-
-def _own_representative(levels: np.ndarray, *, corruption: Alteration) -> np.ndarray:
-    return corruption.canonical(levels)

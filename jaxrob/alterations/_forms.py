@@ -6,6 +6,7 @@ have more than one form. All forms of a part give the same result up to rounding
 platform for which a program is compiled selects the form, never the default backend.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -68,9 +69,16 @@ FORMS: tuple[Form, ...] = (
 
 
 def by_platform(
-    part: str, size: int, forms: Mapping[str, Callable[..., Any]], *operands: Any
+    part: str,
+    size: int,
+    forms: Mapping[str, Callable[..., Any]],
+    *operands: Any,
+    **static: Any,
 ) -> Any:
-    cpu, gpu, tpu = (forms[form_for(part, p, size)] for p in ("cpu", "gpu", "tpu"))
+    names = [form_for(part, platform, size) for platform in ("cpu", "gpu", "tpu")]
+    # One function a form, as platforms of the same function share its program.
+    bound = {name: functools.partial(forms[name], **static) for name in names}
+    cpu, gpu, tpu = (bound[name] for name in names)
     if cpu is gpu is tpu:
         return cpu(*operands)
     return jax.lax.platform_dependent(

@@ -111,11 +111,8 @@ def _rotate(image: jax.Array, level: jax.Array, *, fill: str) -> jax.Array:
     check_image("rotation", image)
     height, width, _ = image.shape
     rows, columns = _source_positions(level, height, width, fill)
-    forms = {
-        name: functools.partial(form, fill=fill) for name, form in ROTATION.items()
-    }
     size = max(height, width)
-    return by_platform("rotation", size, forms, image, rows, columns)
+    return by_platform("rotation", size, ROTATION, image, rows, columns, fill=fill)
 
 
 def _in_tiles(

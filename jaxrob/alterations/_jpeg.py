@@ -34,23 +34,16 @@ from jaxrob.alterations._forms import by_platform
 _QUALITY_100 = 0.25
 
 
-class JpegCoefficients(NamedTuple):
-    """DCT coefficients of one image before quantisation, int32, 8 times their value."""
-
-    # The N blocks of the grey or Y plane, `[8, 8, N]`; height and width are rounded up
-    # to multiples of 8. The numbers lie in the order that the platform's form reads; on
-    # a CPU vertical frequency, horizontal frequency, block
-    luma: jax.Array
-    # The blocks of the subsampled Cb and of the Cr plane, `[8, 8, 2 N']`, or None for
-    # grey
-    chroma: jax.Array | None
+# DCT coefficients before quantisation, int32, 8 times their value: the N blocks of the
+# grey or Y plane, `[8, 8, N]`, and those of the subsampled Cb and Cr planes, `[8, 8,
+# 2 N']`, None for grey. Their numbers lie in the order that the platform's form reads.
+JpegCoefficients = tuple[jax.Array, jax.Array | None]
 
 
 class JpegForm(NamedTuple):
     """A way to compute the effect of a JPEG file, for one kind of device."""
 
-    # maps an image `[H, W, C]` to its `JpegCoefficients` as a tuple
-    coefficients: Callable[..., tuple[jax.Array, jax.Array | None]]
+    coefficients: Callable[..., JpegCoefficients]  # of an image `[H, W, C]`
     # maps these two, a quality and the image's shape to the pixels
     decode: Callable[..., jax.Array]
 
@@ -101,15 +94,8 @@ def _representative(levels: np.ndarray) -> np.ndarray:
 
 
 def _transform(image: jax.Array) -> tuple[jax.Array, JpegCoefficients]:
-    check_image("jpeg_compression", image)
-    if image.shape[-1] not in (1, 3):
-        raise ValueError(
-            "jpeg_compression: image must be grey or of red, green and blue, which is "
-            f"all that JPEG stores; got {image.shape[-1]} channels. Leave it out for "
-            "such images"
-        )
-    image = in_float32(image)
-    return image, jpeg_coefficients(image)
+    coefficients = jpeg_coefficients(image)
+    return in_float32(image), coefficients
 
 
 def _compress(
@@ -118,51 +104,45 @@ def _compress(
     image, coefficients = image_and_coefficients
     quality = _quality(level, jnp).astype(jnp.int32)
     forms = {
-        name: _decode_or_keep(form, one_choice=name == "loops")
+        name: functools.partial(_decoded_or_image, form.decode, name == "loops")
         for name, form in JPEG_FORMS.items()
     }
     size = max(image.shape[:2])
     return by_platform("jpeg", size, forms, image, *coefficients, quality, level == 0)
 
 
-def _decode_or_keep(form: JpegForm, one_choice: bool) -> Callable[..., jax.Array]:
-    """Returns a function that decodes by a form, except at the identity's level."""
-
-    def decoded_or_image(
-        image: jax.Array,
-        luma: jax.Array,
-        chroma: jax.Array | None,
-        quality: jax.Array,
-        is_identity: jax.Array,
-    ) -> jax.Array:
-        def decoded() -> jax.Array:
-            return form.decode(luma, chroma, quality, image.shape)
-
-        if one_choice:
-            return jax.lax.cond(is_identity, lambda: image, decoded)
-        return jnp.where(is_identity, image, decoded())
-
-    return decoded_or_image
+def _decoded_or_image(
+    decode: Callable[..., jax.Array],
+    one_choice: bool,
+    image: jax.Array,
+    luma: jax.Array,
+    chroma: jax.Array | None,
+    quality: jax.Array,
+    is_identity: jax.Array,
+) -> jax.Array:
+    decoded = functools.partial(decode, luma, chroma, quality, image.shape)
+    if one_choice:
+        return jax.lax.cond(is_identity, lambda: image, decoded)
+    return jnp.where(is_identity, image, decoded())
 
 
 def jpeg_coefficients(image: jax.Array) -> JpegCoefficients:
     """Computes the part of JPEG compression that does not depend on the quality."""
-    shape = jnp.shape(image)
-    if len(shape) != 3 or shape[2] not in (1, 3) or min(shape) < 1:
+    check_image("jpeg_compression", image)
+    if image.shape[-1] not in (1, 3):
         raise ValueError(
-            "image must be [height, width, channels] with 1 or 3 channels and at least "
-            f"one pixel; got shape {shape}"
+            "jpeg_compression: image must be grey or of red, green and blue, which is "
+            f"all that JPEG stores; got {image.shape[-1]} channels. Leave it out for "
+            "such images"
         )
     forms = {name: form.coefficients for name, form in JPEG_FORMS.items()}
-    return JpegCoefficients(*by_platform("jpeg", max(shape[:2]), forms, image))
+    return by_platform("jpeg", max(image.shape[:2]), forms, image)
 
 
 def jpeg_decode(
     coefficients: JpegCoefficients, quality: jax.Array | int, shape: tuple[int, ...]
 ) -> jax.Array:
     """Quantises coefficients at a quality and decodes them to pixels."""
-    forms = {
-        name: functools.partial(form.decode, shape=shape)
-        for name, form in JPEG_FORMS.items()
-    }
-    return by_platform("jpeg", max(shape[:2]), forms, *coefficients, quality)
+    forms = {name: form.decode for name, form in JPEG_FORMS.items()}
+    size = max(shape[:2])
+    return by_platform("jpeg", size, forms, *coefficients, quality, shape=shape)

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._pixels import unit_range
+from jaxrob._numbers import unit_range
 from jaxrob.alterations._jpeg_loops import (
     CHROMA_TABLE,
     DCT,

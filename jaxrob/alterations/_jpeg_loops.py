@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._pixels import unit_range
+from jaxrob._numbers import unit_range
 
 # The islow DCT's matrix, frequencies by samples: the orthonormal DCT x 2^14 sqrt(2).
 # Where an entry differs by one from its mirror, libjpeg's rounded constants do, summed

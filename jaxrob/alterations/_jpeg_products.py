@@ -32,7 +32,7 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from jax.experimental.layout import Layout, with_layout_constraint
 
-from jaxrob._pixels import unit_range
+from jaxrob._numbers import unit_range
 from jaxrob.alterations._jpeg_loops import (
     CHROMA_TABLE,
     DCT,

@@ -125,12 +125,6 @@ _TRUNCATE = 3.0
 _SMALLEST = 0.05
 
 
-class Motion(NamedTuple):
-    """The random draw."""
-
-    angle: jax.Array  # the motion's direction in degrees, 0 along the rows, a scalar
-
-
 class Line(NamedTuple):
     """An image prepared for `moved`."""
 
@@ -189,9 +183,10 @@ def motion_blur(
     )
 
 
-def ready_for_line(image: jax.Array, motion: Motion, taps: int) -> Line:
+def ready_for_line(image: jax.Array, degrees: jax.Array, taps: int) -> Line:
+    """Prepares the image for `moved`, in a direction in degrees from the rows."""
     step = jnp.arange(taps, dtype=jnp.float32)
-    angle = jnp.deg2rad(motion.angle)
+    angle = jnp.deg2rad(degrees)
 
     def nearest(position: jax.Array) -> jax.Array:
         return jnp.ceil(position - 0.5).astype(jnp.int32)
@@ -215,12 +210,8 @@ def moved(
     return jnp.clip(found, 0.0, 1.0)
 
 
-def draw_motion(key: jax.Array, lowest: float, highest: float) -> Motion:
-    return Motion(jax.random.uniform(key, (), jnp.float32, lowest, highest))
-
-
-def _taps(largest: float) -> int:
-    return math.ceil(_TRUNCATE * largest) + 1
+def draw_angle(key: jax.Array, lowest: float, highest: float) -> jax.Array:
+    return jax.random.uniform(key, (), jnp.float32, lowest, highest)
 
 
 def _prepare_line(
@@ -228,8 +219,8 @@ def _prepare_line(
 ) -> tuple[jax.Array, Line]:
     check_image("motion_blur", image)
     image = in_float32(image)
-    taps = _taps(in_pixels(largest, unit, image))
-    return image, ready_for_line(image, draw_motion(key, -angle, angle), taps)
+    taps = math.ceil(_TRUNCATE * in_pixels(largest, unit, image)) + 1
+    return image, ready_for_line(image, draw_angle(key, -angle, angle), taps)
 
 
 def _move(
@@ -278,15 +269,19 @@ def shifted_sum(
         )
     size = max(image.shape[:2])
     if isinstance(rows, np.ndarray):
-        forms = {
-            name: functools.partial(form, rows=rows, columns=columns, reach=reach)
-            for name, form in SHIFTS.items()
-        }
-        return by_platform("shifts", size, forms, padded, weights)
-    forms = {
-        name: functools.partial(form, reach=reach) for name, form in OWN_SHIFTS.items()
-    }
-    return by_platform("own shifts", size, forms, padded, weights, rows, columns)
+        return by_platform(
+            "shifts",
+            size,
+            SHIFTS,
+            padded,
+            weights,
+            rows=rows,
+            columns=columns,
+            reach=reach,
+        )
+    return by_platform(
+        "own shifts", size, OWN_SHIFTS, padded, weights, rows, columns, reach=reach
+    )
 
 
 def in_a_loop(

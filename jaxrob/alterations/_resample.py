@@ -36,8 +36,8 @@ def separable(planes: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Arr
 
 def grid(image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str) -> jax.Array:
     """Samples the image at every pair of a row and a column; see `bilinear`."""
-    forms = {name: functools.partial(form, fill=fill) for name, form in GRID.items()}
-    return by_platform("grid", max(image.shape[:2]), forms, image, rows, columns)
+    size = max(image.shape[:2])
+    return by_platform("grid", size, GRID, image, rows, columns, fill=fill)
 
 
 def _grid_by_gathers(

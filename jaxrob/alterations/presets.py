@@ -10,7 +10,6 @@ from jaxrob._arguments.warnings import warn
 from jaxrob.alterations import corruptions
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._blur import gaussian_blur
-from jaxrob.alterations._colours import brightness
 from jaxrob.alterations._compose import followed_by, rescale
 from jaxrob.alterations._geometric import (
     horizontal_translation,
@@ -19,9 +18,9 @@ from jaxrob.alterations._geometric import (
     zoom,
 )
 from jaxrob.alterations._jpeg import jpeg_compression
-from jaxrob.alterations._noise import gaussian_noise
-from jaxrob.alterations.corruptions._parameters import checked_size
+from jaxrob.alterations._photometric import brightness, gaussian_noise
 from jaxrob.alterations.corruptions._severity import (
+    checked_size,
     truncation_to_bytes,
     truncation_to_bytes_and_jpeg_85,
 )

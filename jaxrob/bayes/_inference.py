@@ -24,8 +24,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
-from jaxrob._devices.hosts import is_first, local, put
-from jaxrob._devices.mesh import replicated
+from jaxrob._devices.mesh import is_first, local, put, replicated
 from jaxrob._identity.program import fingerprint_of, traced
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (
@@ -50,24 +49,15 @@ class Guide(NamedTuple):
 
     # Returns the variational parameters around given parameters `[D]`.
     init: Callable[[jax.Array], Variational]
-    # The NumPyro guide, a function of the model's arguments.
-    sample: Callable[..., None]
     # Returns, for variational parameters, the location `[D]`, the standard deviations
     # `[D]` and the covariance's Cholesky factor `[D, D]`, None if independent.
     moments: Callable[[Variational], tuple[jax.Array, jax.Array, jax.Array | None]]
 
 
 def _mean_field_init(location: jax.Array) -> Variational:
-    return {
-        "location": location,
-        "raw_scale": jnp.full_like(location, _inverse_softplus(_INITIAL_SCALE)),
-    }
-
-
-def _mean_field_sample(*_: Any) -> None:
-    scale = jax.nn.softplus(_param("raw_scale"))
-    normal = dist.Normal(_param("location"), scale)
-    numpyro.sample("params", normal.to_event(1))
+    # The inverse of softplus.
+    raw_scale = float(np.log(np.expm1(_INITIAL_SCALE)))
+    return {"location": location, "raw_scale": jnp.full_like(location, raw_scale)}
 
 
 def _mean_field_moments(
@@ -81,39 +71,19 @@ def _full_rank_init(location: jax.Array) -> Variational:
     return _mean_field_init(location) | {"lower": lower}
 
 
-def _full_rank_sample(*_: Any) -> None:
-    variational = {name: _param(name) for name in ("raw_scale", "lower")}
-    normal = dist.MultivariateNormal(
-        _param("location"), scale_tril=_cholesky_factor(variational)
-    )
-    numpyro.sample("params", normal)
-
-
 def _full_rank_moments(
     variational: Variational,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    factor = _cholesky_factor(variational)
-    return variational["location"], jnp.linalg.norm(factor, axis=1), factor
-
-
-def _cholesky_factor(variational: Variational) -> jax.Array:
     # Rows in units of their scale, so that one learning rate suits all their entries.
     scale = jax.nn.softplus(variational["raw_scale"])
     lower = jnp.tril(variational["lower"], -1)
-    return scale[:, None] * (lower + jnp.eye(len(scale), dtype=jnp.float32))
-
-
-def _param(name: str) -> jax.Array:
-    return cast(jax.Array, numpyro.param(name))
-
-
-def _inverse_softplus(value: float) -> float:
-    return float(np.log(np.expm1(value)))
+    factor = scale[:, None] * (lower + jnp.eye(len(scale), dtype=jnp.float32))
+    return variational["location"], jnp.linalg.norm(factor, axis=1), factor
 
 
 GUIDES = {
-    "mean_field": Guide(_mean_field_init, _mean_field_sample, _mean_field_moments),
-    "full_rank": Guide(_full_rank_init, _full_rank_sample, _full_rank_moments),
+    "mean_field": Guide(_mean_field_init, _mean_field_moments),
+    "full_rank": Guide(_full_rank_init, _full_rank_moments),
 }
 
 
@@ -372,9 +342,16 @@ def _loss(
     bits = noise_bits(likelihood.head, noise_key, (batch_size, num_classes))
     # The plate itself would draw images independently, not as an epoch's permutation.
     batch = numpyro.handlers.substitute(model, data={"images": index})
-    arguments = likelihood, data, bits, batch_size
+
+    def sample(*_: Any) -> None:
+        location, scale, factor = GUIDES[guide].moments(variational)
+        normal = dist.Normal(location, scale).to_event(1)
+        if factor is not None:
+            normal = dist.MultivariateNormal(location, scale_tril=factor)
+        numpyro.sample("params", normal)
+
     loss = TraceMeanField_ELBO(num_particles).loss(
-        guide_key, variational, batch, GUIDES[guide].sample, *arguments
+        guide_key, {}, batch, sample, likelihood, data, bits, batch_size
     )
     # Divided so that gradients have the usual size.
     return cast(jax.Array, loss) / len(data.labels)

@@ -27,10 +27,16 @@ from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._codec import Integer, Text
 from jaxrob._dataset import Dataset, check_labels_below
-from jaxrob._devices.hosts import local, put
-from jaxrob._devices.mesh import ImageMesh, along_images, checked_mesh, replicated
+from jaxrob._devices.mesh import (
+    ImageMesh,
+    along_images,
+    checked_mesh,
+    local,
+    put,
+    replicated,
+)
 from jaxrob._identity.digest import HashablePartial, hashable_partial
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob._stored_images import StoredImages
 
 HEADS = ("plain", "heteroscedastic")
@@ -109,18 +115,8 @@ def _net(num_points: int, dimensions: int) -> np.ndarray:
     return (points[:num_points] * 2**32).astype(np.uint32)
 
 
-class Network(NamedTuple):
-    """A module split into a function and its variables."""
-
-    # `apply_fn(params, fixed, images)`, in evaluation mode; equal for equal modules.
-    apply_fn: HashablePartial
-    params: Any  # nested dictionaries of the initial parameters
-    fixed: Any  # nested dictionaries of all other variables, such as batch statistics
-
-
-def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
-    """Splits a module; a Linen module is initialised, an NNX module is not changed."""
-    apply_fn = params_apply_fn(module)
+def _variables(module: Any, image: jax.Array, key: jax.Array) -> tuple[Any, Any]:
+    """Returns parameters and other variables; a Linen module is initialised."""
     if isinstance(module, linen.Module):
         try:
             fixed = dict(_init(key, image, module=module))
@@ -134,11 +130,11 @@ def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
         raise ValueError(
             f"module must have parameters; {type(module).__name__} has none"
         )
-    return Network(apply_fn, params, fixed)
+    return params, fixed
 
 
 def params_apply_fn(module: Any) -> HashablePartial:
-    """Returns a module's `apply_fn(params, fixed, images)`, see `Network`."""
+    """Returns `apply_fn(params, fixed, images)`, equal for equal modules."""
     if isinstance(module, linen.Module):
         return hashable_partial(_apply_linen, module=module)
     check_type("module", module, nnx.Module, "a Flax module, Linen or NNX")
@@ -224,7 +220,8 @@ def make_problem(
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     prior_scale = checked_number("prior_scale", prior_scale, above=0, at_most=2**30)
     checked = checked_head(head, noise_draws)
-    apply_fn, params, fixed = network(module, jnp.asarray(dataset.images[0]), key)
+    apply_fn = params_apply_fn(module)
+    params, fixed = _variables(module, jnp.asarray(dataset.images[0]), key)
     num_outputs = Classifier(
         lambda variables, images: apply_fn(*variables, images), (params, fixed)
     ).num_classes(dataset.images.shape[1:])

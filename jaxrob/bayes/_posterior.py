@@ -135,12 +135,9 @@ def classifier(
         "params": draw(posterior, num_samples, key),
         "fixed": posterior.fixed,
     }
-    return from_draws(variables, *posterior.likelihood)
-
-
-def from_draws(variables: Any, apply_fn: Callable[..., Any], head: Head) -> Classifier:
-    apply = hashable_partial(apply_draws, apply_fn=apply_fn, head=head)
-    return Classifier(apply, variables, stochastic=head.stochastic)
+    apply_fn, head = posterior.likelihood
+    applied = hashable_partial(apply_draws, apply_fn=apply_fn, head=head)
+    return Classifier(applied, variables, stochastic=head.stochastic)
 
 
 def apply_draws(
@@ -211,17 +208,10 @@ def mc_dropout(
         variables = nnx.state(module)
     if variables is not None or isinstance(module, linen.Module):
         check_type("variables", variables, Mapping | nnx.State, _VARIABLES)
-    apply_fn = dropout_apply_fn(module)
-    return from_passes(as_dicts(variables), apply_fn, num_samples, outputs)
-
-
-def from_passes(
-    variables: Any, apply_fn: Callable[..., Any], num_samples: int, outputs: str
-) -> Classifier:
-    apply = hashable_partial(
-        apply_passes, apply_fn=apply_fn, num_samples=int(num_samples)
+    applied = hashable_partial(
+        apply_passes, apply_fn=dropout_apply_fn(module), num_samples=num_samples
     )
-    return Classifier(apply, variables, outputs, stochastic=True)
+    return Classifier(applied, as_dicts(variables), outputs, stochastic=True)
 
 
 def dropout_apply_fn(module: Any) -> HashablePartial:
@@ -356,7 +346,9 @@ def ensemble(
             )
     _warn_of_repeated(members)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
-    return from_members(stacked, apply_fn, outputs)
+    return Classifier(
+        hashable_partial(apply_members, apply_fn=apply_fn), stacked, outputs
+    )
 
 
 def _warn_of_repeated(members: list[Any]) -> None:
@@ -370,14 +362,6 @@ def _warn_of_repeated(members: list[Any]) -> None:
                 "in all answers. Of an NNX module that is trained further, take a copy "
                 "each time: jaxrob.Classifier.from_nnx(module).variables"
             )
-
-
-def from_members(
-    variables: Any, apply_fn: Callable[..., Any], outputs: str
-) -> Classifier:
-    return Classifier(
-        hashable_partial(apply_members, apply_fn=apply_fn), variables, outputs
-    )
 
 
 def apply_members(

@@ -1,7 +1,6 @@
 """Posteriors and classifiers in files."""
 
 import copy
-import dataclasses
 import io
 import os
 from collections import OrderedDict
@@ -20,7 +19,12 @@ from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._codec import Integer, Layout, Row, Text, document, from_json, to_json
 from jaxrob._files.reading import DAMAGE, read_npz
 from jaxrob._files.writing import write_file
-from jaxrob._identity.digest import HashablePartial, digest, host_array
+from jaxrob._identity.digest import (
+    HashablePartial,
+    digest,
+    hashable_partial,
+    host_array,
+)
 from jaxrob.bayes._model import (
     MOST_SAMPLES,
     Head,
@@ -35,9 +39,6 @@ from jaxrob.bayes._posterior import (
     apply_members,
     apply_passes,
     dropout_apply_fn,
-    from_draws,
-    from_members,
-    from_passes,
 )
 
 _KINDS = {apply_draws: "draws", apply_members: "members", apply_passes: "passes"}
@@ -147,13 +148,6 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
             f"{path}: damaged, or not written by jaxrob.bayes.save: {error}"
         ) from None
     value = _made(header, tree, module)
-    if isinstance(value, Classifier):
-        value = dataclasses.replace(
-            value,
-            outputs=header.outputs or value.outputs,
-            name=header.name,
-            class_names=header.class_names,
-        )
     try:
         _check_module(header.kind, tree, module)
     except ValueError as error:
@@ -163,20 +157,28 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
 
 def _made(header: _Header, tree: dict[str, Any], module: Any) -> Posterior | Classifier:
     head: Any = header.head
-    outputs: Any = header.outputs
     if header.kind == "posterior":
         fields = {name: tree.get(name) for name in _FIELDS}
         if fields["elbo"] is not None:
             fields["elbo"] = np.asarray(fields["elbo"])
         return Posterior(Likelihood(params_apply_fn(module), head), **fields)
-    variables = tree["variables"]
+    settings: dict[str, Any] = {}
     if header.kind == "draws":
-        return from_draws(variables, params_apply_fn(module), head)
-    if header.kind == "members":
-        return from_members(variables, variables_apply_fn(module), outputs)
-    apply_fn = dropout_apply_fn(module)
-    num_samples: Any = header.num_samples
-    return from_passes(variables, apply_fn, num_samples, outputs)
+        apply_fn, settings["head"] = params_apply_fn(module), head
+    elif header.kind == "members":
+        apply_fn = variables_apply_fn(module)
+    else:
+        apply_fn = dropout_apply_fn(module)
+        settings["num_samples"] = header.num_samples
+    (function,) = (apply for apply, kind in _KINDS.items() if kind == header.kind)
+    return Classifier(
+        hashable_partial(function, apply_fn=apply_fn, **settings),
+        tree["variables"],
+        header.outputs or "logits",
+        stochastic=header.kind == "passes" or bool(head and head.stochastic),
+        name=header.name,
+        class_names=header.class_names,
+    )
 
 
 def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:

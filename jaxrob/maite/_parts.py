@@ -17,12 +17,13 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.messages import named, wrong_type
 from jaxrob._arguments.warnings import warn
+from jaxrob._classifiers.samples import as_array
 from jaxrob._curve import Curve
 from jaxrob._dataset import Dataset
 from jaxrob._keys import checked_key
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
-from jaxrob.maite._sources import array_of, class_of
+from jaxrob.maite._sources import class_of
 from jaxrob.metrics import ConfidenceInterval, confidence_interval, heaviside_robustness
 from jaxrob.metrics._measures import measure_named
 
@@ -103,7 +104,7 @@ class Augmentation:
         name = self.alteration.description
         for image, label, about in zip(*batch):
             try:
-                images += self._altered(array_of(image), about["id"], now)
+                images += self._altered(np.asarray(as_array(image)), about["id"], now)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"image {about['id']!r}: {error}") from error
             labels += [label] * len(self.levels)
@@ -298,7 +299,7 @@ class Robustness:
 
     def _answer(self, outputs: Any, target: Any, about: Mapping) -> _Answer:
         label, num_classes = class_of(target, f"the label of image {about['id']!r}")
-        row = np.asarray(array_of(outputs), np.float32)
+        row = np.asarray(as_array(outputs), np.float32)
         self._num_classes = self._num_classes or num_classes
         if row.shape != (self._num_classes,) or num_classes != self._num_classes:
             raise ValueError(

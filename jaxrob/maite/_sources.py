@@ -10,6 +10,7 @@ from jaxrob._arguments.checks import check_choice, check_type, checked_names
 from jaxrob._arguments.messages import named, wrong_type
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Preprocessing
+from jaxrob._classifiers.samples import as_array
 from jaxrob._dataset import BatchedDataset, Dataset
 
 
@@ -114,15 +115,9 @@ def classifier(
     )
 
 
-def array_of(value: Any) -> np.ndarray:
-    """An array of any framework, torch's with a gradient or on a device included."""
-    is_torch = hasattr(value, "detach") and hasattr(value, "cpu")
-    return np.asarray(value.detach().cpu() if is_torch else value)
-
-
 def class_of(target: Any, name: str) -> tuple[int, int]:
     """The class of a one-hot label `[K]`, and K; `name` is what messages call it."""
-    label = array_of(target)
+    label = np.asarray(as_array(target))
     if label.dtype.kind not in "biuf":
         raise wrong_type(name, "one-hot", target)
     is_one_hot = label.ndim == 1 and (label == 1).sum() == 1 == np.count_nonzero(label)
@@ -133,8 +128,6 @@ def class_of(target: Any, name: str) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Items:
-    """MAITE's items as pairs of an image and an integer."""
-
     source: Any
     num_classes: int | None  # if it is known
 
@@ -156,8 +149,6 @@ class _Items:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Called:
-    """A model as a function of arrays."""
-
     model: Any
     takes_bytes: bool
 
@@ -170,7 +161,7 @@ class _Called:
                 f"the model must return a sequence of {len(images)} outputs, one for "
                 f"each image; got {named(found)}"
             )
-        return np.stack([array_of(one) for one in found])
+        return np.stack([np.asarray(as_array(row)) for row in found])
 
 
 def _metadata_of(name: str, value: Any) -> Mapping[str, Any]:

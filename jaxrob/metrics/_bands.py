@@ -10,18 +10,13 @@ import scipy
 from jaxrob._arguments.checks import checked_array
 from jaxrob.metrics._counts import (
     Counts,
+    ImageScores,
     checked_confidence_level,
     checked_counts,
+    checked_scores,
     counts_of,
 )
-from jaxrob.metrics._measures import (
-    ImageScores,
-    MeanScore,
-    Measure,
-    any_measure,
-    checked_scores,
-    quotient,
-)
+from jaxrob.metrics._measures import MeanScore, Measure, any_measure, quotient
 
 
 class ConfidenceInterval(NamedTuple):

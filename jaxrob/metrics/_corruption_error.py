@@ -21,8 +21,7 @@ from jaxrob.metrics._bands import (
     percentiles,
     resample_counts,
 )
-from jaxrob.metrics._counts import checked_confidence_level, checked_counts
-from jaxrob.metrics._measures import ImageScores
+from jaxrob.metrics._counts import ImageScores, checked_confidence_level, checked_counts
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)
 _SEED = 0
@@ -100,13 +99,6 @@ def corruption_error(
     `sum(E_s) / sum(E_s of the reference)` over severities s = 1 to 5, where E is the
     share of wrong answers (Hendrycks and Dietterich, 2019, section 4.2).
 
-    Example::
-
-        fog = jaxrob.alterations.corruptions.fog(224)
-        levels = jaxrob.alterations.presets.SEVERITIES
-        curve = jaxrob.evaluate(classifier, dataset, fog, levels, key=key)
-        found = metrics.corruption_error(curve, metrics.ALEXNET["fog"])
-
     The interval is a percentile bootstrap over images. If the reference is a curve of
     the same images in the same order, both are resampled together; published numbers
     are taken as exact.
@@ -125,7 +117,10 @@ def corruption_error(
         numbers of classes or the known sizes of the corruption's parameters differ, or
         the confidence level lies outside (0, 1).
     """
-    pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
+    pair = (
+        [_errors_of("curve", curve, False)],
+        [_errors_of("reference", reference, False)],
+    )
     return _mean(pair, False, confidence_level)
 
 
@@ -139,7 +134,10 @@ def relative_corruption_error(
     4.2). A classifier that is better everywhere may well lose more. Arguments, with
     curves of level 0 too, result and errors are as for `corruption_error`.
     """
-    pair = [_checked("curve", curve, True)], [_checked("reference", reference, True)]
+    pair = (
+        [_errors_of("curve", curve, True)],
+        [_errors_of("reference", reference, True)],
+    )
     return _mean(pair, True, confidence_level)
 
 
@@ -154,11 +152,6 @@ def mean_corruption_error(
     With `reference=None` nothing is divided: the result is the mean share of wrong
     answers over 15 corruptions and 5 severities, as for CIFAR-10-C, that is 1 minus
     RobustBench's accuracy under corruptions.
-
-    Example::
-
-        found = metrics.mean_corruption_error(curves, metrics.ALEXNET)
-        print(f"mCE {100 * found.value:.1f} %")
 
     Args:
       curves: curves or assessments by the corruption's name, such as "gaussian noise",
@@ -187,16 +180,15 @@ def mean_corruption_error(
 
 
 class _Errors(NamedTuple):
-    unaltered: float  # the share of wrong answers at level 0; NaN if not needed
-    corrupted: float  # its mean over the severities
-    # `[2, N]`, both for each image; None without single answers
+    # Float64 `[2]`, the share of wrong answers at level 0, NaN if it is not needed, and
+    # its mean over the severities.
+    rates: np.ndarray
+    # `[2, N]`, both for each image; None without single answers.
     wrong: np.ndarray | None = None
-    # `[N]`, the images' labels; None without single answers
-    labels: np.ndarray | None = None
+    labels: np.ndarray | None = None  # `[N]`; None without single answers
     fingerprint: str | None = None  # the data set's; None if unknown
     num_classes: int | None = None  # K; None if unknown
-    # the image size of the corruption's parameters, in pixels; None if unknown
-    size: int | None = None
+    size: int | None = None  # of the corruption's parameters, in pixels
     exact: bool = False  # whether the numbers are published ones
 
 
@@ -223,7 +215,7 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
             f"mean is another number; got {len(ALEXNET) - len(missing)}: "
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         )
-    errors = [_checked(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
+    errors = [_errors_of(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
     stands_for: dict[int, str] = {}
     for key in ALEXNET:
         one = by_name[key]
@@ -247,14 +239,15 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
     return errors
 
 
-def _checked(name: str, one: Any, relative: bool) -> _Errors:
+def _errors_of(name: str, one: Any, relative: bool) -> _Errors:
     if isinstance(one, ReferenceErrors):
         for part, at_least in (("num_classes", 2), ("size", 1)):
             if (value := getattr(one, part)) is not None:
                 checked_integer(f"{name}: {part}", value, at_least=at_least)
+        unaltered = checked_share(f"{name}: unaltered", one.unaltered)
+        corrupted = checked_share(f"{name}: corrupted", one.corrupted)
         return _Errors(
-            checked_share(f"{name}: unaltered", one.unaltered),
-            checked_share(f"{name}: corrupted", one.corrupted),
+            np.array([unaltered, corrupted]),
             num_classes=one.num_classes,
             size=one.size,
             exact=True,
@@ -275,8 +268,7 @@ def _checked(name: str, one: Any, relative: bool) -> _Errors:
         wrong = np.concatenate([at_first, each[-5:].mean(0, keepdims=True)])
     provenance = getattr(one, "provenance", None) or {}
     return _Errors(
-        float(errors[0]) if relative else math.nan,
-        float(errors[-5:].mean()),
+        np.array([errors[0] if relative else math.nan, errors[-5:].mean()]),
         wrong,
         getattr(curve, "labels", None),
         provenance.get("dataset", {}).get("fingerprint"),
@@ -327,16 +319,14 @@ def _mean(
     confidence_level = checked_confidence_level(confidence_level)
     every = [one for some in both for one in some]
     _check_same_kind(every)
-    point_errors = [
-        np.array([[one.unaltered, one.corrupted] for one in some]) for some in both
-    ]
-    value = float(_ratios([one.T[..., None] for one in point_errors], relative)[0])
+    rates = [np.stack([one.rates for one in some], axis=1) for some in both]
+    value = float(_ratios([one[..., None] for one in rates], relative)[0])
     if math.isnan(value):
-        reason = _nothing_to_divide_by(point_errors[-1], relative)
+        reason = _nothing_to_divide_by(rates[-1], relative)
         return CorruptionError(value, _UNKNOWN, reason)
     if reason := _why_no_interval(every):
         return CorruptionError(value, _UNKNOWN, reason)
-    values = _resampled(both, point_errors, relative, num_resamples(confidence_level))
+    values = _resampled(both, relative, num_resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
     interval = float(np.fmin(low, value)), float(np.fmax(high, value))
     return CorruptionError(value, ConfidenceInterval(*interval), "")
@@ -375,7 +365,7 @@ def _added(errors: np.ndarray, relative: bool) -> np.ndarray:
 
 def _nothing_to_divide_by(reference: np.ndarray, relative: bool) -> str:
     why = "the reference does not err" + (" more when corrupted" if relative else "")
-    is_zero = ~(_added(reference.T, relative) > 0)
+    is_zero = ~(_added(reference, relative) > 0)
     # Of a mean it may be one of fifteen.
     which = [name for name, one in zip(ALEXNET, is_zero) if one]
     of = f" ({', '.join(which)})" if len(is_zero) > 1 else ""
@@ -397,26 +387,21 @@ def _why_no_interval(some: Sequence[_Errors]) -> str:
 
 
 def _resampled(
-    both: Sequence[Sequence[_Errors]],
-    point_errors: Sequence[np.ndarray],
-    relative: bool,
-    number: int,
+    both: Sequence[Sequence[_Errors]], relative: bool, number: int
 ) -> np.ndarray:
-    labels = both[0][0].labels
-    assert labels is not None
+    every = [one.wrong for some in both for one in some if one.wrong is not None]
+    num_images = every[0].shape[1]
     rng = np.random.default_rng(_SEED)
     values = []
-    for weights in resample_counts(rng, len(labels), number):
-        shares = weights / len(labels)
-
-        def resampled(one: _Errors, exact: np.ndarray, shares=shares) -> np.ndarray:
-            if one.wrong is None:
-                return np.tile(exact[:, None], shares.shape[1])
-            return one.wrong @ shares
-
+    for weights in resample_counts(rng, num_images, number):
+        shares = weights / num_images
+        exact = np.ones(shares.shape[1])
         errors = [
-            np.stack([*map(resampled, some, exact)], axis=1)
-            for some, exact in zip(both, point_errors)
+            [
+                np.outer(one.rates, exact) if one.wrong is None else one.wrong @ shares
+                for one in some
+            ]
+            for some in both
         ]
-        values.append(_ratios(errors, relative))
+        values.append(_ratios([np.stack(some, axis=1) for some in errors], relative))
     return np.concatenate(values)

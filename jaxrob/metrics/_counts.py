@@ -1,4 +1,4 @@
-"""Counts of inputs by label and answer, and checks of curves, counts and levels."""
+"""Counts of inputs by label and answer, scores of images, and checks of both."""
 
 from typing import Any, NamedTuple
 
@@ -22,9 +22,8 @@ class Counts(NamedTuple):
       given: the inputs of any class that are given this class.
       unknown: the inputs of the class whose answer is "unknown".
       confusion: `[L, K, K + 1]`, the inputs by label and answer, the last answer being
-        "unknown", of which the others are sums; or None. `Curve` and `ReducedCurve`
-        have it up to 64 classes. The bootstrap alone needs it, to resample inputs
-        exactly.
+        "unknown", of which the others are sums; or None. Curves have it up to 64
+        classes, for the bootstrap.
       ranks: `[L, K, R]`, the decided inputs of the class of which 0, 1, ... R - 1
         classes are more probable than the right one; or None. Curves have the first 10
         ranks (K - 1 with fewer classes), for top-k accuracy.
@@ -57,6 +56,25 @@ class Counts(NamedTuple):
     def at(self, rows: np.ndarray | list[int] | int) -> "Counts":
         """Returns the counts at these levels."""
         return Counts(*(None if part is None else part[rows] for part in self))  # pyright: ignore
+
+
+class ImageScores(NamedTuple):
+    """The scores of images at each level, in place of `Counts`."""
+
+    # float64 `[L, N]` in [0, 1]; NaN for an image that was not looked at
+    values: np.ndarray
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """int64 `[L, 1]`, the number of images looked at."""
+        return np.count_nonzero(~np.isnan(self.values), axis=-1)[..., None]
+
+    @property
+    def num_classes(self) -> int:
+        return 0
+
+    def at(self, rows: Any) -> "ImageScores":
+        return ImageScores(np.asarray(self.values[rows]))
 
 
 def count(
@@ -217,3 +235,17 @@ def _integers(
     """Returns counts as int64, of which products do not overflow."""
     array = checked_array(name, value, shape, "integers", at_least=0, axes=axes)
     return array.astype(np.int64, copy=False)
+
+
+def checked_scores(scores: Any) -> ImageScores:
+    if not isinstance(scores, ImageScores):
+        raise TypeError(
+            "a mean score takes the counts of a curve of scores; got "
+            f"{type(scores).__name__}"
+        )
+    checked_array(
+        "scores", scores.values, "L, N", at_least=0, at_most=1, may_be_nan=True
+    )
+    if (scores.inputs == 0).any():
+        raise ValueError("scores must hold at least one image at each level")
+    return scores

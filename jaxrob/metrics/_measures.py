@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_array, checked_integer
-from jaxrob.metrics._counts import MOST_RANKS, Counts, checked_counts, counts_of
+from jaxrob.metrics._counts import (
+    MOST_RANKS,
+    Counts,
+    ImageScores,
+    checked_counts,
+    checked_scores,
+    counts_of,
+)
 
 
 class Ratio(NamedTuple):
@@ -24,10 +31,9 @@ class Ratio(NamedTuple):
 class Measure:
     """A quality measure, for all inputs and by class.
 
-    A call returns the values, float64 `[L]`, of `Counts` or of a confusion `[L, K, K +
-    1]` by label and answer, the last column for "unknown". Each value is one ratio of
-    integers, or the mean of K ratios, rounded to float64 once, so that a threshold that
-    the counts meet exactly is met.
+    A call returns the values, float64 `[L]`. Each is one ratio of integers, or the mean
+    of K ratios, rounded to float64 once, so that a threshold that the counts meet
+    exactly is met.
     """
 
     name: str  # its name as `measure=`
@@ -151,25 +157,6 @@ def _mean(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
 MEAN = "mean "
 
 
-class ImageScores(NamedTuple):
-    """The scores of images at each level, in place of `Counts`."""
-
-    # float64 `[L, N]` in [0, 1]; NaN for an image that was not looked at
-    values: np.ndarray
-
-    @property
-    def inputs(self) -> np.ndarray:
-        """int64 `[L, 1]`, the number of images looked at."""
-        return np.count_nonzero(~np.isnan(self.values), axis=-1)[..., None]
-
-    @property
-    def num_classes(self) -> int:
-        return 0
-
-    def at(self, rows: Any) -> "ImageScores":
-        return ImageScores(np.asarray(self.values[rows]))
-
-
 @dataclasses.dataclass(frozen=True)
 class MeanScore:
     """The mean score of the images looked at, a `Measure` without classes."""
@@ -191,30 +178,11 @@ class MeanScore:
         return checked_scores(scores).inputs[:, 0]
 
 
-def checked_scores(scores: Any) -> ImageScores:
-    if not isinstance(scores, ImageScores):
-        raise TypeError(
-            "a mean score takes the counts of a curve of scores; got "
-            f"{type(scores).__name__}"
-        )
-    checked_array(
-        "scores", scores.values, "L, N", at_least=0, at_most=1, may_be_nan=True
-    )
-    if (scores.inputs == 0).any():
-        raise ValueError("scores must hold at least one image at each level")
-    return scores
-
-
 def mean_named(score: str) -> str:
     """Returns the measure's name of a score: "mean " before it, but not twice."""
     # "mean " alone is no name of a measure.
     rest = score.removeprefix(MEAN)
     return score if rest != score and not rest[:1].isspace() else MEAN + score
-
-
-@functools.cache
-def mean_score(name: str) -> MeanScore:
-    return MeanScore(name)
 
 
 def is_mean_score(measure: Any) -> bool:
@@ -309,9 +277,8 @@ def effectiveness(counts: Counts | np.ndarray) -> np.ndarray:
 def effective_inputs(counts: Counts | np.ndarray, measure: str) -> int:
     """The number of inputs that a measure's values are shares of, at least 1.
 
-    It determines their scatter. For a mean over K classes with n_k inputs, it is the
-    number of inputs whose share has the same scatter, `K**2 / sum(1 / n_k)`. It is the
-    median over the levels, since unknown answers make the number differ between levels.
+    For a mean over K classes with n_k inputs, it is the number of inputs whose share
+    has the same scatter, `K**2 / sum(1 / n_k)`; of the levels, the median.
 
     Args:
       counts: as for `accuracy`.
@@ -351,7 +318,7 @@ def measure_named(name: str) -> Measure:
 
 
 def any_measure(name: str) -> Measure | MeanScore:
-    return mean_score(name) if is_mean_score(name) else measure_named(name)
+    return MeanScore(name) if is_mean_score(name) else measure_named(name)
 
 
 def top_k(measure: Any) -> int | None:
@@ -470,7 +437,7 @@ def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> RiskCoverage:
       ValueError: if confidence is missing or NaN, an array does not have the shape
         `[L, N]` with at least one input, or correct is neither 0 nor 1 somewhere.
     """
-    confidence, correct = _checked(confidence, correct)
+    confidence, correct = _checked_answers(confidence, correct)
     risk = np.array([_risk(*level) for level in zip(confidence, correct)])
     num_inputs = confidence.shape[1]
     return RiskCoverage(np.arange(1, num_inputs + 1) / num_inputs, risk)
@@ -484,7 +451,7 @@ def aurc(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
     the error rate if the confidence is uninformative. Arguments and errors are as for
     `risk_coverage`.
     """
-    confidence, correct = _checked(confidence, correct)
+    confidence, correct = _checked_answers(confidence, correct)
     # Level by level, since the whole curve may be large.
     return np.array([_risk(*level).mean() for level in zip(confidence, correct)])
 
@@ -511,7 +478,7 @@ def expected_calibration_error(
         outside [0, 1], or as `risk_coverage`.
     """
     num_bins = checked_integer("num_bins", num_bins, at_least=1)
-    confidence, correct = _checked(confidence, correct)
+    confidence, correct = _checked_answers(confidence, correct)
     outside = (confidence < 0) | (confidence > 1 + _SLACK)
     if outside.any():
         raise ValueError(f"confidence must lie in [0, 1]; got {confidence[outside][0]}")
@@ -535,7 +502,7 @@ def _risk(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
     return np.interp(answered, counts, sums) / answered
 
 
-def _checked(
+def _checked_answers(
     confidence: np.ndarray | None, correct: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     if confidence is None:

@@ -9,13 +9,14 @@ from jaxrob._arguments.checks import check_choice, checked_number
 from jaxrob.metrics._bands import ConfidenceInterval, bands
 from jaxrob.metrics._counts import (
     Counts,
+    ImageScores,
     checked_confidence_level,
     checked_curve,
     checked_levels,
     range_around,
 )
 from jaxrob.metrics._curvature import Envelope, envelope
-from jaxrob.metrics._measures import ImageScores, any_measure, typical_inputs
+from jaxrob.metrics._measures import any_measure, typical_inputs
 
 RULES = ("right", "count", "linear")
 
@@ -262,10 +263,6 @@ def failing_level(
     For corruptions by severity it is the severity at which a classifier fails. Between
     levels the measure and its bands (`bands`) are joined by straight lines: an
     excursion between two levels is not seen.
-
-    Example::
-
-        found = metrics.failing_level(curve.levels, curve.counts, "accuracy", 0.8)
 
     Args:
       levels: `[L]` distinct levels, in any order, the identity among them.

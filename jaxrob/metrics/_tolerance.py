@@ -55,11 +55,10 @@ def tolerance_robustness(
     * the effectiveness with the threshold `beta(theta, gamma)`: the augmented
       robustness, Definition 11.
 
-    The integral is computed by the trapezoidal rule over the given levels, however they
-    are spaced: each level weighs half the mass of the distribution between it and
-    either neighbour, the outermost ones all the mass beyond them, divided by the mass
-    of the range. With both steps, the defaults, it is the 2020 paper's Definition 4,
-    the mass of the levels whose value is at least the threshold.
+    The integral is computed by the trapezoidal rule over the given levels: each weighs
+    half the mass of the distribution between it and either neighbour, the outermost
+    ones all the mass beyond them, divided by the mass of the range. With both steps,
+    the defaults, it is the 2020 paper's Definition 4.
 
     Args:
       levels: `[n]` distinct levels, in any order.

@@ -4,8 +4,15 @@ All of them take float32 images `[B, H, W, C]` in [0, 1] and the argument `train
 False by default.
 """
 
-from jaxrob.networks._papers import VGG16, IdcCNN, MnistCNN, load_idc_weights
-from jaxrob.networks._small import MLP, ResNet, StridedCNN
+from jaxrob.networks._papers import (
+    MLP,
+    VGG16,
+    IdcCNN,
+    MnistCNN,
+    ResNet,
+    StridedCNN,
+    load_idc_weights,
+)
 
 __all__ = (
     "MLP",

@@ -112,14 +112,15 @@ def to_latex(results: Result | Sequence[Result]) -> str:
     """
     found = rows_of(results, "results", OF_CORRUPTIONS)
     several = len({(row["network"], row["network_digest"]) for row in found}) > 1
-    heads = [head for head in _LATEX if several or head != "Network"]
-    texts = 4 if several else 3
+    heads, *cells = [_HEADS, *map(_cells, found)]
+    if not several:
+        heads, *cells = [row[1:] for row in (heads, *cells)]
     lines = [
-        rf"\begin{{tabular}}{{{'l' * texts}{'r' * (len(heads) - texts)}}}",
+        rf"\begin{{tabular}}{{{'l' * (3 + several)}rrrrr}}",
         r"\toprule",
         rf"{' & '.join(heads)} \\",
         r"\midrule",
-        *(rf"{' & '.join(_LATEX[head](row) for head in heads)} \\" for row in found),
+        *(rf"{' & '.join(row)} \\" for row in cells),
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -363,55 +364,45 @@ _WANTED = (
 )
 
 
-# The columns of the table of LaTeX, which a row becomes.
-_LATEX: dict[str, Callable[[Row], str]] = {
-    "Network": lambda row: "--" if row["network"] is None else latex(row["network"]),
-    "Alteration": lambda row: latex(row["alteration"]),
-    "Range": lambda row: (
+_HEADS = (
+    *("Network", "Alteration", "Range", "Accepted"),
+    *("Robustness", "Error bound", "Interval", "Levels", "Images"),
+)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    """Returns a row of the table of LaTeX."""
+
+    def percent(share: float | None) -> str:
+        # A number in mathematics, so that its minus is one.
+        return rf"${100 * (math.nan if share is None else share):.1f}$\,\%"
+
+    alpha, bound, robustness = row["alpha"], row["error_bound"], row["robustness"]
+    return (
+        "--" if row["network"] is None else latex(row["network"]),
+        latex(row["alteration"]),
         f"{{}}[${row['lower']:.4g}$, ${row['upper']:.4g}$]"
-        + f" {latex(row['unit'])}" * bool(row["unit"])
-    ),
-    "Accepted": lambda row: (
+        + f" {latex(row['unit'])}" * bool(row["unit"]),
         rf"{latex(in_words(row['measure']))} $\geq {row['threshold']:g}$"
-        + ("" if row["alpha"] is None else rf", $\alpha = {row['alpha']:g}$")
-    ),
-    "Robustness": lambda row: (
-        row["status"] if row["robustness"] is None else _percent(row["robustness"])
-    ),
-    "Error bound": lambda row: (
-        "--"
-        if row["error_bound"] is None
-        else rf"$\pm {100 * row['error_bound']:.1f}$\,\%"
-    ),
-    "Interval": lambda row: (
-        f"{_percent(row['interval_low'])} to {_percent(row['interval_high'])}"
-    ),
-    "Levels": lambda row: f"{row['levels']}",
-    "Images": lambda row: f"{row['images']}",
-}
+        + ("" if alpha is None else rf", $\alpha = {alpha:g}$"),
+        row["status"] if robustness is None else percent(robustness),
+        "--" if bound is None else rf"$\pm {100 * bound:.1f}$\,\%",
+        f"{percent(row['interval_low'])} to {percent(row['interval_high'])}",
+        f"{row['levels']}",
+        f"{row['images']}",
+    )
 
 
-def _percent(share: float | None) -> str:
-    # A number in mathematics, so that its minus is one.
-    return rf"${100 * (math.nan if share is None else share):.1f}$\,\%"
-
-
-# What a spreadsheet takes for the start of a formula; full-width forms are folded.
-_FORMULA = "=+-@"
 _INVISIBLE = ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
 # Words that a name for loggers may consist of, and the digest that others end with.
 _SIMPLE = re.compile(r"[a-z][a-z0-9]*( [a-z0-9]+)*")
 _DIGEST = re.compile(r"(.* )?[0-9a-f]{16}")
 _MOST_SIMPLE, _MOST_STEM = 64, 40
 _ESCAPES = {
+    **{one: rf"\{one}" for one in "{}$&#%_"},
+    # These would be options of a rule or a new line, or form ligatures.
+    **{one: f"{{{one}}}" for one in "[]*-,?!"},
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
     "<": r"\textless{}",
@@ -420,14 +411,6 @@ _ESCAPES = {
     '"': r"\textquotedbl{}",
     "'": r"\textquotesingle{}",
     "`": r"\textasciigrave{}",
-    # These would be options of a rule or a new line, or form ligatures.
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-    "-": "{-}",
-    ",": "{,}",
-    "?": "{?}",
-    "!": "{!}",
 }
 # Letters that join to one sign.
 _LIGATURES = re.compile("(?<=f)(?=[fil])")
@@ -440,7 +423,10 @@ def escaped(text: str) -> str:
     # escape.
     text = re.sub(r"\\(?=[uU])", r"\\u005c", text)
     return "".join(
-        _spelt(one) if unicodedata.category(one) in _INVISIBLE else one for one in text
+        (r"\u%04x" if ord(one) < 0x10000 else r"\U%08x") % ord(one)
+        if unicodedata.category(one) in _INVISIBLE
+        else one
+        for one in text
     )
 
 
@@ -451,7 +437,7 @@ def cell(text: str) -> str:
     # so that no two texts become one.
     text = escaped(text)
     first = unicodedata.normalize("NFKC", text.lstrip()[:1])[:1]
-    return f"'{text}" if first and first in f"{_FORMULA}'" else text
+    return f"'{text}" if first and first in "=+-@'" else text
 
 
 def latex(text: str) -> str:
@@ -476,8 +462,3 @@ def log_name(text: str) -> str:
     stem = stem if stem[:1].isalpha() else f"x_{stem}".rstrip("_")
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{stem}_{digest}"
-
-
-def _spelt(one: str) -> str:
-    number = ord(one)
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -88,19 +88,18 @@ def logged(
             for name, content in found.files:
                 mlflow.log_text(content, name)
 
-    A result has names such as "gaussian_blur/robustness", with the step that you give,
-    an epoch for instance. Its levels have "gaussian_blur/at_levels/level", and ending
-    with "/value", "/value_low", "/value_high" and "/decided_ratio"; **their step is the
-    level's place** from 0, ascending: plot "value" over "level", which is in the
-    alteration's unit. RoMA has "roma/inputs/mean_plr" and so on. Values are those of
-    the columns in `to_frame`; what is not known is left out.
+    A result has names such as "gaussian_blur/robustness". Its levels have
+    "gaussian_blur/at_levels/level", and ending with "/value", "/value_low",
+    "/value_high" and "/decided_ratio"; **their step is the level's place** from 0,
+    ascending: plot "value" over "level". RoMA has "roma/inputs/mean_plr" and so on.
+    Values are those of the columns in `to_frame`; what is not known is left out.
 
     Words of small letters keep their name, with "_" for spaces. Any other name is cut,
     and ends with a digest, so that it is the same in every run, and that of no other.
 
     Args:
       results: the results of one network.
-      step: the step of the results' own numbers, at least 0.
+      step: the step of the results' own numbers, at least 0, such as an epoch.
 
     Returns:
       `Logged`: the metrics; and as files `results.csv`, `levels.csv`, `roma.csv`, and

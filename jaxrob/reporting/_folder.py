@@ -27,7 +27,6 @@ from jaxrob.reporting._results import (
     Difference,
     Picture,
     Results,
-    Run,
     Runs,
     check_picture,
     with_plan,
@@ -69,7 +68,6 @@ class Index(NamedTuple):
 T = TypeVar("T")
 
 INDEX = "results.json"
-_LOCK = ".lock"
 # Far above the index of a thousand alterations, and answers on a million images.
 _MOST_INDEX = 64 << 20
 _MOST_BYTES = 1 << 30
@@ -139,7 +137,9 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
         from_json(runs, Runs)
         files[_runs_name(text)] = runs.encode()
     path.mkdir(parents=True, exist_ok=True)
-    with _one_writer(path):
+    with open(path / ".lock", "wb") as file:
+        # Another writer would lose files that its index does not name yet.
+        lock(file.fileno(), wait=True)
         before = set(os.listdir(path))
         try:
             for name, content in files.items():
@@ -181,6 +181,46 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
     raise OSError(f"{path}: its results were replaced {_TRIES} times while it was read")
 
 
+def earlier_assessments(
+    paths: Sequence[str | os.PathLike[str]], alterations: Sequence[str]
+) -> list[Assessment]:
+    """Reads the earlier assessments that new ones must not fall below.
+
+    Args:
+      paths: results folders with an assessment of each alteration, or JSON files of
+        single assessments.
+      alterations: the names of the alterations assessed now.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if a file is missing, or holds no assessment of one of the
+        alterations, or a folder lacks one of them; the message begins with the path.
+      OSError: if a file cannot be read.
+    """
+    wanted = str | os.PathLike
+    paths = checked_sequence("paths", paths, wanted, "paths", min_length=0)
+    alterations = checked_names("alterations", alterations)
+    found = []
+    for path in (checked_path("paths", one) for one in paths):
+        if path.is_dir():
+            there = read_results(path).assessments
+            lacking = {*alterations} - {one.alteration for one in there}
+            if lacking:
+                raise ValueError(f"{path}: it has no assessment of {min(lacking)}")
+            found += there
+            continue
+        if not path.exists():
+            raise ValueError(f"{path}: No such file or folder")
+        old = _read(path, Assessment.from_json, has_digest=False)
+        if old.alteration not in alterations:
+            raise ValueError(
+                f"{path}: it is of {old.alteration}, which is not assessed here; "
+                f"{', '.join(alterations)} are"
+            )
+        found.append(old)
+    return found
+
+
 def _by_index(path: pathlib.Path, text: bytes) -> Results:
     with _naming(path / INDEX):
         index = from_json(text, Index)
@@ -191,8 +231,9 @@ def _by_index(path: pathlib.Path, text: bytes) -> Results:
     attack = _read(path / index.attack, Attack.from_json) if index.attack else None
     images = _images(path / index.images) if index.images else {}
     runs = path / _runs_name(text)
-    has_runs = os.path.lexists(runs)
-    some_runs = _read(runs, _runs, has_digest=False) if has_runs else ()
+    some_runs = Runs(())
+    if os.path.lexists(runs):
+        some_runs = _read(runs, lambda text: from_json(text, Runs), has_digest=False)
     pictures = [
         [one._replace(image=images.get(one.digest)) for one in entry.pictures]
         for entry in index.entries
@@ -210,7 +251,7 @@ def _by_index(path: pathlib.Path, text: bytes) -> Results:
             regressions=index.regressions,
             plan=index.plan,
             differences=index.differences,
-            runs=some_runs,
+            runs=some_runs.runs,
         )
 
 
@@ -237,10 +278,6 @@ def _without_index(path: pathlib.Path) -> Results:
 
 def _assessment_or_none(content: bytes) -> Assessment | None:
     return Assessment.from_json(content) if _ASSESSMENT in content else None
-
-
-def _runs(content: bytes) -> tuple[Run, ...]:
-    return from_json(content, Runs).runs
 
 
 def _runs_name(index: str | bytes) -> str:
@@ -292,14 +329,6 @@ def _naming(path: pathlib.Path) -> Iterator[None]:
         raise ValueError(f"{path}: {error}") from error
 
 
-@contextlib.contextmanager
-def _one_writer(path: pathlib.Path) -> Iterator[None]:
-    """Another one would lose files that its index does not name yet."""
-    with open(path / _LOCK, "wb") as file:
-        lock(file.fileno(), wait=True)
-        yield
-
-
 def _remove(path: pathlib.Path, names: Collection[str]) -> None:
     for name in names:
         with contextlib.suppress(OSError):
@@ -322,50 +351,3 @@ def _packed(results: Results) -> bytes:
     stream = io.BytesIO()
     np.savez_compressed(stream, **dict(sorted(images.items())))
     return stream.getvalue()
-
-
-def earlier_assessments(
-    paths: Sequence[str | os.PathLike[str]], alterations: Sequence[str]
-) -> list[Assessment]:
-    """Reads the earlier assessments that new ones must not fall below.
-
-    Args:
-      paths: results folders with an assessment of each alteration, or JSON files of
-        single assessments.
-      alterations: the names of the alterations assessed now.
-
-    Raises:
-      TypeError: if an argument has a wrong type.
-      ValueError: if a file is missing, or holds no assessment of one of the
-        alterations, or a folder lacks one of them; the message begins with the path.
-      OSError: if a file cannot be read.
-    """
-    wanted = str | os.PathLike
-    paths = checked_sequence("paths", paths, wanted, "paths", min_length=0)
-    alterations = checked_names("alterations", alterations)
-    found = []
-    for path in (checked_path("paths", one) for one in paths):
-        if path.is_dir():
-            there = read_results(path).assessments
-            lacking = {*alterations} - {one.alteration for one in there}
-            if lacking:
-                raise ValueError(f"{path}: it has no assessment of {min(lacking)}")
-            found += there
-            continue
-        old = _in_file(path)
-        if old.alteration not in alterations:
-            raise ValueError(
-                f"{path}: it is of {old.alteration}, which is not assessed here; "
-                f"{', '.join(alterations)} are"
-            )
-        found.append(old)
-    return found
-
-
-def _in_file(path: pathlib.Path) -> Assessment:
-    try:
-        return Assessment.from_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ValueError(f"{path}: {error.strerror}") from error
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error

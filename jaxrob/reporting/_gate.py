@@ -83,11 +83,9 @@ def quantities(
     leave its width, and the last three are not known. Scores have no classes.
 
     RoMA has "plr", the mean over the inputs, and "plr.low", the mean of the lower ends
-    of their intervals. An input without an answer counts with the share of its crude
-    Monte Carlo samples that are not distinctly misclassified, and has no interval.
-    "plr" is an interval if a budget left inputs undecided, at either end of theirs. If
-    a half width left inputs unseen, they count like the seen ones of their category;
-    in "plr.low", as low as they can be with the confidence of the result.
+    of their intervals. An input without an answer counts with its crude Monte Carlo
+    samples, and has no interval; undecided ones make "plr" an interval. Unseen inputs
+    count like the seen ones of their category, in "plr.low" as low as they can be.
 
     Returns:
       The values, in [0, 1], or intervals; NaN if not known.
@@ -245,6 +243,7 @@ def _outcome(
         state = MET
     elif value.at_once.high < bound if at_least else value.at_once.low > bound:
         state = NOT_MET
+    side = "at least" if at_least else "at most"
     sure = "not sure, " if state == NOT_SHOWN else ""
     text = f"{sure}between {low:.6g} and {high:.6g}"
     if low == high or math.isnan(low):
@@ -255,7 +254,7 @@ def _outcome(
         requirement,
         value.ends,
         state,
-        f"{requirement.quantity} is {text}, {requirement.needed} is required",
+        f"{requirement.quantity} is {text}, {side} {bound:.12g} is required",
         _how_sure(requirement.quantity, state, value, number),
     )
 

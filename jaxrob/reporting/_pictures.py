@@ -17,7 +17,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._identity.digest import host_array
 from jaxrob._keys import alteration_keys, checked_key
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.reporting._results import (
@@ -44,8 +44,7 @@ def png(image: np.ndarray, side: int | None = None) -> bytes:
     return file.getvalue()
 
 
-# An image's index, and what it is shown as, which gives the level.
-_Shown = tuple[int, str]
+_View = tuple[int, str, float]  # An image's number, what it is shown as, the level.
 
 
 def pictures(
@@ -83,9 +82,7 @@ def pictures(
     """
     _check(assessment, alteration, dataset)
     most = checked_integer("most", most, at_least=3, at_most=MOST_PICTURES)
-    key = _checked_key(assessment, alteration, key)
-    shown = _shown(assessment, most)
-    return _drawn(assessment, alteration, dataset, key, shown)
+    return _drawn(assessment, alteration, dataset, key, _shown(assessment, most))
 
 
 def failing_pictures(
@@ -97,11 +94,17 @@ def failing_pictures(
 ) -> list[tuple[Picture, Picture]]:
     """The images that fail first, unaltered and at the level where they fail."""
     _check(assessment, alteration, dataset)
-    key = _checked_key(assessment, alteration, key)
-    numbers = first_to_fail(assessment)[:most]
+    identity, first = assessment.identity, assessment.first_failing_level
+    shown = [
+        view
+        for number in first_to_fail(assessment)[:most]
+        for view in (
+            (number, "unaltered", identity),
+            (number, "first failure", float(first[number])),
+        )
+    ]
     # Without a failure another picture is drawn, which checks the arguments.
-    views = ("unaltered", "first failure") if numbers else ("unaltered",)
-    shown = [(number, view) for number in numbers or [0] for view in views]
+    shown = shown or [(0, "unaltered", identity)]
     drawn = _drawn(assessment, alteration, dataset, key, shown)
     return list(zip(drawn[::2], drawn[1::2]))
 
@@ -117,22 +120,22 @@ def _drawn(
     alteration: Alteration,
     dataset: Dataset | BatchedDataset,
     key: jax.Array | None,
-    shown: Sequence[_Shown],
+    shown: Sequence[_View],
 ) -> tuple[Picture, ...]:
-    levels = [_level(assessment, *one) for one in shown]
-    numbers = [number for number, _ in shown]
+    key = _checked_key(assessment, alteration, key)
+    numbers, _, levels = zip(*shown)
     images = _images(assessment, dataset, numbers)
     alteration = _checked_alteration(assessment, alteration, images.shape[1:])
     altered = _altered(
         jnp.asarray(images),
         jnp.asarray(alteration.canonical(np.array(levels)), jnp.float32),
         jnp.asarray(numbers, jnp.uint32),
-        jax.random.key(0) if key is None else key,
+        key,
         alteration=alteration,
     )
     return tuple(
-        _picture(assessment, dataset, np.asarray(image), level, *one)
-        for image, level, one in zip(altered, levels, shown)
+        _picture(assessment, dataset, image, *one)
+        for image, one in zip(np.asarray(altered), shown)
     )
 
 
@@ -155,41 +158,38 @@ def _altered(
     return jnp.round(255 * jnp.clip(altered, 0, 1)).astype(jnp.uint8)
 
 
-def _shown(assessment: Assessment, most: int) -> list[_Shown]:
+def _shown(assessment: Assessment, most: int) -> list[_View]:
+    identity, curve = assessment.identity, assessment.curve
     ends = {"lower end": assessment.lower, "upper end": assessment.upper}
-    beyond = [name for name, level in ends.items() if level != assessment.identity]
-    views = ["unaltered", *beyond]
-    is_score = isinstance(assessment.curve, ScoreCurve)
-    bad = "lowest score" if is_score else "first failure"
-    failing = _lowest(assessment) if is_score else []
-    # None where single answers are not kept.
-    if isinstance(assessment.curve, Curve):
-        failing = first_to_fail(assessment)
+    views = [(name, level) for name, level in ends.items() if level != identity]
+    views = [("unaltered", identity), *views]
+    bad, failing, levels = "first failure", [], np.zeros(0)
+    if isinstance(curve, ScoreCurve):
+        bad, (scores, levels) = "lowest score", curve.lowest(identity)
+        failing = _sorted(assessment, levels, scores)
+    elif isinstance(curve, Curve):  # Others have no single answers.
+        levels, failing = assessment.first_failing_level, first_to_fail(assessment)
     few = max(1, most // 2 // len(views)) * len(views)
     failing = failing[: (most - few) // 2]
     typical = _typical(assessment, (most - 2 * len(failing)) // len(views))
-    shown = [(number, view) for number in typical for view in views]
+    shown = [(number, *view) for number in typical for view in views]
     for number in failing:
+        unaltered = number, "unaltered", identity
         # A typical image is shown unaltered already.
-        if (number, "unaltered") not in shown:
-            shown.append((number, "unaltered"))
-        shown.append((number, bad))
+        shown += [unaltered] * (unaltered not in shown)
+        shown.append((number, bad, float(levels[number])))
     return shown
 
 
 def first_to_fail(assessment: Assessment) -> list[int]:
     """Returns the images that fail, the earliest failure first; none at once."""
     first = assessment.first_failing_level
-    numbers = np.flatnonzero(~np.isnan(first) & ~is_at_once(assessment, first))
-    distance = np.abs(first[numbers] - assessment.identity)
-    return numbers[np.argsort(distance, kind="stable")].tolist()
+    return _sorted(assessment, first, np.abs(first - assessment.identity))
 
 
-def _lowest(assessment: Assessment) -> list[int]:
-    assert isinstance(assessment.curve, ScoreCurve)
-    scores, levels = assessment.curve.lowest(assessment.identity)
-    numbers = np.flatnonzero(~np.isnan(scores) & ~is_at_once(assessment, levels))
-    return numbers[np.argsort(scores[numbers], kind="stable")].tolist()
+def _sorted(one: Assessment, levels: np.ndarray, order: np.ndarray) -> list[int]:
+    numbers = np.flatnonzero(~np.isnan(order) & ~is_at_once(one, levels))
+    return numbers[np.argsort(order[numbers], kind="stable")].tolist()
 
 
 def _typical(assessment: Assessment, count: int) -> list[int]:
@@ -201,25 +201,13 @@ def _typical(assessment: Assessment, count: int) -> list[int]:
     return np.append(first, others)[:count].tolist()
 
 
-def _level(assessment: Assessment, number: int, view: str) -> float:
-    if view == "first failure":
-        return float(assessment.first_failing_level[number])
-    if isinstance(assessment.curve, ScoreCurve) and view == "lowest score":
-        return float(assessment.curve.lowest(assessment.identity)[1][number])
-    return {
-        "unaltered": assessment.identity,
-        "lower end": assessment.lower,
-        "upper end": assessment.upper,
-    }[view]
-
-
 def _picture(
     assessment: Assessment,
     dataset: Dataset | BatchedDataset,
     image: np.ndarray,
-    level: float,
     number: int,
     view: str,
+    level: float,
 ) -> Picture:
     label = predicted = None
     curve = assessment.curve
@@ -227,9 +215,9 @@ def _picture(
         label = int(curve.labels[number])
         # The strategy may have skipped this level.
         if len(at := np.flatnonzero(curve.levels == level)):
-            unknown = curve.unknown[at[0], number]
-            predicted = curve.num_classes if unknown else curve.predicted[at[0], number]
-            predicted = int(predicted)
+            predicted = int(curve.predicted[at[0], number])
+            if curve.unknown[at[0], number]:
+                predicted = curve.num_classes
     # Labels of a score need not be classes.
     elif not isinstance(curve, ScoreCurve) and isinstance(dataset, Dataset):
         label = None if dataset.labels is None else int(dataset.labels[number])
@@ -274,9 +262,9 @@ def _images(
 
 def _checked_key(
     assessment: Assessment, alteration: Alteration, key: jax.Array | None
-) -> jax.Array | None:
+) -> jax.Array:
     if not alteration.stochastic:
-        return None
+        return jax.random.key(0)
     if key is None:
         raise ValueError(
             f"{alteration.name} is stochastic: key must be that of the assessment; got "

@@ -22,46 +22,37 @@ from jaxrob._arguments.texts import install
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import ScoreCurve
 from jaxrob._keys import check_key
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
-from jaxrob.metrics._measures import in_words
+from jaxrob.metrics._measures import any_measure, in_words
 from jaxrob.reporting._table import robustness_text
 from jaxrob.reporting._words import images_at_levels
 
-
-def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
-    if axes is None:
-        return pyplot().figure(figsize=size, layout="constrained").add_subplot()
-    if not hasattr(axes, "axvspan"):
-        raise TypeError(f"axes must be axes of matplotlib; got {named(axes)}")
-    return axes
-
-
-def pyplot() -> Any:
-    try:
-        from matplotlib import pyplot as module
-    except ImportError as error:
-        raise ImportError(f"plots need matplotlib: {install('command')}") from error
-    return module
+ACCEPTED, THRESHOLD = "#2a9d5c", "#c0392b"
+#: Margin between the range and the frame, as a share of either, so that the frame does
+#: not hide a line at an end.
+MARGIN = 0.015
+#: The most levels with a mark each; more marks would hide the line.
+MOST_MARKS = 64
 
 
-def draw_band(
-    axes: Any, levels: np.ndarray, low: np.ndarray, high: np.ndarray, colour: str
-) -> None:
-    axes.fill_between(levels, low, high, color=colour, alpha=0.15, linewidth=0)
+class LineStyle(NamedTuple):
+    """How one of several lines looks: `dashes` in SVG, `linestyle` in matplotlib."""
+
+    colour: str
+    dashes: str
+    linestyle: Any
+    marker: str
 
 
-def frame(axes: Any, assessment: Assessment, images: str) -> None:
-    margin = MARGIN * (assessment.upper - assessment.lower)
-    axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
-    axes.set_ylim(0, 1.02)
-    axes.set_xlabel(f"{axis_label('level', assessment.unit)}{images}")
-
-
-def literal(name: str) -> str:
-    """Escapes a name, so that matplotlib reads no formula and its legend shows it."""
-    text = name.replace("$", r"\$")
-    return f" {text}" if text.startswith("_") else text
+LINES = (
+    LineStyle("#1f4e79", "", "-", "o"),
+    LineStyle("#d1700b", "8 3", "--", "s"),
+    LineStyle("#7b3fa0", "2.5 2.5", ":", "^"),
+    LineStyle("#2a7d4f", "10 3 2 3", "-.", "D"),
+    LineStyle("#b3266b", "5 2", (0, (5, 1)), "v"),
+    LineStyle("#444", "1.5 4", (0, (1, 2)), "P"),
+)
 
 
 def plot(assessment: Assessment, axes: Any = None) -> Any:
@@ -75,10 +66,7 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
 
     Args:
       assessment: the assessment.
-      axes: matplotlib axes to draw on; by default those of a new figure.
-
-    Returns:
-      The axes.
+      axes: matplotlib axes to draw on and return; by default those of a new figure.
 
     Raises:
       ImportError: if matplotlib is missing.
@@ -102,15 +90,113 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
         band = metrics.bands(
             assessment.counts, assessment.measure, assessment.confidence_level
         )
-        draw_band(axes, assessment.levels, *band, colour)
+        axes.fill_between(
+            assessment.levels, *band, color=colour, alpha=0.15, linewidth=0
+        )
         images = f"; {images_at_levels(assessment)} images"
-    frame(axes, assessment, images)
+    _frame(axes, assessment, images)
     axes.set_ylabel(literal(value_label(assessment)))
     what = "stability" if assessment.is_stability else "robustness"
     title = f"{assessment.alteration}: {what} {robustness_text(assessment, '.1%')}"
     if assessment.curve.alpha is not None and assessment.accepted:
         title += f", {assessment.lowest_decided_ratio:.0%} decided or more"
     axes.set_title(textwrap.fill(title, 44), fontsize=10)
+    return axes
+
+
+def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
+    """Plots accuracy, decided ratio and effectiveness over the level, with bands.
+
+    The bands are pointwise: `jaxrob.metrics.bands` for accuracy and effectiveness,
+    Wilson's for the decided ratio. Without alpha all inputs are decided, and only the
+    accuracy is drawn; of a score, the mean score. The number of images at each level
+    stands below.
+
+    Args:
+      assessment: the assessment, whatever its measure.
+      axes: matplotlib axes to draw on and return; by default those of a new figure.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if an argument has a wrong type.
+    """
+    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
+    axes = checked_axes(axes)
+    curve, levels = assessment.curve, assessment.levels
+    counts: Any = curve.counts
+    is_score = isinstance(curve, ScoreCurve)
+    names = [assessment.measure if is_score else "accuracy"]
+    if curve.alpha is not None and not is_score:
+        names += ["decided_ratio", "effectiveness"]
+    for index, name in enumerate(names):
+        values = any_measure(name)(counts)
+        label = "decided ratio" if name == "decided_ratio" else name
+        line = _line(axes, levels, values, label, index, len(names))
+        band = metrics.bands(counts, name, assessment.confidence_level)
+        colour = line.get_color()
+        axes.fill_between(levels, *band, color=colour, alpha=0.15, linewidth=0)
+    axes.axvline(assessment.identity, color="0.35", linestyle=":", linewidth=1)
+    _frame(axes, assessment, f"; {images_at_levels(assessment)} images at each level")
+    axes.set_ylabel("score" if is_score else "share of images")
+    axes.set_title(assessment.alteration, fontsize=10)
+    axes.legend(fontsize=8)
+    return axes
+
+
+def plot_networks(
+    assessments: Sequence[Assessment], names: Sequence[str], axes: Any = None
+) -> Any:
+    """Plots the measure over the level of several networks, for the same alteration.
+
+    Coinciding lines stay distinguishable: each is thinner than the one before, with
+    smaller marks, and all differ in dashes.
+
+    Args:
+      assessments: one for each network, at most six, of one alteration, range and
+        measure.
+      names: the networks' names.
+      axes: matplotlib axes to draw on and return; by default those of a new figure.
+
+    Returns:
+      The axes. The threshold is drawn if it is the same for all.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if an argument has a wrong type.
+      ValueError: if the assessments differ in alteration, unit, range or measure, are
+        more than six, or the names are not as many.
+    """
+    wanted = "jaxrob.Assessment"
+    assessments = checked_sequence("assessments", assessments, Assessment, wanted)
+    names = checked_names("names", names)
+    if len(names) != len(assessments):
+        raise ValueError(
+            f"names must be as many as assessments; got {len(names)} and "
+            f"{len(assessments)}"
+        )
+    if len(assessments) > len(LINES):
+        raise ValueError(
+            f"assessments must be at most {len(LINES)}, which can be told apart; got "
+            f"{len(assessments)}"
+        )
+    first = assessments[0]
+    for part in ("alteration", "unit", "lower", "upper", "measure"):
+        found = {getattr(one, part) for one in assessments}
+        if len(found) > 1:
+            raise ValueError(
+                f"assessments must have the same {part}; got {sorted(found)}"
+            )
+    axes = checked_axes(axes)
+    for index, (one, name) in enumerate(zip(assessments, names)):
+        _line(axes, one.levels, one.values, name, index, len(names))
+    if (threshold := common_threshold(assessments)) is not None:
+        axes.axhline(threshold, color=THRESHOLD, linestyle="--", linewidth=1)
+    axes.axvline(first.identity, color="0.35", linestyle=":", linewidth=1)
+    images = dict.fromkeys(images_at_levels(one) for one in assessments)
+    _frame(axes, first, f"; {' or '.join(sorted(images, key=len))} images")
+    axes.set_ylabel(literal(in_words(first.measure)))
+    axes.set_title(first.alteration, fontsize=10)
+    axes.legend(fontsize=8)
     return axes
 
 
@@ -122,7 +208,7 @@ def figure(
     columns: int = 4,
     num_examples: int = 7,
 ) -> Any:
-    """Plots each assessment in a panel, with a strip of altered examples under it.
+    """Plots each assessment in a panel of a figure, with altered examples under it.
 
     Args:
       assessments: the assessments.
@@ -132,9 +218,6 @@ def figure(
       columns: panels in a row.
       num_examples: images in a strip, at levels evenly spread over the range; the
         lowest, the middle and the highest have their level below.
-
-    Returns:
-      A matplotlib figure.
 
     Raises:
       ImportError: if matplotlib is missing.
@@ -148,7 +231,6 @@ def figure(
     )
     columns = checked_integer("columns", columns, at_least=1)
     num_examples = checked_integer("num_examples", num_examples, at_least=1)
-    image = _checked_image(image)
     check_key(key)
     if len(assessments) != len(alterations):
         raise ValueError(
@@ -159,6 +241,8 @@ def figure(
     rows = math.ceil(len(assessments) / columns)
     whole = pyplot().figure(figsize=(3.6 * columns, 3.4 * rows), layout="constrained")
     panels = whole.subfigures(rows, columns, squeeze=False).flat
+    # Labels under all images would overlap.
+    labelled = np.unique([0, (num_examples - 1) / 2, num_examples - 1])
     for assessment, alteration, panel in zip(assessments, alterations, panels):
         top, bottom = panel.subplots(2, 1, height_ratios=(5, 1))
         plot(assessment, top)
@@ -169,8 +253,6 @@ def figure(
         strip = np.pad(strip, ((0, 0), (0, 0), (0, 1), (0, 0)), constant_values=1)
         strip = np.concatenate(list(strip), axis=1)[:, :-1]
         bottom.imshow(strip.clip(0, 1), cmap="gray", vmin=0, vmax=1)
-        # Labels under all images would overlap.
-        labelled = np.unique([0, (num_examples - 1) / 2, num_examples - 1])
         width = (strip.shape[1] + 1) / num_examples
         shown = np.interp(labelled, np.arange(num_examples), levels)
         names = [f"{level:.3g}" for level in shown]
@@ -215,115 +297,47 @@ def _checked_image(image: Any) -> np.ndarray:
     return image
 
 
-def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
-    """Plots accuracy, decided ratio and effectiveness over the level, with bands.
-
-    The bands are pointwise: `jaxrob.metrics.bands` for accuracy and effectiveness,
-    Wilson's for the decided ratio. Without alpha all inputs are decided, and only the
-    accuracy is drawn; of a score, the mean score. The number of images at each level
-    stands below.
-
-    Args:
-      assessment: the assessment, whatever its measure.
-      axes: matplotlib axes to draw on; by default those of a new figure.
-
-    Returns:
-      The axes.
-
-    Raises:
-      ImportError: if matplotlib is missing.
-      TypeError: if an argument has a wrong type.
-    """
-    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
-    axes = checked_axes(axes)
-    lines = _lines(assessment)
-    for index, (name, (values, band)) in enumerate(lines.items()):
-        line = _line(axes, assessment.levels, values, name, index, len(lines))
-        draw_band(axes, assessment.levels, *band, line.get_color())
-    axes.axvline(assessment.identity, color="0.35", linestyle=":", linewidth=1)
-    frame(axes, assessment, f"; {images_at_levels(assessment)} images at each level")
-    is_score = isinstance(assessment.curve, ScoreCurve)
-    axes.set_ylabel("score" if is_score else "share of images")
-    axes.set_title(assessment.alteration, fontsize=10)
-    axes.legend(fontsize=8)
+def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
+    if axes is None:
+        return pyplot().figure(figsize=size, layout="constrained").add_subplot()
+    if not hasattr(axes, "axvspan"):
+        raise TypeError(f"axes must be axes of matplotlib; got {named(axes)}")
     return axes
 
 
-def plot_networks(
-    assessments: Sequence[Assessment], names: Sequence[str], axes: Any = None
-) -> Any:
-    """Plots the measure over the level of several networks, for the same alteration.
-
-    Coinciding lines stay distinguishable: each is thinner than the one before, with
-    smaller marks, and all differ in dashes.
-
-    Args:
-      assessments: one for each network, at most six, of one alteration, range and
-        measure.
-      names: the networks' names.
-      axes: matplotlib axes to draw on; by default those of a new figure.
-
-    Returns:
-      The axes. The threshold is drawn if it is the same for all.
-
-    Raises:
-      ImportError: if matplotlib is missing.
-      TypeError: if an argument has a wrong type.
-      ValueError: if the assessments differ in alteration, unit, range or measure, are
-        more than six, or the names are not as many.
-    """
-    wanted = "jaxrob.Assessment"
-    assessments = checked_sequence("assessments", assessments, Assessment, wanted)
-    names = checked_names("names", names)
-    if len(names) != len(assessments):
-        raise ValueError(
-            f"names must be as many as assessments; got {len(names)} and "
-            f"{len(assessments)}"
-        )
-    if len(assessments) > len(LINES):
-        raise ValueError(
-            f"assessments must be at most {len(LINES)}, which can be told apart; got "
-            f"{len(assessments)}"
-        )
-    first = assessments[0]
-    for part in ("alteration", "unit", "lower", "upper", "measure"):
-        found = {getattr(one, part) for one in assessments}
-        if len(found) > 1:
-            raise ValueError(
-                f"assessments must have the same {part}; got {sorted(found)}"
-            )
-    axes = checked_axes(axes)
-    for index, (one, name) in enumerate(zip(assessments, names)):
-        _line(axes, one.levels, one.values, name, index, len(names))
-    if (threshold := common_threshold(assessments)) is not None:
-        axes.axhline(threshold, color=THRESHOLD, linestyle="--", linewidth=1)
-    axes.axvline(first.identity, color="0.35", linestyle=":", linewidth=1)
-    images = dict.fromkeys(images_at_levels(one) for one in assessments)
-    frame(axes, first, f"; {' or '.join(sorted(images, key=len))} images")
-    axes.set_ylabel(literal(in_words(first.measure)))
-    axes.set_title(first.alteration, fontsize=10)
-    axes.legend(fontsize=8)
-    return axes
+def pyplot() -> Any:
+    try:
+        from matplotlib import pyplot as module
+    except ImportError as error:
+        raise ImportError(f"plots need matplotlib: {install('command')}") from error
+    return module
 
 
-def _lines(
-    one: Assessment,
-) -> dict[str, tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]:
-    curve, level = one.curve, one.confidence_level
-    if isinstance(curve, ScoreCurve):
-        band = metrics.bands(one.counts, one.measure, level)
-        return {one.measure: (one.values, band)}
-    names = [
-        "accuracy",
-        *["decided_ratio", "effectiveness"] * (curve.alpha is not None),
-    ]
-    return {
-        name.replace("_", " "): (
-            metrics.measures[name](curve.counts),
-            metrics.bands(curve.counts, name, level),
-        )
-        for name in names
-    }
+def literal(name: str) -> str:
+    """Escapes a name, so that matplotlib reads no formula and its legend shows it."""
+    text = name.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+def axis_label(quantity: str, unit: str) -> str:
+    return f"{quantity} [{unit}]" if unit else quantity
+
+
+def value_label(one: Assessment) -> str:
+    measure = in_words(one.measure)
+    return f"{measure} (own answers)" if one.is_stability else measure
+
+
+def common_threshold(assessments: Sequence[Assessment]) -> float | None:
+    first, *others = {one.threshold for one in assessments}
+    return None if others else first
+
+
+def _frame(axes: Any, assessment: Assessment, images: str) -> None:
+    margin = MARGIN * (assessment.upper - assessment.lower)
+    axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel(f"{axis_label('level', assessment.unit)}{images}")
 
 
 def _line(
@@ -354,44 +368,3 @@ def _line(
         label=literal(name),
     )
     return line
-
-
-ACCEPTED, THRESHOLD = "#2a9d5c", "#c0392b"
-#: Margin between the range and the frame, as a share of either, so that the frame does
-#: not hide a line at an end.
-MARGIN = 0.015
-#: The most levels with a mark each; more marks would hide the line.
-MOST_MARKS = 64
-
-
-class LineStyle(NamedTuple):
-    """How one of several lines looks: `dashes` in SVG, `linestyle` in matplotlib."""
-
-    colour: str
-    dashes: str
-    linestyle: Any
-    marker: str
-
-
-LINES = (
-    LineStyle("#1f4e79", "", "-", "o"),
-    LineStyle("#d1700b", "8 3", "--", "s"),
-    LineStyle("#7b3fa0", "2.5 2.5", ":", "^"),
-    LineStyle("#2a7d4f", "10 3 2 3", "-.", "D"),
-    LineStyle("#b3266b", "5 2", (0, (5, 1)), "v"),
-    LineStyle("#444", "1.5 4", (0, (1, 2)), "P"),
-)
-
-
-def axis_label(quantity: str, unit: str) -> str:
-    return f"{quantity} [{unit}]" if unit else quantity
-
-
-def value_label(one: Assessment) -> str:
-    measure = in_words(one.measure)
-    return f"{measure} (own answers)" if one.is_stability else measure
-
-
-def common_threshold(assessments: Sequence[Assessment]) -> float | None:
-    first, *others = {one.threshold for one in assessments}
-    return None if others else first

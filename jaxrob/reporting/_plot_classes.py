@@ -41,10 +41,7 @@ def plot_confusion(
       assessment: the assessment.
       level: a level within the range. The title states the level shown.
       class_names: the classes' names; by default their numbers.
-      axes: matplotlib axes to draw on; by default those of a new figure.
-
-    Returns:
-      The axes.
+      axes: matplotlib axes to draw on and return; by default those of a new figure.
 
     Raises:
       ImportError: if matplotlib is missing.
@@ -67,7 +64,14 @@ def plot_confusion(
     (counts,) = one.confusion
     if assessment.curve.alpha is None:
         counts = counts[:, :-1]
-    names = _names(class_names, len(counts))
+    names = [str(index) for index in range(len(counts))]
+    if class_names is not None:
+        names = [literal(name) for name in checked_names("class_names", class_names)]
+    if len(names) != len(counts):
+        raise ValueError(
+            f"class_names must be as many as the classes; got {len(names)} for "
+            f"{len(counts)}"
+        )
     axes = checked_axes(axes, (4.6, 4))
     totals = counts.sum(-1, keepdims=True)
     shares = np.where(totals > 0, counts / np.maximum(totals, 1), np.nan)
@@ -77,13 +81,12 @@ def plot_confusion(
         axes.set_xticks(range(len(answers)), answers, rotation=90, fontsize=7)
         axes.set_yticks(range(len(names)), names, fontsize=7)
     if len(names) <= _MOST_NUMBERS:
-        for (row, column), count in np.ndenumerate(counts):
+        for row, column in np.argwhere(counts):
             colour = "white" if shares[row, column] > 0.5 else "black"
-            if count:
-                axes.text(
-                    column, row, f"{count}", ha="center", va="center", color=colour,
-                    fontsize=7,
-                )  # fmt: skip
+            number = f"{counts[row, column]}"
+            axes.text(
+                column, row, number, color=colour, ha="center", va="center", fontsize=7
+            )
     axes.set_xlabel("answer")
     axes.set_ylabel("right class")
     shown = f"{assessment.levels[at]:.4g} {assessment.unit}".rstrip()
@@ -101,7 +104,7 @@ def plot_categories(
     Args:
       result: probabilistic local robustness.
       class_names: names of the categories; by default their numbers.
-      axes: matplotlib axes to draw on; by default those of a new figure.
+      axes: matplotlib axes to draw on and return; by default those of a new figure.
 
     Returns:
       The axes. The number of inputs with an answer stands behind each name.
@@ -136,17 +139,6 @@ def plot_categories(
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     return axes
-
-
-def _names(class_names: Sequence[str] | None, number: int) -> list[str]:
-    if class_names is None:
-        return [str(index) for index in range(number)]
-    names = checked_names("class_names", class_names)
-    if len(names) != number:
-        raise ValueError(
-            f"class_names must be as many as the classes; got {len(names)} for {number}"
-        )
-    return [literal(name) for name in names]
 
 
 def plot_first_failures(

@@ -1,6 +1,5 @@
 """Ranks of several networks on the same images, with simultaneous confidence."""
 
-import collections
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -64,18 +63,16 @@ def ranks(
     """Ranks networks that were assessed on the same images, by alteration and over all.
 
     Networks are ranked by the measure's mean over the range, joined by straight lines
-    between the levels that all networks share, as in `jaxrob.compare`. Not by their
-    robustness: that ties all networks that are good enough everywhere, and where a
-    curve runs along the threshold its bootstrap does not hold.
+    between the levels that all networks share, as in `jaxrob.compare`. Their robustness
+    would tie all networks that are good enough everywhere.
 
     The intervals of the ranks hold for all networks at once, with the probability
     `confidence_level` (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for
-    Ranks"), but not for all alterations at once. The rank of a network is one more than
-    the number of better ones; the lower end counts those that are significantly better,
-    the higher one leaves out those significantly worse. The differences are
-    bootstrapped over images, drawn for all networks together, with an image added for
-    each network that it alone gets right (see `jaxrob.compare`). The networks are taken
-    as they are: another training may give other ranks.
+    Ranks"), but not for all alterations at once. The lower end of a rank is one more
+    than the number of networks that are significantly better, the higher end leaves out
+    those significantly worse. The differences are bootstrapped over images, drawn for
+    all networks together, with an image added for each network that it alone gets right
+    (see `jaxrob.compare`). Another training may give other ranks.
 
     Args:
       networks: the assessments of each network by its name, at least two networks, with
@@ -89,10 +86,9 @@ def ranks(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if there is a single network, two differ in what `jaxrob.compare`
-        requires, right answers are a network's own, the networks have no level in
-        common, there are only a handful of images, or a mean is undefined because
-        nothing is decided at a level.
+      ValueError: if two networks differ in what `jaxrob.compare` requires, right
+        answers are a network's own, the networks have no level in common, there are
+        only a handful of images, or nothing is decided at a level.
     """
     confidence_level = checked_confidence_level(confidence_level)
     by_name = _checked(networks)
@@ -108,11 +104,10 @@ def ranks(
             f"networks must be assessed on at least {fewest} images to rank "
             f"{len(names)} of them at {100 * confidence_level:g} %; got {num_images}"
         )
-    values = [_values(names, task) for task in tasks]
     drawn = [resampled_means(task.question, task.answers, number) for task in tasks]
     found = [
-        _ranked(names, confidence_level, task.alteration, [task], value, replicates)
-        for task, value, replicates in zip(tasks, values, drawn)
+        _ranked(names, confidence_level, task.alteration, [task], task.values, some)
+        for task, some in zip(tasks, drawn)
     ]
     if len({(task.measure, *task.images) for task in tasks}) > 1:
         warn(
@@ -120,8 +115,9 @@ def ranks(
             "rank over all"
         )
     elif len(tasks) > 1:
-        means = np.mean(values, axis=0), np.mean(drawn, axis=0)
-        found.append(_ranked(names, confidence_level, None, tasks, *means))
+        values = np.mean([task.values for task in tasks], axis=0)
+        drawn = np.mean(drawn, axis=0)
+        found.append(_ranked(names, confidence_level, None, tasks, values, drawn))
     return tuple(found)
 
 
@@ -131,6 +127,7 @@ class _Task(NamedTuple):
     images: tuple[object, bytes]  # What tells the images and labels from others.
     question: Question
     answers: list[Answers]
+    values: np.ndarray
 
 
 def _checked(
@@ -151,7 +148,8 @@ def _checked(
         own = {one.alteration: one for one in some}
         titles = [one.alteration for one in found.get(names[0], some)]
         if len(own) < len(some):
-            (twice, _), *_ = collections.Counter(titles).most_common(1)
+            every = [one.alteration for one in some]
+            twice = next(title for title in own if every.count(title) > 1)
             raise ValueError(f"networks[{name!r}] has two assessments of {twice}")
         if own.keys() != {*titles}:
             differ = ", ".join(sorted(own.keys() ^ {*titles}))
@@ -169,8 +167,7 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
         if one.is_stability:
             raise ValueError(
                 f"{name!r}, {one.alteration}: its right answers are a network's own, "
-                "which say how stable it is and not which one is better; assess all "
-                "networks with true labels"
+                "which rank nothing; assess all networks with true labels"
             )
         try:
             check_pair(first, one)
@@ -187,7 +184,13 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
         )
     question = question_of(first)
     images = first.provenance["dataset"]["fingerprint"], question.labels.tobytes()
-    return _Task(first.alteration, first.measure, images, question, answers)
+    values = observed_means(question, answers)
+    if np.isnan(values).any():
+        raise ValueError(
+            f"{names[int(np.isnan(values).argmax())]!r}, {first.alteration}: the "
+            f"{first.measure} is undefined at a level, so its mean has no rank"
+        )
+    return _Task(first.alteration, first.measure, images, question, answers, values)
 
 
 def _at_shared(
@@ -199,8 +202,7 @@ def _at_shared(
         if not len(levels):
             raise ValueError(
                 f"{name!r}, {alteration}: it has no level in common with those before; "
-                "assess all networks with the same levels, for instance "
-                "strategy=jaxrob.strategies.Uniform(41)"
+                "assess all with strategy=jaxrob.strategies.Uniform(41), for instance"
             )
     fewest = min(len(one.levels) for one in answers)
     if len(levels) < fewest / 2:
@@ -212,17 +214,6 @@ def _at_shared(
         Answers(levels, one.answers[shared_levels(levels, one.levels).places[1]])
         for one in answers
     ]
-
-
-def _values(names: Sequence[str], task: _Task) -> np.ndarray:
-    values = observed_means(task.question, task.answers)
-    unknown = [name for name, value in zip(names, values) if np.isnan(value)]
-    if unknown:
-        raise ValueError(
-            f"{unknown[0]!r}, {task.alteration}: the {task.measure} is undefined at a "
-            "level, so its mean over the range has no rank"
-        )
-    return values
 
 
 def _ranked(

@@ -181,12 +181,6 @@ class Requirement(NamedTuple):
     alteration: str | None = None
 
     @property
-    def needed(self) -> str:
-        """The bound in words."""
-        side = "at least" if self.sign == AT_LEAST else "at most"
-        return f"{side} {self.bound:.12g}"
-
-    @property
     def condition(self) -> str:
         """What must hold, without the alteration, for readers."""
         return f"{self.quantity} {self.sign} {self.bound:.12g}"
@@ -401,12 +395,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         outside its range. The message names the file and the entry.
     """
     path = checked_path("path", path)
-    try:
-        content = content_of(path, _MOST_BYTES)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"{path}: expected a plan there, a TOML file"
-        ) from error
+    content = content_of(path, _MOST_BYTES)
     try:
         document = tomllib.loads(content.decode())
         return _plan_of(document, hashlib.sha256(content).hexdigest())

@@ -19,7 +19,7 @@ from jaxrob._arguments.messages import named
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
 from jaxrob._codec import Layout, Number, Row, Text, document
-from jaxrob._curve import ScoreCurve
+from jaxrob._curve import ReducedCurve, ScoreCurve
 from jaxrob._files.reading import short
 from jaxrob._identity.digest import contiguous
 from jaxrob.adversarial import Attack
@@ -72,8 +72,7 @@ class Runs(NamedTuple):
 
 #: The most pictures of one alteration.
 MOST_PICTURES = 16
-#: The roles in which a picture may be shown.
-SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure", "lowest score")
+_SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure", "lowest score")
 #: Numbers of channels that a picture may have.
 CHANNELS = (1, 3, 4)
 
@@ -104,7 +103,7 @@ class Picture(NamedTuple):
     index: Annotated[int, Layout("image")]  # pyright: ignore[reportIncompatibleMethodOverride]
     label: int | None
     predicted: int | None
-    shown_as: Annotated[str, Text(allowed=SHOWN_AS)]
+    shown_as: Annotated[str, Text(allowed=_SHOWN_AS)]
     file: str | None = None
 
 
@@ -178,9 +177,9 @@ class Results:
     def __post_init__(self) -> None:
         if self.network is not None:
             checked_text("network", self.network)
-        for name, kind in (("roma", RomaResult), ("attack", Attack), ("plan", Plan)):
-            wanted = f"a {kind.__module__.rpartition('.')[0]}.{kind.__name__} or None"
-            check_type(name, getattr(self, name), kind | None, wanted)
+        check_type("roma", self.roma, RomaResult | None, "a jaxrob.roma.RomaResult")
+        check_type("attack", self.attack, Attack | None, "a jaxrob.adversarial.Attack")
+        check_type("plan", self.plan, Plan | None, "a jaxrob.reporting.Plan")
         for name, kind, wanted in (
             ("assessments", Assessment, "jaxrob.Assessment"),
             ("requirements", Requirement, "Requirement"),
@@ -190,23 +189,20 @@ class Results:
             ("reasons", str | None, "texts or None"),
             ("pictures", tuple | list, "tuples of Picture"),
         ):
-            entries = checked_sequence(
-                name, getattr(self, name), kind, wanted, min_length=0
-            )
+            value = getattr(self, name)
+            entries = checked_sequence(name, value, kind, wanted, min_length=0)
             object.__setattr__(self, name, entries)
         number = len(self.assessments)
-        for name in ("reasons", "pictures"):
-            entries = getattr(self, name) or ((),) * number
-            if len(entries) != number:
-                raise ValueError(
-                    f"{name} must have an entry for each of {number} assessments; got "
-                    f"{len(entries)}"
-                )
-            object.__setattr__(self, name, entries)
+        reasons = self.reasons or (None,) * number
+        pictures = self.pictures or ((),) * number
+        if not len(reasons) == len(pictures) == number:
+            raise ValueError(
+                f"reasons and pictures must have an entry for each of {number} "
+                f"assessments; got {len(reasons)} and {len(pictures)}"
+            )
         # An empty reason becomes None.
-        reasons = tuple(reason or None for reason in self.reasons)
-        object.__setattr__(self, "reasons", reasons)
-        object.__setattr__(self, "pictures", tuple(map(tuple, self.pictures)))
+        object.__setattr__(self, "reasons", tuple(one or None for one in reasons))
+        object.__setattr__(self, "pictures", tuple(map(tuple, pictures)))
         if self.class_names is not None:
             names = checked_names("class_names", self.class_names)
             object.__setattr__(self, "class_names", names)
@@ -224,10 +220,9 @@ def with_plan(results: Results) -> tuple[Assessment, ...]:
     """Returns the assessments with the plan's digest, if any, in their provenance."""
     if results.plan is None:
         return results.assessments
+    plan = {"plan": results.plan.digest}
     return tuple(
-        dataclasses.replace(
-            one, provenance=one.provenance | {"plan": results.plan.digest}
-        )
+        dataclasses.replace(one, provenance=one.provenance | plan)
         for one in results.assessments
     )
 
@@ -246,10 +241,12 @@ def sizes(assessment: Assessment) -> tuple[int, int]:
     curve = assessment.curve
     if assessment.sampling is not None:
         number = assessment.sampling.num_images
-    elif isinstance(curve, ScoreCurve):
-        number = curve.num_images
-    else:
+    elif isinstance(curve, ReducedCurve):
         number = int(curve.counts.inputs[0].sum())
+    else:
+        # The counts of a whole curve take a pass over its answers.
+        of_score = isinstance(curve, ScoreCurve)
+        number = curve.num_images if of_score else len(curve.labels)
     return curve.num_classes, number
 
 
@@ -369,20 +366,19 @@ def regressions(
 def _difference(new: Assessment, old: Assessment, number: int) -> Difference:
     level = new.confidence_level
     unknown = ConfidenceInterval(math.nan, math.nan)
+    reason = "a robustness is not known"
     try:
         found = compare(new, old, level)
         joint = found if number == 1 else compare(new, old, 1 - (1 - level) / number)
+        if not math.isnan(found.difference):
+            one, at_once = found.confidence_interval, joint.confidence_interval
+            # Two bootstraps may differ in the last digits.
+            ends = min(one.low, at_once.low), max(one.high, at_once.high)
+            at_once = ConfidenceInterval(*ends)
+            return Difference(new.alteration, found.difference, one, at_once)
     except ValueError as error:
-        return Difference(new.alteration, math.nan, unknown, unknown, str(error))
-    if math.isnan(found.difference):
-        reason = "a robustness is not known"
-        return Difference(new.alteration, math.nan, unknown, unknown, reason)
-    (low, high), at_once = found.confidence_interval, joint.confidence_interval
-    # Two bootstraps may differ in the last digits.
-    at_once = ConfidenceInterval(min(low, at_once.low), max(high, at_once.high))
-    return Difference(
-        new.alteration, found.difference, found.confidence_interval, at_once
-    )
+        reason = str(error)
+    return Difference(new.alteration, math.nan, unknown, unknown, reason)
 
 
 def _by_subject(
@@ -406,23 +402,16 @@ def _by_subject(
 
 
 class Adjusted(NamedTuple):
-    """A comparison with p-values adjusted by Holm's method, NaN where not known."""
+    """A comparison with p-values adjusted by Holm's method, NaN where not known.
+
+    The sides are 1 if the first is significantly more robust, -1 if less, 0 if neither.
+    """
 
     found: Comparison
     p_value: float
     mean_p_value: float
-
-    @property
-    def side(self) -> int:
-        """1 if the first is significantly more robust, -1 if less, 0 if neither."""
-        one = self.found
-        return _side(one.confidence_interval, self.p_value, one.confidence_level)
-
-    @property
-    def mean_side(self) -> int:
-        return _side(
-            self.found.mean_interval, self.mean_p_value, self.found.confidence_level
-        )
+    side: int
+    mean_side: int
 
     @property
     def is_worse(self) -> bool:
@@ -436,28 +425,15 @@ def adjusted(comparisons: Sequence[Comparison]) -> list[Adjusted]:
     pairs = np.array([(one.p_value, one.mean_p_value) for one in comparisons])
     values = holm(pairs.ravel()).reshape(-1, 2).tolist()
     return [
-        Adjusted(one, p_value, mean_p_value)
+        Adjusted(
+            one,
+            p_value,
+            mean_p_value,
+            _side(one.confidence_interval, p_value, one.confidence_level),
+            _side(one.mean_interval, mean_p_value, one.confidence_level),
+        )
         for one, (p_value, mean_p_value) in zip(comparisons, values)
     ]
-
-
-def difference_text(one: Adjusted) -> str:
-    found = one.found
-    low, high = found.confidence_interval
-    mean_low, mean_high = found.mean_interval
-    level = f"{100 * found.confidence_level:g} %"
-    return (
-        f"difference {found.difference:+.4f}, {level} interval {low:+.4f} to "
-        f"{high:+.4f}, p = {p_value_text(found.p_value, one.p_value)}; "
-        f"mean over the range {found.mean_difference:+.4f}, {mean_low:+.4f} to "
-        f"{mean_high:+.4f}, p = {p_value_text(found.mean_p_value, one.mean_p_value)}"
-    )
-
-
-def p_value_text(p_value: float, adjusted: float) -> str:
-    if math.isnan(p_value):
-        return "-"
-    return f"{p_value:.2g} (adjusted {adjusted:.2g})"
 
 
 def _side(interval: ConfidenceInterval, p_value: float, confidence_level: float) -> int:
@@ -465,3 +441,20 @@ def _side(interval: ConfidenceInterval, p_value: float, confidence_level: float)
     if math.isnan(p_value) or p_value > 1 - confidence_level + 1e-12:
         return 0
     return int(interval.low > 0) - int(interval.high < 0)
+
+
+def difference_text(one: Adjusted) -> str:
+    found = one.found
+    low, high = found.confidence_interval
+    mean_low, mean_high = found.mean_interval
+    return (
+        f"difference {found.difference:+.4f}, {100 * found.confidence_level:g} % "
+        f"interval {low:+.4f} to {high:+.4f}, "
+        f"p = {p_value_text(found.p_value, one.p_value)}; "
+        f"mean over the range {found.mean_difference:+.4f}, {mean_low:+.4f} to "
+        f"{mean_high:+.4f}, p = {p_value_text(found.mean_p_value, one.mean_p_value)}"
+    )
+
+
+def p_value_text(p_value: float, adjusted: float) -> str:
+    return "-" if math.isnan(p_value) else f"{p_value:.2g} (adjusted {adjusted:.2g})"

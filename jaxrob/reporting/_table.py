@@ -14,15 +14,16 @@ from jaxrob.reporting._words import (
     ROUNDED,
     by_cause,
     confidence_text,
+    corruption_means,
     corruptions,
     ending_text,
+    error_text,
     excursions,
     full_evaluations,
     level_of,
     request_text,
     sampling_of,
 )
-from jaxrob.reporting._words import lines as corruption_lines
 
 
 def table(assessments: Sequence[Assessment]) -> str:
@@ -34,15 +35,14 @@ def table(assessments: Sequence[Assessment]) -> str:
     strategy has none) and its confidence interval because of few images, the levels
     evaluated and the seconds. With alpha there is also the lowest share of inputs
     decided at an accepted level, and a value of the decided inputs alone is followed by
-    their share ("0.984 of 66%"). From few images further columns show the interval of
-    the robustness on all images of the data set, the altered images classified, their
-    share of all at these levels, and how it ended.
+    their share ("0.984 of 66%"). From few images further columns show the interval on
+    all images of the data set, the altered images classified, their share of all at
+    these levels, and how it ended.
 
-    Lines below the table state the measure and its threshold (a last column, if they
-    differ), what was asked of few images, the savings of a strategy that chose the
-    levels, how wide a dip or peak must be to be seen in every assessment, stability
-    (where the labels are the network's own answers), for corruptions by severity the
-    benchmarks' mean errors, and a warning for each cause, the gravest first.
+    Lines below state what is accepted, what was asked of few images, the levels that
+    were saved, how wide a dip or peak must be to be seen, stability, the benchmarks'
+    mean errors of corruptions by severity, and each cause of warnings, the gravest
+    first.
 
     Args:
       assessments: the assessments, at least one.
@@ -62,22 +62,25 @@ def table(assessments: Sequence[Assessment]) -> str:
     assessments = checked_sequence("assessments", assessments, Assessment, wanted)
     conditions = set(map(_condition, assessments))
     few = [one for one in assessments if one.sampling is not None]
-    columns = _COLUMNS | {f"{level_of(assessments)} interval": _interval} | _OF_COST
-    if any(assessment.curve.alpha is not None for assessment in assessments):
-        columns["decided"] = _decided
+    columns = dict(_COLUMNS)
+    if any(one.curve.alpha is not None for one in assessments):
+        columns |= _OF_ALPHA
     if len(conditions) > 1:
-        columns["accepted"] = lambda row, one: _condition(one)
+        columns |= _OF_SEVERAL
     if few:
         columns |= _OF_FEW
+    every = rows_of(assessments, "results", OF_CORRUPTIONS)
+    heads = [
+        f"{level_of(assessments)} interval" if head == "interval" else head
+        for head in columns
+    ]
     rows = [
         # Without line breaks or control characters in the names of users and files.
-        tuple(readable(show(row, one)) for show in columns.values())
-        for row, one in zip(
-            rows_of(assessments, "results", OF_CORRUPTIONS), assessments
-        )
+        [readable(show(row, one)) for show in columns.values()]
+        for row, one in zip(every, assessments)
     ]
-    widths = [max(map(len, column)) for column in zip(columns, *rows)]
-    lines = [_line(row, widths) for row in (tuple(columns), *rows)]
+    widths = [max(map(len, column)) for column in zip(heads, *rows)]
+    lines = [_line(row, widths) for row in (heads, *rows)]
     lines.insert(1, "  ".join("-" * width for width in widths))
     below = []
     if len(conditions) == 1:
@@ -93,8 +96,11 @@ def table(assessments: Sequence[Assessment]) -> str:
         below.append(
             f"stability{of}: right is what the network itself answers unaltered"
         )
-    if (means := corruptions(assessments)) is not None:
-        below += corruption_lines(means)
+    if (found := corruptions(assessments)) is not None:
+        below += [
+            f"{name}: {error_text(one)}" + f" ({one.reason})" * bool(one.reason)
+            for name, one in corruption_means(found)
+        ]
     below += [f"{one.of}: {one.text}" for one in by_cause(assessments)]
     return "\n".join([*lines, *map(readable, below)])
 
@@ -120,28 +126,18 @@ def _value(row: Row, one: Assessment, name: str, level: float) -> str:
     return value
 
 
-def _interval(row: Row, one: Assessment) -> str:
-    low, high = one.confidence_interval
-    return f"{low:.1%} - {high:.1%}"
-
-
-def _decided(row: Row, one: Assessment) -> str:
-    share = row["decided_ratio"]
-    return "-" if share is None else f"{share:.1%}"
-
-
-def _on_data(row: Row, one: Assessment) -> str:
-    low, high = one.dataset_interval
-    return "-" if one.sampling is None else f"{low:.2%} - {high:.2%}"
+def _share(share: float | None, before: str = "") -> str:
+    return "-" if share is None else f"{before}{share:.1%}"
 
 
 def _of_all(row: Row, one: Assessment) -> str:
     whole = row["evaluations"] if one.sampling is None else full_evaluations(one)
-    return f"{row['evaluations'] / whole:.1%}"
+    return _share(row["evaluations"] / whole)
 
 
 # The columns of the printed table: texts of a row and its assessment.
-_COLUMNS: dict[str, Callable[[Row, Assessment], str]] = {
+_Columns = dict[str, Callable[[Row, Assessment], str]]
+_COLUMNS: _Columns = {
     "alteration": lambda row, one: row["alteration"],
     "range": lambda row, one: (
         f"[{row['lower']:.4g}, {row['upper']:.4g}] {row['unit']}".rstrip()
@@ -150,16 +146,17 @@ _COLUMNS: dict[str, Callable[[Row, Assessment], str]] = {
     "worst": lambda row, one: _value(row, one, "lowest", row["lowest_at"]),
     "at": lambda row, one: f"{row['lowest_at']:.4g}",
     "robustness": lambda row, one: robustness_text(one, ".2%"),
-    "error bound": lambda row, one: (
-        "-" if row["error_bound"] is None else f"± {row['error_bound']:.1%}"
-    ),
-}
-_OF_COST: dict[str, Callable[[Row, Assessment], str]] = {
+    "error bound": lambda row, one: _share(row["error_bound"], "± "),
+    "interval": lambda row, one: "{:.1%} - {:.1%}".format(*one.confidence_interval),
     "levels": lambda row, one: str(row["levels"]),
     "seconds": lambda row, one: f"{row['seconds']:.1f}",
 }
-_OF_FEW: dict[str, Callable[[Row, Assessment], str]] = {
-    "on this data set": _on_data,
+_OF_ALPHA: _Columns = {"decided": lambda row, one: _share(row["decided_ratio"])}
+_OF_SEVERAL: _Columns = {"accepted": lambda row, one: _condition(one)}
+_OF_FEW: _Columns = {
+    "on this data set": lambda row, one: (
+        "-" if one.sampling is None else "{:.2%} - {:.2%}".format(*one.dataset_interval)
+    ),
     "images": lambda row, one: f"{row['evaluations']:,}",
     "of all": _of_all,
     "ended": lambda row, one: "all" if one.sampling is None else one.sampling.status,

@@ -11,8 +11,7 @@ from jaxrob import metrics
 from jaxrob._arguments.texts import readable
 from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment, Sampling
-from jaxrob._assessment.diagnostics import SIGNS
-from jaxrob._assessment.diagnostics import severity as severity_of
+from jaxrob._assessment.diagnostics import SIGNS, severity
 from jaxrob.metrics import ALEXNET, CorruptionError, FailingLevel, ReferenceErrors
 from jaxrob.metrics._measures import MeanScore, any_measure
 from jaxrob.roma import RomaResult
@@ -180,7 +179,7 @@ def by_cause(
             found[sign] = [
                 (one.alteration, one.diagnostics.signs[sign]) for one in those
             ]
-            severities = [severity_of(one.diagnostics, sign) for one in those]
+            severities = [severity(one.diagnostics, sign) for one in those]
             worst[sign] = int(np.argmax(severities))
     if roma is not None:
         found |= {text: [("RoMA", text)] for text in roma.caveats}
@@ -338,14 +337,7 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     return Corruptions(rows, mean, mce)
 
 
-def lines(found: Corruptions) -> list[str]:
-    return [
-        f"{name}: {share(one)}" + (f" ({one.reason})" if one.reason else "")
-        for name, one in means(found)
-    ]
-
-
-def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
+def corruption_means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
     pairs = (
         ("mean error over 15 corruptions, severities 1 to 5", found.mean),
         ("mCE, relative to AlexNet's errors on ImageNet-C", found.mce),
@@ -353,7 +345,7 @@ def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
     return [(name, one) for name, one in pairs if one is not None]
 
 
-def share(one: CorruptionError) -> str:
+def error_text(one: CorruptionError) -> str:
     if math.isnan(one.value):
         return _UNKNOWN
     low, high = one.confidence_interval
@@ -361,7 +353,7 @@ def share(one: CorruptionError) -> str:
     return f"{100 * one.value:.1f} %{beside}"
 
 
-def severity(one: FailingLevel | None) -> str:
+def severity_text(one: FailingLevel | None) -> str:
     if one is None:
         return _UNKNOWN
     level, low, high = (

@@ -18,9 +18,8 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_path,
 )
-from jaxrob._arguments.computing import computing
 from jaxrob._arguments.messages import classifier_wanted, named
-from jaxrob._arguments.warnings import collected, warn
+from jaxrob._arguments.warnings import collected, computing, warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
 from jaxrob._devices.blocks import filled, first_of, joined, put_at, taken

@@ -14,13 +14,11 @@ import scipy
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
 from jaxrob._devices.blocks import Call, in_blocks, joined, taken
-from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.memory import bucket, nearest_bucket
-from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
+from jaxrob._devices.mesh import ImageMesh, on_each_device, platform, put_whole
 from jaxrob._engine.execution import Bar, rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
-from jaxrob._log_probabilities import mean_over_samples
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats, mean_over_samples
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._perturbation import Perturbation, is_ball
 

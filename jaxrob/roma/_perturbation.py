@@ -20,7 +20,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._identity.digest import hashable_partial
 from jaxrob._identity.identity import fingerprinted_parts, is_identifiable
 from jaxrob._identity.program import traced
-from jaxrob._pixels import warn_beyond_pixels
+from jaxrob._numbers import warn_beyond_pixels
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._tolerance import masses
 

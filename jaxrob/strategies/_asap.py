@@ -10,13 +10,7 @@ from jaxrob._arguments.checks import checked_flag, checked_integer, checked_numb
 from jaxrob.metrics import wilson
 from jaxrob.metrics._curvature import Bend, bend, between_counts, envelope, open_width
 from jaxrob.metrics._robustness import accepted_widths
-from jaxrob.strategies._strategy import (
-    Found,
-    History,
-    Request,
-    Task,
-    all_images,
-)
+from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
 
 
 class Grid(NamedTuple):

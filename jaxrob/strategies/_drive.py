@@ -14,8 +14,8 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_share,
 )
-from jaxrob._arguments.computing import computing
 from jaxrob._arguments.messages import wrong_type
+from jaxrob._arguments.warnings import computing
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._strategy import (
     STATUSES,
@@ -75,17 +75,13 @@ Learn = Callable[[Span, Seen], None]
 class Joint(Protocol):
     """A strategy whose searches share what they may look at."""
 
-    def planned(self, tasks: Sequence[Task], states: Sequence[Any], spent: int) -> Any:
+    def planned(self, states: Sequence[Any], spent: int) -> Any:
         """Returns the states before a round; `spent` images were classified."""
         ...
 
     def allowed(
-        self,
-        tasks: Sequence[Task],
-        states: Sequence[Any],
-        spans: Sequence[Span],
-        spent: int,
-    ) -> list[Span]:
+        self, states: Sequence[Any], spans: Sequence[Span], spent: int
+    ) -> Sequence[Span]:
         """Returns the spans, or parts of them, that may be looked at in the round."""
         ...
 
@@ -101,7 +97,6 @@ def drive(
     # next levels are asked for as soon as its answers are there, while devices compute
     # those of others.
     known = [_Exploring(strategy, subject, i) for i, subject in enumerate(subjects)]
-    tasks = [subject.task for subject in subjects]
     joint = strategy if isinstance(strategy, Joint) else None
     awaited, spent = collections.Counter[int](), 0
 
@@ -119,11 +114,11 @@ def drive(
 
     while not enough(states()):
         if joint is not None:
-            for one, state in zip(known, joint.planned(tasks, states(), spent)):
+            for one, state in zip(known, joint.planned(states(), spent)):
                 one.state = state
         spans = [span for one in known for span in one.settle()]
         if joint is not None:
-            spans = joint.allowed(tasks, states(), spans, spent)
+            spans = joint.allowed(states(), spans, spent)
         if not spans:
             break
         spent += sum(span.length for span in spans)
@@ -198,8 +193,13 @@ class _Exploring:
     def settle(self) -> list[Span]:
         """Returns the spans to evaluate next, by canonical level; empty at the end."""
         # A round that asks only for levels with a known effect needs no images.
-        while self._wanted:
-            if spans := self._spans():
+        while self._has_news:
+            spans = [
+                Span(self._place, level, start, number)
+                for level, number in sorted(self._wanted.items())
+                if (start := _number(self.seen.get(level))) < number
+            ]
+            if spans:
                 return spans
             self.remember(classified=False)
         if not len(self.history.levels):
@@ -234,26 +234,14 @@ class _Exploring:
         check_type(name, requests, Sequence, "a list of jaxrob.strategies.Request")
         numbers = [self._images(name, one) for one in requests]
         levels = self._subject.snap(np.array([one.level for one in requests], float))
-        known = dict.fromkeys(self.history.levels, 1)
-        if self.history.scores is not None:
-            known = dict(zip(self.history.levels, map(len, self.history.scores)))
-        self._wanted: dict[float, int] = {}
-        for level, number in zip(levels.tolist(), numbers):
-            if number > known.get(level, 0):
-                self._wanted[level] = max(self._wanted.get(level, 0), number)
-        canonical = self._subject.canonical(np.array([*self._wanted])).tolist()
-        self._canonical |= dict(zip(self._wanted, canonical))
-
-    def _spans(self) -> list[Span]:
-        wanted: dict[float, int] = {}
-        for one, number in self._wanted.items():
-            level = self._canonical[one]
-            wanted[level] = max(wanted.get(level, 0), number)
-        return [
-            Span(self._place, level, start, number)
-            for level, number in sorted(wanted.items())
-            if (start := _number(self.seen.get(level))) < number
-        ]
+        canonical = self._subject.canonical(levels).tolist()
+        self._wanted: dict[float, int] = {}  # images by canonical level
+        self._has_news = False
+        for level, effect, number in zip(levels.tolist(), canonical, numbers):
+            known = level in self._canonical and _number(self.seen.get(effect))
+            self._has_news |= number > known
+            self._canonical[level] = effect
+            self._wanted[effect] = max(self._wanted.get(effect, 0), number)
 
     def _images(self, name: str, request: Request) -> int:
         """Returns the number of images of a request, in whole blocks; see `_number`."""
@@ -306,18 +294,8 @@ def sample(
         seen, found = strategies.sample(strategies.ASAP(), task, lambda x: 1 - x / 2)
         metrics.heaviside_robustness(seen.levels, seen.values, 0.8, "linear")  # 0.4
 
-    It also tells what a half width costs on a curve like yours, before any image is
-    classified::
-
-        task = strategies.Task(0.0, 1.0, threshold=0.8, num_images=10_000)
-        places = np.random.default_rng(0).permutation(10_000) / 10_000
-
-        def scores(levels):
-            return places < 1 - levels[:, None] / 2
-
-        few = strategies.FewImages(strategies.ASAP(), half_width=0.02)
-        seen, found = strategies.sample(few, task, scores)
-        print(found.robustness, found.interval, sum(map(len, seen.scores)))
+    With the scores of images it tells what a half width of `FewImages` costs on a curve
+    like yours, before any image is classified.
 
     Args:
       strategy: the strategy.

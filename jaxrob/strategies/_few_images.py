@@ -27,13 +27,7 @@ from jaxrob.strategies._few.estimates import (
     population_interval,
 )
 from jaxrob.strategies._levels import Uniform
-from jaxrob.strategies._strategy import (
-    Asked,
-    Found,
-    History,
-    Request,
-    Task,
-)
+from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 
 # Upper bounds of the error, for "the same answer as all images" and for a requirement.
 _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01
@@ -83,8 +77,8 @@ class FewImages:
       budget: the largest number of altered images to classify, of all alterations
         together. The result says how narrow an interval they gave.
       curtail: whether a level is decided only once the remaining images cannot change
-        its side: the answer of all images for certain, from fewer. With `half_width`,
-        levels may stay open as far as that allows.
+        its side: the answer of all images for certain. With `half_width`, levels may
+        stay open as far as that allows.
       required: the required robustness: an alteration ends as soon as it is certain
         whether this is reached, wrong with a probability of at most 0.01, or 1 -
         `confidence_level` if that is less.
@@ -192,9 +186,7 @@ class FewImages:
             asked=asked,
         )
 
-    def planned(
-        self, tasks: Sequence[Task], states: Sequence[State], spent: int
-    ) -> Sequence[State]:
+    def planned(self, states: Sequence[State], spent: int) -> Sequence[State]:
         """Aims all searches at the half width that the rest of the budget can pay."""
         if self.budget is None:
             return states
@@ -205,11 +197,7 @@ class FewImages:
         return states
 
     def allowed(
-        self,
-        tasks: Sequence[Task],
-        states: Sequence[State],
-        spans: Sequence[Span],
-        spent: int,
+        self, states: Sequence[State], spans: Sequence[Span], spent: int
     ) -> Sequence[Span]:
         """Returns the spans that the budget allows, the widest intervals' first."""
         if self.budget is None:
@@ -217,12 +205,12 @@ class FewImages:
         left, number = self.budget - spent, sum(span.length for span in spans)
         if not spent and number > left:
             raise ValueError(
-                f"budget must be at least {number}, for {tasks[0].block} images at "
-                f"each of the first levels; got {left}"
+                f"budget must be at least {number}, for {states[0].goal.block} images "
+                f"at each of the first levels; got {left}"
             )
         found = []
         for span in sorted(spans, key=lambda one: -states[one.alteration].half_width):
-            length, block = span.length, tasks[span.alteration].block
+            length, block = span.length, states[span.alteration].goal.block
             if length > left:
                 # Only whole blocks: a part of a block would be computed twice.
                 length = left // block * block

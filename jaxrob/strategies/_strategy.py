@@ -211,24 +211,8 @@ class Strategy(Protocol):
     level, by `jaxrob.strategies.sample`.
 
     Any object with these five parts is a strategy; there is nothing to inherit. One
-    that needs nothing but what is known takes that as its state. Example::
-
-        class Ends:
-            rule = "linear"
-            rules = ("linear",)
-
-            def init(self, task):
-                return History()
-
-            def ask(self, task, state, history):
-                known = len(history.levels) > 0
-                asked = [] if known else all_images([task.lower, task.upper])
-                return asked, history
-
-            def result(self, task, state):
-                return Found()
-
-        jaxrob.assess(classifier, dataset, alteration, strategy=Ends())
+    that needs nothing but what is known takes that as its state, as `Uniform` does. See
+    "A search of your own".
 
     A strategy with a sixth part, `needs_scores = True`, may ask for some of the images
     at a level, and receives the score of each.

@@ -23,8 +23,14 @@ from jaxrob._arguments.checks import (
 from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.blocks import Call
-from jaxrob._devices.hosts import is_first, local, put
-from jaxrob._devices.mesh import along_images, checked_mesh, replicated
+from jaxrob._devices.mesh import (
+    along_images,
+    checked_mesh,
+    is_first,
+    local,
+    put,
+    replicated,
+)
 from jaxrob._engine.provenance import dataset_fingerprint
 from jaxrob._identity.digest import digest, host_array
 from jaxrob._keys import check_key, checked_key, host_generator

@@ -14,11 +14,10 @@ from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import snapshot
 from jaxrob._dataset import Dataset
-from jaxrob._devices.hosts import put, put_rows
-from jaxrob._devices.mesh import ImageMesh, replicated, sharded
+from jaxrob._devices.mesh import ImageMesh, put, put_rows, replicated, sharded
 from jaxrob._identity.digest import digest, host_array, stable_repr
 from jaxrob._keys import is_key
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 
 # The loss of each image, `[B]`, from images and labels.
 Losses = Callable[[jax.Array, jax.Array], jax.Array]

@@ -5,7 +5,7 @@ from PIL import Image
 from scipy import ndimage, stats
 
 from jaxrob.alterations import defocus_blur, gaussian_blur, motion_blur, pixelation
-from jaxrob.alterations._lens import Motion, moved, ready_for_line
+from jaxrob.alterations._lens import moved, ready_for_line
 
 from .pictures import apply, assert_near, random_image, random_key
 
@@ -136,7 +136,7 @@ def test_is_half_a_gaussian_along_a_line(sigma, width):
 
     @jax.jit
     def found(degrees):
-        return moved(image, ready_for_line(image, Motion(degrees), width), sigma, width)
+        return moved(image, ready_for_line(image, degrees, width), sigma, width)
 
     for degrees in (0.0, 33.0, -100.0, 180.0):
         expected = along_a_line(image, degrees, sigma, width)

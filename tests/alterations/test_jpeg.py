@@ -153,8 +153,8 @@ def test_chroma_of_few_columns_equals_pillow():
 @pytest.mark.slow
 @pytest.mark.parametrize("form", JPEG_FORMS)
 def test_the_identity_keeps_values_between_bytes(form, monkeypatch):
-    def by_form(part, size, forms, *operands):
-        return forms[form](*operands)
+    def by_form(part, size, forms, *operands, **static):
+        return forms[form](*operands, **static)
 
     monkeypatch.setattr(_jpeg, "by_platform", by_form)
     images = np.random.default_rng(0).random((2, 9, 12, 3), np.float32)
@@ -175,5 +175,5 @@ def test_the_identity_keeps_values_between_bytes(form, monkeypatch):
 
 @pytest.mark.parametrize("shape", ((8, 8), (2, 8, 8, 3), (8, 8, 2), (0, 8, 1)))
 def test_other_shapes_are_refused(shape):
-    with pytest.raises(ValueError, match="image must be"):
+    with pytest.raises(ValueError, match="image must"):
         jpeg_coefficients(np.zeros(shape, np.float32))

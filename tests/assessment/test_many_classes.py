@@ -58,7 +58,7 @@ def test_reduced_counts_need_no_confusion(assess, monkeypatch):
     def fail(*arguments):
         raise AssertionError("a confusion of 70 classes")
 
-    monkeypatch.setattr(_counts, "count_pairs", fail)
+    monkeypatch.setattr(_counts, "counts_of", fail)
     # 300 images in blocks of 64: the counts are sums over blocks.
     reduced = assess(reduced=True)
     assert reduced.curve.counts.confusion is None

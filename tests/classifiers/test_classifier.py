@@ -12,7 +12,7 @@ import jaxrob
 from jaxrob import alterations, bayes
 from jaxrob._engine.answers import answer
 from jaxrob._identity.digest import host_array
-from jaxrob._log_probabilities import log_normalised
+from jaxrob._numbers import log_normalised
 from jaxrob.networks import MLP
 
 RANDOM = np.random.default_rng(0)

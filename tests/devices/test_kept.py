@@ -7,9 +7,8 @@ import pytest
 from jax.sharding import Mesh
 
 import jaxrob
-from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.memory import Kept
-from jaxrob._devices.mesh import checked_mesh
+from jaxrob._devices.mesh import checked_mesh, put_whole
 from jaxrob._engine import blocks, execution
 from jaxrob.alterations import gaussian_noise
 

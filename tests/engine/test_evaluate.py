@@ -14,7 +14,7 @@ from jaxrob import alterations
 from jaxrob._classifiers.trace import trace_info
 from jaxrob._engine import execution, step, tasks
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._noise import normal
+from jaxrob.alterations._photometric import normal
 from jaxrob.networks import MnistCNN
 
 NUM_IMAGES = 97

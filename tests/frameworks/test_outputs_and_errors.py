@@ -148,6 +148,7 @@ def own_code(images):
     "run",
     [
         lambda one: jaxrob.evaluate(one, CLASSES, alterations.brightness(), [0.0]),
+        lambda one: jaxrob.assess(one, CLASSES, alterations.brightness()),
         lambda one: jaxrob.roma.assess(one, IMAGES[:3], key=jax.random.key(0)),
     ],
 )

@@ -87,12 +87,6 @@ def test_a_model_is_as_a_host_function(pixels):
     assert any(np.array_equal(batch[0], expected) for batch in model.given)
 
 
-def test_names_of_classes_must_agree():
-    other = maite.classifier(Model(index2label={**NAMES, 3: "hen"}), "logits", "unit")
-    with pytest.raises(ValueError, match="class_names of the classifier and of"):
-        jaxrob.evaluate(other, maite.dataset(Data()), BLUR, [0.0])
-
-
 def test_a_model_must_answer_for_each_image():
     model = Model()
     model.__class__ = type("Short", (Model,), {"__call__": lambda self, batch: []})
@@ -299,12 +293,7 @@ def test_incomplete_answers_have_no_robustness(answers, message):
         (maite.Augmentation, (BLUR, 0.0, 7), TypeError, "key"),
         (maite.Robustness, (None,), TypeError, "alteration"),
         (maite.Robustness, (BLUR, 1.5), ValueError, "threshold"),
-        (
-            maite.Robustness,
-            (BLUR, 0.8, "accuracy", 1.0),
-            ValueError,
-            "confidence_level",
-        ),
+        (maite.Robustness, (BLUR, 0.8, "accuracy", 1.0), ValueError, "confidence"),
     ],
 )
 def test_arguments_that_are_refused(make, arguments, error, message):

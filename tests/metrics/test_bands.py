@@ -82,10 +82,7 @@ def test_resampled_values_are_the_measures_of_the_inputs_drawn(k, total, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("k", "measure"),
-    [(2, "precision"), (4, "recall"), (4, "f1")],
-)
+@pytest.mark.parametrize(("k", "measure"), [(2, "precision"), (4, "recall"), (4, "f1")])
 def test_the_other_bands_are_scipys_bootstrap_over_inputs(k, measure):
     confusion = some_counts(k, num_levels=1)
     labels, answers = np.nonzero(confusion[0])

@@ -50,9 +50,6 @@ def counts(correct, wrong, unknown):
     return np.array([[[correct, wrong, unknown], [0, 0, 0]]])
 
 
-# The functions of Definitions 6 and 7.
-
-
 def test_tolerances_and_penalizations_by_hand():
     values = np.array([0.0, 0.2, 0.4, 0.5, 0.6, 0.9, 1.0])
     for got, expected in (
@@ -69,12 +66,8 @@ def test_tolerances_and_penalizations_by_hand():
         np.testing.assert_allclose(got, expected, atol=1e-15)
 
 
-# The integral of Definitions 8, 9 and 11.
-
-
 @pytest.mark.parametrize(
-    ("tolerance", "penalization"),
-    [(None, "linear"), ("linear", None), (None, None)],
+    ("tolerance", "penalization"), [(None, "linear"), ("linear", None), (None, None)]
 )
 @quick
 @given(curves(), UNIT)
@@ -116,10 +109,6 @@ def test_a_users_functions():
     for tolerance in (x_max, metrics.linear_tolerance, "linear"):
         robustness = tolerance_robustness(levels, values, 0.5, tolerance, nominal=0.9)
         assert robustness == tolerance_robustness(levels, values, 0.5, x_max)
-
-
-# The alteration probability of Definition 3. Its CDFs are compiled for one number of
-# levels, 64 at most, of each distribution.
 
 
 def test_masses_are_differences_of_the_cdf(dist):
@@ -164,9 +153,6 @@ def test_beyond_the_outermost_levels_the_measure_is_constant(dist):
     assert tolerance_robustness([3.0], [0.9], 0.8, bounds=(0, 8)) == 1
 
 
-# Effectiveness, and its threshold.
-
-
 @quick
 @given(st.integers(0, 20), st.integers(0, 20))
 def test_beta_is_the_effectiveness_at_both_thresholds(accurate, certain):
@@ -199,8 +185,6 @@ def test_the_three_robustnesses_of_a_network_that_never_decides():
     settings = dict(tolerance="linear", nominal=0.0)
     assert tolerance_robustness(levels, decided, 0.0, **settings) == 0.5
 
-
-# Errors.
 
 LEVELS, VALUES = np.array([0.0, 1.0, 2.0]), np.array([0.9, 0.8, 0.7])
 

@@ -14,14 +14,13 @@ from scipy.stats import poisson
 
 from jaxrob.alterations import corruptions
 from jaxrob.alterations._geometric import Displacement
-from jaxrob.alterations._lens import Motion
-from jaxrob.alterations._noise import ImpulseDraws, shot_draws
+from jaxrob.alterations._photometric import ImpulseDraws, shot_draws
 from jaxrob.alterations.corruptions._optics import ElasticDraws, moves
-from jaxrob.alterations.corruptions._parameters import FROST_SCALES, SPATTER
+from jaxrob.alterations.corruptions._severity import table
 from jaxrob.alterations.corruptions._spatter import layers
 from jaxrob.alterations.corruptions._weather import (
+    FROST_SCALES,
     FogDraws,
-    FrostDraws,
     SnowDraws,
     crop,
     frost_pictures,
@@ -165,7 +164,7 @@ def _frost(image, chance, folder):
         left = list(numbers)
         return {"randint": lambda *limits: left.pop(0)}
 
-    return Case(crop(pictures, FrostDraws(*numbers), image.shape), random)
+    return Case(crop(pictures, numbers, image.shape), random)
 
 
 def _spatter(image, chance, folder):
@@ -174,13 +173,13 @@ def _spatter(image, chance, folder):
     def random():
         return {"normal": lambda size, loc, scale: loc + scale * np.float64(drawn)}
 
-    rows = SPATTER.rows(len(image))
+    rows = table("spatter").by_size[len(image)]
     return Case(jax.jit(lambda noise: layers(noise, rows))(drawn), random)
 
 
 def _motion(image, chance, folder):
     angle = chance.uniform(-45, 45)
-    drawn = by_severity("motion_blur", image, Motion(np.float32(angle)))
+    drawn = by_severity("motion_blur", image, np.float32(angle))
     return Case(drawn, lambda: {"uniform": lambda low, high: angle})
 
 
@@ -189,7 +188,7 @@ def _snow(image, chance, folder):
         np.float32(chance.randn(*image.shape[:2])),
         chance.uniform(-135, -45),
     )
-    draws = SnowDraws(flakes, Motion(np.float32(angle)))
+    draws = SnowDraws(flakes, np.float32(angle))
 
     def random():
         return {
@@ -237,7 +236,7 @@ def _glass(image, chance, folder):
 def by_severity(name, image, draws):
     """What the corruption makes ready of an image and random numbers."""
     parts = dict(getattr(corruptions, name)().prepare.keywords)
-    rows = parts["table"].rows(len(image))
+    rows = parts["table"].by_size[len(image)]
     ready = jax.jit(lambda image, draws: parts["prepare"](image, draws, rows))
     return ready(image, draws)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from jaxrob import reporting
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting import _folder
 from jaxrob.reporting._results import picture_digest
 
@@ -28,12 +29,17 @@ PLAN = reporting.Plan(
     "ab" * 32,
     (
         reporting.PlannedAlteration("blur", 0.1, 0.7, {"fill": "edge", "n": 3}, "so"),
-        reporting.PlannedAlteration("b.py:rain", 0.1, 0.7),
+        reporting.PlannedAlteration(
+            "b.py:rain", 0.1, 0.7, {}, None, (reporting.Requirement("accuracy", 1.0),)
+        ),
     ),
     0.75,
     "f1",
     (reporting.Requirement("robustness.low", 1 / 3),),
 )
+
+
+NOT_KNOWN = ConfidenceInterval(np.nan, np.nan)
 
 
 def picture(number=0, **changes):
@@ -59,7 +65,14 @@ def results(**changes):
         "pictures": ((picture(), picture(1, label=None, predicted=None)), ()),
         "roma": roma(),
         "attack": attack(),
-        "requirements": (reporting.Requirement("plr.low", 0.1),),
+        "requirements": (
+            reporting.Requirement("plr.low", 0.1),
+            reporting.Requirement("difference", -0.02, "<=", "rain"),
+        ),
+        "differences": (
+            reporting.Difference("rain", 0.1, *2 * [ConfidenceInterval(-1 / 3, 0.2)]),
+            reporting.Difference("fog", np.nan, *2 * [NOT_KNOWN], "threshold"),
+        ),
         "regressions": ("rain: worse",),
         "plan": PLAN,
     }
@@ -102,6 +115,7 @@ def test_back_as_it_was(written, tmp_path):
     fields = ("network", "class_names", "reasons", "requirements", "regressions")
     for name in (*fields, "plan"):
         assert getattr(after, name) == getattr(before, name), name
+    assert repr(after.differences) == repr(before.differences)
     for one, other in zip(after.assessments, before.assessments):
         provenance = other.provenance | {"plan": PLAN.digest}
         same_settings(one, dataclasses.replace(other, provenance=provenance))

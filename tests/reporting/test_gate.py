@@ -234,38 +234,6 @@ def test_mce_is_one_value_of_all():
     assert "fifteen corruptions" in one.words
 
 
-def test_a_folder_keeps_all_of_them(tmp_path):
-    asked = (
-        Requirement("robustness", 1 / 3),
-        Requirement("mce", 1.25, "<="),
-        Requirement("difference", -0.02, ">=", "gaussian blur"),
-    )
-    nan = ConfidenceInterval(math.nan, math.nan)
-    differences = (
-        difference(-0.03, 0.04, (-0.05, 0.06)),
-        Difference("zoom", math.nan, nan, nan, "threshold"),
-    )
-    planned = reporting.PlannedAlteration(
-        "gaussian_blur", 0.0, 4.0, requirements=(Requirement("worst_class", 0.5),)
-    )
-    results = made.results(
-        requirements=asked,
-        differences=differences,
-        plan=made.plan(alterations=(planned,)),
-    )
-    reporting.write_results(tmp_path, results)
-    found = reporting.read_results(tmp_path)
-    assert found.requirements == asked
-    assert found.plan == results.plan
-    assert found.differences[0] == differences[0]
-    assert math.isnan(found.differences[1].value)
-    assert found.differences[1].reason == "threshold"
-    for ours, theirs in zip(
-        reporting.outcomes_of(results), reporting.outcomes_of(found), strict=True
-    ):
-        assert repr(ours) == repr(theirs)
-
-
 def hostile_results(**changes):
     ones = tuple(made.assessment(name=name) for name in HOSTILE)
     return made.results(

@@ -111,7 +111,7 @@ def test_ends_of_several_classes_and_the_first_to_fail():
 
 def test_what_is_wrong_unaltered_is_no_first_failure():
     found = _shown(made.assessment(np.full(60, -1.0)), 16)
-    assert {view for _, view in found} == {"unaltered", "upper end"}
+    assert {view for _, view, _ in found} == {"unaltered", "upper end"}
     assert len(found) == 16
 
 

@@ -1,5 +1,6 @@
 """Reports as HTML and Markdown: what they say, and that names do no harm."""
 
+import dataclasses
 import html
 import re
 
@@ -9,11 +10,17 @@ import pytest
 import jaxrob
 from jaxrob import reporting
 from jaxrob.reporting import (
+    File,
     PlannedAlteration,
     Requirement,
+    Run,
+    read_report,
+    read_results,
     to_html,
     to_markdown,
+    write_results,
 )
+from jaxrob.reporting._pictures import first_to_fail
 
 from . import reports as made
 from .reports import XHTML, attack, both, lacking, parsed, roma, words
@@ -341,3 +348,116 @@ def test_a_section_of_a_users_own():
     assert "| gaussian blur | &lt;b&gt; |" in text
     with pytest.raises(TypeError, match="sections"):
         to_html([made.results()], sections=[lambda results: "text"])
+
+
+RUN = Run(
+    "jaxrob assess --images='a b'",
+    "2026-03-01T10:00:00+00:00",
+    "Linux-6.1-x86_64",
+    "A. Tester",
+    "Lab of Tests",
+    (File("network", "net.onnx", "ab" * 32), File("pictures", "pets", None)),
+    ("pets: 2 of 60 pictures were left out",),
+)
+
+
+def page_of(tmp_path, *found):
+    path = tmp_path / "report.html"
+    path.write_text(to_html(found), "utf-8")
+    return path
+
+
+def test_the_numbers_are_read_back_to_the_bit(tmp_path):
+    one = made.assessment()
+    page = page_of(tmp_path, made.results((one,)))
+    data = read_report(page)
+    (network,) = data["networks"]
+    (stored,) = network["assessments"]
+    assert stored["robustness"] == one.robustness
+    assert stored["confidence_interval"] == list(one.confidence_interval)
+    np.testing.assert_array_equal(stored["levels"], one.levels)
+    np.testing.assert_array_equal(stored["values"], one.values)
+    assert network["requirements"][0]["quantity"] == "robustness"
+
+
+def test_names_cannot_end_the_data(tmp_path):
+    name = "</script><b><!--<script>]]>&lt;\u2028\x00"
+    run = RUN._replace(command=name, tester=name, machine=name, warnings=(name,))
+    page = page_of(tmp_path, made.results(network=name, runs=(run,)))
+    assert page.read_text("utf-8").count("<script") == 1
+    (network,) = read_report(page)["networks"]
+    assert network["name"] == network["runs"][0]["tester"] == name
+    for text in ("<p>hello</p>", "\0\xff"):
+        page.write_text(text, "utf-8")
+        with pytest.raises(ValueError, match="has no data"):
+            read_report(page)
+
+
+def test_runs_are_kept_beside_the_results(tmp_path):
+    alone, known = tmp_path / "alone", tmp_path / "known"
+    write_results(alone, made.results())
+    write_results(known, made.results(runs=(RUN,)))
+    assert read_results(known).runs == (RUN,)
+    same = {one.name: one.read_bytes() for one in alone.iterdir()}
+    there = {one.name: one.read_bytes() for one in known.iterdir()}
+    (runs,) = there.keys() - same.keys()
+    assert runs.startswith("runs-") and there.pop(runs) and there == same
+    write_results(known, made.results())
+    assert {one.name for one in known.iterdir()} == same.keys()
+
+
+def test_ranks_keep_their_warnings():
+    one, other = made.assessment(), made.other(made.assessment())
+    keys = [
+        dataclasses.replace(
+            each, provenance=each.provenance | {"stochastic": True, "key": [0, at]}
+        )
+        for at, each in enumerate((one, other))
+    ]
+    pair = [made.results((each,), network=str(at)) for at, each in enumerate(keys)]
+    with pytest.warns(jaxrob.RobustnessWarning, match="from other keys"):
+        forms = made.both(pair)
+    for form in forms:
+        assert "Warning: the two assessments of gaussian blur drew" in form
+
+
+def texts(*assessments, **changes):
+    """Both forms as they are read, nearly."""
+    found = made.results(assessments or (made.assessment(),), **changes)
+    page = re.sub(r"<style>.*?</style>", "", to_html([found]), flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]+>", "", page)), to_markdown([found])
+
+
+def test_the_levels_that_decide_are_all_in_the_table():
+    levels = np.linspace(0, 4, 257)
+    one = made.assessment(answers=made.curve(np.repeat([1.003, 3.001], 30), levels))
+    page, text = texts(one)
+    rows = re.findall(r"^\| ([\d.]+) \| [\d.]+ % \|.* (?:yes|no) \|$", text, re.M)
+    beside = np.flatnonzero(np.diff(one.values >= 0.8))
+    for index in (*beside, *(beside + 1)):
+        assert f"{levels[index]:.4g}" in rows
+    assert f"{len(rows)} of 257 levels" in text and "of 257 levels" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["right", "linear"])
+def test_the_levels_named_add_up_to_the_share(rule):
+    levels = np.array([-2, -1.5, -0.25, 0, 0.5, 1, 1.75, 2.5, 4])
+    answers = made.curve(np.tile([0.2, 1.3, 2.7], 20), levels)
+    changes = {"rule": rule, "lower": -2.0, "threshold": 0.3}
+    for text in texts(made.assessment(answers=answers, **changes)):
+        named = re.search(r"where the level is ([^.]*(?:\.\d[^.]*)*) px\.", text)
+        parts = re.findall(r"(-?[\d.]+) to (-?[\d.]+)", named[1])
+        width = sum(float(high) - float(low) for low, high in parts)
+        assert f"over {100 * width / 6:.1f} % of" in text.replace("*", "")
+        assert "another estimate" not in text
+    for text in texts(made.assessment(rule="count")):
+        assert "The levels named are another estimate" in text
+
+
+def test_images_fail_first_from_the_level_nearest_to_unaltered():
+    """Of 60 images 6 are wrong at -0.25 already, so perhaps unaltered too."""
+    levels = np.array([-1.0, -0.25, 0.5, 4.0])
+    limits = np.repeat([-1.0, 0.0, 9.0], [6, 14, 40])
+    one = made.assessment(answers=made.curve(limits, levels), lower=-1.0)
+    assert first_to_fail(one) == list(range(6, 20))

@@ -56,6 +56,10 @@ def test_all_that_it_says(tmp_path):
     kept = [line for line in PLAN.splitlines() if line[:4] not in ("meas", "requ")]
     plan = reporting.read_plan(written(tmp_path, "\n".join(kept)))
     assert plan.measure == "accuracy" and plan.requirements == ()
+    assert (plan.half_width, plan.budget, plan.curtail) == (None, None, False)
+    few = "half_width = 0.02\nbudget = 10_000\ncurtail = true"
+    plan = reporting.read_plan(written(tmp_path, few + PLAN))
+    assert (plan.half_width, plan.budget, plan.curtail) == (0.02, 10_000, True)
 
 
 # What stands there, what it becomes, what is named.
@@ -107,17 +111,6 @@ def test_no_text_and_no_file(tmp_path):
         reporting.read_plan(tmp_path)
     with pytest.raises(FileNotFoundError, match="none.toml"):
         reporting.read_plan(tmp_path / "none.toml")
-
-
-def test_how_few_images_a_plan_asks_for(tmp_path):
-    def read(settings):
-        text = PLAN.replace("threshold", f"{settings}\nthreshold")
-        plan = reporting.read_plan(written(tmp_path, text))
-        return plan.half_width, plan.budget, plan.curtail
-
-    asked = "half_width = 0.02\nbudget = 10_000\ncurtail = true"
-    assert read(asked) == (0.02, 10_000, True)
-    assert read("") == (None, None, False)
 
 
 ALLOWED = ("robustness", "robustness.low")

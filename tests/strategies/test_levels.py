@@ -44,11 +44,7 @@ def test_a_seed_is_a_draw():
 
 
 @settings(deadline=None, max_examples=25)
-@given(
-    st.integers(2, 500),
-    st.floats(-1e3, 1e3),
-    st.floats(1e-3, 1e3),
-)
+@given(st.integers(2, 500), st.floats(-1e3, 1e3), st.floats(1e-3, 1e3))
 def test_levels_are_evenly_spaced_from_end_to_end(n, lower, width):
     upper = lower + width
     levels = ask(Uniform(n), lower, upper)

@@ -25,7 +25,7 @@ TASK = Task(0.0, 1.0, 0.8)
 
 
 class Ends:
-    """The example of `Strategy`'s docstring."""
+    """The least that is a strategy."""
 
     rule = "linear"
     rules = ("linear",)
@@ -103,19 +103,6 @@ def test_nothing_is_asked_twice(strategy):
     levels = np.sort([one.level for one in asked])
     assert len(levels) == 3
     assert not strategy.ask(TASK, state, History(levels, np.ones(3)))[0]
-
-
-@pytest.mark.parametrize(
-    ("strategy", "same", "rule"),
-    [
-        (Random(), Random(41, 0), "count"),
-        # As many levels as in the paper.
-        (Uniform(), Uniform(41), "count"),
-    ],
-)
-def test_defaults_and_rules(strategy, same, rule):
-    assert strategy == same and hash(strategy) == hash(same)
-    assert strategy.rule == rule
 
 
 @pytest.mark.parametrize(

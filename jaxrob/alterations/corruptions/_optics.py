@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from jaxrob._identity.digest import hashable_partial
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._geometric import Displacement, displaced, draw_uniform, smooth
 from jaxrob.alterations._lens import (
     Line,
-    Motion,
     defocused,
-    draw_motion,
+    draw_angle,
     in_a_loop,
     moved,
     ready_for_disk,
@@ -21,15 +21,13 @@ from jaxrob.alterations._lens import (
     shifts,
 )
 from jaxrob.alterations._resample import corner_weights, gathered, warped
-from jaxrob.alterations.corruptions._parameters import (
-    DEFOCUS_BLUR,
-    ELASTIC_TRANSFORM,
-    GLASS_BLUR,
-    MOTION_BLUR,
-    ZOOM_BLUR,
+from jaxrob.alterations.corruptions._severity import (
     at,
+    between,
+    by_severity,
+    checked_size,
+    table,
 )
-from jaxrob.alterations.corruptions._severity import between, by_severity
 
 # Half the side of the square on which a disk is softened; larger disks use their own.
 _HALF_SIDE = 8
@@ -45,7 +43,7 @@ def defocus_blur(size: int | None = None) -> Alteration:
 
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
-    return by_severity(DEFOCUS_BLUR, _prepare_disks, _apply_disks, size=size)
+    return by_severity("defocus_blur", _apply_disks, size=size, prepare=_prepare_disks)
 
 
 def _prepare_disks(image: jax.Array, rows: np.ndarray) -> jax.Array:
@@ -100,17 +98,20 @@ def motion_blur(size: int | None = None) -> Alteration:
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(
-        MOTION_BLUR, _prepare_line, _apply_line, size=size, draw=_draw_direction
+        "motion_blur",
+        _apply_line,
+        size=size,
+        draw=_draw_direction,
+        prepare=_prepare_line,
     )
 
 
-def _draw_direction(image: jax.Array, key: jax.Array, rows: np.ndarray) -> Motion:
-    del image, rows
-    return draw_motion(key, -_ANGLE, _ANGLE)
+def _draw_direction(image: jax.Array, key: jax.Array) -> jax.Array:
+    return draw_angle(key, -_ANGLE, _ANGLE)
 
 
-def _prepare_line(image: jax.Array, motion: Motion, rows: np.ndarray) -> Line:
-    return ready_for_line(image, motion, 2 * int(rows[:, 0].max()) + 1)
+def _prepare_line(image: jax.Array, angle: jax.Array, rows: np.ndarray) -> Line:
+    return ready_for_line(image, angle, 2 * int(rows[:, 0].max()) + 1)
 
 
 def _apply_line(
@@ -128,23 +129,16 @@ def zoom_blur(size: int | None = None) -> Alteration:
 
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
-    return by_severity(ZOOM_BLUR, _prepare_zooms, _apply_zooms, size=size)
-
-
-class _Group(NamedTuple):
-    """Factors that the same severities share."""
-
-    factors: tuple[float, ...]
-    weights: tuple[float, ...]  # the weight of each factor in the mean at levels 0 to 5
+    return by_severity("zoom_blur", _apply_zooms, size=size, prepare=_prepare_zooms)
 
 
 def _prepare_zooms(image: jax.Array, rows: np.ndarray) -> jax.Array:
     """Returns the blurred images at levels 0 to 5, `[6, H, W, C]`."""
     # The zooms are most of the work, and many severities share one.
-    groups = _groups(rows)
-    sums = [_sum_of_zooms(image, group.factors) for group in groups]
-    weights = np.array([group.weights for group in groups], np.float32)
-    number = np.array([len(group.factors) for group in groups], np.float32)
+    groups = _factors_by_weights(rows)
+    sums = [_sum_of_zooms(image, factors) for factors in groups.values()]
+    weights = np.array([*groups], np.float32)
+    number = np.array([*map(len, groups.values())], np.float32)
     own = 1 - (number[:, None] * weights).sum(0)
     blurred = []
     for level, share in enumerate(own):
@@ -158,11 +152,10 @@ def _prepare_zooms(image: jax.Array, rows: np.ndarray) -> jax.Array:
 def _apply_zooms(
     image: jax.Array, blurred: jax.Array, level: jax.Array, rows: np.ndarray
 ) -> jax.Array:
-    del image, rows
     return jnp.clip(between(blurred, level), 0.0, 1.0)
 
 
-def _sum_of_zooms(image: jax.Array, factors: tuple[float, ...]) -> jax.Array:
+def _sum_of_zooms(image: jax.Array, factors: list[float]) -> jax.Array:
     height, width, _ = image.shape
     rows = zoom_table(height, np.array(factors))
     columns = zoom_table(width, np.array(factors))
@@ -173,8 +166,8 @@ def _sum_of_zooms(image: jax.Array, factors: tuple[float, ...]) -> jax.Array:
     return jax.lax.fori_loop(0, len(factors), add, jnp.zeros_like(image))
 
 
-def _groups(rows: np.ndarray) -> list[_Group]:
-    """Returns the factors above 1, grouped by the severities that use them."""
+def _factors_by_weights(rows: np.ndarray) -> dict[tuple[float, ...], list[float]]:
+    """Groups the factors above 1 by their weights in the means at levels 0 to 5."""
     found: dict[float, list[float]] = {}
     for level, (end, step) in enumerate(rows[1:], 1):
         factors = np.arange(1, end, step)
@@ -185,7 +178,7 @@ def _groups(rows: np.ndarray) -> list[_Group]:
     groups: dict[tuple[float, ...], list[float]] = {}
     for factor, weights in found.items():
         groups.setdefault(tuple(weights), []).append(factor)
-    return [_Group(tuple(factors), weights) for weights, factors in groups.items()]
+    return groups
 
 
 class ZoomTable(NamedTuple):
@@ -242,20 +235,20 @@ def glass_blur(size: int | None = None) -> Alteration:
 
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
+    draw = hashable_partial(_draw_glass, size=checked_size("glass blur", size))
     return by_severity(
-        GLASS_BLUR, _prepare_glass, _apply_glass, size=size, draw=_draw_glass
+        "glass_blur", _apply_glass, size=size, draw=draw, prepare=_prepare_glass
     )
 
 
-def _draw_glass(image: jax.Array, key: jax.Array, rows: np.ndarray) -> jax.Array:
+def _draw_glass(image: jax.Array, key: jax.Array, *, size: int | None) -> jax.Array:
     """Draws numbers in [0, 1) for each round and pixel, `[rounds, H, W]`."""
-    shape = int(rows[:, 2].max()), *image.shape[:2]
-    return jax.random.uniform(key, shape, jnp.float32)
+    rounds = int(table("glass_blur").rows_for(image, size)[:, 2].max())
+    return jax.random.uniform(key, (rounds, *image.shape[:2]), jnp.float32)
 
 
 def _prepare_glass(image: jax.Array, uniform: jax.Array, rows: np.ndarray) -> jax.Array:
     """Returns each pixel's source for each kind of `_kinds`: int32 `[V, H * W]`."""
-    del image
     kinds, _ = _kinds(rows)
     rounds = [(far, turn) for far, turns in kinds for turn in range(turns)]
     order = sorted(set(rounds))
@@ -382,14 +375,6 @@ class ElasticDraws(NamedTuple):
     field: Displacement  # the noise that becomes the displacement
 
 
-class _Fields(NamedTuple):
-    """The parts that do not depend on the level."""
-
-    corners: jax.Array  # as in `ElasticDraws`
-    # the field convolved with each of the Gaussians, `[S, H, W]` twice
-    smooth: Displacement
-
-
 def elastic_transform(size: int | None = None) -> Alteration:
     """A random affine map, and a smooth random displacement of every pixel after it.
 
@@ -399,17 +384,16 @@ def elastic_transform(size: int | None = None) -> Alteration:
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(
-        ELASTIC_TRANSFORM,
-        _prepare_elastic,
+        "elastic_transform",
         _apply_elastic,
         size=size,
         draw=_draw_elastic,
+        prepare=_prepare_elastic,
         moves_pixels=True,
     )
 
 
-def _draw_elastic(image: jax.Array, key: jax.Array, rows: np.ndarray) -> ElasticDraws:
-    del rows
+def _draw_elastic(image: jax.Array, key: jax.Array) -> ElasticDraws:
     corners, field = jax.random.split(key)
     return ElasticDraws(
         jax.random.uniform(corners, (3, 2), jnp.float32, -1.0),
@@ -419,23 +403,23 @@ def _draw_elastic(image: jax.Array, key: jax.Array, rows: np.ndarray) -> Elastic
 
 def _prepare_elastic(
     image: jax.Array, draws: ElasticDraws, rows: np.ndarray
-) -> _Fields:
-    del image
+) -> ElasticDraws:
+    """Returns the field convolved with each of the Gaussians, `[S, H, W]` twice."""
     found = [smooth(draws.field, sigma) for sigma in _strengths(rows)[0]]
-    return _Fields(draws.corners, jax.tree.map(lambda *one: jnp.stack(one), *found))
+    return draws._replace(field=jax.tree.map(lambda *one: jnp.stack(one), *found))
 
 
 def _apply_elastic(
-    image: jax.Array, fields: _Fields, level: jax.Array, rows: np.ndarray
+    image: jax.Array, draws: ElasticDraws, level: jax.Array, rows: np.ndarray
 ) -> jax.Array:
     jitter = at(rows, level)[2]
     strengths = at(_strengths(rows)[1], level)
 
     def altered() -> jax.Array:
         field = jax.tree.map(
-            lambda smooth: jnp.tensordot(strengths, smooth, 1), fields.smooth
+            lambda smooth: jnp.tensordot(strengths, smooth, 1), draws.field
         )
-        stages = _affine(image.shape, jitter * fields.corners), displaced(field)
+        stages = _affine(image.shape, jitter * draws.corners), displaced(field)
         places = jax.tree.map(lambda *both: jnp.stack(both), *stages)
         # A loop, because XLA would otherwise resample the image wherever it is read.
         moved = jax.lax.fori_loop(

@@ -11,28 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._identity.digest import hashable_partial
 from jaxrob.alterations._alteration import Alteration, check_colours
-from jaxrob.alterations._noise import normal
-from jaxrob.alterations.corruptions._parameters import (
-    SPATTER,
-    Table,
-    checked_size,
-    size_for,
-)
-from jaxrob.alterations.corruptions._severity import corruption
+from jaxrob.alterations._photometric import normal
+from jaxrob.alterations.corruptions._severity import at, by_severity
 
 _WATER = np.array([175, 238, 238], np.float32) / 255
 _MUD = np.array([63, 42, 20], np.float32) / 255
 # Thinner mud is ignored.
 _THINNEST = 0.8
-
-# Parameters cannot be interpolated between water and mud. Linear in the level is the
-# share of each severity's own layer.
-_ALONE = tuple(tuple(map(float, row)) for row in np.eye(5))
-_SHARES = Table(
-    SPATTER.corruption, 5 * (0.0,), _ALONE, _ALONE, _ALONE, _ALONE, SPATTER.sets
-)
 
 
 class Layers(NamedTuple):
@@ -51,19 +37,17 @@ def spatter(size: int | None = None) -> Alteration:
 
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
-    size = checked_size("spatter", size)
-    return corruption(
-        _SHARES,
-        _apply,
-        size=size,
-        draw=hashable_partial(_draw, size=size),
-        check=check_colours,
+    return by_severity(
+        "spatter", _apply, size=size, draw=_draw, prepare=_prepare, check=check_colours
     )
 
 
-def _draw(image: jax.Array, key: jax.Array, *, size: int | None) -> Layers:
-    rows = SPATTER.rows(size_for("spatter", image.shape, size))
-    return layers(normal(key, image.shape[:2]), rows)
+def _draw(image: jax.Array, key: jax.Array) -> jax.Array:
+    return normal(key, image.shape[:2])
+
+
+def _prepare(image: jax.Array, noise: jax.Array, rows: np.ndarray) -> Layers:
+    return layers(noise, rows)
 
 
 def layers(noise: jax.Array, rows: np.ndarray) -> Layers:
@@ -83,14 +67,17 @@ def layers(noise: jax.Array, rows: np.ndarray) -> Layers:
     return Layers(tuple(water), tuple(mud))
 
 
-def _apply(image: jax.Array, found: Layers, *shares: jax.Array) -> jax.Array:
-    water, mud = (_mixed(layer, shares) for layer in found)
+def _apply(
+    image: jax.Array, prepared: Layers, level: jax.Array, rows: np.ndarray
+) -> jax.Array:
+    # Parameters cannot be interpolated between water and mud. Linear in the level is
+    # the share of each severity's own layer.
+    shares = at(np.eye(len(rows))[:, 1:], level)
+    water, mud = (_mixed(layer, shares) for layer in prepared)
     return jnp.clip(image * (1 - mud) + mud * _MUD + water * _WATER, 0.0, 1.0)
 
 
-def _mixed(
-    layer: tuple[jax.Array | None, ...], shares: tuple[jax.Array, ...]
-) -> jax.Array:
+def _mixed(layer: tuple[jax.Array | None, ...], shares: jax.Array) -> jax.Array:
     return jnp.stack(
         [share * one for share, one in zip(shares, layer) if one is not None], -1
     ).sum(-1, keepdims=True)

@@ -7,7 +7,7 @@ import io
 import os
 import pathlib
 from importlib import metadata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,21 +17,18 @@ from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.texts import install
 from jaxrob._files.reading import content_of
 from jaxrob._identity.digest import hashable_partial
-from jaxrob._pixels import unit_range
+from jaxrob._numbers import unit_range
 from jaxrob.alterations._alteration import Alteration, check_colours, check_image
-from jaxrob.alterations._lens import Motion, draw_motion, moved, ready_for_line
-from jaxrob.alterations._noise import normal
+from jaxrob.alterations._lens import draw_angle, moved, ready_for_line
+from jaxrob.alterations._photometric import normal
 from jaxrob.alterations.corruptions._optics import zoom_table, zoomed
-from jaxrob.alterations.corruptions._parameters import (
-    FOG,
-    FROST,
-    FROST_SCALES,
-    SNOW,
+from jaxrob.alterations.corruptions._severity import (
     at,
+    between,
+    by_severity,
     checked_size,
     size_for,
 )
-from jaxrob.alterations.corruptions._severity import between, by_severity, corruption
 
 
 class FogDraws(NamedTuple):
@@ -52,7 +49,7 @@ def fog(size: int | None = None) -> Alteration:
 
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
-    return corruption(FOG, _apply_fog, size=size, draw=_draw_fog)
+    return by_severity("fog", _apply_fog, size=size, draw=_draw_fog)
 
 
 def _draw_fog(image: jax.Array, key: jax.Array) -> FogDraws:
@@ -69,8 +66,9 @@ def _draw_fog(image: jax.Array, key: jax.Array) -> FogDraws:
 
 
 def _apply_fog(
-    image: jax.Array, draws: FogDraws, strength: jax.Array, decay: jax.Array
+    image: jax.Array, draws: FogDraws, level: jax.Array, rows: np.ndarray
 ) -> jax.Array:
+    strength, decay = at(rows, level)
     height, width, _ = image.shape
     density = plasma(draws.uniform, decay)[:height, :width, None]
     foggy = image + strength * density
@@ -116,7 +114,7 @@ class SnowDraws(NamedTuple):
     """The random draws."""
 
     flakes: jax.Array  # standard normal numbers, `[H, W]`
-    motion: Motion  # the direction in which the flakes fall
+    angle: jax.Array  # the direction in which the flakes fall, in degrees
 
 
 def snow(size: int | None = None) -> Alteration:
@@ -130,7 +128,12 @@ def snow(size: int | None = None) -> Alteration:
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
     return by_severity(
-        SNOW, _prepare_snow, _apply_snow, size=size, draw=_draw_snow, check=_check
+        "snow",
+        _apply_snow,
+        size=size,
+        draw=_draw_snow,
+        prepare=_prepare_snow,
+        check=_check,
     )
 
 
@@ -143,15 +146,13 @@ def _check(name: str, image: jax.Array) -> None:
         )
 
 
-def _draw_snow(image: jax.Array, key: jax.Array, rows: np.ndarray) -> SnowDraws:
-    del rows
-    flakes, motion = jax.random.split(key)
-    return SnowDraws(normal(flakes, image.shape[:2]), draw_motion(motion, *_ANGLES))
+def _draw_snow(image: jax.Array, key: jax.Array) -> SnowDraws:
+    flakes, angle = jax.random.split(key)
+    return SnowDraws(normal(flakes, image.shape[:2]), draw_angle(angle, *_ANGLES))
 
 
 def _prepare_snow(image: jax.Array, draws: SnowDraws, rows: np.ndarray) -> jax.Array:
     """Returns the layers of flakes at levels 0 to 5, `[6, H, W, 1]`."""
-    del image
     zooms = rows[:, 2]
     height, width = (zoom_table(side, zooms) for side in draws.flakes.shape)
     taps = 2 * int(rows[:, 4].max()) + 1
@@ -164,7 +165,7 @@ def _prepare_snow(image: jax.Array, draws: SnowDraws, rows: np.ndarray) -> jax.A
         flakes = jnp.clip(jnp.where(flakes < threshold, 0.0, flakes), 0.0, 1.0)
         # The benchmark keeps the flakes as bytes, truncated both times.
         flakes = jnp.floor(255 * flakes) / 255
-        line = ready_for_line(flakes, draws.motion, taps)
+        line = ready_for_line(flakes, draws.angle, taps)
         fallen = jnp.floor(255 * moved(flakes, line, sigma, 2 * radius + 1)) / 255
         return fallen + fallen[::-1, ::-1]
 
@@ -190,6 +191,8 @@ def _apply_snow(
     return jnp.clip(mixed + between(layers, level), 0.0, 1.0)
 
 
+# The factors by which the pictures of frost are shrunk, by the image size.
+FROST_SCALES = {32: 0.2, 64: 0.3, 224: 1.0, 299: 1.0}
 # Names and SHA-256. The benchmark's code never uses a sixth picture.
 _FILES = {
     "frost1.png": "ff9f907860bd7a835d459e32f9d588062b7f61ee267343cc7222b56753a14755",
@@ -290,14 +293,6 @@ def _resized(picture: np.ndarray, scale: float) -> np.ndarray:
     return np.round(picture).astype(np.uint8)
 
 
-class FrostDraws(NamedTuple):
-    """The picture, from 0 to 4, and its pixel at the image's upper left corner."""
-
-    picture: jax.Array
-    row: jax.Array
-    column: jax.Array
-
-
 def frost(
     size: int | None = None, folder: str | os.PathLike[str] | None = None
 ) -> Alteration:
@@ -323,7 +318,7 @@ def frost(
     """
     size = checked_size("frost", size)
     draw = hashable_partial(_draw_frost, size=size, pictures=frost_pictures(folder))
-    return corruption(FROST, _apply_frost, size=size, draw=draw, check=check_colours)
+    return by_severity("frost", _apply_frost, size=size, draw=draw, check=check_colours)
 
 
 def _draw_frost(
@@ -343,23 +338,23 @@ def _draw_frost(
     picture = jax.random.randint(which, (), 0, len(found), jnp.int32)
     most = jnp.asarray(room, jnp.int32)[picture]
     row, column = jax.random.randint(where, (2,), 0, most, jnp.int32)
-    return crop(found, FrostDraws(picture, row, column), image.shape)
+    return crop(found, (picture, row, column), image.shape)
 
 
 def crop(
-    pictures: tuple[np.ndarray, ...], draws: FrostDraws, shape: tuple[int, ...]
+    pictures: tuple[np.ndarray, ...], corner: tuple[Any, ...], shape: tuple[int, ...]
 ) -> jax.Array:
-    """Crops one of the pictures to the image's shape, in [0, 1]."""
+    """Crops a picture, by its index and the corner's row and column, in [0, 1]."""
     height, width = np.max([one.shape[:2] for one in pictures], 0)
     stacked = np.zeros((len(pictures), height, width, 3), np.uint8)
     for target, one in zip(stacked, pictures):
         target[: one.shape[0], : one.shape[1]] = one
-    start = (draws.picture, draws.row, draws.column, 0)
-    found = jax.lax.dynamic_slice(jnp.asarray(stacked), start, (1, *shape))
+    found = jax.lax.dynamic_slice(jnp.asarray(stacked), (*corner, 0), (1, *shape))
     return unit_range(found[0])
 
 
 def _apply_frost(
-    image: jax.Array, frost: jax.Array, of_image: jax.Array, of_frost: jax.Array
+    image: jax.Array, frost: jax.Array, level: jax.Array, rows: np.ndarray
 ) -> jax.Array:
+    of_image, of_frost = at(rows, level)
     return jnp.clip(of_image * image + of_frost * frost, 0.0, 1.0)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_path, checked_sequence
-from jaxrob._arguments.messages import named
 from jaxrob._arguments.texts import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._files.reading import content_of, parsed
@@ -122,7 +121,7 @@ def to_summary(results: Results, report: str | None = None) -> str:
     worse = [f"❌ worse: {text}" for text in results.regressions]
     parts += [Bullets(worse)] * bool(worse)
     if verdict.checks:
-        checks = [one._replace(of=cut.get(one.of, one.of)) for one in verdict.checks]
+        checks = [(cut.get(one[0], one[0]), *one[1:]) for one in verdict.checks]
         parts.append(checks_table(checks, "how sure", "", "", _STATES))
         parts.append(Text(say("in_summary")))
     if subjects:
@@ -143,8 +142,9 @@ def _document(
     earlier: Sequence[Results],
     own: Sequence[Callable[[Sequence[Results]], Section]],
 ) -> Document:
-    results = _checked("results", results, 1)
-    earlier = _checked("earlier", earlier, 0)
+    wanted = "jaxrob.reporting.Results, such as [results]"
+    results = checked_sequence("results", results, Results, wanted)
+    earlier = checked_sequence("earlier", earlier, Results, wanted, min_length=0)
     own = checked_sequence("sections", own, Callable, "functions", min_length=0)
     if len(earlier) not in (0, 1, len(results)):
         raise ValueError(
@@ -165,15 +165,6 @@ def _document(
             check_type("sections: a part", part, Part, "such as Text or Table")
         made.insert(place + number - 1, one._replace(anchor=f"own-{number}"))
     return Document(f"Robustness of {said}", about(report), made)
-
-
-def _checked(name: str, value: Any, min_length: int) -> tuple[Results, ...]:
-    if isinstance(value, Results):
-        raise TypeError(
-            f"{name} must be a sequence; got {named(value)}: give [results]"
-        )
-    wanted = "jaxrob.reporting.Results"
-    return checked_sequence(name, value, Results, wanted, min_length=min_length)
 
 
 FORM = "jaxrob report 1"
@@ -226,19 +217,15 @@ def read_report(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     place = checked_path("path", path)
     page = content_of(place, _MOST_BYTES).decode("utf-8", "replace")
-    return _data(page, str(place))
-
-
-def _data(page: str, name: str) -> dict[str, Any]:
     found = _DATA.findall(page)
     if len(found) != 1:
-        raise ValueError(f"{name} must be a page of jaxrob's report; it has no data")
+        raise ValueError(f"{place} must be a page of jaxrob's report; it has no data")
     try:
         data = parsed(found[0])
     except ValueError as error:
-        raise ValueError(f"{name}: its data are damaged: {error}") from error
+        raise ValueError(f"{place}: its data are damaged: {error}") from error
     if not isinstance(data, dict) or data.get("format") != FORM:
-        raise ValueError(f"{name}: its data must be of the format {FORM!r}")
+        raise ValueError(f"{place}: its data must be of the format {FORM!r}")
     return data
 
 

@@ -24,6 +24,7 @@ from jaxrob.reporting._report.parts import (
     Text,
     appendix,
     code,
+    line,
     say,
     strong,
     table,
@@ -52,7 +53,6 @@ _MOST_ROWS = 24
 
 
 def results(report: Report) -> Iterator[Section]:
-    """The robustness to each alteration, with both errors."""
     seen = excursions(report.ones)
     levels = say("error_of_levels", excursions=f" {seen}" * bool(seen))
     images = say("error_of_images", level=report.level)
@@ -134,7 +134,6 @@ def _estimate(assessments: Sequence[Assessment], name: str) -> figures.Estimate 
 
 
 def how_sampled(report: Report) -> Iterator[Section]:
-    """Which levels were looked at, on how many images."""
     which = "every image"
     if report.has_few:
         part = "a random part of"
@@ -181,7 +180,6 @@ def _jitter(jitter: float) -> str:
 
 
 def numbers(report: Report) -> Iterator[Section]:
-    """Classes, and the levels of the curves."""
     parts: list[Part] = [Text(say("as_data"), "soft")]
     for network in report.networks:
         for each in network.each:
@@ -273,10 +271,9 @@ def _spread(one: Assessment, per_class: np.ndarray) -> str:
 
 
 def _classes(one: Assessment) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
-    """Returns robustness (of scored levels: the lowest value), lowest value and images.
+    """The classes' robustness (lowest value, if scored), lowest values, images, order.
 
-    Each is `[K]`. Then come the classes with images, worst first and unknown ones last;
-    none where single classes are not known.
+    Each is `[K]`; the order is of those with images, worst first, unknown ones last.
     """
     none = np.zeros(0)
     if isinstance(one.curve, ScoreCurve) or one.sampling is not None:
@@ -299,10 +296,9 @@ def worst_class(one: Assessment, names: Sequence[str]) -> str:
     equal = int((per_class[known] == value).sum())
     if equal == len(known) > 1:
         return f"All classes have the same: {percent(value)} of the range."
-    text = (
-        f"Worst class: “{short(names[first])}”, good enough over {percent(value)} of "
-        f"the range, from {counted(int(inputs[first]), 'image')}"
-    )
+    images = counted(int(inputs[first]), "image")
+    name, share = short(names[first]), percent(value)
+    text = line("worst_class", name=name, share=share, images=images)
     if equal > 1:
         text += f" ({counted(equal - 1, 'other class', 'other classes')} as low)"
     at = int(np.nanargmin(lowest_of))
@@ -313,7 +309,6 @@ def worst_class(one: Assessment, names: Sequence[str]) -> str:
 
 
 def confusions(one: Assessment, names: Sequence[str]) -> str:
-    """Names the most frequent wrong answers at the lowest value, where known."""
     at, curve = worst(one), one.curve
     counts_alone = isinstance(curve, ReducedCurve) and curve.counts.confusion is None
     if isinstance(curve, ScoreCurve) or counts_alone:
@@ -339,8 +334,15 @@ def span(one: Assessment) -> str:
 def condition(one: Assessment) -> str:
     if one.scores is not None:
         return f"each level counts as much as its {in_words(one.measure)} scores"
-    least = percent(one.threshold, 4).replace(".0000", "")
-    return f"{in_words(one.measure)} of at least {least}"
+    return accepted(one.measure, one.threshold)
+
+
+def accepted(measure: str, least: float) -> str:
+    return f"{in_words(measure)} of at least {threshold(least)}"
+
+
+def threshold(share: float) -> str:
+    return percent(share, 4).replace(".0000", "")
 
 
 def robustness(one: Assessment) -> str:

@@ -21,6 +21,7 @@ from jaxrob.reporting._report.curve import (
     lowest,
     robustness,
     span,
+    threshold,
     value_at,
     worst_class,
 )
@@ -39,7 +40,7 @@ from jaxrob.reporting._report.parts import (
     table,
 )
 from jaxrob.reporting._report.report import Report, Tested
-from jaxrob.reporting._results import Picture, Results
+from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import (
     confidence_text,
     ending_text,
@@ -67,14 +68,17 @@ _MOST_INPUTS = 10
 
 
 def details(report: Report) -> Iterator[Section]:
-    """What was found of each alteration, of random perturbations and of attacks."""
     rows = [row for one in report.results for row in one.pictures]
     side = figures.side_of([each for row in rows for each in row])
     for at, network in enumerate(report.networks):
         parts: list[Part] = []
         results, names = network.results, network.classes
-        about = _no_pictures(results) or _about_pictures(report, side) * (not at)
-        parts += [Text(about, "soft")] * bool(about)
+        if about := _lacking_pictures(results):
+            parts.append(Text(about, "soft"))
+        elif not at:
+            kind = "classes" if report.has_classes else "scores"
+            reduced = line("reduced", side=side) * (side is not None)
+            parts.append(Text(line(f"pictures_of_{kind}", reduced=reduced), "soft"))
         if network.each and not at:
             words = "Images have numbers, from 0 in the order of the data."
             classes = " Names in quotes are classes." * report.has_classes
@@ -94,13 +98,7 @@ def details(report: Report) -> Iterator[Section]:
         yield Section(title, parts, network.anchor)
 
 
-def _about_pictures(report: Report, side: int | None) -> str:
-    reduced = "" if side is None else line("reduced", side=side)
-    name = "pictures_of_classes" if report.has_classes else "pictures_of_scores"
-    return line(name, reduced=reduced)
-
-
-def _no_pictures(results: Results) -> str:
+def _lacking_pictures(results: Results) -> str:
     pictures = [each for row in results.pictures for each in row]
     lacking = sum(each.image is None for each in pictures)
     if not pictures:
@@ -112,13 +110,14 @@ def _no_pictures(results: Results) -> str:
 
 def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
     one, names, curve = each.one, each.classes, each.one.curve
+    accepted = [range_with_unit(*part, one.unit) for part in _accepted_parts(one)]
     words = say(
         "accepted",
         condition=condition(one),
         robustness=robustness(one),
         range=span(one),
         what="stability" if one.is_stability else "robustness",
-        accepted=_accepted(one),
+        accepted=", ".join(accepted) or "nowhere",
         counted=_counted_as(one),
     )
     both = Group((Figure(_figure(one)), Facts(_errors(report, each))), "beside")
@@ -130,14 +129,11 @@ def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
         undecided = _undecided(one, one.curve.alpha)
         parts += [Heading("What was left undecided", 4), Text(undecided)]
     if each.pictures:
-        shown = [
-            figures.shown(picture, names, one.unit, side, _score_of(one.curve, picture))
-            for picture in each.pictures
-        ]
+        shown = [figures.shown(picture, each, side) for picture in each.pictures]
         parts += [Heading("Pictures", 4), Pictures(shown)]
     if isinstance(curve, ScoreCurve):
-        said = f"{_below(one, curve)} {_lowest(one, curve)}"
-        return [*parts, Heading("Which images have low scores", 4), Text(said)]
+        title = Heading("Which images have low scores", 4)
+        return [*parts, title, Text(_low_scores(one, curve))]
     parts += [Heading("Which images fail", 4), *map(Text, _failures(one, names))]
     parts += [Text(say("no_classes"))] * (one.sampling is not None)
     said = worst_class(one, names), confusions(one, names)
@@ -146,8 +142,16 @@ def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
 
 def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
     one, measure, number_of = each.one, in_words(each.one.measure), len(report.ones)
+    of_all = interval(*one.confidence_interval)
     if one.sampling is not None:
         sampling, whole = one.sampling, full_evaluations(one)
+        level = percent_of(one.confidence_level)
+        of_data = line(
+            "both_errors",
+            interval=interval(*one.dataset_interval, 2),
+            confidence=confidence_text(sampling),
+            asked=request_text(sampling),
+        )
         evaluated = line(
             "evaluated",
             number=sampling.evaluations,
@@ -157,16 +161,8 @@ def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
             share=percent(sampling.evaluations / whole),
         )
         found = [
-            (
-                "on this data set",
-                f"{interval(*one.dataset_interval, 2)}, levels and images together, "
-                f"{confidence_text(sampling)} (asked: {request_text(sampling)})",
-            ),
-            (
-                "on all images of this kind",
-                f"{interval(*one.confidence_interval)} "
-                f"({percent_of(one.confidence_level)} interval)",
-            ),
+            ("on this data set", of_data),
+            ("on all images of this kind", f"{of_all} ({level} interval)"),
             ("altered images classified", evaluated),
             ("ended because", f"{ending_text(sampling)} ({sampling.status})"),
         ]
@@ -175,8 +171,7 @@ def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
         if one.error_bound is not None:
             off = percent(one.error_bound).removesuffix(" %")
             of_levels = f"up to {off} percentage points either way"
-        of_images = interval(*one.confidence_interval)
-        of_images += f" for all images of this kind ({report.level} interval)"
+        of_images = f"{of_all} for all images of this kind ({report.level} interval)"
         found = [
             ("error of the levels", f"{of_levels}, on these images"),
             ("error of the images", of_images),
@@ -187,11 +182,6 @@ def _errors(report: Report, each: Tested) -> list[tuple[str, str]]:
     at_once = value_at(one, one.levels.tolist().index(nearest_level(one)))
     found.append((f"{measure} {unaltered_text(one)}", at_once))
     return [*found, (f"lowest {measure}", lowest(one))]
-
-
-def _accepted(one: Assessment) -> str:
-    parts = [range_with_unit(*part, one.unit) for part in _accepted_parts(one)]
-    return ", ".join(parts) or "nowhere"
 
 
 def _accepted_parts(one: Assessment) -> Sequence[tuple[float, float]]:
@@ -297,7 +287,6 @@ def _figure(one: Assessment) -> str:
 
 
 def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
-    """Counts the images that fail, and lists the first that do not fail at once."""
     if one.sampling is not None:
         return [line("not_every_image", which="which images fail")]
     curve = one.curve
@@ -317,25 +306,14 @@ def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
     return [_tally(one, first, "wrong", "others fail"), *[listed] * bool(said)]
 
 
-def _score_of(curve: object, picture: Picture) -> str | None:
-    if not isinstance(curve, ScoreCurve):
-        return None
-    at = np.flatnonzero(curve.levels == picture.level)
-    # The strategy may have skipped this level, or this image there.
-    value = curve.scores[at[0], picture.index] if len(at) else np.nan
-    return f"{short(curve.score, 40)} {percent(float(value))}"
-
-
-def _below(one: Assessment, curve: ScoreCurve) -> str:
-    least = percent(one.threshold, 4).replace(".0000", "")
+def _low_scores(one: Assessment, curve: ScoreCurve) -> str:
+    least = threshold(one.threshold)
     if one.sampling is not None:
-        return line("not_every_image", which=f"how many are ever below {least}")
-    first = curve.first_level_below(one.threshold, one.identity)
-    below = _tally(one, first, "below it", "others")
-    return f"The threshold, of the mean, is {least}. {below}"
-
-
-def _lowest(one: Assessment, curve: ScoreCurve) -> str:
+        below = line("not_every_image", which=f"how many are ever below {least}")
+    else:
+        first = curve.first_level_below(one.threshold, one.identity)
+        below = f"The threshold, of the mean, is {least}. "
+        below += _tally(one, first, "below it", "others")
     scores, levels = curve.lowest(one.identity)
     order = np.argsort(scores, kind="stable")  # NaN comes last.
     said = [
@@ -344,7 +322,7 @@ def _lowest(one: Assessment, curve: ScoreCurve) -> str:
         for place in order[:_MOST_FAILURES].tolist()
         if not np.isnan(scores[place])
     ]
-    return f"The lowest {short(curve.score, 40)}: {'; '.join(said)}."
+    return f"{below} The lowest {short(curve.score, 40)}: {'; '.join(said)}."
 
 
 def _roma(roma: RomaResult, names: Sequence[str]) -> list[Part]:

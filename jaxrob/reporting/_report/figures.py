@@ -8,11 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob._arguments.texts import readable
+from jaxrob._curve import ScoreCurve
 from jaxrob.reporting._pictures import png
 from jaxrob.reporting._plot import LINES, MARGIN, MOST_MARKS
 from jaxrob.reporting._report.parts import Shown
+from jaxrob.reporting._report.report import Tested
 from jaxrob.reporting._results import Picture
-from jaxrob.reporting._words import number, short, with_unit
+from jaxrob.reporting._words import number, percent, short, with_unit
 
 _WIDTH, _HEIGHT = 640, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 620, 14, 210  # Of the frame.
@@ -67,12 +69,10 @@ def curves(
         return _LEFT + margin + (_RIGHT - _LEFT - 2 * margin) * share
 
     others: dict[str, str] = {}
-    parts = []
-    for left, right in accepted:
-        width = x(right) - x(left)
-        parts.append(
-            _shape("rect", "ok", x=x(left), y=_TOP, width=width, height=_BOTTOM - _TOP)
-        )
+    parts = [
+        _rect("ok", x(left), _TOP, x(right) - x(left), _BOTTOM - _TOP)
+        for left, right in accepted
+    ]
     for share in (0, 0.2, 0.4, 0.6, 0.8, 1):
         parts.append(_segment("grid", _LEFT, _y(share), _RIGHT, _y(share)))
         parts.append(_text(_LEFT - 6, _y(share) + 4, _percent(share), "end"))
@@ -81,7 +81,8 @@ def curves(
         parts.append(_segment("tick", x(tick), _BOTTOM, x(tick), _BOTTOM + 4))
     parts += _labels(x_label, y_label, _HEIGHT)
     if any(line.low is not None for line in lines):
-        others[f"{level} band, level by level"] = _box("band k0")
+        band = _shape("rect", "band k0", width=26, height=12)
+        others[f"{level} band, level by level"] = band
     if threshold is not None:
         parts.append(_segment("threshold", _LEFT, _y(threshold), _RIGHT, _y(threshold)))
         others["threshold"] = _segment("threshold", 0, 6, 26, 6)
@@ -89,7 +90,7 @@ def curves(
         parts.append(_segment("identity", x(identity), _TOP, x(identity), _BOTTOM))
         others["unaltered"] = _segment("identity", 13, 0, 13, 12)
     if accepted:
-        others["accepted"] = _box("ok")
+        others["accepted"] = _shape("rect", "ok", width=26, height=12)
     parts += [_band(line, index, x) for index, line in enumerate(lines)]
     parts += [_drawn(line, x, index, len(lines)) for index, line in enumerate(lines)]
     return _figure(parts, _HEIGHT, alt) + _legend([one.name for one in lines], others)
@@ -105,10 +106,7 @@ def estimates(
     required: Sequence[float] = (),
     opened_by: str = "levels",
 ) -> str:
-    """Draws shares and intervals in rows, with a mark for each network.
-
-    Estimates that are None were not assessed. Without a level there is no legend.
-    """
+    """Draws shares in rows, a mark for each network; without a level no legend."""
     left, pitch = 190, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
     bottom = height - 36
@@ -147,11 +145,7 @@ def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> str:
     parts = []
     for index, count in enumerate(counts):
         left, tall = _LEFT + index * width, (floor - 26) * count / max(*counts, 1)
-        parts.append(
-            _shape(
-                "rect", "bar", x=left + 1, y=floor - tall, width=width - 2, height=tall
-            )
-        )
+        parts.append(_rect("bar", left + 1, floor - tall, width - 2, tall))
         if count:
             parts.append(_text(left + width / 2, floor - tall - 4, f"{count:,}"))
     for share in _QUARTERS:
@@ -180,16 +174,18 @@ def _drawn(line: Line, x: _Place, index: int, number: int) -> str:
     known, below = ~np.isnan(line.values), number - 1 - index
     points = [(x(a), _y(b)) for a, b in zip(line.levels[known], line.values[known])]
     width = 1.8 + min(2.4, 9 / max(number - 1, 1)) * below
-    drawn = ""
     # White between a line and a wider one beneath it.
-    looks = {"under": width + 0.6} if index else {}
-    for kind, wide in (looks | {f"line {_kind(index)}": width}).items():
-        style = f"stroke-width:{_at(wide)}"
-        drawn += _shape("polyline", kind, style=style, points=_path(points))
-    if len(points) > MOST_MARKS:
-        return drawn
-    # Of coinciding lines the marks below look out beneath those above.
-    return drawn + "".join(_mark(index, a, b, 1 + 0.55 * below) for a, b in points)
+    looks = [("under", width + 0.6)] * bool(index) + [(f"line {_kind(index)}", width)]
+    drawn = "".join(
+        _shape(
+            "polyline", kind, style=f"stroke-width:{_at(wide)}", points=_path(points)
+        )
+        for kind, wide in looks
+    )
+    if len(points) <= MOST_MARKS:
+        # Of coinciding lines the marks below look out beneath those above.
+        drawn += "".join(_mark(index, a, b, 1 + 0.55 * below) for a, b in points)
+    return drawn
 
 
 def _band(line: Line, index: int, x: _Place) -> str:
@@ -222,30 +218,22 @@ def _kind(index: int) -> str:
 
 
 def _legend(names: Sequence[str], others: Mapping[str, str]) -> str:
-    """Names the lines, if there are several, and other things by their samples."""
-    lines = [
-        _key(34, _segment(f"line {_kind(at)}", 1, 6, 33, 6) + _mark(at, 17, 6), name)
-        for at, name in enumerate(names)
+    samples = [
+        (34, _segment(f"line {_kind(at)}", 1, 6, 33, 6) + _mark(at, 17, 6), name)
+        for at, name in enumerate(names if len(names) > 1 else ())
     ]
-    samples = lines[: len(lines) * (len(lines) > 1)]
-    samples += [_key(26, drawn, words) for words, drawn in others.items()]
-    return f'<p class="legend">{" ".join(samples)}</p>' if samples else ""
-
-
-def _key(width: int, drawn: str, words: str) -> str:
-    return (
+    samples += [(26, drawn, words) for words, drawn in others.items()]
+    keys = [
         f'<span class="key"><svg aria-hidden="true" width="{width}" height="12">{drawn}'
         f"</svg> {escape(readable(words))}</span>"
-    )
+        for width, drawn, words in samples
+    ]
+    return f'<p class="legend">{" ".join(keys)}</p>' if keys else ""
 
 
 def _labels(x_label: str, y_label: str, height: float) -> list[str]:
     x_text = _text((_LEFT + _RIGHT) / 2, height - 6, x_label)
     return [x_text, _text(_LEFT - 40, 9, y_label, "start")]
-
-
-def _box(kind: str) -> str:
-    return f'<rect class="{kind}" width="26" height="12"/>'
 
 
 def _percent(share: float) -> str:
@@ -267,6 +255,10 @@ def _ticks(lower: float, upper: float) -> list[float]:
 
 def _segment(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
     return _shape("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
+
+
+def _rect(kind: str, x: float, y: float, width: float, height: float) -> str:
+    return _shape("rect", kind, x=x, y=y, width=width, height=height)
 
 
 def _shape(tag: str, kind: str, **attributes: float | str) -> str:
@@ -309,31 +301,29 @@ def side_of(pictures: Sequence[Picture]) -> int | None:
     return side if reduced else None
 
 
-def shown(
-    picture: Picture,
-    names: Sequence[str],
-    unit: str,
-    side: int | None,
-    score: str | None = None,
-) -> Shown:
-    label, answer = (_class_of(k, names) for k in (picture.label, picture.predicted))
-    is_unknown = picture.predicted == len(names)
-    is_known = picture.label is not None and picture.predicted is not None
+def shown(picture: Picture, tested: Tested, side: int | None) -> Shown:
+    curve, names = tested.one.curve, tested.classes
+    label, answer = picture.label, picture.predicted
+    is_unknown = answer == len(names)
     words = f"image {picture.index}"
     if picture.file is not None:
         words += f" ({short(picture.file, 60)})"
-    if score is not None:
-        words += f", {score}"
+    if isinstance(curve, ScoreCurve):
+        at = np.flatnonzero(curve.levels == picture.level)
+        # The strategy may have skipped this level, or this image there.
+        value = curve.scores[at[0], picture.index] if len(at) else np.nan
+        words += f", {short(curve.score, 40)} {percent(float(value))}"
     else:
-        words += f" of {label}"
-        if picture.predicted is not None:
-            words += f", answered {'unknown' if is_unknown else answer}"
+        words += f" of {_class_of(label, names)}"
+        if answer is not None:
+            known = "unknown" if is_unknown else _class_of(answer, names)
+            words += f", answered {known}"
     return Shown(
         None if picture.image is None else _embedded(picture.image, side),
-        with_unit(picture.level, unit),
+        with_unit(picture.level, tested.one.unit),
         picture.shown_as.replace("first failure", "first failure seen"),
         words,
-        is_known and picture.label != picture.predicted and not is_unknown,
+        not (label is None or answer in (None, label) or is_unknown),
     )
 
 

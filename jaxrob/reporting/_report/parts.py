@@ -20,9 +20,7 @@ _LOOKS = {"*": "em", "`": "code", "~": "nobreak"}
 
 
 class Mark(NamedTuple):
-    """A part of a text that looks different."""
-
-    text: str  # the text
+    text: str
     # "strong", "em", "code", "link", "nobreak", or classes of the style sheet
     look: str
     to: str = ""  # the anchor that a link leads to
@@ -45,8 +43,6 @@ class Text(NamedTuple):
 
 
 class Heading(NamedTuple):
-    """A heading within a section, of the level 3 or 4."""
-
     words: str
     level: int = 3
 
@@ -64,8 +60,6 @@ class Bullets(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Pairs of a name and a text."""
-
     rows: Sequence[tuple[str, Words]]
 
 
@@ -101,8 +95,6 @@ class Figure(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A picture with its words."""
-
     # Its PNG file, its width and height on the page, and "pixels" or "smooth"; None if
     # it was not kept
     image: tuple[bytes, int, int, str] | None
@@ -126,8 +118,6 @@ class Group(NamedTuple):
 
 
 class Article(NamedTuple):
-    """Parts under a heading of level 3, to which links lead."""
-
     anchor: str
     title: str
     parts: Sequence["Part"]
@@ -165,12 +155,10 @@ def appendix(title: str, parts: Sequence[Part], anchor: str) -> Section:
 
 
 def strong(text: object) -> Mark:
-    """A text that stands out."""
     return Mark(str(text), "strong")
 
 
 def code(text: str) -> Mark:
-    """A text as it is typed."""
     return Mark(text, "code")
 
 
@@ -188,17 +176,15 @@ def table(
 
 @functools.cache
 def sentences() -> dict[str, Any]:
-    """The report's prose by name: `sentences.toml`."""
     place = pathlib.Path(__file__).with_name("sentences.toml")
     return tomllib.loads(place.read_text("utf-8"))
 
 
-def line(name: str, **values: object) -> str:
-    """A sentence without marks, with its values."""
-    return sentences()[name].format(**values)
+def line(name: str, kind: str = "", /, **values: object) -> str:
+    return (sentences()[kind] if kind else sentences())[name].format(**values)
 
 
-def say(name: str, **values: object) -> tuple[str | Mark, ...]:
+def say(name: str, /, **values: object) -> tuple[str | Mark, ...]:
     """A sentence in its parts; what its values hold is never read as a mark."""
     parts: list[str | Mark] = []
     for part in _MARKS.split(sentences()[name]):
@@ -210,9 +196,8 @@ def say(name: str, **values: object) -> tuple[str | Mark, ...]:
     return tuple(parts)
 
 
-def explained(kind: str, *names: str, **values: object) -> list[tuple[str, str]]:
-    """Words, methods or rules, each with its meaning."""
-    return [(name, sentences()[kind][name].format(**values)) for name in names]
+def explained(kind: str, /, *names: str, **values: object) -> list[tuple[str, str]]:
+    return [(name, line(name, kind, **values)) for name in names]
 
 
 def html(document: Document, data: str) -> str:

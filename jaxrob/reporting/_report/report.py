@@ -12,18 +12,28 @@ from jaxrob.reporting._words import Warned, by_cause, joint_interval, level_of, 
 
 
 class Difference(NamedTuple):
-    """Two assessments of one alteration compared, or why nothing can be."""
-
     alteration: str
     robustness: tuple[float, ...] = ()
     found: Compared | None = None
     why: str = ""
     adjusted: Adjusted | None = None
 
+    @property
+    def how(self) -> str:
+        """How the first is beyond what chance explains, or "" where it is not."""
+        if (one := self.adjusted) is None or not (one.side or one.mean_side):
+            return ""
+        if one.side:
+            return "more robust" if one.side > 0 else "less robust"
+        return f"{'better' if one.mean_side > 0 else 'worse'} on average over the range"
+
+    @property
+    def though(self) -> str:
+        mean_alone = self.how.endswith("over the range")
+        return ", though the robustness does not show it" * mean_alone
+
 
 class Comparison(NamedTuple):
-    """Two networks' names, and a row for each alteration."""
-
     first: str
     second: str
     rows: Sequence[Difference]
@@ -45,8 +55,6 @@ class Tested(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A network in a report: its name there, its warnings by cause."""
-
     results: Results
     name: str
     anchor: str
@@ -56,8 +64,6 @@ class Network(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A report."""
-
     networks: tuple[Network, ...]
     earlier: Sequence[Comparison]  # comparisons with earlier results
     between: Sequence[Comparison]  # comparisons of the networks with the first one
@@ -89,7 +95,6 @@ class Report(NamedTuple):
 
     @property
     def warned(self) -> list[str]:
-        """What each warning is about; of several networks, these too."""
         return [
             self.of(one, f": {each.of}", each.of)
             for one in self.networks
@@ -102,12 +107,10 @@ class Report(NamedTuple):
 
     @property
     def has_few(self) -> bool:
-        """Whether only a part of the images was looked at somewhere."""
         return any(one.sampling is not None for one in self.ones)
 
     @property
     def has_all(self) -> bool:
-        """Whether all images were looked at somewhere."""
         return any(one.sampling is None for one in self.ones)
 
     def of(self, network: Network, before: str = "", otherwise: str = "") -> str:

@@ -1,7 +1,4 @@
-"""The sections of a report, each a function of the report. `SECTIONS` has their order.
-
-All say the same in HTML and in Markdown: what is written here is written once.
-"""
+"""The sections of a report, each a function of it. `SECTIONS` has their order."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,18 +41,17 @@ from jaxrob.reporting._results import p_value_text
 from jaxrob.reporting._words import (
     ROUNDED,
     Corruption,
+    corruption_means,
     corruptions,
+    error_text,
     level_of,
-    means,
     percent_of,
-    severity,
-    share,
+    severity_text,
     short,
 )
 
 
 def common_corruptions(report: Report) -> Iterator[Section]:
-    """The means and errors that benchmarks of common corruptions publish."""
     parts: list[Part] = [Text(say("corruptions"))]
     for network in report.networks:
         some = network.results.assessments
@@ -67,16 +63,16 @@ def common_corruptions(report: Report) -> Iterator[Section]:
         parts += [Heading(network.name)] * report.many
         parts.append(Text(f"Intervals are of {level}."))
         averages = [
-            (name, f"{share(one)}: {one.reason}" if one.reason else share(one))
-            for name, one in means(found)
+            (name, error_text(one) + f": {one.reason}" * bool(one.reason))
+            for name, one in corruption_means(found)
         ]
         parts += [Facts(averages)] * bool(averages)
         each = table(
             found.rows,
             ("corruption", "row", lambda row: row.name),
-            ("mean error", "n", lambda row: share(row.error)),
+            ("mean error", "n", lambda row: error_text(row.error)),
             ("relative to AlexNet", "n", _to_alexnet) if relative else None,
-            ("fails at severity", "n", lambda row: severity(row.fails_at)),
+            ("fails at severity", "n", lambda row: severity_text(row.fails_at)),
         )
         parts.append(each)
         if relative:
@@ -86,11 +82,10 @@ def common_corruptions(report: Report) -> Iterator[Section]:
 
 
 def _to_alexnet(row: Corruption) -> str:
-    return share(row.relative_to_alexnet) if row.relative_to_alexnet else ""
+    return error_text(row.relative_to_alexnet) if row.relative_to_alexnet else ""
 
 
 def earlier(report: Report) -> Iterator[Section]:
-    """The results beside earlier ones."""
     if report.earlier:
         words = Text(say("earlier", level=report.level))
         parts = [words, *_differences(report, report.earlier)]
@@ -98,7 +93,6 @@ def earlier(report: Report) -> Iterator[Section]:
 
 
 def side_by_side(report: Report) -> Iterator[Section]:
-    """The networks' curves in one figure, and their differences."""
     if report.many:
         sides = Group(_sides(report), "sides")
         parts = [sides, *_differences(report, report.between)]
@@ -112,7 +106,6 @@ def _differences(report: Report, found: Iterable[Comparison]) -> Iterator[Part]:
 
 
 def differences_table(one: Comparison, level: str) -> Table:
-    """The table of a comparison, with what each difference means."""
     between = f"{level} interval"
     heads = ["alteration", one.first, one.second, "difference", between, "p-value"]
     heads += ["mean difference", between, "p-value", "what it means"]
@@ -143,22 +136,11 @@ def _meaning(row: Difference, name: str) -> Words:
     if one is None:
         return readable(row.why)
     words = "no difference that these images can show"
-    if one.side:
-        how = "more" if one.side > 0 else "less"
-        words = f"{name} is {how} robust, beyond what chance explains"
-    elif one.mean_side:
-        how = "better" if one.mean_side > 0 else "worse"
-        words = (
-            f"{name} is {how} on average over the range, beyond what chance explains, "
-            "though the robustness does not show it"
-        )
-    elif (
-        min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence_level
-    ):
-        words = (
-            "no difference beyond what chance explains among so many comparisons; "
-            "alone it might be one"
-        )
+    least = min(one.found.p_value, one.found.mean_p_value)
+    if row.how:
+        words = f"{name} is {row.how}, beyond what chance explains{row.though}"
+    elif least <= 1 - one.found.confidence_level:
+        words = line("one_of_many")
     return Mark(words, "unmet") if one.is_worse else words
 
 
@@ -190,7 +172,6 @@ def _sides(report: Report) -> list[Part]:
 
 
 def warnings(report: Report) -> Iterator[Section]:
-    """The warnings by cause."""
     parts: list[Part] = []
     for network in report.networks:
         for of, text in network.warned:
@@ -200,7 +181,6 @@ def warnings(report: Report) -> Iterator[Section]:
 
 
 def limits(report: Report) -> Iterator[Section]:
-    """What the report does not say."""
     classes, ones = report.has_classes, report.ones
     counts, good, bad = "against", "good", "bad"
     if classes:
@@ -226,7 +206,6 @@ def limits(report: Report) -> Iterator[Section]:
 
 
 def reading(report: Report) -> Iterator[Section]:
-    """How to read the numbers, and the statistical methods behind them."""
     parts: list[Part] = []
     if any(one.requirements for one in report.results):
         few = " Of few images it says first what is sure on this data set."
@@ -266,7 +245,6 @@ def _band(one: Assessment) -> str:
 
 
 def many_intervals(report: Report) -> Iterator[Section]:
-    """What holds for many intervals at once."""
     ones, compared = report.ones, report.compared
     romas = [one.roma for one in report.results if one.roma is not None]
     number, level = len(ones), report.level
@@ -305,7 +283,6 @@ def many_intervals(report: Report) -> Iterator[Section]:
 
 
 def words(report: Report) -> Iterator[Section]:
-    """Words that not every reader knows."""
     found = glossary(report)
     if found:
         items = [(strong(word), f": {meaning}.") for word, meaning in found]
@@ -313,7 +290,6 @@ def words(report: Report) -> Iterator[Section]:
 
 
 def glossary(report: Report) -> list[tuple[str, str]]:
-    """The words of a report that not every reader knows, and their meanings."""
     ones, level = report.ones, report.level
     roma = ["RoMA"] * any(one.roma is not None for one in report.results)
     if not ones:
@@ -322,17 +298,17 @@ def glossary(report: Report) -> list[tuple[str, str]]:
     found = explained("words", "level", "accepted, good enough", *accuracy)
     for one in {one.measure: one for one in ones}.values():
         if isinstance(one.curve, ScoreCurve):
-            meaning = explained("words", "score", score=one.curve.score)[0][1]
-            found.append((one.measure, meaning))
+            score = one.curve.score
+            found.append((one.measure, line("score", "words", score=score)))
     for k in sorted({top_k(one.measure) or 0 for one in ones} - {0}):
-        found.append((f"top-{k} accuracy", explained("words", "top_k", k=k)[0][1]))
-    meaning = explained("words", "interval", level=level)[0][1]
+        found.append((f"top-{k} accuracy", line("top_k", "words", k=k)))
+    meaning = line("interval", "words", level=level)
     found.append((f"{level} interval, {level} band", meaning))
     asap = ["ASAP"] * any("ASAP(" in one.strategy for one in ones)
     found += explained("words", "points", "digest", *asap, *["p-value"] * report.many)
-    rules = dict.fromkeys(one.rule for one in ones if one.rule in sentences()["rules"])
-    pairs = explained("rules", *rules)
-    found += [(f"rule “{rule}”", meaning) for rule, meaning in pairs]
+    for rule in dict.fromkeys(one.rule for one in ones):
+        if rule in sentences()["rules"]:
+            found.append((f"rule “{rule}”", line(rule, "rules")))
     decided = ["decided"] * any(one.curve.alpha is not None for one in ones)
     return found + explained("words", "seen by half", "jitter", *decided, *roma)
 

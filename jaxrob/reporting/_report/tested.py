@@ -9,6 +9,7 @@ import numpy as np
 from jaxrob._arguments.texts import counted, readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
+from jaxrob.reporting._report.curve import threshold
 from jaxrob.reporting._report.parts import (
     Bullets,
     Facts,
@@ -25,7 +26,7 @@ from jaxrob.reporting._report.parts import (
 from jaxrob.reporting._report.report import Network, Report, Tested, has_classes
 from jaxrob.reporting._requirements import Plan, PlannedAlteration, planned_requirements
 from jaxrob.reporting._results import Results, Run
-from jaxrob.reporting._words import VERSION, number, percent, short, with_unit
+from jaxrob.reporting._words import VERSION, number, short, with_unit
 
 _MOST_CLASSES = 60
 _MOST_WORDS = 400  # Letters that describe a level or a setting.
@@ -35,7 +36,6 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def tested(report: Report) -> Iterator[Section]:
-    """The networks, the images, the runs of the command and the versions."""
     parts: list[Part] = [Facts(_network(one)) for one in report.networks]
     level = 4 if report.many else 3
     images = [_images(one, level) for one in report.networks]
@@ -78,7 +78,6 @@ def _network(network: Network) -> Pairs:
 
 
 def _images(network: Network, level: int) -> tuple[Part, ...]:
-    """The images: facts, a sentence about their number, and how many of each class."""
     assessments = network.results.assessments
     counts = [
         one.curve.counts.at(0).inputs for one in assessments if one.sampling is None
@@ -129,15 +128,11 @@ def _counts(
     # Of scores only the number of images is known.
     by_class = [one for one in counts if len(one) > 1] or counts[:1]
     first = by_class[0]
-    if any(
-        not np.array_equal(one, first) and (len(one) > 1 or one.sum() != first.sum())
-        for one in counts
-    ):
+    differ = any(not np.array_equal(one, first) for one in by_class)
+    if differ or len({int(one.sum()) for one in counts}) > 1:
         return (), "The alterations were assessed on different images."
-    words = (
-        f"{counted(int(first.sum()), 'image')}, the same for every alteration and "
-        "level."
-    )
+    number = counted(int(first.sum()), "image")
+    words = f"{number}, the same for every alteration and level."
     if len(first) == 1:
         return (), words
     fewest, most = int(first.argmin()), int(first.argmax())
@@ -164,29 +159,24 @@ def _few_images(assessments: Sequence[Assessment], words: str) -> str:
     said = " or ".join(counted(one, "image") for one in sorted(count))
     which = ", ".join(short(one.alteration, 40) for one in few)
     if len(few) < len(assessments):
-        return (
-            f"{words} Of {which} at each level a random part of {said} was looked at."
-        )
+        return f"{words} {line('part_of_some', which=which, images=said)}"
     of_classes = any(one.curve.num_classes for one in assessments)
     lacking = " How many are of which class was not kept." * of_classes
     return line("random_part", images=said, lacking=lacking)
 
 
 def _run(one: Run) -> Pairs:
-    whole = "a folder; the data's digest is of what was read"
-    files = [
-        (
-            f"{each.role}: {short(each.name, 120)}",
-            f"SHA-256 digest {each.digest}" if each.digest else whole,
-        )
-        for each in one.files
-    ]
-    return (
+    facts = [
         ("command line", one.command or "not recorded"),
         ("begun (UTC)", one.started or "not recorded"),
         ("machine", one.machine or "not recorded"),
-        *files,
-    )
+    ]
+    for file in one.files:
+        digest = f"SHA-256 digest {file.digest}"
+        whole = "a folder; the data's digest is of what was read"
+        name = f"{file.role}: {short(file.name, 120)}"
+        facts.append((name, digest if file.digest else whole))
+    return tuple(facts)
 
 
 def _versions(results: Results) -> Pairs:
@@ -208,7 +198,6 @@ def _versions(results: Results) -> Pairs:
 
 
 def domain(report: Report) -> Iterator[Section]:
-    """The alterations' ranges, and the reasons for them."""
     parts: list[Part] = [Text(say("domain"))]
     heads = ("alteration", "unit of the level", "range", "unaltered at", "settings")
     looks = ("row", "name", "", "", "name", "name")
@@ -234,7 +223,6 @@ def _domain(each: Tested) -> tuple[Words, ...]:
 
 
 def plan(report: Report) -> Iterator[Section]:
-    """The plan, and where the results differ from it."""
     parts: list[Part] = []
     if all(one.plan is None for one in report.results):
         parts.append(Text(say("no_plan")))
@@ -248,19 +236,18 @@ def plan(report: Report) -> Iterator[Section]:
 
 
 def _plan(results: Results, level: int) -> tuple[Part, ...]:
-    """The plan: facts, its alterations, and the results' differences from it.
-
-    The alterations are left out where the operating domain says the same.
-    """
+    """The plan; its alterations are left out where the operating domain has them."""
     if (plan := results.plan) is None:
         return (Text("There was no plan."),)
-    least = percent(plan.threshold, 4).replace(".0000", "")
     few = [("number of images", _planned_few(plan))] if plan.wants_few else []
     facts = (
         ("plan's digest (SHA-256)", plan.digest),
         ("plan's name", plan.name),
         ("date written in the plan", str(plan.date)),
-        ("accepted", f"{in_words(plan.measure)} of at least {least}"),
+        (
+            "accepted",
+            f"{in_words(plan.measure)} of at least {threshold(plan.threshold)}",
+        ),
         ("required", planned_text(results)),
         *few,
     )

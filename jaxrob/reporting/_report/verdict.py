@@ -35,7 +35,6 @@ from jaxrob.reporting._report.parts import (
     line,
     say,
     strong,
-    table,
 )
 from jaxrob.reporting._report.report import Network, Report, Tested
 from jaxrob.reporting._report.tested import is_as_planned, planned_text
@@ -70,14 +69,8 @@ _STATES = {
 }
 
 
-class Check(NamedTuple):
-    """A requirement, and the value found for an alteration, RoMA or all of them."""
-
-    requirement: str
-    of: str
-    found: str
-    state: str
-    how_sure: str
+#: What a requirement is of, its state, itself, the value found, and how sure that is.
+Check = tuple[str, str, str, str, str]
 
 
 class Verdict(NamedTuple):
@@ -90,7 +83,6 @@ class Verdict(NamedTuple):
 
 
 def first_page(report: Report) -> Iterator[Section]:
-    """The verdict on each network, what was not tested, and what is left to judge."""
     verdicts = [(one, verdict_of(one, report)) for one in report.networks]
     parts: list[Part] = [_box(report.of(one), one, found) for one, found in verdicts]
     parts.append(Facts(_facts(report)))
@@ -108,7 +100,8 @@ def first_page(report: Report) -> Iterator[Section]:
     ]
     parts += [Text(meanings, "soft")] * bool(meanings)
     if report.many:
-        parts.append(Text((strong("Which network is best."), f" {_best(report)}")))
+        best = f" {_first(report)} {_highest(report)} {_surely(report)}"
+        parts.append(Text((strong("Which network is best."), best)))
     for title, said in (
         ("Not tested:", _not_tested(report.results)),
         ("To be judged by people:", _to_judge(report)),
@@ -137,17 +130,12 @@ def checks_table(
     label: str,
     states: Mapping[str, Words],
 ) -> Table:
-    return table(
-        checks,
-        ("alteration", "row", lambda check: check.of),
-        ("verdict", "", lambda check: states[check.state]),
-        ("required", "", lambda check: Mark(check.requirement, "whole")),
-        ("value", "n", lambda check: check.found),
-        (how_sure, "", lambda check: check.how_sure),
-        caption=caption,
-        look="checks",
-        label=label,
-    )
+    heads = ("alteration", "verdict", "required", "value", how_sure)
+    rows = [
+        (of, states[state], Mark(required, "whole"), value, sure)
+        for of, state, required, value, sure in checks
+    ]
+    return Table(heads, rows, ("row", "", "", "n", ""), caption, "checks", label)
 
 
 def about(report: Report) -> Words:
@@ -226,9 +214,8 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
     shown = distinct_percent(low, asked.bound) if low == high else interval(low, high)
     if asked.quantity == "difference" and not math.isnan(low):
         shown = f"{points(low)} to {points(high)}"
-    return Check(
-        asked.condition, readable(outcome.subject), shown, outcome.state, how_sure
-    )
+    of = readable(outcome.subject)
+    return of, outcome.state, asked.condition, shown, how_sure
 
 
 def _of_worst(tested: Tested) -> str:
@@ -351,10 +338,6 @@ def _images(one: Assessment) -> str:
     return f"{name}, {counted(number, 'image')}" + f", digest {digest}" * bool(digest)
 
 
-def _best(report: Report) -> str:
-    return f"{_first(report)} {_highest(report)} {_surely(report)}"
-
-
 def _first(report: Report) -> str:
     networks = dict(zip(report.names, (one.assessments for one in report.results)))
     levels = [one.confidence_level for one in report.ones]
@@ -402,25 +385,14 @@ def _highest(report: Report) -> str:
 
 
 def _surely(report: Report) -> str:
-    mean = "on average over the range, though the robustness does not show it,"
-    hows = {
-        (1, 0): "more robust",
-        (-1, 0): "less robust",
-        (0, 1): f"better {mean}",
-        (0, -1): f"worse {mean}",
-    }
     said = []
     for pair in report.between:
-        found = [(row.alteration, row.adjusted) for row in pair.rows if row.adjusted]
-        for sides, how in hows.items():
-            to = [
-                short(name)
-                for name, one in found
-                if (one.side, 0 if one.side else one.mean_side) == sides
-            ]
-            if to:
-                words = f"{pair.first} is {how} than {pair.second} to {', '.join(to)}"
-                said.append(words)
+        for word in ("more", "less", "better", "worse"):
+            rows = [row for row in pair.rows if row.how.startswith(word)]
+            to = ", ".join(short(row.alteration) for row in rows)
+            for row in rows[:1]:
+                how = row.how + f"{row.though}," * bool(row.though)
+                said.append(f"{pair.first} is {how} than {pair.second} to {to}")
     if not said:
         return "No difference is beyond what chance explains."
     return f"Beyond what chance explains, {'; '.join(said)}."

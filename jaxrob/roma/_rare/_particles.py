@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._devices.blocks import Call
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.roma._draws import Pairs, Work, by_row, margins_of_pairs, pair_keys
 from jaxrob.roma._perturbation import (
     Perturbation,

@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxrob._devices.blocks import first_of, in_blocks, joined, put_at, taken
 from jaxrob._engine.execution import Bar
-from jaxrob._pixels import as_floats
+from jaxrob._numbers import as_floats
 from jaxrob.roma._draws import (
     ANY_CLASS,
     LARGEST_MARGIN,

@@ -18,9 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._devices.blocks import put_at, taken
-from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.memory import nearest_bucket
-from jaxrob._devices.mesh import sharded
+from jaxrob._devices.mesh import fetch, put, sharded
 from jaxrob._engine.execution import Bar
 from jaxrob.roma._draws import (
     AGAIN,

@@ -14,26 +14,24 @@ import numpy as np
 from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.bands import (
+    BEND,
     Bands,
     Cluster,
+    Costs,
     Method,
+    RoughCrossing,
     Shape,
     State,
     allowed_widths,
     bands,
+    cheapest,
     clusters,
     crossings,
+    images_for,
     joint_error_ratio,
     quantile,
-    shape,
-)
-from jaxrob.strategies._few.crossing import (
-    BEND,
-    Costs,
-    RoughCrossing,
-    cheapest,
-    images_for,
     seen_at,
+    shape,
     unseen,
 )
 from jaxrob.strategies._few.estimates import (

@@ -7,9 +7,10 @@ import numpy as np
 from jaxrob.metrics._curvature import least_count, open_width
 from jaxrob.metrics._testing import count_evidence, mean_evidence
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.bands import Method, State
-from jaxrob.strategies._few.crossing import (
+from jaxrob.strategies._few.bands import (
+    Method,
     RoughCrossing,
+    State,
     may_cross,
     rough_crossing,
     seen_at,
@@ -40,10 +41,9 @@ def side(goal: Goal, level: Level) -> int:
     certain = _certain_side(goal, level.scores)
     if certain != OPEN or goal.curtail:
         return certain
-    if goal.bounds == (0.0, 1.0) and _are_counts(level.scores):
-        right = np.array(round(level.scores.sum()))
+    if _are_counts(goal, level.scores):
+        right, seen = np.array(round(level.scores.sum())), np.array(level.seen)
         least = least_count(goal.least, goal.num_images)
-        seen = np.array(level.seen)
         evidence = count_evidence(right, seen, goal.num_images, least)
     else:
         evidence = mean_evidence(level.scores, goal.num_images, goal.least, goal.bounds)
@@ -56,7 +56,7 @@ def _certain_side(goal: Goal, scores: np.ndarray) -> int:
     """Returns the side if the unseen images cannot change it, or else `OPEN`."""
     (low, high), num_images = goal.bounds, goal.num_images
     left = num_images - len(scores)
-    if goal.bounds == (0.0, 1.0) and _are_counts(scores):
+    if _are_counts(goal, scores):
         right, least_right = round(scores.sum()), least_count(goal.least, num_images)
         if right >= least_right:
             return ACCEPTED
@@ -67,8 +67,8 @@ def _certain_side(goal: Goal, scores: np.ndarray) -> int:
     return REJECTED if seen + left * high < needed - slack or not left else OPEN
 
 
-def _are_counts(scores: np.ndarray) -> bool:
-    return bool(((scores == 0) | (scores == 1)).all())
+def _are_counts(goal: Goal, scores: np.ndarray) -> bool:
+    return goal.bounds == (0.0, 1.0) and bool(((scores == 0) | (scores == 1)).all())
 
 
 def _partition(
@@ -303,9 +303,9 @@ def look_at_fixed(
         one.side == ACCEPTED or (one.side == OPEN and one.mean >= goal.least)
         for one in levels.values()
     )
-    now = Accepted(low, high, guess)
-    is_done = now.half_width <= goal.half_width * goal.parts
-    return state._replace(levels=levels, accepted=now, is_done=is_done)
+    accepted = Accepted(low, high, guess)
+    is_done = accepted.half_width <= goal.half_width * goal.parts
+    return state._replace(levels=levels, accepted=accepted, is_done=is_done)
 
 
 def following_of_fixed(state: State) -> State:

@@ -227,10 +227,7 @@ def estimates(levels: Levels, spread: Spread) -> Estimates:
 
 
 def correlation(
-    levels: Levels,
-    now: Estimates,
-    pair: tuple[int, int],
-    spread: Spread,
+    levels: Levels, now: Estimates, pair: tuple[int, int], spread: Spread
 ) -> float:
     first, second = (now.at(step)[1] for step in pair)
     if pair[0] == pair[1] or first * second == 0:

@@ -7,17 +7,11 @@ import pytest
 from jaxrob import RobustnessWarning, metrics
 from jaxrob.alterations import corruptions, presets
 from jaxrob.alterations.corruptions import _weather
-from jaxrob.alterations.corruptions._parameters import (
-    FROST,
-    GAUSSIAN_NOISE,
-    at,
-    checked_size,
-    size_for,
-)
+from jaxrob.alterations.corruptions._severity import at, checked_size, size_for, table
 
 
 def test_severities_are_found_exactly_and_between_them_lines():
-    rows = FROST.rows(224)
+    rows = table("frost").by_size[224]
     found = jax.jit(jax.vmap(lambda level: at(rows, level)))
     found = found(np.float32([0, 1, 2, 3, 4, 5, 2.25, 0.5]))
     np.testing.assert_array_equal(found[:6], np.float32(rows))
@@ -27,7 +21,9 @@ def test_severities_are_found_exactly_and_between_them_lines():
 
 
 def test_the_slope_at_a_level_is_that_of_its_line():
-    slope = jax.jit(jax.grad(lambda level: at(GAUSSIAN_NOISE.rows(224), level)[0]))
+    slope = jax.jit(
+        jax.grad(lambda level: at(table("gaussian_noise").by_size[224], level)[0])
+    )
     np.testing.assert_allclose(slope(3.5), 0.26 - 0.18, rtol=1e-5)
     np.testing.assert_allclose(slope(0.0), 0.08, rtol=1e-5)
 

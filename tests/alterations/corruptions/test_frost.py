@@ -14,7 +14,7 @@ from PIL import Image
 
 from jaxrob.alterations import corruptions
 from jaxrob.alterations.corruptions import _weather
-from jaxrob.alterations.corruptions._weather import FrostDraws, crop
+from jaxrob.alterations.corruptions._weather import crop
 
 NAMES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
 
@@ -65,9 +65,7 @@ def test_a_crop_is_the_pictures_own_pixels():
         np.random.RandomState(k).randint(0, 256, (50 + k, 60, 3)).astype(np.uint8)
         for k in range(5)
     )
-    found = jax.jit(lambda draws: crop(pictures, draws, (32, 40, 3)))(
-        FrostDraws(3, 20, 11)
-    )
+    found = jax.jit(lambda draws: crop(pictures, draws, (32, 40, 3)))((3, 20, 11))
     np.testing.assert_allclose(found, pictures[3][20:52, 11:51] / 255, rtol=1e-6)
 
 

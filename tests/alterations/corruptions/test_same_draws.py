@@ -20,7 +20,7 @@ from fed_corruptions import (
     theirs,
 )
 
-from jaxrob.alterations.corruptions import _parameters
+from jaxrob.alterations.corruptions._severity import table
 
 SEVERITIES = (1, 2, 3, 4, 5)
 # Source: github.com/hendrycks/robustness at 8190fe3 (Apache-2.0), make_cifar_c.py, on
@@ -99,19 +99,11 @@ def write_goldens(folder):
     np.savez_compressed(GOLDENS, **kept)
 
 
-# The benchmark has ranges of factors for zoom blur, not their ends and steps.
-TABLES = {
-    name: value
-    for name, value in vars(_parameters).items()
-    if isinstance(value, _parameters.Table) and name != "ZOOM_BLUR"
-}
-
-
 @pytest.mark.parametrize("size", SCRIPTS)
-@pytest.mark.parametrize("name", TABLES)
+# The benchmark has ranges of factors for zoom blur, not their ends and steps.
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"zoom_blur"}))
 def test_every_parameter_is_the_benchmarks(name, size, reference):
-    expected = parameters(reference, size, name.lower())
-    expected = np.array(expected, float).reshape(5, -1)
-    if name == "SHOT_NOISE":
+    expected = np.array(parameters(reference, size, name), float).reshape(5, -1)
+    if name == "shot_noise":
         expected = 1 / expected
-    np.testing.assert_allclose(TABLES[name].rows(size)[1:], expected, rtol=1e-12)
+    np.testing.assert_allclose(table(name).by_size[size][1:], expected, rtol=1e-12)

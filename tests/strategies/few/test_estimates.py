@@ -8,8 +8,12 @@ import pytest
 from jaxrob.metrics._curvature import least_count
 from jaxrob.strategies import ASAP
 from jaxrob.strategies._few import banded
-from jaxrob.strategies._few.bands import Cluster, State, joint_error_ratio
-from jaxrob.strategies._few.crossing import RoughCrossing
+from jaxrob.strategies._few.bands import (
+    Cluster,
+    RoughCrossing,
+    State,
+    joint_error_ratio,
+)
 from jaxrob.strategies._few.decided import side
 from jaxrob.strategies._few.estimates import (
     ACCEPTED,

@@ -1,4 +1,7 @@
-"""What `evaluate` does with a block of images."""
+"""The compiled steps of `jaxrob.evaluate`: what does one cost on a device?
+
+Nothing is computed: variables may be shapes, and devices need not be there.
+"""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -30,6 +33,8 @@ from jaxrob._engine.preflight import check_shape_is_kept
 from jaxrob._engine.step import answering, levels_are_sequential, preparing
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
+
+__all__ = ("Evaluation", "Step", "evaluation")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
