@@ -31,24 +31,23 @@ figures to `measured/TARGET.json` in the output folder. Copied to
 `docs/measurements/measured`, they stand beside the estimates of later runs.
 """
 
+import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 from absl import app, flags
-from accelerators import (
-    bench,
-    compiling,
-    environment,
-    measured,
-    programs,
-    tables,
-    targets,
-)
+from accelerators import bench, compiling, measured, programs, tables, targets
 from accelerators.networks import NETWORKS, Network
 from common import define, files, hosts, startup
 from jax.sharding import Mesh
 
+_COMPILERS = {"tpu": ("libtpu",), "cuda": ("jax_cuda13_plugin", "jax_cuda12_plugin")}
+#: XLA's cost model for GPUs then writes its estimates into the program's text.
+_ESTIMATES = "--xla_gpu_collect_cost_model_stats=true"
 _PAPERS = programs.alterations_by_name()
 _ALTERATIONS = _PAPERS | programs.further_alterations()
 
@@ -77,11 +76,11 @@ def main(argv: Sequence[str]) -> None:
     hosts.refuse_several()
     before = None if _COMPARE.value is None else tables.read(_COMPARE.value)
     if _MEASURE.value:
-        environment.for_measuring()
+        _for_measuring()
     elif _TARGET.value is None:
         raise app.UsageError("--target says what is compiled for; or --measure")
     else:
-        environment.for_compiling(targets.load(_TARGET.value))
+        _for_compiling(targets.load(_TARGET.value))
     startup.start(argv)
     target, mesh = _devices()
     document = {
@@ -104,7 +103,7 @@ def main(argv: Sequence[str]) -> None:
     altered = {name: _ALTERATIONS[name] for name in _WHICH.value}
     for name in _NETWORKS.value:
         network = _sized(NETWORKS[name])
-        how = _MEASURE.value, 3, kept
+        how = _MEASURE.value, kept
         one = bench.Bench(target, mesh, name, network, altered, *how)
         for kind in _WHAT.value:
             print(f"\n{name}, {kind}: {network.size} levels, {target.device}")
@@ -144,6 +143,53 @@ def _sized(network: Network) -> Network:
         num_images=_NUM_IMAGES.value or network.num_images,
         num_levels=_NUM_LEVELS.value or network.num_levels,
     )
+
+
+def _for_compiling(target: targets.Target) -> None:
+    """Starts the script anew in the target's environment, unless it is in it."""
+    if not _installed(target.platform):
+        raise app.UsageError(
+            f"there is no compiler for {target.device} here: "
+            f'pip install -e ".[{target.extra}]", in an environment of its own'
+        )
+    wanted = {"JAX_PLATFORMS": "cpu"} | target.environment
+    if target.platform == "cuda" and target.estimates:
+        wanted |= _with_estimates()
+    _enter(wanted)
+
+
+def _for_measuring() -> None:
+    """Starts the script anew so that a GPU's compiler, if it can, writes estimates."""
+    if not _installed("cuda") or not (wanted := _with_estimates()):
+        return
+    # In another process, because a variable that is set later has no effect.
+    asked = subprocess.run(
+        [sys.executable, "-c", "import jax; print(jax.local_devices()[0].device_kind)"],
+        env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+        capture_output=True,
+        text=True,
+    )
+    target = targets.of_device(asked.stdout) if asked.returncode == 0 else None
+    if target is not None and target.estimates:
+        _enter(wanted)
+
+
+def _installed(platform: str) -> bool:
+    return any(importlib.util.find_spec(name) for name in _COMPILERS[platform])
+
+
+def _with_estimates() -> dict[str, str]:
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _ESTIMATES in flags:
+        return {}
+    return {"XLA_FLAGS": f"{flags} {_ESTIMATES}".strip()}
+
+
+def _enter(wanted: dict[str, str]) -> None:
+    if all(os.environ.get(name) == value for name, value in wanted.items()):
+        return
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | wanted)
 
 
 if __name__ == "__main__":

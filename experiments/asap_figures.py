@@ -22,20 +22,11 @@ from absl import app, flags
 from common import benchmarks, define, files, startup
 from common.quadrature import Quadrature, robustness_by_quad
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import jaxrob
 from jaxrob.metrics import heaviside_robustness
-from jaxrob.strategies import (
-    ASAP,
-    History,
-    Random,
-    Strategy,
-    Task,
-    Uniform,
-    sample,
-)
+from jaxrob.strategies import ASAP, History, Random, Strategy, Task, Uniform, sample
 
 flags.adopt_module_key_flags(benchmarks)
 _N = define.n()
@@ -113,8 +104,7 @@ def _figure_5() -> _Result:
                 f"{name}\n{len(found.levels)} levels, {robustness:.2%} of {truth:.2%}",
                 fontsize=10,
             )
-            axes.set_xlabel("level")
-            axes.set_ylabel("accuracy")
+            axes.set(xlabel="level", ylabel="accuracy")
             numbers.append(
                 {
                     "function": function.__name__,
@@ -146,8 +136,7 @@ def _figure_6(curves: _Curves) -> _Result:
         f"of {curve.robustness:.2%}",
         fontsize=10,
     )
-    axes.set_xlabel("level")
-    axes.set_ylabel("accuracy")
+    axes.set(xlabel="level", ylabel="accuracy")
     print(f"figure 6: {name}: {len(found.levels)} levels, {result}")
     numbers = {
         "alteration": name,
@@ -182,9 +171,7 @@ def _figure_7(curves: _Curves) -> _Result:
         axes.set_xticks(range(1, len(sizes) + 1), sizes)
         axes.axhline(100 * curve.robustness, color="#c0392b", linestyle="--")
         axes.set_title(f"random sampling, {name}", fontsize=10)
-        axes.set_xlabel("levels")
-        axes.set_ylabel("robustness [%]")
-        axes.set_ylim(-3, 103)
+        axes.set(xlabel="levels", ylabel="robustness [%]", ylim=(-3, 103))
         numbers.append(
             {"alteration": name, "oracle": curve.robustness, "robustness": robustness}
         )
@@ -200,28 +187,19 @@ def _figure_7(curves: _Curves) -> _Result:
 
 def _figure_8(curves: _Curves) -> _Result:
     """Shows the paper's a = 2, for all alterations."""
-    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     strategies = {
         name: [ASAP(n, benchmarks.concavity(curve, 2)) for n in _sizes()]
         for name, curve in curves.items()
     }
-    numbers = _points_over_n(axes, curves, strategies)
-    axes.set_title("ASAP's levels over n, a = 2", fontsize=10)
-    for row in numbers:
-        print(f"figure 8: {row['name']}: {row['points'][-1]} levels at n = {_N.value}")
-    return figure, numbers
+    return _points_over_n("figure 8", "a = 2", curves, strategies)
 
 
 def _figure_9(curves: _Curves) -> _Result:
     """Shows Gaussian noise, as the paper, for fixed and automatic concavities."""
-    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    curve = curves["gaussian noise"]
-    strategies = _by_concavity(curve)
-    numbers = _points_over_n(axes, dict.fromkeys(strategies, curve), strategies)
-    axes.set_title("ASAP's levels over n, gaussian noise", fontsize=10)
-    for row in numbers:
-        print(f"figure 9: {row['name']}: {row['points'][-1]} levels at n = {_N.value}")
-    return figure, numbers
+    name = "gaussian noise"
+    strategies = _by_concavity(curves[name])
+    same = dict.fromkeys(strategies, curves[name])
+    return _points_over_n("figure 9", name, same, strategies)
 
 
 def _figure_10(curves: _Curves) -> _Result:
@@ -254,26 +232,30 @@ def _figure_10(curves: _Curves) -> _Result:
         axes.axhline(100 * curve.robustness, color="0.4", linestyle=":")
         axes.set_xscale("log", base=2)
         axes.set_title(f"ASAP's robustness over n, {name}", fontsize=10)
-        axes.set_xlabel("n")
-        axes.set_ylabel("robustness [%]")
+        axes.set(xlabel="n", ylabel="robustness [%]")
         axes.legend(fontsize=8)
     return figure, numbers
 
 
 def _points_over_n(
-    axes: Axes, curves: _Curves, strategies: Mapping[str, Iterable[Strategy]]
-) -> list[dict[str, Any]]:
+    which: str,
+    title: str,
+    curves: _Curves,
+    strategies: Mapping[str, Iterable[Strategy]],
+) -> _Result:
+    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     numbers = []
     for colour, (name, some) in zip(_COLOURS, strategies.items()):
         points = [len(_replay(curves[name], strategy).levels) for strategy in some]
         axes.plot(_sizes(), points, marker="o", markersize=3, color=colour, label=name)
         numbers.append({"name": name, "n": _sizes(), "points": points})
+        print(f"{which}: {name}: {points[-1]} levels at n = {_N.value}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    axes.set_xlabel("n")
-    axes.set_ylabel("levels")
+    axes.set_title(f"ASAP's levels over n, {title}", fontsize=10)
+    axes.set(xlabel="n", ylabel="levels")
     axes.legend(fontsize=8)
-    return numbers
+    return figure, numbers
 
 
 def _by_concavity(curve: jaxrob.Assessment) -> dict[str, list[ASAP]]:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from absl import app, flags
-from common import benchmarks, define, files, startup
+from common import benchmarks, define, files, intervals, startup
 from common.quadrature import Quadrature, robustness_by_quad
 
 import jaxrob
@@ -96,9 +96,8 @@ def main(argv: Sequence[str]) -> None:
     }
     if _DRAWS.value:
         document["coverage"] = _coverage(correct)
-    path = benchmarks.output() / f"study-{benchmarks.title()}-{_FIRST.value}.json"
-    files.write_json(path, document)
-    print(f"wrote {path}")
+    name = f"study-{benchmarks.title()}-{_FIRST.value}.json"
+    files.save(benchmarks.OUTPUT.value, name, document)
 
 
 def _bounds(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
@@ -302,14 +301,9 @@ def _interval(history: History, task: Task) -> metrics.ConfidenceInterval:
     """Returns the 95 % interval of robustness from accuracies on a test set."""
     num_inputs = np.asarray(history.num_inputs)
     right = np.rint(history.values * num_inputs).astype(int)
-    confusion = np.zeros((len(right), 2, 3), int)
-    confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right
-    return metrics.confidence_interval(
-        history.levels,
-        confusion,
-        "accuracy",
-        task.threshold,
-        bounds=(task.lower, task.upper),
+    bounds = task.lower, task.upper
+    return intervals.of_robustness(
+        history.levels, right, num_inputs, task.threshold, bounds
     )
 
 

@@ -66,9 +66,8 @@ def main(argv: Sequence[str]) -> None:
         "rows": rows,
         "answers": answers,
     }
-    path = benchmarks.output() / f"table1-{benchmarks.title()}.json"
-    files.write_json(path, document)
-    print(f"wrote {path}")
+    name = f"table1-{benchmarks.title()}.json"
+    files.save(benchmarks.OUTPUT.value, name, document)
     gate.require(
         _requirements(),
         {

@@ -52,9 +52,7 @@ def main(argv: Sequence[str]) -> None:
         _print(f"{name}, smooth", [r for r in mine if r["family"] in shapes.SMOOTH])
         _print(f"{name}, all but dips", [r for r in mine if r["family"] != "dip"])
     _print("both, all but dips", [r for r in rows if r["family"] != "dip"])
-    path = files.output_folder(_OUTPUT.value) / f"{_GENERATOR.value}.json"
-    files.write_json(path, rows)
-    print(f"wrote {path}")
+    files.save(_OUTPUT.value, f"{_GENERATOR.value}.json", rows)
 
 
 def _print(title: str, rows: Sequence[dict[str, Any]]) -> None:

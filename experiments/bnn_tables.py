@@ -159,12 +159,7 @@ def _bayesian(
     train_set: jaxrob.Dataset, key: jax.Array, prior_scale: float
 ) -> jaxrob.Classifier:
     return measuring.fit(
-        train_set,
-        key,
-        _SAMPLES.value,
-        _BNN_EPOCHS.value,
-        _PROGRESS.value,
-        prior_scale,
+        train_set, key, _SAMPLES.value, _BNN_EPOCHS.value, _PROGRESS.value, prior_scale
     )
 
 

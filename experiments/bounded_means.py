@@ -146,9 +146,7 @@ def main(argv: Sequence[str]) -> None:
             f"{name}: {min(held) / _DRAWS.value:.1%} at least; significantly below "
             f"95 % in {below.sum()} of {len(rows)} cells"
         )
-    path = files.output_folder(_OUTPUT.value) / "bounded_means.json"
-    files.write_json(path, rows)
-    print(f"wrote {path}")
+    files.save(_OUTPUT.value, "bounded_means.json", rows)
 
 
 def _line(cells: Iterable[str]) -> str:

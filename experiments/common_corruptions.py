@@ -8,7 +8,7 @@ r"""The common corruptions of CIFAR-10-C: a network's errors, and where it fails
 Trains a network, and prints its error at the benchmark's 15 corruptions x 5 severities
 (Hendrycks and Dietterich, 2019), their mean, and the severity at which its accuracy
 falls below `--threshold`, with the 95 % interval that the finite test set leaves.
-Figures: the curves with the severities marked, and a strip of pictures.
+A figure shows the curves, each with a strip of pictures at severities 0 to 5.
 
 `--retrain=da,lda,worst_level` trains, for each seed, a network and retrains it against
 the corruptions `--trained_on`, each on equally many images without other augmentation;
@@ -34,20 +34,11 @@ from typing import Any
 import jax
 import numpy as np
 from absl import app, flags
-from common import (
-    classifiers,
-    datasets,
-    define,
-    files,
-    gate,
-    hosts,
-    journals,
-    startup,
-)
-from corruptions_2019 import cells, figures, replay, retrained
+from common import classifiers, datasets, define, files, gate, hosts, journals, startup
+from corruptions_2019 import cells, replay, retrained
 
 import jaxrob
-from jaxrob import data, strategies, training
+from jaxrob import data, reporting, strategies
 
 _EPOCHS_USUAL = {"digits": 10, "cifar10": 24}
 _THRESHOLDS = {"digits": 0.7, "cifar10": 0.7}
@@ -101,13 +92,13 @@ def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     output = files.output_folder(_OUTPUT.value)
     if _REPLAY.value is not None:
-        _replay(pathlib.Path(_REPLAY.value), output)
+        _replay(pathlib.Path(_REPLAY.value))
         return
     some = cells.alterations(_CORRUPTIONS.value, _FROST.value)
     whole = _load("test")
     test_set = datasets.evenly_picked(whole, _NUM_IMAGES.value)
     if _RETRAIN.value:
-        _retrained(some, test_set, output)
+        _retrained(some, test_set)
     else:
         _table(some, test_set, output)
 
@@ -136,7 +127,7 @@ def _table(
     test_set: jaxrob.Dataset,
     output: pathlib.Path,
 ) -> None:
-    """Measures the table and its figures."""
+    """Measures the table and its figure."""
     _, key = jax.random.split(jax.random.key(_SEED.value))
     classifier = _network()
     start = time.perf_counter()
@@ -176,66 +167,38 @@ def _table(
         f"{document['mean']}\n{pictures:,} altered images ({_LEVELS.value} "
         f"levels) made and classified in {seconds:.1f} s, compilation included"
     )
-    _write(document, some, test_set, output)
     files.write_assessments(output, assessments)
+    # The licence of frost's pictures is not stated.
+    shown = {name: one for name, one in by_name.items() if name != "frost"}
+    if shown:
+        figure = reporting.figure(
+            [*shown.values()],
+            [some[name] for name in shown],
+            np.asarray(test_set.images[0]),
+            jax.random.key(_SEED.value),
+            columns=5,
+            num_examples=6,
+        )
+        figure.savefig(output / f"{_title()}.png", dpi=110)
+    files.save(_OUTPUT.value, f"{_title()}.json", document)
     gate.require_of_assessments(_requirements(), assessments)
 
 
 def _network() -> jaxrob.Classifier:
-    """Returns the network, kept or trained, both as in `roma_cifar10.py`."""
-    train_set = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
-    module = classifiers.module(_NETWORK.value, len(datasets.class_names(train_set)))
+    """Returns the network, kept or trained."""
     epochs = _EPOCHS.value or _EPOCHS_USUAL[_DATASET.value]
-    photographs = _DATASET.value == "cifar10"
-    path = pathlib.Path(
-        _OUTPUT.value,
-        "networks",
-        f"{_title()}-seed{_SEED.value}-{len(train_set)}images-{epochs}epochs"
-        + ("-augmented" if photographs else ""),
-        f"{epochs}.msgpack",
-    )
-    if (content := files.read(path)) is not None:
-        return classifiers.from_bytes(module, train_set.images.shape[1:], content)
-    schedule: dict[str, Any] = {"epochs": epochs, "batch_size": min(64, len(train_set))}
-    if photographs:
-        schedule = classifiers.for_photographs(_NETWORK.value, len(train_set), epochs)
-    start = time.perf_counter()
-    classifier = training.fit(
-        module,
-        train_set,
-        key=jax.random.split(jax.random.key(_SEED.value), 3)[0],
-        mesh=hosts.mesh(),
-        progress=_PROGRESS.value,
-        **schedule,
-    )
-    print(f"trained in {time.perf_counter() - start:.1f} s")
-    files.write(path, classifiers.to_bytes(classifier))
-    return classifier
+    return classifiers.at_epochs(
+        _NETWORK.value,
+        datasets.evenly_picked(_load("train"), _NUM_TRAIN.value),
+        [epochs],
+        pathlib.Path(_OUTPUT.value, "networks"),
+        _SEED.value,
+        _DATASET.value,
+        _PROGRESS.value,
+    )[epochs]
 
 
-def _write(
-    document: dict[str, Any],
-    some: Mapping[str, jaxrob.Alteration],
-    test_set: jaxrob.Dataset,
-    output: pathlib.Path,
-) -> None:
-    made = {
-        "curves": figures.curves(document["rows"], document["threshold"]),
-        "strip": figures.strip(some, test_set.images[0], jax.random.key(_SEED.value)),
-    }
-    written = [f"{_title()}-{name}.png" for name in made]
-    for name, figure in zip(written, made.values()):
-        figure.savefig(output / name, dpi=110)
-    path = output / f"{_title()}.json"
-    files.write_json(path, document)
-    print(f"wrote {path}, and beside it {', '.join(written)}")
-
-
-def _retrained(
-    some: Mapping[str, jaxrob.Alteration],
-    test_set: jaxrob.Dataset,
-    output: pathlib.Path,
-) -> None:
+def _retrained(some: Mapping[str, jaxrob.Alteration], test_set: jaxrob.Dataset) -> None:
     """Compares networks before and after retraining."""
     train = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
     tenth = np.arange(len(train)) % 10 == 9
@@ -276,14 +239,10 @@ def _retrained(
         "groups": setting.groups,
         "found": found,
     }
-    figure = figures.retrained(found, setting.groups)
-    figure.savefig(output / f"{_title()}-retrained.png", dpi=110)
-    path = output / f"{_title()}-retrained.json"
-    files.write_json(path, document)
-    print(f"wrote {path}, and {_title()}-retrained.png beside it")
+    files.save(_OUTPUT.value, f"{_title()}-retrained.json", document)
 
 
-def _replay(path: pathlib.Path, output: pathlib.Path) -> None:
+def _replay(path: pathlib.Path) -> None:
     """Computes published models' robustness, with bounds."""
     threshold = _THRESHOLD.value
     threshold = _THRESHOLD_OF_REPLAY if threshold is None else threshold
@@ -294,9 +253,8 @@ def _replay(path: pathlib.Path, output: pathlib.Path) -> None:
     found = replay.table(models, threshold)
     print(f"{path.name}: {len(models)} models, threshold {threshold:g}")
     print("\n".join(replay.lines(found)))
-    to = output / "replay.json"
-    files.write_json(to, {"threshold": threshold, "models": found})
-    print(f"wrote {to}")
+    document = {"threshold": threshold, "models": found}
+    files.save(_OUTPUT.value, "replay.json", document)
 
 
 if __name__ == "__main__":

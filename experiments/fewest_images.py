@@ -7,10 +7,9 @@ r"""How few images suffice for the robustness, and how often the intervals cover
 "table": a trained network's answers on the test set are recorded at evenly spaced
 levels of eight alterations, kept in the folder `--output`. On these answers, `assess`
 with a half width, in many random orders of the images, is compared with ASAP on all
-images, with all levels, and with ASAP on a fixed number of images of equal cost. Prints
-evaluations as shares of ASAP's on all images, over all curves and over those that cross
-the threshold; errors; and how often the interval covers the result of all images. The
-thresholds are shares of the clean accuracy.
+images and with all levels. Prints evaluations as shares of ASAP's on all images, over
+all curves and over those that cross the threshold; errors; and how often the interval
+covers the result of all images. The thresholds are shares of the clean accuracy.
 
 "coverage": the same on test sets drawn from 16 curves given as formulas: how often the
 data set's interval covers the result of all images, and the population's interval the
@@ -80,9 +79,7 @@ def _table() -> None:
     rows: list[dict[str, Any]] = []
     for share in map(float, _THRESHOLDS.value):
         rows += _at_threshold(names, right, share)
-    path = files.output_folder(_OUTPUT.value) / f"{_title()}.json"
-    files.write_json(path, rows)
-    print(f"wrote {path}")
+    files.save(_OUTPUT.value, f"{_title()}.json", rows)
 
 
 def _at_threshold(
@@ -136,7 +133,6 @@ def _at_threshold(
                 }
             )
         _print_total(rows[-len(names) :], half_width)
-    _print_fixed(names, right, threshold, rows)
     return rows
 
 
@@ -163,61 +159,6 @@ def _print_total(rows: Sequence[dict[str, Any]], half_width: float) -> None:
             f"  robustness {row['robustness']:.4f}  largest error {row['error']:.4f}"
             f"  missed {row['misses']}"
         )
-
-
-def _print_fixed(
-    names: Sequence[str],
-    right: Sequence[np.ndarray],
-    threshold: float,
-    rows: Sequence[dict[str, Any]],
-) -> None:
-    """Compares with a fixed number of images: at equal cost, and at equal width."""
-    print("  a fixed number of images, median half width over the curves that cross:")
-    num_images = right[0].shape[1]
-    for half_width in map(float, _HALF_WIDTHS.value):
-        some = [r for r in rows if r["half_width"] == half_width and r["crosses"]]
-        if half_width == 0 or not some:
-            continue
-        spent = np.mean([row["evaluations"] for row in some])
-        levels = np.mean([row["asap"] for row in some]) / num_images
-        few = max(int(spent / levels), 10)
-        widths = []
-        for k in range(len(names)):
-            if names[k] not in [row["curve"] for row in some]:
-                continue
-            order = np.random.default_rng([_SEED.value, k]).permutation(num_images)[
-                :few
-            ]
-            widths.append(_width_of_fixed(right[k][:, order], threshold, num_images))
-        print(
-            f"    {spent:9.0f} evaluations: {few} images, {np.median(widths):.4f}; "
-            f"half width {half_width:g}: "
-            f"{np.median([row['reached'] for row in some]):.4f} at most"
-        )
-
-
-def _width_of_fixed(right: np.ndarray, threshold: float, num_images: int) -> float:
-    """Returns half the width that ASAP's levels on some images leave for all images."""
-    num_inputs = right.shape[1]
-    counted = right.sum(axis=1)
-
-    def values(levels: np.ndarray) -> np.ndarray:
-        return counted[np.rint(levels * (len(right) - 1)).astype(int)] / num_inputs
-
-    task = strategies.Task(0.0, 1.0, threshold, 0.0)
-    strategy = strategies.ASAP(n=len(right) - 1)
-    found, concluded = strategies.sample(strategy, task, values, num_inputs)
-    hits = np.rint(found.values * num_inputs).astype(int)
-    # Sampled without replacement: equivalent to more images.
-    scale = 1 / max(1 - num_inputs / num_images, 1e-6)
-    confusion = np.zeros((len(hits), 2, 3), int)
-    confusion[:, 0, 0] = np.rint(hits * scale)
-    confusion[:, 0, 1] = np.rint((num_inputs - hits) * scale)
-    low, high = metrics.confidence_interval(
-        found.levels, confusion, "accuracy", threshold, bounds=(0.0, 1.0)
-    )
-    assert concluded.error_bound is not None
-    return (high - low) / 2 + concluded.error_bound / 2
 
 
 def _coverage() -> None:
@@ -275,14 +216,9 @@ def _coverage() -> None:
             f"evaluations {spent.mean():5.2f} N"
         )
     for what in ("held", "population_held"):
-        below = holm.significantly_below(
-            [row[what] for row in rows], _ORDERS.value, 0.95
-        )
-        bad = [f"{r['curve']}, {r['half_width']:g}" for r, b in zip(rows, below) if b]
-        print(f"{what}: significantly below 95 %: {'; '.join(bad) or 'none'}")
-    path = files.output_folder(_OUTPUT.value) / "coverage.json"
-    files.write_json(path, rows)
-    print(f"wrote {path}")
+        bad = holm.named(rows, what, _ORDERS.value, "{curve}, {half_width:g}")
+        print(f"{what}: significantly below 95 %: {bad}")
+    files.save(_OUTPUT.value, "coverage.json", rows)
 
 
 def recorded(name: str, right: np.ndarray, identity: float = 0.0) -> Recorded:

@@ -1,42 +1,31 @@
 r"""All that is to be measured on a GPU, for the day when one is at hand.
 
-    python experiments/gpu_day.py --wheels=wheels         # before, with a registry
-    python experiments/gpu_day.py --aot                   # before, without a GPU
-    pip install --no-index --no-deps wheels/*.whl         # there
-    PYTHONPATH=$PWD python experiments/gpu_day.py
-    PYTHONPATH=$PWD python experiments/gpu_day.py --parts=flagship,memory
+    python experiments/gpu_day.py
+    python experiments/gpu_day.py --parts=forms,steps
 
-A GPU may be there for minutes, on a machine without a registry that is cut off at any
-time. So the parts, of rows each, come in the order of their importance:
+A GPU may be there for minutes, on a machine that is cut off at any time. So the parts,
+of rows each, come in the order of their importance:
 
 * agreement: pixels and answers on the GPU beside the CPU's;
 * evaluate: from the call to the answers: `evaluate` of each alteration, alternating
   with the bare forward pass on pictures that are on the device ("share"), and what it
   adds to that, beside one read and one write of its pictures; `assess`;
 * forms: each form of each part of an alteration (`jaxrob/alterations/_forms.py`), and
-  the kernels of `gpu/kernels.py`, beside the form that a GPU takes, with a verdict;
+  the kernel of `gpu/kernels.py`, beside the form that a GPU takes, with a verdict;
 * steps: RoMA's steps and a Bayesian one, beside the forward pass;
-* compilation: the first call of a process, without and with the persistent cache;
-* flagship: `flagship.py`, beside torchvision v2 and Kornia, and all of CIFAR-10-C;
-* memory: the most that a GPU holds in a call.
+* compilation: the first call of a process, without and with the persistent cache.
 
 What is found is written after each row to `gpu_day.json` in the folder `--output`. A
-row that fails does not end the run, a part ends when its programs should be compiled.
-The same command goes on where an earlier one ended: the first call, of `--seconds`,
-ends with the forms, the second with all.
-
-`--tiny` runs everything small on a CPU, to see that it works. `--aot` compiles the
-programs of evaluate, forms and steps for an H100 that is not there, which takes an
-environment with `jax[cuda]`, and prints the bytes that they move by XLA's cost model:
-of kernels only what they are given and return. `--wheels` fetches what a CUDA image
-with JAX, Flax, NumPyro, torch, torchvision and timm lacks.
+row that fails does not end the run, and the same command goes on where an earlier one
+ended; rows for which the time, `--seconds`, is not enough are named. `--tiny` runs
+everything small, on a CPU, to see that it works. `accelerator.py` compiles the same
+steps without a GPU, `throughput.py` compares with other tools.
 """
 
 import functools
 import json
 import math
 import os
-import pathlib
 import statistics
 import subprocess
 import sys
@@ -48,7 +37,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from accelerators import bench, compiling, environment, others, programs, targets
+from accelerators import bench, networks, programs, targets
 from accelerators.networks import NETWORKS
 from common import datasets, define, files, hosts, machine, startup, timing
 from gpu import kernels, ledger
@@ -56,12 +45,20 @@ from jax.sharding import Mesh
 from speed import side_by_side
 
 import jaxrob
+from jaxrob import roma
+from jaxrob._classifiers.trace import fingerprinted_classifier
+from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
+from jaxrob._devices.mesh import mesh_for, sharded
 from jaxrob.alterations import Alteration, _forms
 from jaxrob.alterations._blur import BLUR
 from jaxrob.alterations._geometric import ROTATION
 from jaxrob.alterations._jpeg import JPEG_FORMS
 from jaxrob.alterations._lens import OWN_SHIFTS, SHIFTS
 from jaxrob.alterations._resample import BILINEAR, GRID
+from jaxrob.roma._algorithm1 import NORMALITY
+from jaxrob.roma._draws import HITS, SPLITTING, Inputs, Pairs, Statistic, Work, drawing
+from jaxrob.roma._perturbation import fingerprinted_perturbation
+from jaxrob.roma._rare import _particles, _splitting
 
 # By part of an alteration: an alteration that has it, and its forms.
 _FORMS = {
@@ -77,33 +74,21 @@ _FORMS = {
 # Forms of pictures up to 64 px: a matrix with a number for each pair of pixels, and
 # products by the hundred, which take minutes to compile at 224 px.
 _SMALL_ONLY = ("product", "tiles")
-# Sets of weights of the Bayesian step.
-_SAMPLES = 10
-# What a CUDA image lacks, its Python, and what travels at most.
-_WHEELS, _PYTHON = ("dm-pix", "kornia", "kornia-rs"), "3.12"
-_MOST_BYTES = 64 * 2**20
+# Inputs and draws of the steps of RoMA; sets of weights of the Bayesian one.
+_INPUTS, _DRAWS, _WEIGHTS = 64, 1000, 10
 
 
 class _Size(NamedTuple):
-    """What is measured.
+    """What is measured."""
 
-    Attributes:
-      evaluated: networks, pictures and levels of `evaluate`.
-      altered: networks whose pictures are altered, how many, and at how many levels.
-      alterations: the names of those of `evaluate`.
-      parts: of `_FORMS`.
-      flagship: the rows of `flagship.py`, their programs and arguments.
-      pace: seconds that a program may take.
-      repeats: timed runs.
-    """
-
+    # Networks, pictures and levels of `evaluate`.
     evaluated: tuple[tuple[str, int, int], ...]
+    # Networks whose pictures are altered, how many, and at how many levels.
     altered: tuple[tuple[str, int, int], ...]
-    alterations: tuple[str, ...]
-    parts: tuple[str, ...]
-    flagship: tuple[tuple[str, int, tuple[str, ...]], ...]
-    pace: float
-    repeats: int
+    alterations: tuple[str, ...]  # the names of those of `evaluate`
+    parts: tuple[str, ...]  # of `_FORMS`
+    pace: float  # seconds that a program may take
+    repeats: int  # timed runs
 
 
 _LARGE = _Size(
@@ -120,11 +105,6 @@ _LARGE = _Size(
         name for name in programs.alterations_by_name() if "vertical" not in name
     ),
     parts=tuple(_FORMS),
-    flagship=(
-        ("resnet50", 60, ("--networks=resnet50", "--corruptions=")),
-        ("CIFAR-10-C", 60, ("--networks=",)),
-        ("vit_b16", 60, ("--networks=vit_b16", "--corruptions=")),
-    ),
     pace=1.2,
     repeats=7,
 )
@@ -133,87 +113,53 @@ _SMALL = _Size(
     altered=(("mlp", 4, 2),),
     alterations=("brightness",),
     parts=("blur",),
-    flagship=(
-        (
-            "CIFAR-10-C",
-            8,
-            ("--networks=", "--corruptions=contrast", "--cifar_images=4"),
-        ),
-    ),
     pace=20.0,
     repeats=1,
 )
 
-_PARTS = (
-    "agreement", "evaluate", "forms", "steps", "compilation", "flagship", "memory"
-)  # fmt: skip
+_PARTS = ("agreement", "evaluate", "forms", "steps", "compilation")
 _WHICH = define.choices("parts", list(_PARTS), _PARTS, "Parts")
 _SECONDS = flags.DEFINE_float("seconds", 480, "The time for all.", 1)
 _TINY = flags.DEFINE_bool("tiny", False, "Whether it runs small, and on a CPU.")
-_AOT = flags.DEFINE_bool("aot", False, "Whether programs are compiled, for an H100.")
-_FETCH = flags.DEFINE_string("wheels", None, "Folder that wheels are fetched into.")
 _CHILD = flags.DEFINE_list("child", None, "What a process of its own evaluates.")
 _OUTPUT = define.output("results/gpu_day")
 
 
 def main(argv: Sequence[str]) -> None:
     hosts.refuse_several()
-    if _FETCH.value is not None:
-        return _fetch(pathlib.Path(_FETCH.value))
-    target = targets.load("h100")
-    if _AOT.value:
-        environment.for_compiling(target)
     # Else JAX takes three quarters of the memory, and other processes have the rest.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     startup.start(argv)
     if _CHILD.value is not None:
         return _evaluate_once(*_CHILD.value)
-    on_cpu = jax.default_backend() == "cpu" and not _AOT.value
+    on_cpu = jax.default_backend() == "cpu"
     if on_cpu and not _TINY.value:
         raise app.UsageError(
             "there is no GPU: JAX finds a CPU alone. --tiny runs everything on it, "
-            "small, to see that it works; --aot compiles for an H100"
+            "small, to see that it works"
         )
-    here = Mesh(np.array(jax.local_devices()[:1]), ("images",))
     day = _Day(
         _SMALL if _TINY.value else _LARGE,
-        target,
-        compiling.mesh_of(target) if _AOT.value else here,
+        Mesh(np.array(jax.local_devices()[:1]), ("images",)),
         "cpu" if on_cpu else "gpu",
-        not _AOT.value,
     )
-    about = {"device": day.device.device_kind, "tiny": _TINY.value, "aot": _AOT.value}
+    about = {"device": day.device.device_kind, "tiny": _TINY.value}
     about |= {"jax": jax.__version__, "jaxrob": jaxrob.__version__}
     print(", ".join(f"{name} {value}" for name, value in about.items()))
-    name = "gpu_day_aot.json" if _AOT.value else "gpu_day.json"
-    path = files.output_folder(_OUTPUT.value) / name
+    path = files.output_folder(_OUTPUT.value) / "gpu_day.json"
     document = ledger.opened(path, about)
-    known = _COMPILED if _AOT.value else _TASKS
-    parts = {part: known[part](day) for part in _WHICH.value if part in known}
-    with kernels.as_forms(interpret=on_cpu):
-        pace = day.size.pace if day.measure else 1e6
-        done = ledger.work(parts, document, path, _SECONDS.value, pace)
-    if _AOT.value:
-        print(_sum(document))
+    parts = {part: _TASKS[part](day) for part in _WHICH.value}
+    with kernels.as_form(interpret=on_cpu):
+        done = ledger.work(parts, document, path, _SECONDS.value, day.size.pace)
     sys.exit(not done)
 
 
 class _Day(NamedTuple):
-    """Where it is measured.
+    """Where it is measured."""
 
-    Attributes:
-      size: what is.
-      target: what programs are compiled for, or whose estimates they have.
-      mesh: the device.
-      platform: whose forms are tried.
-      measure: whether programs are run.
-    """
-
-    size: _Size
-    target: targets.Target
-    mesh: Mesh
-    platform: _forms.Platform
-    measure: bool
+    size: _Size  # what is
+    mesh: Mesh  # the device
+    platform: _forms.Platform  # whose forms are tried
 
     @property
     def device(self) -> jax.Device:
@@ -225,8 +171,8 @@ class _Day(NamedTuple):
         sizes = {"num_images": num_images, "num_levels": num_levels}
         network = NETWORKS[name]._replace(**sizes)
         altered = programs.alterations_by_name() | programs.further_alterations()
-        given = self.target, self.mesh, name, network, altered, self.measure, 0
-        return bench.Bench(*given)
+        target = targets.load("h100")  # Whose estimates stand beside what is measured.
+        return bench.Bench(target, self.mesh, name, network, altered, True)
 
 
 def _agreement(day: _Day) -> Iterator[ledger.Task]:
@@ -320,7 +266,7 @@ def _evaluated(day: _Day) -> Iterator[ledger.Task]:
 
         def copy(rows: ledger.Rows, where: Any = where) -> ledger.Found:
             one = day.bench(*where)
-            return _kept(day, one.row(programs.read_and_write(one.network, day.mesh)))
+            return _kept(one.row(programs.read_and_write(one.network, day.mesh)))
 
         yield ledger.Task(f"{about}, read and write", 1, copy)
         for which in day.size.alterations:
@@ -398,13 +344,14 @@ def _formed(day: _Day) -> Iterator[ledger.Task]:
     for part in day.size.parts:
         for name, *size in day.size.altered:
             # Pictures of one channel differ in the blur and in JPEG.
-            if part not in kernels.NAMES and name == "mnist_cnn":
+            if part not in ("blur", "jpeg") and name == "mnist_cnn":
                 continue
             shape = NETWORKS[name].image_shape
             usual = _forms.form_for(part, day.platform, max(shape[:2]))
             about = f"{part}, {'x'.join(map(str, shape))}"
             # The one that is taken comes first, because others stand beside it.
-            names = usual, *kernels.NAMES.get(part, ()), *_FORMS[part][1]
+            own = (kernels.NAME,) if part == "blur" else ()
+            names = usual, *own, *_FORMS[part][1]
             for form in dict.fromkeys(names):
                 if form in _SMALL_ONLY and max(shape[:2]) > 64:
                     continue
@@ -425,17 +372,16 @@ def _in_form(
     which, _ = _FORMS[part]
     one = day.bench(*where)
     one = one._replace(network=one.network.alone())
-    is_compared = form in kernels.NAMES.get(part, ()) and day.measure
+    is_compared = form == kernels.NAME
     few = where[0], {which: one.alterations[which]}, day.device
     plain = _altered(*few)[which] if is_compared else None
     with kernels.chosen(part, day.platform, form):
         before, step = one.step(which)
         other = _altered(*few)[which] if is_compared else None
-    words, row = _kept(day, step, before)
-    beside, what = rows.get(usual, {}), "seconds" if day.measure else "bytes"
-    if what in beside:
-        row["ratio"] = row[what] / beside[what]
-        words += f", {_verdict(row['ratio'])} of the {what} of the form taken"
+    words, row = _kept(step, before)
+    if "seconds" in (beside := rows.get(usual, {})):
+        row["ratio"] = row["seconds"] / beside["seconds"]
+        words += f", {_verdict(row['ratio'])} of the seconds of the form taken"
     if is_compared:
         row["differs"] = _difference(plain, other)
         words += f", differs by {row['differs']:.1g}"
@@ -447,9 +393,7 @@ def _verdict(ratio: float) -> str:
     return f"{known}: {ratio:.2f}"
 
 
-def _kept(
-    day: _Day, row: dict[str, Any], before: dict[str, Any] | None = None
-) -> ledger.Found:
+def _kept(row: dict[str, Any], before: dict[str, Any] | None = None) -> ledger.Found:
     """A row of a program, with its preparation if it has one."""
 
     def whole(name: str) -> Any:
@@ -459,8 +403,6 @@ def _kept(
     found = {name: whole(name) for name in names}
     found |= {"estimated_seconds": whole("seconds"), "programs": 2 if before else 1}
     words = f"{found['bytes'] / 1e9:.3f} GB, {found['launches']} kernels"
-    if not day.measure:
-        return words, found
     found["seconds"] = whole("measured_seconds")
     return f"{1e6 * found['seconds']:9,.0f} us, {words}", found
 
@@ -470,16 +412,16 @@ def _stepped(day: _Day) -> Iterator[ledger.Task]:
     mesh = day.mesh
     makers = {
         "forward": lambda one: programs.forward(one.network, one.network.rows, mesh),
-        "RoMA, drawn": lambda one: others.roma_draws(one.network, mesh),
-        "RoMA, counted": lambda one: others.roma_count(one.network, mesh),
-        "RoMA, splitting": lambda one: others.roma_splitting(one.network, mesh),
-        "Bayesian": lambda one: others.bayesian(
-            one.network, one.alterations["brightness"], _SAMPLES, mesh
+        "RoMA, drawn": lambda one: _roma_draws(one.network, mesh),
+        "RoMA, counted": lambda one: _roma_count(one.network, mesh),
+        "RoMA, splitting": lambda one: _roma_splitting(one.network, mesh),
+        "Bayesian": lambda one: _bayesian(
+            one.network, one.alterations["brightness"], _WEIGHTS, mesh
         ),
     }
     for which, make in makers.items():
         # Its draws are as many as ever.
-        if "RoMA" in which and _TINY.value and day.measure:
+        if "RoMA" in which and _TINY.value:
             continue
 
         def run(rows: ledger.Rows, which: str = which, make: Any = make) -> Any:
@@ -487,7 +429,7 @@ def _stepped(day: _Day) -> Iterator[ledger.Task]:
             if which == "Bayesian":
                 _, prepared = one.preparation(one.alterations["brightness"])
             program = make(one)
-            words, row = _kept(day, one.row(program, prepared))
+            words, row = _kept(one.row(program, prepared))
             row["passes"] = program.passes
             bare = rows.get(f"{name}, forward", {})
             if "seconds" in bare:
@@ -499,30 +441,88 @@ def _stepped(day: _Day) -> Iterator[ledger.Task]:
         yield ledger.Task(f"{name}, {which}", 2, run)
 
 
-def _compiled_steps(day: _Day) -> Iterator[ledger.Task]:
-    """The steps of `evaluate`, compiled alone."""
-    for where in day.size.altered:
-
-        def bare(rows: ledger.Rows, where: Any = where) -> ledger.Found:
-            return _kept(day, day.bench(*where).forward())
-
-        yield ledger.Task(f"{where[0]}, forward", 1, bare)
-        for which in day.size.alterations:
-
-            def step(rows: ledger.Rows, where: Any = where, which: Any = which) -> Any:
-                before, found = day.bench(*where).step(which)
-                return _kept(day, found, before)
-
-            yield ledger.Task(f"{where[0]}, {which}", 2, step)
+def _roma_draws(network: networks.Network, mesh: Mesh) -> programs.Program:
+    """Algorithm 1 of 64 inputs with 1,000 draws each, statistics included."""
+    return _drawn("RoMA draws", NORMALITY, network, mesh)
 
 
-def _sum(document: dict[str, Any]) -> str:
-    rows = [row for part in document["parts"].values() for row in part.values()]
-    number, seconds = (
-        sum(row.get(name, 0) for row in rows)
-        for name in ("programs", "compile_seconds")
+def _roma_count(network: networks.Network, mesh: Mesh) -> programs.Program:
+    """The same draws, counted: what the statistics add is the difference."""
+    return _drawn("RoMA count", HITS, network, mesh)
+
+
+def _roma_splitting(network: networks.Network, mesh: Mesh) -> programs.Program:
+    """A level of splitting, with as many inputs as rows allow."""
+    work, particles = _work(network, mesh), _splitting.NUM_PARTICLES
+    most = _rows(network, mesh) * mesh.size // particles
+    number = _splitting.num_slots(_INPUTS * mesh.size, most, mesh.size)
+    image = jax.ShapeDtypeStruct(network.image_shape, jnp.float32)
+    systems = jax.eval_shape(
+        lambda: _particles.empty_systems(work.perturbation, image, number, particles)
     )
-    return f"{number} programs compiled for an H100, by XLA in {seconds:.0f} s"
+    split = sharded(work.mesh)
+    active = jax.ShapeDtypeStruct((number,), bool, sharding=split)
+    given = shapes_of(systems, split), _pairs(work, network, number), active
+    call = _particles.stepping(work, *given, SPLITTING, particles)
+    moves = _particles.num_moves(work.perturbation, math.prod(network.image_shape))
+    # Fewer turns where all inputs are new: the loop's bound is known when it runs.
+    return _program("RoMA splitting", call, number * particles * moves, moves)
+
+
+def _bayesian(
+    network: networks.Network, alteration: Alteration, samples: int, mesh: Mesh
+) -> programs.Program:
+    """A step of `evaluate` for a classifier with T sets of weights."""
+    module, outputs = network.module(), network.outputs
+    classifier = jax.eval_shape(
+        lambda members: jaxrob.bayes.ensemble(module, members, outputs),
+        [network.variables()] * samples,
+    )
+    found = programs.step(network, alteration, mesh, classifier)
+    return found._replace(name=f"Bayesian, T = {samples}")
+
+
+def _drawn(
+    name: str, statistic: Statistic, network: networks.Network, mesh: Mesh
+) -> programs.Program:
+    work, number = _work(network, mesh), _INPUTS * mesh.size
+    pairs = _pairs(work, network, number)
+    block = Inputs(pairs.images, pairs.indices, pairs.excluded)
+    call = drawing(work, block, _DRAWS, _rows(network, mesh), statistic)
+    return _program(name, call, number * _DRAWS)
+
+
+def _program(name: str, call: Call, passes: int, turns: int = 1) -> programs.Program:
+    return programs.Program(name, call.lower, call.args, passes, turns)
+
+
+def _rows(network: networks.Network, mesh: Mesh) -> int:
+    return math.ceil(programs.rows_at_once(network, mesh) / mesh.size)
+
+
+def _work(network: networks.Network, mesh: Mesh) -> Work:
+    """RoMA's parts as shapes, which its entry points don't take."""
+    classifier = network.classifier(network.variables())
+    over = mesh_for(mesh, classifier.variables)
+    classifier = fingerprinted_classifier(classifier, network.image_shape)
+    ball = fingerprinted_perturbation(roma.ball("linf", 0.04), network.image_shape)
+    logit_delta: Any = jax.ShapeDtypeStruct((), jnp.float32)
+    key = jax.eval_shape(jax.random.key, 0)
+    return shapes_whole(Work(classifier, ball, logit_delta, key, over), over)
+
+
+def _pairs(work: Work, network: networks.Network, number: int) -> Pairs[Any]:
+    split = sharded(work.mesh)
+
+    def array(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((number, *shape), dtype, sharding=split)
+
+    return Pairs(
+        images=array(jnp.float32, *network.image_shape),
+        indices=array(jnp.uint32),
+        classes=array(jnp.int32),
+        excluded=array(jnp.int32),
+    )
 
 
 def _first_calls(day: _Day) -> Iterator[ledger.Task]:
@@ -541,24 +541,15 @@ def _first_calls(day: _Day) -> Iterator[ledger.Task]:
         yield ledger.Task(f"{given[0]}, {which}", 16, run)
 
 
-def _memory(day: _Day) -> Iterator[ledger.Task]:
-    for where in day.size.evaluated[:2]:
-
-        def run(rows: ledger.Rows, where: Any = where) -> ledger.Found:
-            found = _in_a_process((*where, day.size.alterations[-1]), None)
-            pictures = where[1] * math.prod(NETWORKS[where[0]].image_shape)
-            words = f"{machine.in_words(found['memory'])}; the pictures' bytes"
-            return f"{words} {pictures / 2**20:,.1f} MiB", found
-
-        yield ledger.Task(f"{where[0]}, {where[1]:,} x {where[2]}", 8, run)
-
-
-def _in_a_process(given: tuple[Any, ...], cache: str | None) -> dict[str, Any]:
+def _in_a_process(given: tuple[Any, ...], cache: str) -> dict[str, Any]:
     """What `_evaluate_once` finds in a new process."""
     command = [sys.executable, __file__, f"--child={','.join(map(str, given))}"]
-    if cache is not None:
-        command.append(f"--compilation_cache={cache}")
-    return json.loads(_output(command, 120).splitlines()[-1])
+    command.append(f"--compilation_cache={cache}")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:]
+        raise RuntimeError(" ".join(last))
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _evaluate_once(name: str, num_images: str, num_levels: str, which: str) -> None:
@@ -571,61 +562,13 @@ def _evaluate_once(name: str, num_images: str, num_levels: str, which: str) -> N
     print(json.dumps(found))
 
 
-def _flagship(day: _Day) -> Iterator[ledger.Task]:
-    for name, number, arguments in day.size.flagship:
-
-        def run(rows: ledger.Rows, arguments: Any = arguments) -> ledger.Found:
-            script = pathlib.Path(__file__).with_name("flagship.py")
-            with tempfile.TemporaryDirectory() as folder:
-                command = [sys.executable, script, f"--output={folder}", *arguments]
-                command.append(f"--repeats={min(day.size.repeats, 3)}")
-                print(printed := _output(command, 300))
-                path = pathlib.Path(folder, "flagship.json")
-                return "as above", json.loads(path.read_text()) | {"printed": printed}
-
-        yield ledger.Task(name, number, run)
-
-
-def _output(command: Sequence[Any], seconds: float) -> str:
-    """What a command prints; a RuntimeError with its last error if it fails."""
-    given = {"capture_output": True, "text": True, "timeout": seconds}
-    done = subprocess.run([str(one) for one in command], **given)
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:]
-        raise RuntimeError(f"{command[1]}: {' '.join(last)}")
-    return done.stdout
-
-
 _TASKS = {
     "agreement": _agreement,
     "evaluate": _evaluated,
     "forms": _formed,
     "steps": _stepped,
     "compilation": _first_calls,
-    "flagship": _flagship,
-    "memory": _memory,
 }
-# Those that are compiled for a GPU that is not there.
-_COMPILED = {"evaluate": _compiled_steps, "forms": _formed, "steps": _stepped}
-
-
-def _fetch(folder: pathlib.Path) -> None:
-    """Fetches the wheels, and says what to do with them."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--only-binary=:all:", f"--python-version={_PYTHON}"]
-    command += ["--platform=manylinux_2_28_x86_64", "--platform=manylinux2014_x86_64"]
-    command += [f"--dest={folder}", *_WHEELS]
-    own = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    # jaxrob too: documents name its version, which a folder on the path does not have.
-    own += [f"--wheel-dir={folder}", str(pathlib.Path(__file__).parents[1])]
-    if any(subprocess.run(one).returncode for one in (command, own)):
-        raise app.UsageError("pip could not fetch the wheels, for the reason above")
-    sizes = {path.name: path.stat().st_size for path in folder.glob("*.whl")}
-    for name, size in sizes.items():
-        print(f"{size / 2**20:6.1f} MiB  {name}")
-    if sum(sizes.values()) > _MOST_BYTES:
-        raise app.UsageError(f"they take more than {_MOST_BYTES / 2**20:.0f} MiB")
-    print(f"there: pip install --no-index --no-deps {folder}/*.whl")
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ import pathlib
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from absl import app, flags
-from common import define, files, ported, startup, timing
+from common import define, files, startup, timing
 
 import jaxrob
 from jaxrob import alterations, data, networks, training
@@ -48,6 +48,19 @@ _SEED = define.seed()
 _OUTPUT = define.output("results/host_networks")
 
 
+class _Layer(NamedTuple):
+    """A layer of a Flax network: its weights and what surrounds it."""
+
+    # `[h, w, in, out]` of a convolution, `[in, out]` of a dense layer.
+    kernel: np.ndarray
+    bias: np.ndarray  # `[out]`
+    # Of a convolution, `(top, bottom)`, alike in width.
+    padding: tuple[int, int] = (0, 0)
+    stride: int = 1  # of a convolution
+    pooled: bool = False  # whether a maximum over 2x2 follows
+    last: bool = False  # whether no ReLU follows
+
+
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     train = data.load(_DATASET.value, "train", _DATA_DIR.value)
@@ -57,23 +70,23 @@ def main(argv: Sequence[str]) -> None:
     for name in _NETWORKS.value:
         module, key = getattr(networks, name)(), jax.random.key(_SEED.value)
         flax = training.fit(module, train, key=key, epochs=_EPOCHS.value)
-        found = ported.layers(flax.variables, name)
+        found = _layers(flax.variables, name)
         results[name] = _cost(name, found, test, key)
     files.write_json(files.output_folder(_OUTPUT.value) / "cost.json", results)
 
 
 def _cost(
-    name: str, found: list[ported.Layer], test: jaxrob.Dataset, key: Any
+    name: str, found: list[_Layer], test: jaxrob.Dataset, key: Any
 ) -> list[dict[str, Any]]:
     """Returns medians of seconds, and ratios, for each framework and alteration."""
     import onnxruntime
     import torch
 
     with tempfile.TemporaryDirectory() as folder:
-        path = ported.to_onnx(found, pathlib.Path(folder, f"{name}.onnx"))
+        path = _to_onnx(found, pathlib.Path(folder, f"{name}.onnx"))
         session = onnxruntime.InferenceSession(path)
         in_onnx = jaxrob.Classifier.from_onnx(path)
-    module = ported.to_torch(found)
+    module = _to_torch(found)
     in_torch = jaxrob.Classifier.from_torch(module)
     size = len(test) // 2
     batch = np.moveaxis(np.float32(test.images[:size]) / 255, -1, 1).copy()
@@ -161,6 +174,103 @@ def _medians(runs: Sequence[Callable[[], None]]) -> list[float]:
 
 def _shown(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _layers(variables: Any, network: str) -> list[_Layer]:
+    """Returns the layers of "StridedCNN" or "MnistCNN" for images of 28x28 pixels."""
+    params = jax.tree.map(np.asarray, variables["params"])
+    strided = network == "StridedCNN"
+    # Flax's "SAME" pads an odd number of rows by one more below.
+    paddings = ((1, 2), (0, 1)) if strided else ((1, 1), (1, 1))
+    found = [
+        _Layer(**params[f"Conv_{i}"], padding=padding)._replace(
+            stride=2 if strided else 1, pooled=not strided
+        )
+        for i, padding in enumerate(paddings)
+    ]
+    return found + [_Layer(**params["Dense_0"]), _Layer(**params["Dense_1"], last=True)]
+
+
+def _to_torch(some: list[_Layer]) -> Any:
+    """Returns a `torch.nn.Sequential` of images `[B, 1, 28, 28]`."""
+    import torch
+    from torch import nn
+
+    class ChannelsLast(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.permute(0, 2, 3, 1)
+
+    made: list[Any] = []
+    flat = False
+    for layer in some:
+        if layer.kernel.ndim == 4:
+            low, high = layer.padding
+            made.append(nn.ZeroPad2d((low, high, low, high)))
+            height, width, channels, number = layer.kernel.shape
+            new = nn.Conv2d(channels, number, (height, width), stride=layer.stride)
+            weight = np.moveaxis(layer.kernel, (3, 2), (0, 1))
+        else:
+            if not flat:
+                made += [ChannelsLast(), nn.Flatten()]
+            flat = True
+            new = nn.Linear(*layer.kernel.shape)
+            weight = layer.kernel.T
+        with torch.no_grad():
+            new.weight.copy_(torch.from_numpy(weight.copy()))
+            new.bias.copy_(torch.from_numpy(layer.bias.copy()))
+        made.append(new)
+        made += [] if layer.last else [nn.ReLU()]
+        made += [nn.MaxPool2d(2)] if layer.pooled else []
+    return nn.Sequential(*made).eval()
+
+
+def _to_onnx(some: list[_Layer], path: pathlib.Path) -> pathlib.Path:
+    """Returns an ONNX file of images `[N, 1, 28, 28]`."""
+    import onnx
+    from onnx import helper
+
+    nodes, weights = [], []
+    names = (f"t{number}" for number in range(100))
+    last = "images"
+
+    def node(kind: str, *inputs: str, **attributes: Any) -> str:
+        name = next(names)
+        nodes.append(helper.make_node(kind, [last, *inputs], [name], **attributes))
+        return name
+
+    def constant(array: np.ndarray) -> str:
+        name = f"w{len(weights)}"
+        weights.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    flat = False
+    for layer in some:
+        if layer.kernel.ndim == 4:
+            low, high = layer.padding
+            kernel = constant(np.moveaxis(layer.kernel, (3, 2), (0, 1)))
+            settings = {"pads": [low, low, high, high], "strides": [layer.stride] * 2}
+            last = node("Conv", kernel, constant(layer.bias), **settings)
+        else:
+            if not flat:
+                last = node("Transpose", perm=[0, 2, 3, 1])
+                last = node("Flatten")
+            flat = True
+            last = node("Gemm", constant(layer.kernel), constant(layer.bias))
+        if not layer.last:
+            last = node("Relu")
+        if layer.pooled:
+            last = node("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    value, kind = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes,
+        path.stem,
+        [value("images", kind, ["N", 1, 28, 28])],
+        [value(last, kind, ["N", len(some[-1].bias)])],
+        weights,
+    )
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    return path
 
 
 if __name__ == "__main__":

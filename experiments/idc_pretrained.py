@@ -114,7 +114,9 @@ def main(argv: Sequence[str]) -> None:
     }
     files.write_json(output / "idc.json", document)
     files.write_assessments(output, results)
-    _curves(results, test_set, key).savefig(output / "idc.png", dpi=110)
+    image = np.asarray(test_set.images[0])
+    figure = reporting.figure(results, chosen, image, key, num_examples=_SHOWN)
+    figure.savefig(output / "idc.png", dpi=110)
     _adversarial(found.attack, attacked).savefig(output / "adversarial.png", dpi=110)
     print(f"wrote {output / 'idc.json'}, idc.png and adversarial.png")
     gate.require_of_assessments(_requirements(), results, earlier)
@@ -168,25 +170,6 @@ def _table(ways: dict[str, AttackResult]) -> str:
             f"{fed.attackable:10.1%}  {similarity:>10}  {fed.adversariability:16.4f}"
         )
     return "\n".join(lines)
-
-
-def _curves(
-    results: Sequence[jaxrob.Assessment], test_set: jaxrob.Dataset, key: jax.Array
-) -> Figure:
-    """Plots each alteration's curve and, below it, a patch at five levels."""
-    figure = plt.figure(figsize=(16, 9), layout="constrained")
-    grid = figure.add_gridspec(4, 4, height_ratios=(3, 1, 3, 1))
-    by_name = {one.name: one for one in alterations.presets.cnn_2020()}
-    image = test_set.images[0]
-    for number, result in enumerate(results):
-        row, column = 2 * (number // 4), number % 4
-        result.plot(figure.add_subplot(grid[row, column]))
-        levels = np.linspace(result.lower, result.upper, _SHOWN)
-        altered = reporting.examples(by_name[result.alteration], image, levels, key)
-        axes = figure.add_subplot(grid[row + 1, column])
-        axes.imshow(np.concatenate(list(altered.clip(0, 1)), axis=1))
-        axes.set_axis_off()
-    return figure
 
 
 def _adversarial(attack: adversarial.Attack, attacked: jaxrob.Dataset) -> Figure:

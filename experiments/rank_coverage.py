@@ -62,23 +62,13 @@ def main(argv: Sequence[str]) -> None:
                     f"{row['width']:7.2f}",
                     flush=True,
                 )
-    below = holm.significantly_below(
-        [row["times_covered"] for row in rows], _DRAWS.value, _CONFIDENCE
-    )
-    for row, is_below in zip(rows, below):
-        row["significantly_below"] = bool(is_below)
-    found = [
-        f"{row['networks']}, {row['shared']}, {row['num_images']}"
-        for row in rows
-        if row["significantly_below"]
-    ]
+    name = "{networks}, {shared}, {num_images}"
+    found = holm.named(rows, "times_covered", _DRAWS.value, name)
     print(
         f"{len(rows)} cells: covered {min(row['covered'] for row in rows):.1%} at "
-        f"least; significantly below 95 %: {'; '.join(found) or 'none'}"
+        f"least; significantly below 95 %: {found}"
     )
-    path = files.output_folder(_OUTPUT.value) / "ranks.json"
-    files.write_json(path, rows)
-    print(f"wrote {path}")
+    files.save(_OUTPUT.value, "ranks.json", rows)
 
 
 def _cell(title: str, shared: float, num_images: int) -> dict[str, Any]:
@@ -102,11 +92,8 @@ def _cell(title: str, shared: float, num_images: int) -> dict[str, Any]:
 
 
 def _true_ranks(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the lowest and highest rank that each could have; they differ for ties.
-
-    The means over the range are in the order of those at its middle, because all curves
-    fall alike.
-    """
+    """The lowest and highest rank that each could have; they differ for ties."""
+    # All curves fall alike, so the means have the order of the middle level.
     higher = (means > means[:, None]).sum(axis=1)
     return 1 + higher, len(means) - (means < means[:, None]).sum(axis=1)
 

@@ -72,10 +72,8 @@ def _one_seed(
 
 
 def _with_copies(dataset: jaxrob.Dataset, key: jax.Array) -> jaxrob.Dataset:
-    """Adds, for each alteration, copies of half of the images at random levels.
-
-    NumPyro subsamples from arrays, so the copies are stored.
-    """
+    """Adds, for each alteration, copies of half of the images at random levels."""
+    # Stored, because NumPyro subsamples from arrays.
     originals = datasets.unit_range(np.asarray(dataset.images))
     images, labels = [originals], [dataset.labels]
     for number, one in enumerate(alterations.presets.bnn_2024()):

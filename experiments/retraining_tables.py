@@ -262,13 +262,7 @@ def _measured(
             for alteration in _alterations()
         ],
     }
-    if (kept := files.read(path)) is not None:
-        known = json.loads(kept)
-        if known["settings"] == settings:
-            return known["found"]
-    found = measure()
-    files.write(path, json.dumps({"settings": settings, "found": found}).encode())
-    return found
+    return files.kept(path, settings, measure)
 
 
 def _robustness(

@@ -11,7 +11,7 @@ whose answers have intervals: over epsilon (figure 3), over the training epochs
 (figure 4) and by category, true or predicted (the table called figure 5), beside the
 paper's results. Figures 1 and 2 show the highest incorrect confidences (hic) at an
 input where they are normal as drawn, and at one where the Box-Cox transform makes them
-normal. A last figure compares the two estimators input by input.
+normal.
 
 It prints which of the paper's findings hold, by the estimators' answers and by the
 crude Monte Carlo draws alone, which are unbiased; and each estimator's cost. Tables,
@@ -49,7 +49,7 @@ from roma_2022 import figures, findings, hic, results
 from roma_2022.results import CATEGORIES, Timed, by_category, category, without_nan
 
 import jaxrob
-from jaxrob import data, roma, training
+from jaxrob import data, roma
 
 
 class _Setting(NamedTuple):
@@ -180,57 +180,23 @@ def _title() -> str:
 
 
 def _keys() -> jax.Array:
-    """Returns the keys of the training, of the assessments and of the figures."""
+    """Returns the keys of the training (there), the assessments and the figures."""
     return jax.random.split(jax.random.key(_SEED.value), 3)
 
 
 def _checkpoints(epochs: int) -> dict[int, jaxrob.Classifier]:
     """Returns the network at the assessed epochs, by epoch; trains it if necessary."""
     train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
-    train_set = datasets.evenly_picked(train_set, _NUM_TRAIN.value)
-    num_classes = len(datasets.class_names(train_set))
-    module = classifiers.module(_NETWORK.value, num_classes)
     count = min(_CHECKPOINTS.value, epochs)
-    chosen = [epochs * (i + 1) // count for i in range(count)]
-    folder = pathlib.Path(
-        _OUTPUT.value,
-        "networks",
-        f"{_title()}-seed{_SEED.value}-{len(train_set)}images-{epochs}epochs"
-        + ("-augmented" if _DATASET.value == "cifar10" else ""),
+    return classifiers.at_epochs(
+        _NETWORK.value,
+        datasets.evenly_picked(train_set, _NUM_TRAIN.value),
+        [epochs * (i + 1) // count for i in range(count)],
+        pathlib.Path(_OUTPUT.value, "networks"),
+        _SEED.value,
+        _DATASET.value,
+        _PROGRESS.value,
     )
-    paths = {epoch: folder / f"{epoch}.msgpack" for epoch in chosen}
-    kept = {epoch: files.read(path) for epoch, path in paths.items()}
-
-    def keep(epoch: int, classifier: jaxrob.Classifier) -> None:
-        if epoch in paths:
-            kept[epoch] = content = classifiers.to_bytes(classifier)
-            files.write(paths[epoch], content)
-
-    if None in kept.values():
-        start = time.perf_counter()
-        training.fit(
-            module,
-            train_set,
-            key=_keys()[0],
-            **_schedule(epochs, len(train_set)),
-            on_epoch=keep,
-            mesh=hosts.mesh(),
-            progress=_PROGRESS.value,
-        )
-        print(f"trained in {time.perf_counter() - start:.1f} s")
-    shape = train_set.images.shape[1:]
-    return {
-        epoch: classifiers.from_bytes(module, shape, content)
-        for epoch, content in kept.items()
-        if content is not None
-    }
-
-
-def _schedule(epochs: int, num_images: int) -> dict[str, Any]:
-    """Returns the epochs and batches of the training."""
-    if _DATASET.value == "cifar10":
-        return classifiers.for_photographs(_NETWORK.value, num_images, epochs)
-    return {"epochs": epochs, "batch_size": min(64, num_images)}
 
 
 def _assess(
@@ -355,8 +321,6 @@ def _figures(
     }
     if drawn:
         made["hic"] = figures.hic(drawn, _DELTA.value)
-    if {"roma", "auto"} <= set(found):
-        made["estimators"] = figures.estimators(found)
     return made
 
 

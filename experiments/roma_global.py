@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
+from checks.of_intervals import counted
 from common import define, files, holm, hosts, linear_truth, startup
 from scipy import integrate, special, stats
 
@@ -83,16 +84,11 @@ def main(argv: Sequence[str]) -> None:
             row = {"through": through, **_row(problem, found)}
             rows.append(row)
             _print(row)
-    covered = [row["times_covered"] for row in rows]
-    below = holm.significantly_below(covered, _RUNS.value, _CONFIDENCE)
-    for row, one in zip(rows, below):
-        row["significantly_below"] = bool(one)
-    named = [f"p {r['probability']:g}, {r['inputs']}" for r, b in zip(rows, below) if b]
-    print(f"significantly below 95 %: {'; '.join(named) or 'none'}")
+    name = "p {probability:g}, {inputs}"
+    found = holm.named(rows, "times_covered", _RUNS.value, name)
+    print(f"significantly below 95 %: {found}")
     print(f"wider than Hoeffding's: {sum(r['wider'] for r in rows)} intervals")
-    path = files.output_folder(_OUTPUT.value) / "roma_global.json"
-    files.write_json(path, rows)
-    print(f"wrote {path}")
+    files.save(_OUTPUT.value, "roma_global.json", rows)
 
 
 def _checked() -> tuple[list[Problem], list[int]]:
@@ -216,7 +212,12 @@ def _apply(variables: tuple[jax.Array, jax.Array], images: jax.Array) -> jax.Arr
 
 def _row(problem: Problem, hits: np.ndarray) -> dict[str, Any]:
     """Summarises the intervals of all runs."""
-    found = [_of_run(one) for one in hits]
+    found = [
+        counted(one, _DRAWS.value).global_robustness(
+            "all", confidence_level=_CONFIDENCE
+        )
+        for one in hits
+    ]
     low, high = np.array([one.population_interval[0] for one in found]).T
     mean = np.array([one.probability[0] for one in found])
     truth, number = problem.probability, hits.shape[1]
@@ -239,27 +240,6 @@ def _row(problem: Problem, hits: np.ndarray) -> dict[str, Any]:
         "draws_share": float(draws / all_of_it) if all_of_it else None,
         "bias": float(mean.mean() / truth - 1),
     }
-
-
-def _of_run(hits: np.ndarray) -> jaxrob.roma.GlobalRobustness:
-    """Returns the global robustness of inputs with these hits."""
-    unknown = np.full(len(hits), np.nan)
-    local = jaxrob.roma.RomaResult(
-        estimator="count",
-        perturbation="l2 ball",
-        epsilon=_EPSILON,
-        delta=_DELTA,
-        num_samples=_DRAWS.value,
-        excluded=np.zeros(len(hits), np.int32),
-        labels=None,
-        status=np.full(len(hits), "counted"),
-        log_adversarial_probability=unknown,
-        log_low=unknown,
-        log_high=unknown,
-        hits=hits,
-        evaluations=np.full(len(hits), _DRAWS.value),
-    )
-    return local.global_robustness("all", confidence_level=_CONFIDENCE)
 
 
 def _print(row: dict[str, Any]) -> None:

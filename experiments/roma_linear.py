@@ -73,9 +73,7 @@ def main(argv: Sequence[str]) -> None:
                         flush=True,
                     )
     print("bias and spread: mean and standard deviation of the error of ln p")
-    path = files.output_folder(_OUTPUT.value) / "roma_linear.json"
-    files.write_json(path, rows)
-    print(f"wrote {path}")
+    files.save(_OUTPUT.value, "roma_linear.json", rows)
 
 
 def _checked() -> tuple[list[int], list[float]]:

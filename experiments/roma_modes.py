@@ -58,10 +58,7 @@ _RUNS = flags.DEFINE_integer("runs", 12, "Runs of each.", 2)
 _SEED = define.seed()
 _OUTPUT = define.output("results/roma_modes")
 
-_REGIONS = {
-    "regions": rare_regions.FOUND_WITH,
-    "others": rare_regions.LEFT_ASIDE,
-}
+_REGIONS = {"regions": rare_regions.FOUND_WITH, "others": rare_regions.LEFT_ASIDE}
 
 # A silent miss is off by more than this factor.
 _FACTOR = 2.0

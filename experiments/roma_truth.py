@@ -39,8 +39,7 @@ _EPSILONS = define.epsilons(
 )
 _RAREST = flags.DEFINE_float("rarest", 1e-10, "Probabilities are not below this.")
 _ESTIMATORS = define.estimators(
-    ["roma", "count", "splitting", "auto"],
-    help="Estimators to compare.",
+    ["roma", "count", "splitting", "auto"], help="Estimators to compare."
 )
 _BUDGET = define.budget()
 _DELTA = define.delta()
@@ -169,10 +168,8 @@ def _truth(classifier: jaxrob.Classifier, pairs: _Pairs, keys: jax.Array) -> _Tr
 def _counted(
     classifier: jaxrob.Classifier, pairs: _Pairs, key: jax.Array
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns log-probabilities by direct draws, and their errors.
-
-    Each round draws ten times as many, for the pairs that had too few hits.
-    """
+    """Log-probabilities by direct draws, and their errors."""
+    # Each round draws ten times as many, for the pairs that had too few hits.
     log_p, error = np.full((2, len(pairs.which)), np.inf)
     left, draws = np.arange(len(log_p)), min(10000, _DRAWS.value)
     while len(left):

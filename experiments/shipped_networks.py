@@ -62,10 +62,7 @@ _PICTURES = (
 _STEP = 3e-4
 # What is assessed, and why the range is plausible.
 _ALTERATIONS = (
-    (
-        alterations.brightness(),
-        "Exposed one stop too short, or half a stop too long.",
-    ),
+    (alterations.brightness(), "Exposed one stop too short, or half a stop too long."),
     (
         alterations.gaussian_noise(0.0, 0.02),
         "A sensor in poor light: a standard deviation of up to 36 of 255.",
@@ -178,11 +175,8 @@ def _write_report(
     shipped: Shipped,
     assessments: Sequence[jaxrob.Assessment],
 ) -> None:
-    """Writes a report (.md) without pictures, and a figure (.png) with the first one.
-
-    Not all photographs may be redistributed; the first one, the astronaut, is in the
-    public domain.
-    """
+    """Writes a report (.md) without pictures, and a figure (.png) with one."""
+    # The astronaut is in the public domain; some other photographs are not.
     chosen, reasons = zip(*_ALTERATIONS)
     names = shipped.classifier.class_names
     results = reporting.Results(name, names, assessments, reasons)
@@ -203,13 +197,10 @@ def _write_report(
 
 
 def _gradient_error(classifier: jaxrob.Classifier, images: jax.Array) -> float:
-    """Returns the gradient's error against finite differences, relative to the slope.
-
-    The slope is that of the runner-up's log-probability, because the top class's may be
-    nearly zero; the largest error of the images counts. The step is short, because
-    gradients point to where ReLUs bend the most. Noise breaks the ties of plain areas,
-    where max-pooling has no gradient.
-    """
+    """The gradient's largest error by finite differences, relative to the slope."""
+    # The slope is that of the runner-up's log-probability, since the top class's may be
+    # nearly zero. Steps are short, because gradients point to where ReLUs bend the
+    # most; noise breaks the ties of plain areas, where max-pooling has no gradient.
     noise = jax.random.uniform(jax.random.key(_SEED.value), images.shape)
     images = 0.9 * images + 0.1 * noise
     second = classifier.log_probabilities(images)[0].argsort(-1)[:, -2:-1]
@@ -251,9 +242,7 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
     module.train()  # Its mode must not affect the classifier.
     names = models.EfficientNet_B0_Weights.DEFAULT.meta["categories"]
     classifier = jaxrob.Classifier.from_torch(
-        module,
-        preprocessing=jaxrob.Preprocessing(size=224, **_LITE),
-        class_names=names,
+        module, preprocessing=jaxrob.Preprocessing(size=224, **_LITE), class_names=names
     )
     dataset = data.image_folder(folder, resize=256, crop=224, labels=None)
     found = np.stack([one.numpy() for one in theirs])

@@ -1,9 +1,10 @@
-r"""Images times levels per second, beside the forward pass, OpenCV and dm-pix.
+r"""Images times levels per second, beside the forward pass and other libraries.
 
     python experiments/throughput.py
-    python experiments/throughput.py --networks=mlp --devices=1,2,4,8
     python experiments/throughput.py --networks=resnet_224 --num_images=64 \
         --num_levels=5 --batch_sizes=4,8,16,32,64 --repeats=5
+    python experiments/throughput.py --networks=resnet50,vit_b16 --num_images=512 \
+        --num_levels=4 --batch_sizes=64,128,256,512 --others=opencv,torch
 
 For every alteration, `jaxrob.evaluate` alternates with
 
@@ -13,8 +14,15 @@ For every alteration, `jaxrob.evaluate` alternates with
   alone;
 * OpenCV, which alters the same images one by one, the network classifying them in
   batches of that size;
-* dm-pix under `jax.vmap`, for those alterations that it has.
+* dm-pix under `jax.vmap`, for those alterations that it has;
+* with `--others=torch`, for the two networks in bfloat16 of the last example:
+  torchvision v2 ("tv v2") and Kornia, which alter on the same device, before
+  torchvision's network of the same shape, compiled by `torch.compile`, and the
+  forward pass of this network alone ("torch"). On a CPU the threads of JAX and torch
+  hinder each other, and ratios mean little.
 
+A dash means that a library lacks the alteration; what cannot run at all is printed with
+its reason.
 Ratios are medians over the repeats, each of runs side by side. RoMA with
 `--num_samples` draws an input is compared in the same way with the speed that the
 forward pass and the random numbers, each timed alone, would allow together.
@@ -24,18 +32,15 @@ Prints a table and writes JSON with a description of the machine into the folder
 matter for speed. It takes 9 minutes on two CPU cores.
 """
 
-import json
 import os
-import pathlib
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
+from accelerators.networks import ResNet50, ViTB16
 from common import (
     baselines,
     classifiers,
@@ -47,11 +52,11 @@ from common import (
     startup,
     timing,
 )
-from jax.sharding import Mesh
-from speed import roma_draws, side_by_side
+from corruptions_2019 import cells
+from speed import in_torch, side_by_side
 
 import jaxrob
-from jaxrob import alterations
+from jaxrob import alterations, roma
 
 
 class _Problem(NamedTuple):
@@ -68,13 +73,27 @@ _PROBLEMS = {
     "idc_cnn": _Problem("idc", (50, 50, 3), 2),
     "vgg16": _Problem("cifar10", (32, 32, 3), 10),
     "resnet_224": _Problem(None, (224, 224, 3), 1000),
+    "resnet50": _Problem(None, (224, 224, 3), 1000),
+    "vit_b16": _Problem(None, (224, 224, 3), 1000),
 }
+# Perturbed images per step of RoMA.
+_CHUNK = 250
+# Those that torchvision has as well.
+_LARGE = {"resnet50": ResNet50, "vit_b16": ViTB16}
 
 # What runs beside evaluate, in words.
-_OTHERS = {"forward": "forward", "opencv": "OpenCV", "dm_pix": "dm-pix"}
+_OTHERS = {"opencv": "OpenCV", "dm_pix": "dm-pix"}
+_IN_TORCH = {"torch": "torch", "torchvision": "tv v2", "kornia": "Kornia"}
+_PAPERS = {one.name: one for one in alterations.presets.cnn_2020()}
 
 _CHOICE = define.choices(
     "networks", ["mnist_cnn", "idc_cnn"], tuple(_PROBLEMS), "Networks"
+)
+_BESIDE = define.choices(
+    "others", list(_OTHERS), (*_OTHERS, "torch"), "Libraries beside evaluate"
+)
+_CORRUPTIONS = define.choices(
+    "corruptions", [], cells.CORRUPTIONS, "Common corruptions that are timed as well"
 )
 _DATA_DIR = define.data_dir()
 _NUM_IMAGES = define.num_images(1000, "Images.")
@@ -87,47 +106,29 @@ _BATCH_SIZES = flags.DEFINE_list(
     "Batch sizes tried for the forward pass; those above num_images are left out.",
 )
 _REPEATS = define.repeats()
-_DEVICES = flags.DEFINE_list(
-    "devices",
-    [],
-    "Numbers of devices that evaluate is timed on as well: on a CPU that many are made "
-    "of it, in a process of their own.",
-)
-_ONLY_EVALUATE = flags.DEFINE_bool(
-    "only_evaluate", False, "Whether nothing else than evaluate is timed."
-)
 _SEED = define.seed()
 _OUTPUT = define.output("results/throughput")
 
 
 def main(argv: Sequence[str]) -> None:
     hosts.refuse_several()
+    if "torch" in _BESIDE.value:
+        if not set(_CHOICE.value) <= set(_LARGE):
+            raise app.UsageError(f"--others=torch has the networks {', '.join(_LARGE)}")
+        # Else JAX takes three quarters of the memory, and torch has the rest.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     startup.start(argv)
-    counts = _device_counts()
     document = {
         "machine": machine.description(),
         "results": [_measure(name) for name in _CHOICE.value],
-        "devices": _on_devices(counts),
         "memory": machine.memory(),
     }
     print(f"memory at most: {machine.in_words(document['memory'])}")
-    path = files.output_folder(_OUTPUT.value) / "throughput.json"
-    files.write_json(path, document)
-    print(f"wrote {path}")
-
-
-def _device_counts() -> list[int]:
-    most = len(jax.local_devices())
-    for count in _DEVICES.value:
-        if not count.isdecimal() or int(count) < 1:
-            raise app.UsageError(f"devices must be numbers from 1; got {count!r}")
-        if jax.default_backend() != "cpu" and int(count) > most:
-            raise app.UsageError(f"devices must be at most {most}; got {count}")
-    return [int(count) for count in _DEVICES.value]
+    files.save(_OUTPUT.value, "throughput.json", document)
 
 
 def _measure(name: str) -> dict[str, Any]:
-    """Measures a network on one device, or on all as they are."""
+    """Measures a network."""
     classifier, dataset = _problem(name)
     images = dataset.images
     result = {
@@ -136,8 +137,6 @@ def _measure(name: str) -> dict[str, Any]:
         "num_images": len(images),
         "num_levels": _NUM_LEVELS.value,
     }
-    if _ONLY_EVALUATE.value:
-        return result | {"alterations": _alone(classifier, dataset, None)}
     forward, batch_size = timing.best_forward(
         classifier,
         images,
@@ -149,21 +148,31 @@ def _measure(name: str) -> dict[str, Any]:
         f"\n{name}, {len(images)} images of {dataset.name} x {_NUM_LEVELS.value} "
         f"levels; bare forward pass at its best batch size, {batch_size}:"
     )
-    print(side_by_side.heading(_OTHERS))
+    makers = _makers(name, classifier, images, batch_size)
+    others = {"forward": "forward"} | {
+        other: words
+        for other, words in (_OTHERS | _IN_TORCH).items()
+        if other in makers
+    }
+    print(side_by_side.heading(others))
     measured = []
     for alteration, levels in _alterations():
         runs = {
-            "evaluate": _evaluate(classifier, dataset, alteration, levels, None),
+            "evaluate": _evaluate(classifier, dataset, alteration, levels),
             "forward": forward,
         }
-        for other, make in (("opencv", baselines.opencv), ("dm_pix", baselines.pix)):
-            run = make(classifier, images, alteration, levels, batch_size)
-            if run is not None:
-                runs[other] = run
+        for other, make in makers.items():
+            try:
+                if (run := make(alteration, levels)) is not None:
+                    run()
+                    runs[other] = run
+            # Another version of a library, or no memory left: the others still count.
+            except Exception as error:
+                print(f"  {others[other]} failed: {type(error).__name__}: {error}")
         found = side_by_side.measured(runs, rows, _REPEATS.value)
         measured.append(found | {"alteration": alteration.name})
-        print(side_by_side.row(alteration.name, found, _OTHERS))
-    roma = roma_draws.measure(
+        print(side_by_side.row(alteration.name, found, others), flush=True)
+    found = _roma(
         classifier,
         images[: _NUM_INPUTS.value],
         _NUM_SAMPLES.value,
@@ -171,12 +180,34 @@ def _measure(name: str) -> dict[str, Any]:
         (forward, rows),
         _REPEATS.value,
     )
-    print(roma_draws.in_words(roma))
+    print(_roma_in_words(found))
     return result | {
         "forward_batch_size": batch_size,
         "alterations": measured,
-        "roma": roma,
+        "roma": found,
     }
+
+
+def _makers(
+    name: str, classifier: jaxrob.Classifier, images: np.ndarray, batch_size: int
+) -> dict[str, in_torch.Maker]:
+    """Makes the other libraries' runs; OpenCV has all cores beside a large network."""
+    threads = (os.cpu_count() or 1) if name in _LARGE else 1
+    given = classifier, images
+    found: dict[str, in_torch.Maker] = {
+        "opencv": lambda alteration, levels: (
+            baselines.opencv(*given, alteration, levels, batch_size, threads)
+            if alteration.name in _PAPERS
+            else None
+        ),
+        "dm_pix": lambda alteration, levels: baselines.pix(
+            *given, alteration, levels, batch_size
+        ),
+    }
+    found = {other: make for other, make in found.items() if other in _BESIDE.value}
+    if "torch" in _BESIDE.value:
+        found |= in_torch.makers(name, images, batch_size)
+    return found
 
 
 def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
@@ -189,19 +220,24 @@ def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
         _DATA_DIR.value,
         _SEED.value,
     )
-    classifier = classifiers.untrained(
-        name, problem.image_shape, problem.num_classes, jax.random.key(_SEED.value)
-    )
+    key = jax.random.key(_SEED.value)
+    if name in _LARGE:
+        module = _LARGE[name](problem.num_classes, jnp.bfloat16)
+        image = jnp.zeros((1, *problem.image_shape), jnp.float32)
+        variables = jax.jit(module.init)(key, image)
+        classifier = jaxrob.Classifier.from_linen(module, variables)
+    else:
+        given = problem.image_shape, problem.num_classes, key
+        classifier = classifiers.untrained(name, *given)
     labels = np.zeros(len(images), np.int32)
     return classifier, jaxrob.Dataset(images, labels, name=source)
 
 
 def _alterations() -> Iterator[tuple[jaxrob.Alteration, np.ndarray]]:
-    for alteration in alterations.presets.cnn_2020():
-        yield (
-            alteration,
-            np.linspace(alteration.lower, alteration.upper, _NUM_LEVELS.value),
-        )
+    for one in _PAPERS.values():
+        yield one, np.linspace(one.lower, one.upper, _NUM_LEVELS.value)
+    for corruption in cells.alterations(_CORRUPTIONS.value, None).values():
+        yield corruption, np.linspace(1, cells.MOST, _NUM_LEVELS.value)
 
 
 def _evaluate(
@@ -209,83 +245,104 @@ def _evaluate(
     dataset: jaxrob.Dataset,
     alteration: jaxrob.Alteration,
     levels: np.ndarray,
-    mesh: Mesh | None,
 ) -> Callable[[], None]:
     def run() -> None:
         key = jax.random.key(_SEED.value)
-        jaxrob.evaluate(classifier, dataset, alteration, levels, key=key, mesh=mesh)
+        jaxrob.evaluate(classifier, dataset, alteration, levels, key=key)
 
     return run
 
 
-def _alone(
-    classifier: jaxrob.Classifier, dataset: jaxrob.Dataset, mesh: Mesh | None
-) -> list[dict[str, Any]]:
-    """Returns evaluate's speed on a mesh, for every alteration."""
-    rows = len(dataset) * _NUM_LEVELS.value
-    return [
-        side_by_side.measured(
-            {"evaluate": _evaluate(classifier, dataset, alteration, levels, mesh)},
-            rows,
-            _REPEATS.value,
+def _roma(
+    classifier: jaxrob.Classifier,
+    images: np.ndarray,
+    num_samples: int,
+    key: jax.Array,
+    forward_rate: tuple[Callable[[], None], int],
+    repeats: int,
+) -> dict[str, Any]:
+    """Measures Algorithm 1's speed, and that of its parts together."""
+    draws = len(images) * num_samples
+
+    def assess() -> None:
+        roma.assess(
+            classifier, images, num_samples=num_samples, estimator="roma", key=key
         )
-        | {"alteration": alteration.name}
-        for alteration, levels in _alterations()
-    ]
+
+    forward, forward_rows = forward_rate
+    image = jnp.asarray(datasets.unit_range(images[0]))
+    parts = (
+        forward,
+        _random_numbers(image, draws, key),
+        _statistics((len(images), num_samples), key),
+        assess,
+    )
+    for part in parts:
+        part()
+    times = [[timing.seconds(part) for part in parts] for _ in range(repeats)]
+    # Seconds a draw, of the three parts and of the whole.
+    per_draw = np.array(times) / [forward_rows, draws, draws, draws]
+    bare, random, statistics, whole = per_draw.T
+    return {
+        "num_inputs": len(images),
+        "num_samples": num_samples,
+        "draws_per_second": 1 / np.median(whole),
+        "forward_per_second": 1 / np.median(bare),
+        "random_per_second": 1 / np.median(random),
+        "ratio_to_forward": np.median(bare / whole),
+        "ratio_to_parts": np.median((bare + random) / whole),
+        "statistics_share": np.median(statistics / whole),
+    }
 
 
-def _on_devices(counts: Sequence[int]) -> dict[str, dict[str, Any]]:
-    """Returns evaluate's speed, and the memory, for each number of devices."""
-    found = {}
-    for count in counts:
-        if jax.default_backend() == "cpu":
-            document = _on_forced_devices(count)
-            results, memory = document["results"], document["memory"]
-        else:
-            results, memory = _on_mesh(count), None
-        found[str(count)] = {"results": results, "memory": memory}
-    for which, name in enumerate(_CHOICE.value if counts else ()):
-        print(f"\n{name}, images/s by number of devices, and the ratio to the first")
-        print(f"{'alteration':24}" + "".join(f"{count:>18}" for count in counts))
-        columns = [found[str(c)]["results"][which]["alterations"] for c in counts]
-        for row in zip(*columns):
-            speeds = [one["evaluate"]["images_per_second"] for one in row]
-            cells = (f"{speed:11,.0f}{speed / speeds[0]:7.2f}" for speed in speeds)
-            print(f"{row[0]['alteration']:24}" + "".join(cells))
-    for count, one in found.items():
-        if one["memory"]:
-            words = machine.in_words(one["memory"])
-            print(f"memory at most, {count} devices: {words}")
-    return found
+def _roma_in_words(result: dict[str, Any]) -> str:
+    """Formats the result of `_roma` in a line."""
+    return (
+        f"RoMA, {result['num_inputs']} inputs x {result['num_samples']} draws: "
+        f"{result['draws_per_second']:,.0f} draws/s, "
+        f"{result['ratio_to_forward']:.3f} of the forward pass, "
+        f"{result['ratio_to_parts']:.3f} of what forward pass and random numbers "
+        f"({result['random_per_second']:,.0f}/s) allow together; statistics "
+        f"{result['statistics_share']:.1%} of the time"
+    )
 
 
-def _on_mesh(count: int) -> list[dict[str, Any]]:
-    mesh = Mesh(np.array(jax.local_devices()[:count]), ("images",))
-    return [
-        {"network": name, "alterations": _alone(*_problem(name), mesh)}
-        for name in _CHOICE.value
-    ]
+def _random_numbers(image: jax.Array, draws: int, key: jax.Array) -> Callable[[], None]:
+    """Returns a function that perturbs an image this many times."""
+    ball = roma.ball("linf", 0.04)
+    some = min(draws, _CHUNK)
+
+    @jax.jit
+    def perturbed(key: jax.Array) -> jax.Array:
+        keys = jax.random.split(key, some)
+        return jax.vmap(lambda k: ball.perturbed(image, ball.draw(k, image)))(keys)
+
+    def run() -> None:
+        for _ in range(-(-draws // some)):
+            perturbed(key).block_until_ready()
+
+    return run
 
 
-def _on_forced_devices(count: int) -> dict[str, Any]:
-    """Measures in a process whose CPU is split into this many devices."""
-    forced = f"--xla_force_host_platform_device_count={count}"
-    given = [
-        f"--{flag.name}={flag.value}"
-        for flag in (_NUM_IMAGES, _NUM_LEVELS, _REPEATS, _SEED)
-    ]
-    if _DATA_DIR.value is not None:
-        given.append(f"--data_dir={_DATA_DIR.value}")
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [sys.executable, __file__, "--only_evaluate", f"--output={folder}", *given]
-            + [f"--networks={','.join(_CHOICE.value)}"],
-            env=os.environ
-            | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {forced}".strip()},
-            stdout=subprocess.DEVNULL,
-            check=True,
+def _statistics(shape: tuple[int, int], key: jax.Array) -> Callable[[], None]:
+    """Returns a function that tests confidences `[inputs, draws]` as Algorithm 1."""
+    log_hic = jax.random.normal(key, shape) - 10
+
+    @jax.jit
+    def examine(log_hic: jax.Array) -> tuple[jax.Array, jax.Array]:
+        ascending = jnp.sort(log_hic, axis=1)
+        centred = ascending - ascending.mean(axis=1, keepdims=True)
+        transformed = roma.boxcox(centred, roma.boxcox_lambda(ascending)[:, None])
+        as_drawn = jnp.exp(ascending - ascending[:, -1:])
+        return (
+            roma.anderson_darling(as_drawn, ascending=True).statistic,
+            roma.anderson_darling(transformed, ascending=True).statistic,
         )
-        return json.loads(pathlib.Path(folder, "throughput.json").read_text())
+
+    def run() -> None:
+        jax.block_until_ready(examine(log_hic))
+
+    return run
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)[: _NUM_TRAIN.value]
     test_set = data.load(_DATASET.value, "test", _DATA_DIR.value)[: _NUM_IMAGES.value]
-    init_key, assess_key = _keys()
+    init_key, _, assess_key = jax.random.split(jax.random.key(_SEED.value), 3)
     print(
         f"{_NETWORK.value} on {train_set.name}: {len(train_set)} images to train on, "
         f"{len(test_set)} assessed, on {jax.devices()[0].device_kind}"
@@ -94,12 +94,6 @@ def main(argv: Sequence[str]) -> None:
     files.write_json(output / f"{name}.json", document)
     _figure(rows).savefig(output / f"{name}.png", dpi=110)
     print(f"wrote {output / name}.json and .png")
-
-
-def _keys() -> tuple[jax.Array, jax.Array]:
-    """Returns the keys of the first parameters and of the assessments."""
-    init_key, _, assess_key = jax.random.split(jax.random.key(_SEED.value), 3)
-    return init_key, assess_key
 
 
 def _epochs(

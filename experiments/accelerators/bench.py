@@ -19,7 +19,6 @@ class Bench(NamedTuple):
     network: Network
     alterations: Mapping[str, Alteration]
     measure: bool
-    lines: int  # of code, shown of each program
     kept: measured.Figures | None = None  # what such a device was measured to do
     kind: str = "steps"  # of `KINDS`
 
@@ -56,7 +55,7 @@ class Bench(NamedTuple):
         seconds = None
         if self.measure:
             seconds = compiling.seconds(program, compiled.executable, prepared)
-        return tables.row(program.name, compiled, self.target, seconds)
+        return tables.row(program.name, compiled, seconds)
 
     def shown(
         self,
@@ -73,8 +72,6 @@ class Bench(NamedTuple):
         print(tables.line(found, beside, self.target, self.has_measured()), flush=True)
         for line in tables.in_other_forms(before):
             print(line)
-        for line in tables.dearest(found, beside, self.lines if beside else 0):
-            print(line)
         return found
 
     def forward(self) -> tables.Row:
@@ -83,12 +80,8 @@ class Bench(NamedTuple):
         return self.row(programs.forward(network, network.rows, self.mesh))
 
     def best_forward(self, at_once: tables.Row) -> tables.Row:
-        """The fastest forward pass over the images of a step, in batches of any size.
-
-        On a GPU that is all of them at once. A TPU may take batches in turn whose
-        arrays stay on the chip: as many images as `evaluate` takes of many, half and
-        twice as many, and so on as long as it gets faster.
-        """
+        """The fastest forward pass over a step's images, in batches of any size."""
+        # A TPU may take batches in turn whose arrays stay on the chip.
         best = at_once | {"batch": self.network.rows}
         if self.target.platform == "tpu":
             first = self._in_batches(programs.usual_rows(self.network, self.mesh))

@@ -32,10 +32,6 @@ _FREE_CALLS = (
     "AllocateBuffer", "ConcatBitcast", "Sharding", "SPMDFullToShardShape",
     "ShapeAssertion",
 )  # fmt: skip
-_COLLECTIVES = (
-    "all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-permute",
-    "collective-broadcast", "ragged-all-to-all", "send", "recv",
-)  # fmt: skip
 _FEW_CHANNELS = 16
 # Those that move an array, or a part of it, beside the kernels.
 _BESIDE = ("copy-start", "slice-start")
@@ -49,7 +45,6 @@ class Kernel:
 
     name: str
     what: str  # its opcode, or what a custom call calls
-    place: str  # the line of code that it comes from
     times: int  # how often it runs
     seconds: float  # its time, each time
     cycles: float  # the cycles of that which the compiler estimated; 0 if not in cycles
@@ -69,20 +64,11 @@ class Cost(NamedTuple):
     num_bytes: float  # read and written in the large memory
     flops: float  # of products and convolutions
     launches: int  # kernels started
-    collectives: int  # those among them that talk to other devices
     unknown_loops: int  # loops whose number of turns the text does not tell
 
     def seconds_of(self, kind: str) -> float:
         """The time of the kernels of one kind, see `Kernel`."""
         return sum(one.seconds * one.times for one in self.kernels if one.kind == kind)
-
-    def roofline_share(self, target: Target) -> float:
-        """The least time for the bytes and operations, as a share of the estimate."""
-        least = max(
-            self.num_bytes / target.bytes_per_second,
-            self.flops / target.flops_per_second,
-        )
-        return least / self.seconds if self.seconds else math.nan
 
 
 def cost_of(text: str, target: Target, turns: int = 1) -> Cost:
@@ -102,7 +88,6 @@ def cost_of(text: str, target: Target, turns: int = 1) -> Cost:
         num_bytes,
         sum(one.flops * one.times for one in kernels),
         sum(one.times for one in kernels),
-        sum(one.what.startswith(_COLLECTIVES) for one in kernels),
         len(walk.unknown),
     )
 
@@ -175,7 +160,6 @@ class _Walk:
         return Kernel(
             name=one.name,
             what=one.target or one.opcode,
-            place=self._place(one),
             times=times,
             seconds=seconds,
             cycles=cycles or 0.0,
@@ -242,26 +226,11 @@ class _Walk:
                 for part in inner.instructions.values() if inner else ():
                     yield from self._work(inner, part)
 
-    def _place(self, one: hlo.Instruction) -> str:
-        places = list(self.module.places(one))
-        for place in places:
-            if re.search(r"[/\\](jaxrob|experiments)[/\\]", place.file):
-                if "site-packages" not in place.file or "/jaxrob/" in place.file:
-                    return str(place)
-        if places:
-            return str(places[0])
-        name = re.search(r'op_name="([^"]*)"', one.attributes)
-        return name[1] if name else ""
-
 
 def trip_count(
     module: hlo.Module, computation: hlo.Computation, loop: hlo.Instruction
 ) -> int | None:
-    """How often a loop turns; None if its text does not tell.
-
-    Where the compiler does not say, the condition does, if it compares a counter with a
-    constant. The counter is taken to go by ones.
-    """
+    """How often a loop turns; None if neither compiler nor condition tells."""
     known = re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.attributes)
     if known:
         return int(known[1])
@@ -323,12 +292,10 @@ def _estimated_cycles(one: hlo.Instruction) -> float | None:
 
 
 def _exec_time(one: hlo.Instruction) -> float | None:
-    """A GPU cost model's time in seconds.
-
-    The model for single loops, whose entry has no name, takes a reduction within a
-    Triton kernel for one that every element repeats: milliseconds for microseconds.
-    For these there is the model by blocks.
-    """
+    """A GPU cost model's time in seconds."""
+    # The model for single loops, whose entry has no name, takes a reduction within a
+    # Triton kernel for one that every element repeats. For these there is the model by
+    # blocks.
     found = re.search(r'"reification_cost":(\[[^\]]*\])', one.attributes)
     if not found:
         return None

@@ -3,15 +3,11 @@
 XLA prints one instruction a line::
 
     %name = f32[4,8]{1,0} opcode(%operand, %operand), attribute=..., metadata={...}
-
-and before the computations, in newer versions, tables of files, functions and stack
-frames, which the instructions' metadata refers to.
 """
 
 import math
-import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 _BITS = {
@@ -125,54 +121,16 @@ class Computation(NamedTuple):
         return found
 
 
-class Place(NamedTuple):
-    """A line of source code."""
-
-    file: str
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        """As compilers print it, the file from the package's name on."""
-        parts = pathlib.PurePath(self.file).parts
-        known = [i for i, part in enumerate(parts) if part in ("jaxrob", "experiments")]
-        name = "/".join(parts[known[-1] :] if known else parts[-2:])
-        return f"{name}:{self.line}" + (f" {self.function}" if self.function else "")
-
-
-class Frame(NamedTuple):
-    """A place, and the number of the frame that called it (0: none)."""
-
-    place: Place
-    parent: int
-
-
 class Module(NamedTuple):
     """A program."""
 
     computations: Mapping[str, Computation]
     entry: str  # the name of the one that runs
-    frames: Mapping[int, Frame]  # stack frames by number
-
-    def places(self, instruction: Instruction) -> Iterator[Place]:
-        """The lines of code that an instruction comes from, the innermost first."""
-        text = instruction.attributes
-        number = re.search(r"stack_frame_id=(\d+)", text)
-        at = int(number[1]) if number else 0
-        if at in self.frames:
-            while at in self.frames:
-                yield self.frames[at].place
-                at = self.frames[at].parent
-            return
-        file = re.search(r'source_file="([^"]*)"', text)
-        line = re.search(r"source_line=(\d+)", text)
-        if file:
-            yield Place(file[1], int(line[1]) if line else 0, "")
 
 
 def parse(text: str) -> Module:
     """The program of a text."""
-    computations, entry, tables, section = {}, "", {}, ""
+    computations, entry = {}, ""
     inside: dict[str, Instruction] | None = None
     for line in text.splitlines():
         line = line.strip()
@@ -182,16 +140,12 @@ def parse(text: str) -> Module:
             elif (found := _instruction(line)) is not None:
                 inside[found.name] = found
         elif (header := _HEADER.match(line)) and not line.startswith("HloModule"):
-            inside, section = {}, ""
+            inside = {}
             computations[header[2]] = Computation(header[2], inside)
             entry = header[2] if header[1] else entry
-        elif line in ("FileNames", "FunctionNames", "FileLocations", "StackFrames"):
-            section = line
-        elif section and (row := re.match(r"(\d+) (.*)", line)):
-            tables.setdefault(section, {})[int(row[1])] = row[2]
     if not entry:
         raise ValueError("the text has no ENTRY computation")
-    return Module(computations, entry, _frames(tables))
+    return Module(computations, entry)
 
 
 def arrays(text: str) -> tuple[Array, ...]:
@@ -235,31 +189,3 @@ def _closing(text: str) -> int:
             if depth == 0:
                 return place + 1
     return len(text)
-
-
-def _frames(tables: Mapping[str, Mapping[int, str]]) -> dict[int, Frame]:
-    files, functions = tables.get("FileNames", {}), tables.get("FunctionNames", {})
-    places = {}
-    for number, row in tables.get("FileLocations", {}).items():
-        fields = _fields(row)
-        places[number] = Place(
-            files.get(fields.get("file_name_id", 0), "").strip('"'),
-            fields.get("line", 0),
-            functions.get(fields.get("function_name_id", 0), "").strip('"'),
-        )
-    rows = {n: _fields(row) for n, row in tables.get("StackFrames", {}).items()}
-    # The first frame has no parent. Some versions print that as 0 or not at all, and
-    # some as 1: then all are one too high.
-    shift = rows.get(1, {}).get("parent_frame_id", 0)
-    nowhere = Place("", 0, "")
-    return {
-        number: Frame(
-            places.get(row.get("file_location_id", 0), nowhere),
-            row.get("parent_frame_id", 0) - shift,
-        )
-        for number, row in rows.items()
-    }
-
-
-def _fields(row: str) -> dict[str, int]:
-    return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", row)}

@@ -12,11 +12,7 @@ import jaxrob
 
 
 class ResNet50(nn.Module):
-    """The residual network of 50 layers for images of 224 px.
-
-    Source: He, Zhang, Ren and Sun, Deep residual learning for image recognition, 2016,
-    table 1; the stride in the 3x3 convolutions, as implementations have it since.
-    """
+    """ResNet-50 of He, Zhang, Ren and Sun, 2016, table 1; strides in the 3x3 layers."""
 
     num_classes: int = 1000
     dtype: Any = jnp.float32
@@ -47,11 +43,7 @@ class ResNet50(nn.Module):
 
 
 class ViTB16(nn.Module):
-    """The vision transformer ViT-B/16: 12 layers of width 768 on patches of 16 px.
-
-    Source: Dosovitskiy et al., An image is worth 16x16 words, 2021, section 3.1 and
-    table 1.
-    """
+    """ViT-B/16 of Dosovitskiy et al., 2021, table 1: 12 layers, patches of 16 px."""
 
     num_classes: int = 1000
     dtype: Any = jnp.float32

@@ -66,10 +66,7 @@ def alterations_by_name() -> dict[str, Alteration]:
 
 
 def further_alterations() -> dict[str, Alteration]:
-    """The others: in physical units, and the common corruptions as "corruptions_fog".
-
-    Frost is there if its pictures are installed.
-    """
+    """The others, with the common corruptions as "corruptions_fog" and so on."""
     known = alterations_by_name()
     every = every_alteration()
     found = {name: every[name] for name in every if name not in known}

@@ -1,6 +1,5 @@
 """What `accelerator.py` prints and writes: programs beside a forward pass."""
 
-import collections
 import json
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -9,7 +8,6 @@ from typing import Any
 from absl import app
 
 from accelerators.compiling import Compiled
-from accelerators.costs import Kernel
 from accelerators.targets import Target
 
 # A kernel takes no less than this, because the next one is not started faster.
@@ -18,12 +16,9 @@ _LAUNCH = 2e-6
 Row = dict[str, Any]
 
 
-def row(
-    name: str, compiled: Compiled, target: Target, measured: float | None = None
-) -> Row:
+def row(name: str, compiled: Compiled, measured: float | None = None) -> Row:
     """What is known of a program, for JSON."""
     cost = compiled.cost
-    traced, compilation = compiled.seconds
     return {
         "program": name,
         "seconds": cost.seconds,
@@ -31,8 +26,6 @@ def row(
         "bound": cost.bound,
         "cycles": cost.cycles,
         "kernel_seconds": cost.seconds_of("estimated") + cost.seconds_of("bytes"),
-        "convolution_seconds": cost.seconds_of("convolution"),
-        "unestimated_seconds": cost.seconds_of("bytes"),
         "launched_seconds": sum(
             max(one.seconds, _LAUNCH) * one.times
             for one in cost.kernels
@@ -40,20 +33,9 @@ def row(
         ),
         "bytes": cost.num_bytes,
         "bytes_once_by_xla": compiled.once_bytes,
-        "flops": cost.flops,
-        "roofline_share": cost.roofline_share(target),
         "temporary_bytes": compiled.temporary_bytes,
-        "code_bytes": compiled.code_bytes,
-        "kernels": len(cost.kernels),
         "launches": cost.launches,
-        "collectives": cost.collectives,
-        "unknown_loops": cost.unknown_loops,
-        "trace_seconds": traced,
-        "compile_seconds": compilation,
-        "lines": [
-            {"line": line, "seconds": seconds, "kernels": number}
-            for line, seconds, number in _by_line(cost.kernels)
-        ],
+        "compile_seconds": compiled.seconds,
     }
 
 
@@ -116,8 +98,8 @@ def heading(target: Target, measured: bool) -> str:
         )
     return (
         f"{'program':24}{'us':>9}{cycles}{beside}{'of best':>8}{truth}"
-        f"{'prepare':>9}{'GB':>7}{'times':>6}{'MiB':>7}{'times':>6}{'roof':>6}"
-        f"{'kernels':>9}{'launched':>10}{'coll.':>6}{'compile s':>10}"
+        f"{'prepare':>9}{'GB':>7}{'times':>6}{'MiB':>7}{'times':>6}"
+        f"{'kernels':>9}{'launched':>10}{'compile s':>10}"
     )
 
 
@@ -138,24 +120,12 @@ def line(found: Row, beside: Row | None, target: Target, measured: bool = False)
     cells.append(f"{found['temporary_bytes'] / 2**20:7,.0f}")
     cells.append(_ratio(found["temporary_bytes"], beside and beside["temporary_bytes"]))
     cells.append(
-        f"{found['roofline_share']:6.2f}{found['launches']:9,}"
-        f"{found['launched_seconds'] * 1e6:10,.0f}{found['collectives']:6}"
+        f"{found['launches']:9,}{found['launched_seconds'] * 1e6:10,.0f}"
         f"{found['compile_seconds']:10.1f}"
     )
     if found["bound"] == "bytes":
         cells.append("  bound by its bytes")
     return "".join(cells)
-
-
-def dearest(found: Row, beside: Row | None, most: int) -> Iterator[str]:
-    """The lines of code that cost most, of those that the other program lacks."""
-    own = {one["line"] for one in beside["lines"]} if beside else set()
-    added = [one for one in found["lines"] if one["line"] not in own]
-    for one in added[:most]:
-        yield (
-            f"    {one['seconds'] * 1e6:9,.1f} us in {one['kernels']:5,} kernels  "
-            f"{one['line']}"
-        )
 
 
 def read(path: str) -> dict[str, Any]:
@@ -224,15 +194,6 @@ def _whole(found: Row, which: str) -> float:
 
 def _ratio(one: float, other: float | None) -> str:
     return f"{one / other:6.2f}" if other else " " * 6
-
-
-def _by_line(kernels: Sequence[Kernel]) -> list[tuple[str, float, int]]:
-    """Lines of code with the time of their kernels and how many run, dearest first."""
-    seconds, number = collections.Counter(), collections.Counter()
-    for one in kernels:
-        seconds[one.place] += one.seconds * one.times
-        number[one.place] += one.times
-    return [(line, time, number[line]) for line, time in seconds.most_common()]
 
 
 def _estimates(document: dict[str, Any]) -> dict[tuple[str, ...], tuple[float, float]]:

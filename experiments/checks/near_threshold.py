@@ -44,19 +44,12 @@ class Run(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """One search that decides levels.
+    """One search that decides levels."""
 
-    Attributes:
-      wrong: whether a level or the interval contradicts all images at these levels.
-      missed: whether the interval misses what they give at all levels.
-      evaluations: altered images classified.
-      levels: what all images would be at the levels looked at.
-    """
-
-    wrong: bool
-    missed: bool
-    evaluations: int
-    levels: int
+    wrong: bool  # whether a level or the interval contradicts all images there
+    missed: bool  # whether the interval misses what they give at all levels
+    evaluations: int  # altered images classified
+    levels: int  # what all images would be at the levels looked at
 
 
 def main(argv: Sequence[str]) -> None:
@@ -79,7 +72,7 @@ def main(argv: Sequence[str]) -> None:
         if asked.what == "near":
             run = near(drawn_curves.NEAR[number], rng, asked.parts)
         else:
-            run = of_shape(kinds[number](rng), rng, asked.parts, asked.ask)
+            run = of_shape(kinds[number](rng), rng, asked.parts)
         found[number].append(run)
     report(names, found)
 
@@ -90,14 +83,10 @@ def near(case: drawn_curves.Near, rng: np.random.Generator, parts: int) -> Run:
     return _run(right, case.num_images, parts, {"half_width": case.half_width})
 
 
-def of_shape(
-    shape: drawn_curves.Shape, rng: np.random.Generator, parts: int, ask: str
-) -> Run:
-    """A search of another curve, of some half width or budget."""
+def of_shape(shape: drawn_curves.Shape, rng: np.random.Generator, parts: int) -> Run:
+    """A search of another curve, of some half width."""
     num_images = int(10 ** rng.uniform(2.7, 4))
     asked: dict[str, Any] = {"half_width": float(10 ** rng.uniform(-2, -1))}
-    if ask == "budget":
-        asked = {"budget": 1200 + int(num_images * 10 ** rng.uniform(0.1, 0.8))}
     varying = float(rng.choice([0, 0, 0.001, 0.02, 0.2]))
     right = drawn_curves.answers(shape, num_images, varying, rng)
     return _run(right, num_images, parts, asked)
@@ -185,5 +174,4 @@ if __name__ == "__main__":
     flags.DEFINE_integer("seed", 0, "Of what is drawn.")
     flags.DEFINE_integer("parts", 1024, "Of the range.", 8)
     flags.DEFINE_float("seconds", 1e9, "Ends after so many of searching.")
-    flags.DEFINE_enum("ask", "half_width", ("half_width", "budget"), "What is asked.")
     app.run(main)

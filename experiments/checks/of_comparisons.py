@@ -83,10 +83,7 @@ def families(runs: int, seed: int, num_images: int = 100) -> list[tuple]:
 
 
 def power(runs: int, seed: int) -> list[tuple]:
-    """How often the mean tells unequal networks apart, and McNemar's at one level.
-
-    Beside the true differences: of the robustness, of the mean, at the middle level.
-    """
+    """How often the mean tells unequal networks apart, and McNemar's at one level."""
     found = []
     for name in ("unequal", "saturated", "one fails"):
         robustness, mean, values = truth(SHAPES[name])
@@ -104,11 +101,7 @@ def power(runs: int, seed: int) -> list[tuple]:
 
 
 def equal(runs: int, seed: int, sizes: Sequence[int] = SIZES) -> list[tuple]:
-    """How often a comparison of equal networks calls them different.
-
-    By either of its two p-values, adjusted for one another as a gate has them, and by
-    that of the mean alone.
-    """
+    """How often equal networks are called different: by either p-value, by the mean."""
     found = []
     for name in (name for name in SHAPES if name.startswith("equal")):
         for num_images in sizes:
@@ -133,12 +126,7 @@ def few(runs: int, seed: int, sizes: Sequence[int] = SIZES) -> list[tuple]:
                 one = jaxrob.compare(*drawn(rng, shape, num_images))
                 counts += held(one, shape)
             found.append(
-                (
-                    name,
-                    num_images,
-                    "all, mean, band hold; differ",
-                    *counts / runs,
-                )
+                (name, num_images, "all, mean, band hold; differ", *counts / runs)
             )
     return found
 

@@ -266,9 +266,7 @@ def _of_roma(
         "journal": A(None, PATH | OR_NONE),
         "progress": A(False, FLAG),
     }
-    return [
-        case(roma.assess, **common),
-    ]
+    return [case(roma.assess, **common)]
 
 
 def _of_attacks(

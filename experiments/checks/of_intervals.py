@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
+from common import intervals
 from scipy import stats
 
 import jaxrob
 from checks.of_comparisons import SHAPES, define_runs, drawn, truth
-from jaxrob import metrics, roma
+from jaxrob import roma
 
 _STUDIES = ("counts", "robustness", "populations", "categories", "comparisons")
 CONFIDENCES = (0.95, 0.99, 0.999)
@@ -48,11 +49,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def counts(runs: int, seed: int) -> list[tuple]:
-    """RoMA's count, of draws in which each input is misclassified as often as it says.
-
-    An input is one number, the probability, and a perturbation puts a uniform one
-    beside it.
-    """
+    """RoMA's count: an input is its probability, a perturbation a uniform number."""
     found, perturbation = [], roma.from_sampler(_beside_a_uniform_one)
     classifier = jaxrob.Classifier(_misclassifies_below)
     for number, level in enumerate(CONFIDENCES):
@@ -101,7 +98,7 @@ def populations(runs: int, seed: int, num_inputs: int = 100) -> list[tuple]:
             held, near = [], []
             for _ in range(runs):
                 p = 1 - shape.draw(rng, num_inputs)
-                one = _counted(rng.binomial(20, p), 20).global_robustness(
+                one = counted(rng.binomial(20, p), 20).global_robustness(
                     "all", confidence_level=level
                 )
                 held.append(_in(1 - shape.mean, one.population_interval[0]))
@@ -120,11 +117,8 @@ def robustness(runs: int, seed: int, num_images: int = 100) -> list[tuple]:
             for _ in range(runs):
                 limits = rng.random(num_images)
                 right = (limits >= _LEVELS[:, None]).sum(1)
-                confusion = np.zeros((len(_LEVELS), 2, 3), int)
-                confusion[:, 0, 0], confusion[:, 0, 1] = right, num_images - right
-                ends = metrics.confidence_interval(
-                    _LEVELS, confusion, "accuracy", threshold, level, bounds=(0, 1)
-                )
+                asked = _LEVELS, right, num_images, threshold
+                ends = intervals.of_robustness(*asked, confidence_level=level)
                 held.append(_in(1 - threshold, ends))
             found.append(_row(f"robustness, {name}", level, held))
     return found
@@ -153,7 +147,7 @@ def _misclassifies_below(_: None, images: jax.Array) -> jax.Array:
     return 100.0 * jnp.stack([~is_below, is_below], axis=-1)
 
 
-def _counted(hits: np.ndarray, num_samples: int) -> roma.RomaResult:
+def counted(hits: np.ndarray, num_samples: int) -> roma.RomaResult:
     """A result of which the plain draws alone are known."""
     unknown = np.full(len(hits), np.nan)
     return roma.RomaResult(

@@ -61,11 +61,7 @@ def _of_measures() -> list[Case]:
         for name in ("accuracy", "indecision", "decided_ratio", "effectiveness")
     ]
     found += [
-        case(
-            getattr(metrics, name),
-            counts=CONFUSION,
-            positive=A(1, INDEX | OR_NONE),
-        )
+        case(getattr(metrics, name), counts=CONFUSION, positive=A(1, INDEX | OR_NONE))
         for name in by_class
     ]
     for table in ("measures", "per_class"):
@@ -137,11 +133,7 @@ def _of_corruption_errors() -> list[Case]:
     singles = ("corruption_error", "relative_corruption_error")
     return [
         *(
-            case(
-                getattr(metrics, name),
-                **pair,
-                confidence_level=confidence,
-            )
+            case(getattr(metrics, name), **pair, confidence_level=confidence)
             for name in singles
         ),
         case(
@@ -221,9 +213,7 @@ def _of_tolerance() -> list[Case]:
         ),
         *(
             case(
-                getattr(metrics, name),
-                value=A(VALUES, SHARES),
-                threshold=A(0.8, SHARE),
+                getattr(metrics, name), value=A(VALUES, SHARES), threshold=A(0.8, SHARE)
             )
             for name in ("step_tolerance", "linear_penalization", "step_penalization")
         ),
@@ -237,16 +227,10 @@ def _of_uncertainty() -> list[Case]:
     names = ("aleatoric", "epistemic", "total", "predictive_entropy")
     allowed = frozenset({"array of NaN", "array of rank 5"})
     found = [
-        case(
-            getattr(uncertainty, name),
-            log_probabilities=A(log_p, allowed),
-        )
+        case(getattr(uncertainty, name), log_probabilities=A(log_p, allowed))
         for name in (*names, "mutual_information")
     ]
-    return [
-        *found,
-        case(uncertainty.unknown_threshold, alpha=A(0.5, SHARE)),
-    ]
+    return [*found, case(uncertainty.unknown_threshold, alpha=A(0.5, SHARE))]
 
 
 def _of_strategies() -> list[Case]:

@@ -99,11 +99,9 @@ def other(rng: np.random.Generator, family: str) -> tuple[np.ndarray, float]:
 def drawn_counts(
     shape: np.ndarray, num_inputs: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """How many inputs are right at each level, with the same inputs at all levels.
-
-    Most inputs turn wrong where the shape falls, and right where it rises; in half of
-    the draws a few per cent more turn to and fro.
-    """
+    """How many inputs are right at each level, with the same inputs at all levels."""
+    # Most turn wrong where the shape falls and right where it rises; in half of the
+    # draws a few per cent more go to and fro.
     size, waves = rng.choice([0, 0, 0.01, 0.03]), rng.uniform(3, 30)
     sway = size * np.sin(waves * GRID + rng.uniform(0, 6))
     room = np.minimum(shape, 1 - shape)

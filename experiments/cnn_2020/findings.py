@@ -156,10 +156,7 @@ def findings(
 def _gains(
     original: Found, retrained: Found, alterations: Sequence[jaxrob.Alteration]
 ) -> tuple[float, float]:
-    """Returns the mean accuracy gained in the outer and in the inner half of the range.
-
-    Over the alterations to which the original's robustness is below 100 %.
-    """
+    """Mean accuracies gained in the outer and the inner half, where there is need."""
     far, near = [], []
     for i, alteration in enumerate(alterations):
         if original["robustness"][i] == 1:

@@ -43,11 +43,7 @@ class Benchmark(NamedTuple):
 
 
 def load(first: int = 0, num_images: int | None = None) -> Benchmark:
-    """Loads the benchmark that the flags select.
-
-    "idc" takes the network that the 2020 paper published; the others train one and
-    keep it in the folder `--output`, for the next script.
-    """
+    """Loads the benchmark that the flags select; trained networks are kept."""
     name = NAME.value
     test_set = data.load(name, "test", DATA_DIR.value)
     test_set = test_set[first : first + (num_images or NUM_IMAGES.value)]
@@ -82,11 +78,7 @@ def concavity(of: jaxrob.Alteration | jaxrob.Assessment, raw: float) -> float:
 def dense(
     benchmark: Benchmark, alteration: jaxrob.Alteration, num_levels: int, rule: str
 ) -> jaxrob.Assessment:
-    """Assesses at many uniform levels; kept in `--output` for the next script.
-
-    Only counts are kept. A file of another classifier, data set, key, version or device
-    is recomputed.
-    """
+    """Assesses at many uniform levels; kept in `--output` for the next script."""
     name = files.assessment_name(alteration.name)
     path = _path("dense", f"{name}-{num_levels}-{THRESHOLD.value:g}.json")
     source = _source(benchmark, alteration)
@@ -116,10 +108,7 @@ def dense(
 def correct(
     benchmark: Benchmark, alteration: jaxrob.Alteration, num_levels: int, name: str
 ) -> np.ndarray:
-    """Returns which answers are right at evenly spaced levels: bool `[num_levels, N]`.
-
-    They are kept in `--output` under `name`, and recomputed like `dense`.
-    """
+    """Which answers are right at even levels, `[num_levels, N]`; kept like those."""
     path = _path("correct", f"{name}-{num_levels}.npz")
     source = json.dumps(_source(benchmark, alteration))
     num_images = len(benchmark.test_set)

@@ -4,16 +4,18 @@ import functools
 import math
 import os
 import pathlib
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import linen, serialization
 
 import jaxrob
-from common import augmentation, datasets, hosts
+from common import datasets, files, hosts
 from jaxrob import alterations, networks, training
 
 
@@ -87,18 +89,63 @@ def train(
     )
 
 
-def for_photographs(name: str, num_images: int, epochs: int) -> dict[str, Any]:
-    """Returns settings of `jaxrob.training.fit` for learning CIFAR-10 in minutes.
+def at_epochs(
+    name: str,
+    train_set: jaxrob.Dataset,
+    chosen: list[int],
+    folder: pathlib.Path,
+    seed: int,
+    data: str,
+    progress: bool,
+) -> dict[int, jaxrob.Classifier]:
+    """A network after some epochs, of which the last ends the training; kept there."""
+    network = module(name, len(datasets.class_names(train_set)))
+    epochs, number = max(chosen), len(train_set)
+    schedule: dict[str, Any] = {
+        "epochs": epochs,
+        "batch_size": min(_BATCH_SIZE, number),
+    }
+    title = f"{data}-{name}-seed{seed}-{number}images-{epochs}epochs"
+    if data == "cifar10":
+        schedule, title = for_photographs(name, number, epochs), f"{title}-augmented"
+    paths = {epoch: folder / title / f"{epoch}.msgpack" for epoch in chosen}
+    kept = {epoch: files.read(path) for epoch, path in paths.items()}
 
-    Images are mirrored and shifted at random. Adam's rate rises for a fifth of the
-    training and falls to zero, "one cycle" (Smith and Topin, 2019).
-    """
+    def keep(epoch: int, classifier: jaxrob.Classifier) -> None:
+        if epoch in paths:
+            kept[epoch] = content = to_bytes(classifier)
+            files.write(paths[epoch], content)
+
+    if None in kept.values():
+        start = time.perf_counter()
+        training.fit(
+            network,
+            train_set,
+            key=jax.random.split(jax.random.key(seed), 3)[0],
+            **schedule,
+            on_epoch=keep,
+            mesh=hosts.mesh(),
+            progress=progress,
+        )
+        print(f"trained in {time.perf_counter() - start:.1f} s")
+    shape = train_set.images.shape[1:]
+    return {
+        epoch: from_bytes(network, shape, content)
+        for epoch, content in kept.items()
+        if content is not None
+    }
+
+
+def for_photographs(name: str, num_images: int, epochs: int) -> dict[str, Any]:
+    """Settings of `jaxrob.training.fit` for learning CIFAR-10 in minutes."""
+    # Adam's rate rises for a fifth of the training and falls to zero, "one cycle"
+    # (Smith and Topin, 2019).
     batch_size = min(128, num_images)
     return {
         "epochs": epochs,
         "batch_size": batch_size,
         "optimizer": one_cycle(name, num_images // batch_size * epochs),
-        "batches": augmentation.mirrored_and_shifted(num_images),
+        "batches": _mirrored_and_shifted(num_images),
     }
 
 
@@ -149,3 +196,47 @@ def clean_accuracy(classifier: jaxrob.Classifier, dataset: jaxrob.Dataset) -> fl
         classifier, dataset, alterations.brightness(), [0.0], mesh=hosts.mesh()
     )
     return float(curve.accuracy[0])
+
+
+def _mirrored_and_shifted(
+    num_images: int, pixels: int = 4
+) -> Callable[[int], training.Batches]:
+    """Batches of `jaxrob.training.fit`: images once an epoch, altered at random."""
+
+    def batches(batch_size: int) -> training.Batches:
+        steps = num_images // batch_size
+
+        def draw(rng: np.random.Generator) -> dict[str, np.ndarray]:
+            index = rng.permutation(num_images)[: steps * batch_size]
+            return {"index": index.reshape(steps, batch_size)}
+
+        def make(
+            images: jax.Array,
+            labels: jax.Array,
+            drawn: dict[str, jax.Array],
+            key: jax.Array,
+            losses: training.Losses,
+        ) -> tuple[jax.Array, jax.Array]:
+            del drawn, losses
+            mirror_key, shift_key = jax.random.split(key)
+            mirrored = jax.random.bernoulli(mirror_key, shape=(len(images), 1, 1, 1))
+            images = jnp.where(mirrored, images[:, :, ::-1], images)
+            shifts = jax.random.randint(shift_key, (len(images), 2), 0, 2 * pixels + 1)
+            return _shifted(images, shifts, pixels), labels
+
+        description = f"images mirrored, and shifted by up to {pixels} pixels"
+        return training.Batches(num_images, draw, make, description)
+
+    return batches
+
+
+def _shifted(images: jax.Array, shifts: jax.Array, pixels: int) -> jax.Array:
+    """Crops each image at its `shifts`, `[B, 2]`, into the padded image."""
+    border = (pixels, pixels)
+    padded = jnp.pad(images, ((0, 0), border, border, (0, 0)), mode="edge")
+
+    def window(image: jax.Array, shift: jax.Array) -> Any:
+        start = (shift[0], shift[1], 0)
+        return jax.lax.dynamic_slice(image, start, images.shape[1:])
+
+    return jax.vmap(window)(padded, shifts)

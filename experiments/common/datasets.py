@@ -20,10 +20,8 @@ def class_names(dataset: jaxrob.Dataset) -> tuple[str, ...]:
 
 
 def unit_range(images: np.ndarray) -> np.ndarray:
-    """Divides bytes by 255: float32 in [0, 1], correctly rounded, as in jaxrob.
-
-    XLA would multiply by 1 / 255, which is an ulp off for half of the bytes.
-    """
+    """Divides bytes by 255: float32 in [0, 1], correctly rounded, as in jaxrob."""
+    # XLA would multiply by 1 / 255, an ulp off for half of the bytes.
     return images / np.float32(255)
 
 
@@ -34,11 +32,7 @@ def test_images(
     data_dir: str | None,
     seed: int,
 ) -> tuple[np.ndarray, str]:
-    """Returns uint8 images `[count, *shape]` for measuring speed, and their source.
-
-    They are a data set's test images, repeated if they are fewer, or noise if the data
-    set is not there; without a name, smooth squares.
-    """
+    """A data set's uint8 images `[count, *shape]`, or noise; nameless, smooth ones."""
     if name is None:
         return smooth_pictures(count, shape[0], seed), "smooth pictures"
     try:

@@ -8,7 +8,7 @@ import json
 import pathlib
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jaxrob
@@ -16,10 +16,7 @@ from common import hosts
 
 
 def output_folder(folder: str) -> pathlib.Path:
-    """Makes and returns the folder for results; in other processes a temporary one.
-
-    Files that later runs read again go through `read` and `write`.
-    """
+    """Makes the folder for results; in other processes a temporary one."""
     if not hosts.is_first():
         scratch = tempfile.TemporaryDirectory()
         atexit.register(scratch.cleanup)
@@ -33,6 +30,26 @@ def write_json(path: pathlib.Path, document: Any) -> None:
     """Writes a result, which may hold arrays, into an existing folder."""
     text = json.dumps(document, indent=1, default=lambda array: array.tolist())
     path.write_text(text)
+
+
+def save(folder: str, name: str, document: Any) -> None:
+    """Writes a script's result into the folder that its flag names, and says where."""
+    path = output_folder(folder) / name
+    write_json(path, document)
+    print(f"wrote {path}")
+
+
+def kept(
+    path: pathlib.Path, settings: dict[str, Any], measure: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """The result of `measure`, from its file if that has the same settings."""
+    if (content := read(path)) is not None:
+        known = json.loads(content)
+        if known["settings"] == settings:
+            return known["found"]
+    found = measure()
+    write(path, json.dumps({"settings": settings, "found": found}).encode())
+    return found
 
 
 def read(path: pathlib.Path) -> bytes | None:

@@ -17,11 +17,7 @@ flags.disclaim_key_flags()
 
 
 def define_require(*quantities: str) -> Callable[[], list[reporting.Requirement]]:
-    """Defines the flag `--require`, for a script that measures these quantities.
-
-    Returns:
-      A function that reads the flag.
-    """
+    """Defines `--require` for a script; returns a function that reads the flag."""
     flag = flags.DEFINE_multi_string(
         "require",
         [],

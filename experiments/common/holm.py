@@ -1,23 +1,27 @@
 """Multiple tests with a bounded probability of any false alarm."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
 
 def significantly_below(
-    times_held: Sequence[int] | np.ndarray,
-    draws: int | np.ndarray,
-    confidence: float,
+    times_held: Sequence[int] | np.ndarray, draws: int | np.ndarray, confidence: float
 ) -> np.ndarray:
-    """Finds the cells with too low a coverage, by exact one-sided tests (Holm, 1979).
-
-    Returns:
-      bool `[cells]`, at a level of 5 % for all cells together.
-    """
+    """Cells `[cells]` of too low a coverage, at 5 % for all of them (Holm, 1979)."""
     p_values = stats.binom.cdf(np.asarray(times_held), draws, confidence)
     return adjusted(p_values) <= 0.05
+
+
+def named(rows: Sequence[dict[str, Any]], held: str, draws: int, name: str) -> str:
+    """Marks rows whose number `held` is too low; returns their names, by a format."""
+    times_held = [row[held] for row in rows]
+    for row, one in zip(rows, significantly_below(times_held, draws, 0.95)):
+        row["significantly_below"] = bool(one)
+    below = [name.format(**row) for row in rows if row["significantly_below"]]
+    return "; ".join(below) or "none"
 
 
 def adjusted(p_values: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -25,10 +25,7 @@ _PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which this one is, from 
 
 
 def join() -> None:
-    """Joins the other processes, if the flags name any.
-
-    Must run before anything touches a device.
-    """
+    """Joins the other processes, if flags name any; before a device is touched."""
     given = [_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value]
     if all(value is None for value in given):
         return

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import stats
 
+from jaxrob import metrics
+
 _RESAMPLES = 2000
 # Resamples held at once, so that ten thousand inputs fit in memory.
 _AT_ONCE = 100
@@ -27,17 +29,29 @@ def in_points(shares: Sequence[float] | np.ndarray) -> str:
     return f"{text} [{low:+.2f}, {high:+.2f}]"
 
 
+def of_robustness(
+    levels: np.ndarray,
+    right: np.ndarray,
+    num_inputs: int | np.ndarray,
+    threshold: float,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    confidence_level: float = 0.95,
+) -> metrics.ConfidenceInterval:
+    """A robustness's interval, from how many inputs are right at each level."""
+    confusion = np.zeros((len(right), 2, 3), int)
+    confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right
+    return metrics.confidence_interval(
+        levels, confusion, "accuracy", threshold, confidence_level, bounds=bounds
+    )
+
+
 def over_inputs(
     statistic: Callable[..., np.ndarray],
     *values: np.ndarray,
     confidence_level: float = 0.95,
 ) -> tuple[float, float]:
-    """Computes a statistic's interval over inputs by the BCa bootstrap (Efron, 1987).
-
-    Returns:
-      The lower and the upper end; NaN if all resamples give the same value, for example
-      if no input has a hit: then the inputs determine no interval.
-    """
+    """A statistic's interval over inputs by the BCa bootstrap (Efron, 1987)."""
+    # NaN if all resamples give the same value: such inputs determine no interval.
     if len(values[0]) < 2:
         return np.nan, np.nan
     with warnings.catch_warnings():

@@ -80,12 +80,8 @@ def right_answers(
 def scores(
     shape: Shape, num_inputs: int, rng: np.random.Generator
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns scores `[L, N]` as a function of levels, whose expectation is the curve.
-
-    At each level they are powers of uniform numbers: at a mean of 0.5 these numbers, at
-    0.8 their fourth roots. An input keeps its number at all levels, as it keeps its
-    noise.
-    """
+    """Scores `[L, N]` as a function of levels, whose expectation is the curve."""
+    # Powers of uniform numbers; an input keeps its own at all levels.
     uniform = rng.random(num_inputs)
 
     def at(levels: np.ndarray) -> np.ndarray:

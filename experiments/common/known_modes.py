@@ -24,10 +24,7 @@ _THINNEST = 2e-6
 
 
 class Case(NamedTuple):
-    """A classifier of images `[N, dim, 1, 1]` and the probability of the event.
-
-    By default around an image of 1/2, and known without error.
-    """
+    """A classifier of images `[N, dim, 1, 1]` and the probability of the event."""
 
     name: str
     dim: int
@@ -49,12 +46,9 @@ class _Mode(NamedTuple):
 
 
 def several_modes(dim: int, norm: str, probability: float, seed: int) -> Iterator[Case]:
-    """Returns twelve families of half-spaces; "steep" ones hide behind shallow ones.
-
-    Directions are opposite, or share no coordinate: then events are
-    independent in the L-infinity ball, and nearly exclusive in the L2 ball, where
-    their intersection is neglected.
-    """
+    """Twelve families of half-spaces; "steep" ones hide behind shallow ones."""
+    # Directions are opposite or share no coordinate: then events are independent in the
+    # L-infinity ball, and nearly exclusive in the L2 ball.
     rng = np.random.default_rng(seed)
     whole = rng.standard_normal(dim)
     two, three = _apart(dim, 2, rng), _apart(dim, 3, rng)

@@ -7,12 +7,9 @@ from scipy import integrate, optimize, stats
 
 
 def linear_linf_log_probability(a: np.ndarray, t: float) -> float:
-    """Computes log P(a . u >= t) for u uniform in [-1, 1]^d, with d at least 3.
-
-    The inverse Laplace transform of the moment generating function, along a line
-    through its saddle point (Lugannani and Rice, 1980), where the integrand hardly
-    cancels: accurate to about 1e-9, for any probability.
-    """
+    """Log P(a . u >= t) for u uniform in [-1, 1]^d, for d at least 3, within 1e-9."""
+    # The inverse Laplace transform along a line through its saddle point (Lugannani and
+    # Rice, 1980), where the integrand hardly cancels.
     a = np.abs(np.asarray(a, np.float64))
     a = a[a > 0]
     if t < 0:
@@ -44,10 +41,8 @@ def linear_linf_log_probability(a: np.ndarray, t: float) -> float:
 
 
 def linear_l2_log_probability(a_norm: float, dim: int, t: float) -> float:
-    """Computes log P(a . u >= t) for u uniform in the unit ball of `dim` dimensions.
-
-    One coordinate s of such a point has (1 + s) / 2 ~ Beta((dim + 1) / 2, the same).
-    """
+    """Log P(a . u >= t) for u uniform in the unit ball of `dim` dimensions."""
+    # For a coordinate s of u, (1 + s) / 2 ~ Beta((dim + 1) / 2, the same).
     half = (dim + 1) / 2
     return float(stats.beta.logsf((1 + t / a_norm) / 2, half, half))
 

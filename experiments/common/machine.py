@@ -1,4 +1,4 @@
-"""Descriptions of the machine, the process's memory, and a GPU's power."""
+"""Descriptions of the machine, and the process's memory."""
 
 import contextlib
 import importlib.metadata
@@ -6,12 +6,8 @@ import os
 import pathlib
 import platform
 import resource
-import shutil
-import statistics
-import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -73,34 +69,9 @@ def in_words(memory: dict[str, Any]) -> str:
     return f"{host}, {max(known) / 2**20:,.0f} MiB of a device's"
 
 
-def watts(run: Callable[[], object], seconds: float = 3.0) -> float | None:
-    """Returns the mean power while `run` is repeated; None without nvidia-smi."""
-    if shutil.which("nvidia-smi") is None:
-        return None
-    # Of the first GPU, ten times a second.
-    asked = subprocess.Popen(
-        ["nvidia-smi", "--id=0", "--query-gpu=power.draw", "--loop-ms=100"]
-        + ["--format=csv,noheader,nounits"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        run()
-    asked.terminate()
-    said, _ = asked.communicate()
-    found = [float(line) for line in said.split() if line.replace(".", "").isdecimal()]
-    # Those of the first half may still rise.
-    return statistics.fmean(found[len(found) // 2 :]) if found else None
-
-
 @contextlib.contextmanager
 def anonymous_peak() -> Iterator[list[int]]:
-    """Measures the peak of anonymous memory in bytes, as the list's one item.
-
-    Anonymous memory excludes the pages of files. The value is set on exit.
-    """
+    """The peak of anonymous memory in bytes (no pages of files), set on exit."""
     largest, ended = [_in_status("RssAnon")], threading.Event()
 
     def watch() -> None:

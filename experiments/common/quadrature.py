@@ -6,7 +6,6 @@ paper's "timeout". The bisection that would make `limit` intervals never runs, b
 quad reports a failure there even if that bisection was sufficient.
 """
 
-import bisect
 import dataclasses
 import math
 
@@ -28,12 +27,9 @@ _Nodes = list[tuple[float, float]]
 
 @dataclasses.dataclass(frozen=True)
 class Quadrature:
-    """Samples where quad would: 21 levels, then 42 for each bisection of an interval.
+    """Samples where quad would: 21 levels, then 42 for each bisection."""
 
-    A strategy for `jaxrob.assess`, whose robustness is then a mere count;
-    `robustness_by_quad` gives quad's own. By default quad's evaluations are at most
-    987, the largest number below the paper's 1,024, and levels at most 945.
-    """
+    # At most 987 evaluations, the largest number below the paper's 1,024.
 
     limit: int = 24  # scipy's, intervals at most, at least 2
     rule = "count"
@@ -80,7 +76,7 @@ def _replay(
     levels: np.ndarray, accepted: np.ndarray, bounds: tuple[float, float], limit: int
 ) -> tuple[float, np.ndarray]:
     """Returns the length of the accepted part, and the levels needed to continue."""
-    known, tolerance = levels.tolist(), _TOLERANCE * (bounds[1] - bounds[0])
+    tolerance = _TOLERANCE * (bounds[1] - bounds[0])
     groups: list[_Nodes] = [[]]
 
     def integrand(level: float) -> float:
@@ -88,10 +84,10 @@ def _replay(
             if len(groups) == limit - 1 or _missing(groups[-1], tolerance):
                 raise _Stop
             groups.append([])
-        nearest, distance = _nearest(known, level)
-        groups[-1].append((level, distance))
+        distances = np.abs(levels - level)
+        groups[-1].append((level, distances.min(initial=np.inf)))
         # A missing level's value is arbitrary: quad decides nothing within a group.
-        return 0.0 if nearest is None else float(accepted[nearest])
+        return float(accepted[distances.argmin()]) if len(levels) else 0.0
 
     integral, converged = math.nan, False
     try:
@@ -103,16 +99,6 @@ def _replay(
         pass
     missing = _missing(groups[-1], tolerance)
     return math.nan if missing or not converged else integral, np.unique(missing)
-
-
-def _nearest(levels: list[float], level: float) -> tuple[int | None, float]:
-    """Returns the index of the known level nearest to `level`, and its distance."""
-    if not levels:
-        return None, np.inf
-    right = bisect.bisect_left(levels, level)
-    around = range(max(right - 1, 0), min(right + 1, len(levels)))
-    distance, nearest = min((abs(levels[i] - level), i) for i in around)
-    return nearest, distance
 
 
 def _missing(group: _Nodes, tolerance: float) -> list[float]:

@@ -19,9 +19,7 @@ WIDE = (
 
 
 def evenly_spaced_levels(alteration: jaxrob.Alteration, number: int) -> np.ndarray:
-    """Returns levels from one end of an alteration's range to the other.
-
-    Unlike those of `numpy.linspace` they are symmetric: the middle of [-4, 4] is 0.
-    """
+    """Levels from one end of an alteration's range to the other."""
+    # Symmetric, unlike `numpy.linspace`'s: the middle of [-4, 4] is 0.
     share = np.arange(number) / (number - 1)
     return alteration.lower * share[::-1] + alteration.upper * share

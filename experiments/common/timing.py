@@ -21,11 +21,7 @@ def best_forward(
     batch_sizes: Sequence[int] = (100, 250, 500, 1000, 4000),
     passes: int = 1,
 ) -> tuple[Callable[[], None], int]:
-    """Returns a function that passes all images `passes` times, in the best batch size.
-
-    Returns:
-      The function and the batch size.
-    """
+    """A function that passes all images `passes` times, and the best batch size."""
     forward = jax.jit(classifier.apply_fn)
     on_device = jnp.asarray(datasets.unit_range(images))
     sizes = sorted({min(size, len(images)) for size in batch_sizes})

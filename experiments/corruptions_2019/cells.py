@@ -17,31 +17,25 @@ MOST = 5.0
 
 
 def alterations(
-    names: Sequence[str],
-    frost_folder: str | os.PathLike[str] | None,
-    size: int | None = None,
+    names: Sequence[str], frost_folder: str | os.PathLike[str] | None
 ) -> dict[str, jaxrob.Alteration]:
     """The corruptions by name; frost is left out if its pictures are missing."""
     found = {}
     for name in names:
         if name == "frost":
             try:
-                found[name] = corruptions.frost(size, frost_folder)
+                found[name] = corruptions.frost(folder=frost_folder)
             except (FileNotFoundError, ImportError) as error:
                 if frost_folder is not None:
                     raise
                 print(f"frost is left out: {error}")
         else:
-            found[name] = getattr(corruptions, name)(size)
+            found[name] = getattr(corruptions, name)()
     return found
 
 
 def failing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
-    """Returns the level at which values, interpolated linearly, first fall below.
-
-    Returns:
-      The level, infinite if there is none.
-    """
+    """Where values, interpolated linearly, first fall below; or infinity."""
     accepted = metrics.accepted_intervals(levels, values, threshold)
     if not accepted or accepted[0].start > levels[0]:
         return float(levels[0])
@@ -50,18 +44,14 @@ def failing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
 
 
 def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
-    """Returns a table's row of one corruption.
-
-    The ends of `fails within` are the levels at which the lower and the upper 95 % band
-    of the accuracy first fall below the threshold.
-    """
+    """A table's row; its accuracy "fails within" where the 95 % band's two ends do."""
     levels, threshold = assessment.levels, assessment.threshold
     low, high = metrics.bands(assessment.curve.confusion, assessment.measure)
     values = assessment.values
     return {
         "corruption": name,
         "clean error": 1 - float(values[0]),
-        "errors": [1 - float(values[at]) for at in at_severities(levels)],
+        "errors": [1 - float(values[at]) for at in _at_severities(levels)],
         "fails at": failing(levels, values, threshold),
         "fails within": [failing(levels, one, threshold) for one in (low, high)],
         "robustness": assessment.robustness,
@@ -72,7 +62,7 @@ def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
     }
 
 
-def at_severities(levels: np.ndarray) -> list[int]:
+def _at_severities(levels: np.ndarray) -> list[int]:
     """Returns the positions of severities 1 to 5 in the levels; all must be there."""
     return [int(np.flatnonzero(levels == severity)[0]) for severity in SEVERITIES]
 
@@ -85,12 +75,12 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
         errors = "".join(f"{100 * error:7.2f}" for error in one["errors"])
         found.append(
             f"{one['corruption']:22}{errors}{100 * np.mean(one['errors']):7.2f}   "
-            f"{severity_text(one):17}  {one['robustness']:6.1%}"
+            f"{_severity_text(one):17}  {one['robustness']:6.1%}"
         )
     return found
 
 
-def severity_text(row: dict[str, Any]) -> str:
+def _severity_text(row: dict[str, Any]) -> str:
     """Formats the failing severity with its interval."""
     first, last = row["fails within"]
     if math.isinf(first):

@@ -30,13 +30,9 @@ class Published(NamedTuple):
 
 
 def read(path: pathlib.Path) -> dict[str, Published]:
-    """Reads a table as RobustBench writes it, by model.
-
-    The first row names each column's corruption, the second its severity, and each
-    other row holds a model's name and accuracies. The clean accuracy is not among them.
-    It is taken from `clean_acc`, in per cent, of the file "<model>.json" in the table's
-    folder, if there is one.
-    """
+    """Reads a table as RobustBench writes it, by model."""
+    # It lacks the clean accuracy: `clean_acc`, in per cent, of "<model>.json" beside
+    # it.
     try:
         with path.open(newline="") as file:
             corruptions, severities, *rows = csv.reader(file)
@@ -88,17 +84,9 @@ def _clean_accuracy(path: pathlib.Path) -> float:
 def robustness(
     clean: float, accuracy: np.ndarray, threshold: float
 ) -> dict[str, float | None]:
-    """Returns the robustness over severities 0 to 5, and its bounds from six points.
-
-    Between two neighbouring points on one side of the threshold a monotone curve stays
-    there. Between two on different sides it may cross anywhere, so such a gap may count
-    with any share from 0 to 1.
-
-    Returns:
-      "robustness" by straight lines between the points, None if the first gap is
-      open; "low" and "high", its ends; "bound", the largest error of "robustness";
-      "fails at", the severity at which straight lines first fall below the threshold.
-    """
+    """The robustness over severities 0 to 5 by straight lines, and its bounds."""
+    # Between two points on different sides of the threshold any curve may cross
+    # anywhere, between two on one side a monotone one stays there.
     known = not math.isnan(clean)
     accepted = accuracy >= threshold
     if not known and accepted[0]:

@@ -1,7 +1,6 @@
 """Networks retrained against some of the corruptions, tested on all."""
 
 import functools
-import json
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -150,22 +149,18 @@ def _answers(
         "levels": setting.levels,
         "threshold": setting.threshold,
     }
-    path = path.with_suffix(".json")
-    if (kept := files.read(path)) is not None:
-        known = json.loads(kept)
-        if known["settings"] == settings:
-            return known["found"]
-    assessments = _assess(
-        setting, classifier, setting.test, [*setting.alterations.values()], key
-    )
-    rows = [row(name, one) for name, one in zip(names, assessments)]
-    found = {
-        "clean": rows[0]["clean error"],
-        "errors": {one["corruption"]: float(np.mean(one["errors"])) for one in rows},
-        "robustness": {one["corruption"]: one["robustness"] for one in rows},
-    }
-    files.write(path, json.dumps({"settings": settings, "found": found}).encode())
-    return found
+
+    def measure() -> dict[str, Any]:
+        some = [*setting.alterations.values()]
+        assessments = _assess(setting, classifier, setting.test, some, key)
+        rows = [row(name, one) for name, one in zip(names, assessments)]
+        return {
+            "clean": rows[0]["clean error"],
+            "errors": {r["corruption"]: float(np.mean(r["errors"])) for r in rows},
+            "robustness": {r["corruption"]: r["robustness"] for r in rows},
+        }
+
+    return files.kept(path.with_suffix(".json"), settings, measure)
 
 
 def _assess(

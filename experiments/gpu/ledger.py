@@ -24,29 +24,16 @@ Found = tuple[str, dict[str, Any]]
 
 
 class Task(NamedTuple):
-    """One row of a part.
+    """One row of a part."""
 
-    Attributes:
-      name: the row's, in its part.
-      programs: how many it compiles, about: the measure of its time.
-      run: returns what is printed and what is kept, from the part's rows so far.
-    """
-
-    name: str
-    programs: int
+    name: str  # the row's, in its part
+    programs: int  # how many it compiles, about: the measure of its time
+    # Returns what is printed and what is kept, from the part's rows so far.
     run: Callable[[Rows], Found]
 
 
 def opened(path: pathlib.Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the document of an earlier call, or a new one.
-
-    Args:
-      path: its file.
-      about: what its figures depend on, such as the device.
-
-    Raises:
-      absl.app.UsageError: if the earlier call's were others.
-    """
+    """An earlier call's document, which must be of the same machine, or a new one."""
     if not path.exists():
         return {"about": dict(about), "parts": {}}
     document = json.loads(path.read_text())
@@ -65,18 +52,7 @@ def work(
     seconds: float,
     pace: float,
 ) -> bool:
-    """Does the tasks that the document lacks, and those that failed.
-
-    Args:
-      parts: the tasks by part, in order.
-      document: from `opened`; it is filled and written.
-      path: where to.
-      seconds: the time for all.
-      pace: seconds that a program may take: compiled, run, and timed.
-
-    Returns:
-      Whether no task failed.
-    """
+    """Does tasks that the document lacks or that failed; returns whether none did."""
     start = time.monotonic()
     spent, programs, failed = min(pace, 2.0), 1, 0
     for part, given in parts.items():

@@ -205,10 +205,7 @@ def read_again() -> Any:
 
 def of_each_image() -> Any:
     found = _assessed(strategy=strategies.Uniform(7), alpha=0.4)
-    return {
-        "failing": found.first_failing_level,
-        "unknown": found.first_unknown_level,
-    }
+    return {"failing": found.first_failing_level, "unknown": found.first_unknown_level}
 
 
 def _assessed(

@@ -24,11 +24,6 @@ class _Host:
         return self.function(images)
 
 
-def _linear(images: np.ndarray) -> np.ndarray:
-    parts = world.variables()
-    return images.reshape(len(images), -1) @ parts["weights"] + parts["bias"]
-
-
 def _right_below(images: np.ndarray) -> np.ndarray:
     limit, level, label = (images[:, 0, 0, i] for i in range(3))
     answer = np.where(2 * limit > level, label, 1 - label)
@@ -67,7 +62,7 @@ def _resumed(
 
 def evaluation() -> Any:
     return _resumed(
-        _linear,
+        world.on_host,
         3,
         5,
         lambda network, journal: jaxrob.evaluate(
@@ -79,7 +74,7 @@ def evaluation() -> Any:
 
 def assessment() -> Any:
     return _resumed(
-        _linear,
+        world.on_host,
         3,
         11,
         lambda network, journal: jaxrob.assess(
@@ -116,7 +111,7 @@ def budget() -> Any:
 
 def probability() -> Any:
     return _resumed(
-        _linear,
+        world.on_host,
         3,
         30,
         lambda network, journal: roma.assess(

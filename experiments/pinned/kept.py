@@ -21,12 +21,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 
 def kept(value: Any) -> Any:
-    """Converts a value to JSON.
-
-    Floats keep all digits. An array becomes its type and shape, a digest of its bytes,
-    and values that make a difference readable. An object becomes its public fields
-    and properties, and the result of its `to_json`: nothing private is included.
-    """
+    """Converts a value to JSON: floats with all digits, of objects what is public."""
     if value is None or isinstance(value, bool | str):
         return without_addresses(value) if isinstance(value, str) else value
     if isinstance(value, np.generic) and not isinstance(value, np.float64):

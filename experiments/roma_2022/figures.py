@@ -1,4 +1,4 @@
-"""The paper's figures 1 to 5, and one that compares two estimators."""
+"""The paper's figures 1 to 5."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,7 @@ from scipy import special, stats
 
 from jaxrob import roma
 from roma_2022.hic import NORMAL_BELOW, Drawn
-from roma_2022.results import (
-    COUNTED,
-    PAPER,
-    Timed,
-    at_inputs,
-    comparable,
-    log10_adversarial,
-    short,
-)
+from roma_2022.results import COUNTED, PAPER, short
 
 _Rows = Sequence[dict[str, Any]]
 
@@ -29,10 +21,7 @@ _STATUSES = ("normal", "transformed", "failed", "unresolved", "constant")
 
 
 def hic(drawn: Mapping[str, Drawn], delta: float) -> Figure:
-    """Plots figures 1 and 2: histograms with the normal distribution fitted to them.
-
-    The Anderson-Darling A² stands beside the value below which data count as normal.
-    """
+    """Plots figures 1 and 2: histograms with the normal distribution fitted to them."""
     panels = []
     if "normal" in drawn:
         panels.append(("normal as drawn", drawn["normal"], False))
@@ -79,11 +68,7 @@ def _histogram(
 
 
 def curves(rows: _Rows, varied: str, title: str) -> Figure:
-    """Plots figures 3 and 4, and the statuses of the queries.
-
-    Returns:
-      On the left plr, with 95 % intervals over the inputs; on the right the statuses.
-    """
+    """Plots figures 3 and 4: plr with 95 % intervals, and the queries' statuses."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     estimators = list(dict.fromkeys(row["estimator"] for row in rows))
     for number, name in enumerate(estimators):
@@ -194,27 +179,3 @@ def _categories(axis: Axes, found: Mapping[str, roma.Categorial]) -> None:
     axis.set_xticks(range(len(names)), names)
     if max(map(len, names)) > 2:
         axis.tick_params(axis="x", rotation=30)
-
-
-def estimators(found: Mapping[str, Timed]) -> Figure:
-    """Plots the estimate of "roma" over that of "auto", a point for each input."""
-    better = found["auto"].result
-    theirs = at_inputs(found["roma"], found["auto"].inputs)
-    both = comparable(theirs, better)
-    x, y = log10_adversarial(better, both), log10_adversarial(theirs, both)
-    status = theirs.status[both]
-    figure, axis = plt.subplots(figsize=(5.2, 4.8), layout="constrained")
-    lowest = min([*x, *y, -3.0])
-    axis.plot([lowest, 0], [lowest, 0], "k-", lw=0.8, label="equal")
-    for name, marker in (("normal", "s"), ("transformed", "o")):
-        those = status == name
-        if those.any():
-            label = f"roma, {name}"
-            axis.plot(x[those], y[those], marker, ms=4, alpha=0.6, label=label)
-    axis.set(
-        xlabel="log10 probability by auto",
-        ylabel="log10 probability by roma",
-        title="distinct misclassification, by input",
-    )
-    axis.legend()
-    return figure

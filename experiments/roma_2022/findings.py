@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,13 +39,9 @@ class Case(NamedTuple):
 def over(
     number: str, claim: str, cases: Sequence[Case], rises: bool = True
 ) -> list[str]:
-    """Tests whether the probability of a distinct misclassification rises, or falls.
-
-    A line for each reading of the results. The finding holds if the last case differs
-    from the first as claimed, beyond the interval, and no step goes the other way
-    beyond its own; it does not hold if the opposite is shown for the whole or a step.
-    The steps' intervals have a simultaneous coverage of 95 % (Bonferroni).
-    """
+    """Tests whether the probability of a distinct misclassification rises, or falls."""
+    # Beyond the interval from first to last, and no step beyond its own the other way.
+    # The steps' intervals have a simultaneous coverage of 95 % (Bonferroni).
     lines = []
     sign = 1 if rises else -1
     read = [readings(case.found) for case in cases]
@@ -188,23 +185,12 @@ def _of_ratio(
     values: Values, first: np.ndarray, second: np.ndarray
 ) -> tuple[float, float]:
     """Returns the interval of one group's mean divided by another's."""
-
-    def ratio(
-        x: np.ndarray,
-        x_known: np.ndarray,
-        y: np.ndarray,
-        y_known: np.ndarray,
-        axis: int,
-    ) -> np.ndarray:
-        above = x.sum(axis=axis) / x_known.sum(axis=axis)
-        return above / (y.sum(axis=axis) / y_known.sum(axis=axis))
-
     groups = [
         array
         for group in (first, second)
         for array in _summands(values._replace(known=values.known & group))
     ]
-    return intervals.over_inputs(ratio, *groups)
+    return intervals.over_inputs(_of_means(operator.truediv), *groups)
 
 
 def _order(name: str, compared: roma.Categorial) -> list[str]:
@@ -255,10 +241,7 @@ def against_auto(found: Mapping[str, Timed]) -> list[str]:
 def costs(
     found: Mapping[str, Sequence[Timed]], seconds_a_pass: float, num_images: int
 ) -> list[str]:
-    """Returns each estimator's cost, and the estimated cost for the whole test set.
-
-    Queries whose answers came from a journal do not count.
-    """
+    """Each estimator's cost, and the estimate for the whole test set; no journal's."""
     lines = []
     for name, every in found.items():
         ones = [one for one in every if not math.isnan(one.seconds)]
@@ -282,23 +265,22 @@ def _change(
     first: Values, last: Values, confidence_level: float = 0.95
 ) -> tuple[float, float]:
     """Returns the interval of the second mean less the first one."""
-
-    def difference(
-        x: np.ndarray,
-        x_known: np.ndarray,
-        y: np.ndarray,
-        y_known: np.ndarray,
-        axis: int,
-    ) -> np.ndarray:
-        before = x.sum(axis=axis) / x_known.sum(axis=axis)
-        return y.sum(axis=axis) / y_known.sum(axis=axis) - before
-
     return intervals.over_inputs(
-        difference,
-        *_summands(first),
+        _of_means(operator.sub),
         *_summands(last),
+        *_summands(first),
         confidence_level=confidence_level,
     )
+
+
+def _of_means(combine: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """A statistic of two means, from the summands and numbers of each."""
+
+    def statistic(*values: np.ndarray, axis: int) -> np.ndarray:
+        x, x_known, y, y_known = (one.sum(axis=axis) for one in values)
+        return combine(x / x_known, y / y_known)
+
+    return statistic
 
 
 def _summands(values: Values) -> tuple[np.ndarray, np.ndarray]:

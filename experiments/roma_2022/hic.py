@@ -41,16 +41,9 @@ class Query(NamedTuple):
 
 
 def draw(query: Query) -> dict[str, Drawn]:
-    """Draws at the inputs of figures 1 and 2, each with ten times as many draws.
-
-    Among inputs of the wanted status, those whose probability is nearest to that of the
-    paper's figure are tried first. More draws make the test more sensitive, and
-    the first input that keeps its status is shown; otherwise, in figure 1, the one
-    nearest to normal, and in figure 2 the one that the Box-Cox transform improves most.
-
-    Returns:
-      For "normal" and "transformed" an input, if there is any.
-    """
+    """Draws ten times as many at inputs for figures 1 and 2; one of each, if any."""
+    # More draws make the test more sensitive, so the first input is shown that keeps
+    # its status; else the one nearest to it.
     drawn = {}
     for status, paper in _PAPER.items():
         transformed = status == "transformed"

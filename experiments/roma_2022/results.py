@@ -49,12 +49,9 @@ class Values(NamedTuple):
 
 
 def readings(found: Mapping[str, Timed]) -> dict[str, tuple[Timed, Values]]:
-    """Returns the ways to read results of the same inputs, by name.
-
-    Returns:
-      For each estimator its answers alone, as the paper reads "roma", or, if it
-      answers for nearly all inputs, all of them; and `COUNTED`.
-    """
+    """Ways to read results of the same inputs, by name."""
+    # An estimator's answers alone, as the paper reads "roma", or all if nearly all have
+    # one; and `COUNTED`.
     first = next(iter(found.values()))
     counted = np.asarray(first.result.hits) / first.result.num_samples
     read = {COUNTED: (first, Values(counted, np.full(len(counted), True)))}
@@ -141,14 +138,10 @@ HEAD = (
 def row(
     epoch: int, epsilon: float, estimator: str, found: Timed, auto: Timed | None
 ) -> dict[str, Any]:
-    """Returns an estimator's results at an epoch and an epsilon.
-
-    Returns:
-      Values by name. "adversarial" is the mean of the answers; "adversarial_all" of all
-      inputs, those without an answer by their crude draws; "counted" of all inputs by
-      their crude draws; "adversarial_of_both" and "adversarial_of_auto" of the inputs
-      that "auto" answers too, by this estimator and by "auto".
-    """
+    """An estimator's results at an epoch and an epsilon, by name."""
+    # "adversarial" is the mean of the answers; "adversarial_all" of all inputs, those
+    # without an answer by their crude draws; "counted" of all by crude draws;
+    # "adversarial_of_both" and "adversarial_of_auto" of those that "auto" answers too.
     result = found.result
     one_less_plr = adversarial(result)
     answers = result.plr[result.answered]
@@ -231,31 +224,9 @@ def print_categories(categories: roma.Categorial) -> None:
 
 
 def category_document(categories: roma.Categorial) -> dict[str, Any]:
-    """Returns the table for JSON, with the tests of two pairs of categories."""
-    found = {
-        name: getattr(categories, name)
-        for name in ("names", "inputs", "answered", "plr", "interval", "std", "plr_all")
-    }
-    pairs: list[tuple[str, ...]] = []
-    if {"cat", "truck"} <= set(categories.names):
-        pairs.append(("cat", "truck"))
-    # The pair furthest apart, among categories with a spread for the test.
-    plr = np.where(categories.answered < 2, np.nan, categories.plr)
-    if np.isfinite(plr).sum() > 1:
-        extremes = np.nanargmin(plr), np.nanargmax(plr)
-        pairs.append(tuple(categories.names[i] for i in extremes))
-    found["pairs"] = []
-    for pair in pairs:
-        worse, better = (categories.names.index(name) for name in pair)
-        found["pairs"].append(
-            {
-                "categories": pair,
-                "adversarial": categories.adversarial[[worse, better]],
-                "welch": categories.welch[worse, better],
-                "binomial": categories.binomial[worse, better],
-            }
-        )
-    return found
+    """Returns the table for JSON."""
+    names = "names", "inputs", "answered", "plr", "interval", "std", "plr_all"
+    return {name: getattr(categories, name) for name in names}
 
 
 def _mean(values: np.ndarray) -> float:

@@ -1,1 +1,1 @@
-"""Parts of `throughput.py` and `flagship.py`."""
+"""Parts of `throughput.py`."""

@@ -25,10 +25,7 @@ _DEVICES = {"cpu": "cpu", "gpu": "cuda"}
 
 
 def makers(network: str, pictures: np.ndarray, batch_size: int) -> dict[str, Maker]:
-    """Returns "torch" (its forward pass) and the libraries that can run here.
-
-    Prints why others cannot.
-    """
+    """Torch (its forward pass) and the libraries that can run; prints why not."""
     wanted = ("torch", "torchvision")
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
@@ -193,12 +190,7 @@ def _kornia(alteration: jaxrob.Alteration, shape: tuple[int, int, int]) -> Any:
     return moved
 
 
-_GEOMETRIC = (
-    "horizontal translation",
-    "vertical translation",
-    "rotation",
-    "zoom",
-)
+_GEOMETRIC = ("horizontal translation", "vertical translation", "rotation", "zoom")
 
 
 def _blur_size(alteration: jaxrob.Alteration) -> tuple[int, int]:

@@ -10,10 +10,7 @@ from common import timing
 def measured(
     runs: Mapping[str, Callable[[], None]], rows: int, repeats: int
 ) -> dict[str, Any]:
-    """Returns each run's speed, and the speed of "evaluate" in proportion to it.
-
-    Ratios are medians over the repeats, each of runs side by side.
-    """
+    """Each run's speed, and its ratio to "evaluate": medians of runs side by side."""
     first = {name: timing.seconds(run) for name, run in runs.items()}
     times = [
         {name: timing.seconds(run) for name, run in runs.items()}
