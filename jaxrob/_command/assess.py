@@ -296,9 +296,9 @@ def _assessed(
     )
     # Alterations assessed on few images share them, and a budget, and so end together.
     together = [altered] if request.few else altered
-    for some in together:
-        one = some if isinstance(some, jaxrob.Alteration) else None
-        try:
+    try:
+        for some in together:
+            one = some if isinstance(some, jaxrob.Alteration) else None
             answer = jaxrob.assess(
                 classifier,
                 dataset,
@@ -314,21 +314,26 @@ def _assessed(
                 journal=journal_of(values, "assess", found),
                 progress=values.progress,
             )
-        except KeyboardInterrupt as error:
-            error.add_note(_finished(results, len(altered), output))
-            raise
-        answers_are_there()
-        assessments = answer if isinstance(answer, tuple) else (answer,)
-        done = len(results.assessments)
-        ones = altered[done : done + len(assessments)]
-        shown = [_shown(*pair, dataset, values) for pair in zip(assessments, ones)]
-        results = dataclasses.replace(
-            results,
-            assessments=(*results.assessments, *assessments),
-            reasons=(*results.reasons, *reasons[done : done + len(assessments)]),
-            pictures=(*results.pictures, *shown),
-        )
-        _write(output, results)
+            answers_are_there()
+            assessments = answer if isinstance(answer, tuple) else (answer,)
+            done = len(results.assessments)
+            new = slice(done, done + len(assessments))
+            results = dataclasses.replace(
+                results,
+                assessments=(*results.assessments, *assessments),
+                reasons=(*results.reasons, *reasons[new]),
+                pictures=(*results.pictures, *[()] * len(assessments)),
+            )
+            # Before the pictures, which take long enough to be interrupted.
+            _write(output, results)
+            pairs = zip(assessments, altered[new])
+            shown = [_shown(*pair, dataset, values) for pair in pairs]
+            pictures = (*results.pictures[:done], *shown)
+            results = dataclasses.replace(results, pictures=pictures)
+            _write(output, results)
+    except KeyboardInterrupt as error:
+        error.add_note(_finished(results, len(altered), output))
+        raise
     return results
 
 

@@ -129,3 +129,14 @@ def test_an_interruption_says_what_is_kept(assess, tmp_path, interrupted):
     ran = assess(both[1], journal, f"--output={tmp_path / 'none'}")
     check(ran, 3, "no alteration is finished; a rerun")
     assert not (tmp_path / "none").exists()
+
+
+def test_an_interruption_between_alterations_loses_none(assess, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reporting, "pictures", stop)
+    both = ("--alterations=brightness", "--alterations=contrast", "--pictures=3")
+    status, _, err = assess(*both)
+    assert status == 3 and "1 of 2 alterations are finished" in err
+    assert only(tmp_path / "results").alteration == "brightness"
