@@ -121,6 +121,19 @@ def test_pixels_stay_in_the_unit_interval_and_the_identity_is_bit_for_bit(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_every_alterations_identity_is_bit_for_bit():
+    every, image = [getattr(alterations, name)() for name in NAMES], random_image(SHAPE)
+
+    @jax.jit
+    def at(image, levels, key):
+        return [one(image, level, key) for one, level in zip(every, levels)]
+
+    identities = np.float32([one.identity for one in every])
+    for name, same in zip(NAMES, at(image, identities, random_key(0))):
+        np.testing.assert_array_equal(same, image, err_msg=name)
+
+
 def test_identity_leaves_another_shape_bit_for_bit():
     image, every = random_image((50, 50, 3)), ALTERATIONS + PHYSICAL
     image.flat[0], image.flat[-1] = 1, 0
