@@ -388,8 +388,8 @@ def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
         raise ValueError(
             "floating images (rank 4) must lie in [0, 1]; got values in "
             f"[{low:.9g}, {high:.9g}] (pass uint8 for 0-255; numpy.clip mends what a "
-            "resize has rounded; leave normalisation out of the data: it belongs to the "
-            "classifier, as mean= and std= or in its apply function)"
+            "resize has rounded; leave normalisation out of the data: it belongs to "
+            "the classifier, as mean= and std= or in its apply function)"
         )
     return low, high
 

@@ -189,8 +189,7 @@ _LARGEST_SHARE = 0.25
 _REPEATS = 2
 # Another size must be faster by this, which is more than timings scatter.
 _LEAST_GAIN = 0.03
-# The most images of a block on each device, whatever the timings say. A journal takes
-# no more than these on a thousand devices.
+# The most images of a block on each device, whatever the timings say.
 _MOST_ON_EACH = 2**14
 
 

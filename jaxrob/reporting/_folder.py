@@ -211,7 +211,10 @@ def earlier_assessments(
             continue
         if not path.exists():
             raise ValueError(f"{path}: No such file or folder")
-        old = _read(path, Assessment.from_json, has_digest=False)
+        # Named by the user, who means the file behind a link.
+        content = path.read_bytes()
+        with _naming(path):
+            old = Assessment.from_json(content)
         if old.alteration not in alterations:
             raise ValueError(
                 f"{path}: it is of {old.alteration}, which is not assessed here; "

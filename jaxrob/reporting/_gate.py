@@ -164,7 +164,8 @@ def _placed(
     for place, (name, one) in enumerate(found):
         of = OF_ROMA if isinstance(one, RomaResult) else OF_ALTERATION
         for each in requirements:
-            has_it = isinstance(one, Mapping) or about_quantity(each.quantity).of == of
+            is_open = isinstance(one, Mapping) or each.quantity not in QUANTITIES
+            has_it = is_open or QUANTITIES[each.quantity].of == of
             if not has_it or not each.is_of(name):
                 continue
             value = _value(name, one, each.quantity, by_name.get(name), number)
@@ -201,7 +202,9 @@ def _value(
     about = about_quantity(quantity)
     if isinstance(one, Mapping):
         if quantity not in one:
-            raise ValueError(f"found[{name!r}] must have {quantity!r}")
+            raise ValueError(
+                f"found[{name!r}] must have {quantity!r}; got {tuple(one)}"
+            )
         value = _ends(one[quantity])
         for end in value:
             if not (isinstance(end, float) and math.isnan(end)):
@@ -215,7 +218,9 @@ def _value(
             return _Value(reason="there is no earlier result")
         return _Value(difference.interval, difference.joint_interval, difference.reason)
     if about.get is None:
-        raise ValueError(f"found[{name!r}] must have {quantity!r}")
+        raise ValueError(
+            f"found[{name!r}] must have {quantity!r}; results have {tuple(QUANTITIES)}"
+        )
     value = _ends(about.get(one))
     most = value.high if about.most is None else about.most(one, number)
     return _Value(value, value._replace(high=most))

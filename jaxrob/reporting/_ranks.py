@@ -169,12 +169,12 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
                 f"{name!r}, {one.alteration}: its right answers are a network's own, "
                 "which rank nothing; assess all networks with true labels"
             )
+        both = f"{names[0]!r} (first) and {name!r} (second)"
         try:
             check_pair(first, one)
         except ValueError as error:
-            raise ValueError(
-                f"{names[0]!r} (first) and {name!r} (second), {one.alteration}: {error}"
-            ) from error
+            who = repr(name) if one is first else both
+            raise ValueError(f"{who}, {one.alteration}: {error}") from error
     answers = _at_shared(names, first.alteration, [answers_of(one) for one in some])
     if any(one.is_of_decided for one in some):
         warn(

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import (
     check_type,
+    checked_integer,
     checked_names,
     checked_number,
     checked_sequence,
@@ -276,17 +277,19 @@ def _check_together(results: Results) -> None:
             check_type(where, picture, Picture, "a Picture")
             if picture.image is not None:
                 check_picture(f"{where}: image", picture.image)
+                if picture_digest(picture.image) != picture.digest:
+                    raise ValueError(f"{where}: digest must be that of the image")
             for name, least, most in (
                 ("index", 0, num_images - 1),
                 ("label", 0, num_classes - 1),
                 ("predicted", 0, num_classes),
-                ("level", assessment.lower, assessment.upper),
             ):
-                value = getattr(picture, name)
-                if value is not None:
-                    checked_number(
-                        f"{where}: {name}", value, at_least=least, at_most=most
-                    )
+                if (value := getattr(picture, name)) is not None:
+                    field = f"{where}: {name}"
+                    checked_integer(field, value, at_least=least, at_most=most)
+            low, high = assessment.lower, assessment.upper
+            level = f"{where}: level"
+            checked_number(level, picture.level, at_least=low, at_most=high)
 
 
 def differences(

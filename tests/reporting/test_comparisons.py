@@ -246,8 +246,11 @@ def test_earlier_assessments_of_folders_and_files(tmp_path):
     folder, file = tmp_path / "folder", tmp_path / "one.json"
     reporting.write_results(folder, reporting.Results("net", None, (one,)))
     file.write_text(one.to_json())
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "latest.json"
+    link.symlink_to(file)
     read = reporting.earlier_assessments
-    for path in (folder, file):
+    for path in (folder, file, link):
         (found,) = read([path], [one.alteration])
         np.testing.assert_array_equal(found.values, one.values)
         with pytest.raises(ValueError, match=str(path)):

@@ -89,6 +89,12 @@ def place(folder, stem):
     return found
 
 
+def test_a_picture_has_the_digest_of_its_image():
+    for wrong in ({"digest": "0" * 32}, {"index": 1.5}):
+        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+            results(pictures=((picture(**wrong),), ()))
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")

@@ -51,6 +51,8 @@ def test_quantities_of_roma():
     assert math.isnan(found["plr.low"])
     with pytest.raises(TypeError, match="RomaResult"):
         quantities({})
+    with pytest.raises(ValueError, match="must have 'robustnes'"):
+        unmet([Requirement("robustnes", 0.5)], {"b": made.roma(4)})
 
 
 @functools.cache
