@@ -168,7 +168,8 @@ class Criterion:
 
     def __post_init__(self) -> None:
         for name in ("threshold", "alpha"):
-            if (number := getattr(self, name)) is not None:
+            number = getattr(self, name)
+            if name == "threshold" or number is not None:
                 object.__setattr__(self, name, checked_share(name, number))
 
     def check(self, classifier: Classifier, reduced: bool) -> None:
