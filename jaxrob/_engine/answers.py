@@ -147,7 +147,7 @@ class OfClasses(NamedTuple):
         by_it = " (which may have made them NaN)" * bool(level != alteration.identity)
         hint = ""
         if self.classifier.outputs in ("probabilities", "sigmoid"):
-            hint = '. If it returns logits, say outputs="logits"'
+            hint = '. Divide percent by 100; of logits, say outputs="logits"'
         raise ValueError(
             f"the classifier returned {what} for {invalid.any(axis=0).sum()} of "
             f"{invalid.shape[1]} images in a block, first at level {level:g} of "

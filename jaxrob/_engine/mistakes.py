@@ -192,7 +192,8 @@ def are_doubtful(answers: HostAnswers, num_classes: int) -> bool:
     """Whether "logits" may be something else: all of one side, or in [0, 1]."""
     if _is_flat(answers.confidence, num_classes):
         return True
-    return num_classes == 2 and not np.ptp(answers.predicted)
+    sides = answers.predicted[answers.confidence > 0.5]  # 0 is on neither side.
+    return num_classes == 2 and (not sides.size or not np.ptp(sides))
 
 
 def _is_flat(confidence: np.ndarray, num_classes: int) -> bool:
@@ -271,12 +272,12 @@ _COLUMNS = (
 def _doubt_of_column(
     column: np.ndarray, labels: np.ndarray | None, what: str, half: float, fix: str
 ) -> str | None:
-    # Logits may all be of one side, but are seldom in [0, 1].
-    right, is_unit, shares = (0.0, 0.0), not fix, ""
+    # Logits may all be of one side, but are seldom in [0, 1], or as large as 50.
+    right, is_sure, shares = (0.0, 0.0), not fix or column.max() > 50, ""
     if labels is not None:
         right = [((column > at) == (labels == 1)).mean() for at in (0, half)]
         shares = f" So {right[0]:.0%} are right, and {right[1]:.0%} as such."
-    if not is_unit and right[1] < right[0] + _MIN_GAIN:
+    if not is_sure and right[1] < right[0] + _MIN_GAIN:
         return None
     return (
         f'outputs="logits", but {{of}} returns one column from {column.min():.3g} to '
