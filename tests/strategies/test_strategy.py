@@ -78,6 +78,11 @@ def test_every_strategy_has_all_parts(strategy):
     assert bound is None or 0 <= bound <= 1
 
 
+def test_the_levels_of_the_papers_are_the_default():
+    assert strategies.Uniform() == strategies.Uniform(41)
+    assert strategies.Random() == strategies.Random(41, 0)
+
+
 def test_positions_and_levels_are_inverse_and_exact_at_the_ends():
     task = Task(-4.0, 4.0, 0.8)
     np.testing.assert_array_equal(task.levels_at(np.array([0.0, 0.5, 1.0])), [-4, 0, 4])
