@@ -328,9 +328,10 @@ def _assessed(
             _write(output, results)
             pairs = zip(assessments, altered[new])
             shown = [_shown(*pair, dataset, values) for pair in pairs]
-            pictures = (*results.pictures[:done], *shown)
-            results = dataclasses.replace(results, pictures=pictures)
-            _write(output, results)
+            if any(shown):
+                pictures = (*results.pictures[:done], *shown)
+                results = dataclasses.replace(results, pictures=pictures)
+                _write(output, results)
     except KeyboardInterrupt as error:
         error.add_note(_finished(results, len(altered), output))
         raise

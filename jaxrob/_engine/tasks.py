@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import operator
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -183,7 +184,7 @@ def _finish(step: _Step, execution: Execution) -> None:
         alike.setdefault((part.start, part.stop), []).append(at)
     for (start, stop), those in alike.items():
         images = slice(start - block.start, stop - block.start)
-        answers = jax.tree.map(lambda one: one[those, images], whole)  # noqa: B023
+        answers = jax.tree.map(operator.itemgetter((those, images)), whole)
         some = [rows[at] for at in those]
         levels, place = task.levels(some), (indices, images.start)
         answers = execution.kind.checked(answers, place, levels, task.alteration)

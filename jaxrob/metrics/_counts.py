@@ -55,7 +55,7 @@ class Counts(NamedTuple):
 
     def at(self, rows: np.ndarray | list[int] | int) -> "Counts":
         """Returns the counts at these levels."""
-        return Counts(*(None if part is None else part[rows] for part in self))  # pyright: ignore
+        return Counts._make(None if part is None else part[rows] for part in self)
 
 
 class ImageScores(NamedTuple):

@@ -19,30 +19,8 @@ from jaxrob.strategies._strategy import (
 )
 
 
-class _AtOnce:
-    """Asks for all its levels at once."""
-
-    def _levels(self, task: Task) -> np.ndarray:
-        raise NotImplementedError
-
-    def init(self, task: Task) -> History:
-        """Returns nothing known; see `Strategy`."""
-        return History()
-
-    def ask(
-        self, task: Task, state: History, history: History
-    ) -> tuple[list[Request], History]:
-        """Returns all levels at first, then none; see `Strategy`."""
-        known = len(history.levels) > 0
-        return [] if known else all_images(self._levels(task)), history
-
-    def result(self, task: Task, state: History) -> Found:
-        """Returns no error bound: the curve between the levels is unknown."""
-        return Found()
-
-
 @dataclasses.dataclass(frozen=True)
-class Uniform(_AtOnce):
+class Uniform:
     """`n` levels, evenly spaced, both ends of the range included.
 
     2020 paper, Definition 5, whose experiments take 41 levels.
@@ -64,14 +42,27 @@ class Uniform(_AtOnce):
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checked_integer("n", self.n, at_least=2))
 
-    def _levels(self, task: Task) -> np.ndarray:
+    def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
+        return History()
+
+    def ask(
+        self, task: Task, state: History, history: History
+    ) -> tuple[list[Request], History]:
+        """Returns all levels at first, then none; see `Strategy`."""
+        if len(history.levels):
+            return [], history
         # Symmetric, unlike linspace, so that the middle of [-4, 4] is 0 for odd n.
         share = np.arange(self.n) / (self.n - 1)
-        return task.lower * share[::-1] + task.upper * share
+        return all_images(task.lower * share[::-1] + task.upper * share), history
+
+    def result(self, task: Task, state: History) -> Found:
+        """Returns no error bound: the curve between the levels is unknown."""
+        return Found()
 
 
 @dataclasses.dataclass(frozen=True)
-class Random(_AtOnce):
+class Random:
     """`n` levels drawn uniformly and independently from the range.
 
     2022 paper, RQ2.3.
@@ -98,9 +89,22 @@ class Random(_AtOnce):
         object.__setattr__(self, "n", checked_integer("n", self.n, at_least=1))
         object.__setattr__(self, "seed", seed)
 
-    def _levels(self, task: Task) -> np.ndarray:
+    def init(self, task: Task) -> History:
+        """Returns nothing known; see `Strategy`."""
+        return History()
+
+    def ask(
+        self, task: Task, state: History, history: History
+    ) -> tuple[list[Request], History]:
+        """Returns all levels at first, then none; see `Strategy`."""
+        if len(history.levels):
+            return [], history
         draw = np.random.default_rng(self.seed)
-        return draw.uniform(task.lower, task.upper, self.n)
+        return all_images(draw.uniform(task.lower, task.upper, self.n)), history
+
+    def result(self, task: Task, state: History) -> Found:
+        """Returns no error bound: the curve between the levels is unknown."""
+        return Found()
 
 
 # Rules that weight all levels equally would count some parts of the range twice.
