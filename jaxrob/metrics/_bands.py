@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -17,6 +17,7 @@ from jaxrob.metrics._counts import (
     counts_of,
     quotient,
 )
+from jaxrob.metrics._groups import grouped_bands, score_interval
 from jaxrob.metrics._measures import MeanScore, Measure, any_measure
 
 
@@ -67,12 +68,7 @@ def wilson(
             f"successes must lie in 0 ... totals; got {s[bad][0]:g} of {n[bad][0]:g}"
         )
     z = scipy.special.ndtri((1 + confidence_level) / 2)
-    some = np.where(n == 0, 1, n)
-    centre = s + z**2 / 2
-    half = z * np.sqrt(s * (n - s) / some + z**2 / 4)
-    low, high = (centre - half) / (some + z**2), (centre + half) / (some + z**2)
-    low, high = np.where(s == 0, 0, low), np.where(s == n, 1, high)
-    return np.clip(low, 0, 1), np.clip(high, 0, 1)
+    return score_interval(s, n, z)
 
 
 def bands(
@@ -107,7 +103,9 @@ def bands(
         or all 0 at a level.
     """
     confidence_level = checked_confidence_level(confidence_level)
-    found = any_measure(measure)
+    found: Any = any_measure(measure)
+    if isinstance(counts, Counts | ImageScores) and counts.groups is not None:
+        return grouped_bands(found.checked(counts), found, confidence_level)
     if isinstance(found, MeanScore):
         return bounded_mean(checked_scores(counts).values, confidence_level)
     counts = checked_counts(counts, min_inputs=1)

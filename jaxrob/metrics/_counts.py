@@ -13,6 +13,32 @@ MOST_CONFUSED = 64
 MOST_RANKS = 10
 
 
+class Groups(NamedTuple):
+    """Which images belong together, and what was answered to each."""
+
+    of_image: np.ndarray  # integers `[N]`, 0 ... G - 1
+    labels: np.ndarray  # integers `[N]`
+    answers: np.ndarray  # integers `[L, N]`, K for "unknown"
+    rank: np.ndarray | None  # integers `[L, N]`, how many classes come first
+
+    def at(self, rows: Any) -> "Groups":
+        rank = None if self.rank is None else self.rank[rows]
+        return self._replace(answers=self.answers[rows], rank=rank)
+
+
+class Worth(NamedTuple):
+    """What grouped inputs are worth to a measure at each level."""
+
+    measure: str
+    # float64 `[L]`, the number of independent inputs whose share has the same variance
+    inputs: np.ndarray
+    # float64 `[L]`, that variance's degrees of freedom; 0 where no variance is seen
+    freedom: np.ndarray
+
+    def at(self, rows: Any) -> "Worth":
+        return self._replace(inputs=self.inputs[rows], freedom=self.freedom[rows])
+
+
 class Counts(NamedTuple):
     """Numbers of inputs by their answers: integers of one shape, `[L, K]` by class.
 
@@ -35,6 +61,7 @@ class Counts(NamedTuple):
     unknown: np.ndarray
     confusion: np.ndarray | None = None
     ranks: np.ndarray | None = None
+    groups: Groups | Worth | None = None
 
     @property
     def num_classes(self) -> int:
@@ -55,7 +82,8 @@ class Counts(NamedTuple):
 
     def at(self, rows: np.ndarray | list[int] | int) -> "Counts":
         """Returns the counts at these levels."""
-        return Counts._make(None if part is None else part[rows] for part in self)
+        parts = [None if part is None else part[rows] for part in self[:-1]]
+        return Counts._make([*parts, self.groups and self.groups.at(rows)])
 
 
 class ImageScores(NamedTuple):
@@ -63,6 +91,7 @@ class ImageScores(NamedTuple):
 
     # float64 `[L, N]` in [0, 1]; NaN for an image that was not looked at
     values: np.ndarray
+    groups: np.ndarray | None = None  # integers `[N]`, see `Groups`
 
     @property
     def inputs(self) -> np.ndarray:
@@ -74,7 +103,7 @@ class ImageScores(NamedTuple):
         return 0
 
     def at(self, rows: Any) -> "ImageScores":
-        return ImageScores(np.asarray(self.values[rows]))
+        return ImageScores(np.asarray(self.values[rows]), self.groups)
 
 
 def count(
@@ -104,7 +133,8 @@ def count(
         rows.append((correct, inputs - unknown, by_class(some), unknown))
     shape = 0, 4, num_classes
     parts = np.array(rows, np.int64) if rows else np.zeros(shape, np.int64)
-    return Counts(*np.moveaxis(parts, 1, 0))
+    correct, decided, given, unknown = np.moveaxis(parts, 1, 0)
+    return Counts(correct, decided, given, unknown)
 
 
 def count_pairs(
@@ -168,7 +198,8 @@ def range_around(
 
 def checked_counts(counts: Any, min_inputs: int = 0) -> Counts:
     if isinstance(counts, Counts):
-        counts = _with_ranks(_checked_parts(counts), counts.ranks)
+        parts = _with_ranks(_checked_parts(counts), counts.ranks)
+        counts = parts._replace(groups=counts.groups)
     else:
         counts = counts_of(_integers("counts", counts, "L, K, K + 1"))
     if counts.num_classes < 2:
@@ -196,8 +227,9 @@ def _checked_parts(counts: Counts) -> Counts:
                 raise ValueError(f"counts.{name} must be that of counts.confusion")
         return sums
     axes: dict[str, int] = {}
-    parts = zip(Counts._fields[:4], counts)
-    checked = Counts(*(_integers(f"counts.{n}", p, "L, K", axes) for n, p in parts))
+    parts = zip(Counts._fields, counts[:4])
+    checked = [_integers(f"counts.{n}", part, "L, K", axes) for n, part in parts]
+    checked = Counts._make([*checked, None, None, None])
     missed = checked.decided - checked.correct
     mistaken = checked.given - checked.correct
     wrong, gained = (part.sum(-1, keepdims=True) for part in (missed, mistaken))

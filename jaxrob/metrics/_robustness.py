@@ -17,6 +17,7 @@ from jaxrob.metrics._counts import (
     typical_inputs,
 )
 from jaxrob.metrics._curvature import Envelope, envelope
+from jaxrob.metrics._groups import worth_of
 from jaxrob.metrics._measures import any_measure
 
 RULES = ("right", "count", "linear")
@@ -190,7 +191,9 @@ def confidence_interval(
     robustness_interval(levels, none, none + 1, threshold, bounds)
     low, high = bands(counts, measure, confidence_level)
     values = found(counted)
-    num_inputs = typical_inputs(found.num_inputs(counted))
+    grouped = counted.groups is not None
+    inputs = worth_of(counted, found).inputs if grouped else found.num_inputs(counted)
+    num_inputs = typical_inputs(inputs)
     levels = np.asarray(levels, np.float64)
     order = np.argsort(levels)
     levels, values = levels[order], values[order]
