@@ -9,7 +9,7 @@ from typing import NamedTuple, Unpack
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
-from jaxrob._files.reading import open_file
+from jaxrob._files import open_file
 from jaxrob.data._classes import (
     check_looks,
     check_sorted,

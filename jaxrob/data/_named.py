@@ -15,7 +15,7 @@ import numpy as np
 from jaxrob._arguments.checks import check_choice, checked_integer, checked_path
 from jaxrob._arguments.texts import required
 from jaxrob._dataset import Dataset
-from jaxrob._files.reading import most_unpacked, open_file
+from jaxrob._files import most_unpacked, open_file
 from jaxrob.data._decode import Expected, decode_image, kind_text
 from jaxrob.data._image_folder import image_folder
 from jaxrob.data._oddities import Oddities, warn_of

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from jaxrob._arguments.checks import checked_path, checked_text
 from jaxrob._dataset import Dataset
-from jaxrob._files.reading import DAMAGE, read_npz
+from jaxrob._files import DAMAGE, read_npz
 from jaxrob.data._classes import checked_class_names
 
 

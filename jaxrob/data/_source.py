@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.texts import required
-from jaxrob._files.reading import open_file
+from jaxrob._files import open_file
 
 # The largest number of values of one picture, and of all decoded at the same time:
 # about 13,000 x 13,000 pixels. It is also Pillow's limit, which programs often switch

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from jaxrob._files.reading import most_unpacked, open_file
+from jaxrob._files import most_unpacked, open_file
 from jaxrob.data._source import MAX_FILE_BYTES, is_gzip
 
 # ImageNet has 1.4 million. A small archive can hold huge numbers of empty members.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.messages import named, wrong_type
 from jaxrob._dataset import Dataset
-from jaxrob._files.reading import open_file
+from jaxrob._files import open_file
 from jaxrob.data._classes import checked_class_names, numbered
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._pictures import Pictures, as_dataset

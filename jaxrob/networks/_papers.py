@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
     checked_integers,
     checked_path,
 )
-from jaxrob._files.reading import DAMAGE, open_file
+from jaxrob._files import DAMAGE, open_file
 
 _CHANNEL_ORDERS = ("rgb", "bgr")
 
