@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from jaxrob.networks._papers import max_pool
+from jaxrob.networks import max_pool
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -1,4 +1,8 @@
-"""Networks of the papers, with the published weights of C_o, and of small images."""
+"""The papers' networks, and three small ones, as Flax Linen modules.
+
+All of them take float32 images `[B, H, W, C]` in [0, 1] and the argument `train`,
+False by default.
+"""
 
 import functools
 import io
@@ -19,6 +23,16 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._files import DAMAGE, open_file
+
+__all__ = (
+    "MLP",
+    "VGG16",
+    "IdcCNN",
+    "MnistCNN",
+    "ResNet",
+    "StridedCNN",
+    "load_idc_weights",
+)
 
 _CHANNEL_ORDERS = ("rgb", "bgr")
 
