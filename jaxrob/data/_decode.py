@@ -24,7 +24,7 @@ from jaxrob.data._formats import (
     open_tiff,
     read_tiff,
 )
-from jaxrob.data._oddities import Oddities
+from jaxrob.data._preparation import Fit, Oddities
 from jaxrob.data._source import (
     MAX_PIXELS,
     Source,
@@ -70,27 +70,6 @@ class Expected(NamedTuple):
     why: str  # The end of the message about the size, after what was found
     # The end of the message about channels and type, after what was found.
     why_kind: str
-
-
-class Fit(NamedTuple):
-    """Turning, resizing and cropping of every image when it is read."""
-
-    # Height and width, one number for the shorter side, or None.
-    resize: tuple[int, int] | int | None = None
-    # Height and width of the centre that is kept after resizing, or None.
-    crop: tuple[int, int] | None = None
-    interpolation: str = "bicubic"  # "bicubic" or "bilinear", both antialiased
-    # "exif" first puts the image upright by its EXIF; "stored" does not.
-    orientation: str = "exif"
-    # Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size, the least that is
-    # no smaller than what it is resized to.
-    dct_scaling: bool = False
-    # The colour on which transparent pictures are laid, RGB, or None.
-    background: tuple[int, int, int] | None = None
-    # The stored values that become 0 and 1; None for what the file says.
-    value_range: tuple[float, float] | None = None
-    # The axis and the index of the picture in a volume, or None.
-    slice_at: tuple[int, int] | None = None
 
 
 def decode_image(

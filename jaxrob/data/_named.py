@@ -18,7 +18,7 @@ from jaxrob._dataset import Dataset
 from jaxrob._files import most_unpacked, open_file
 from jaxrob.data._decode import Expected, decode_image, kind_text
 from jaxrob.data._image_folder import image_folder
-from jaxrob.data._oddities import Oddities, warn_of
+from jaxrob.data._preparation import Oddities, warn_of
 from jaxrob.data._source import is_gzip, read_file
 from jaxrob.data._tar import read_tar
 
