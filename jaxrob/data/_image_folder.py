@@ -4,8 +4,8 @@ import contextlib
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Unpack
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Unpack
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
@@ -167,52 +167,41 @@ def image_folder(
         entries = _in_archive(path, prepared.max_bytes)
     else:
         raise FileNotFoundError(f"{path}: expected a folder or a tar archive there")
-    found = _collected(entries, path, labels == FOLDERS)
-    order, classes = sorted(found.images), None
+    images, folders, skipped = _collected(entries, path, labels == FOLDERS)
+    order, classes = sorted(images), None
     places = [_name(path, parts) for parts in order]
     if labels == FOLDERS:
         if names is None:
-            check_looks(found.folders, path)
-            check_sorted(found.folders, path)
-        classes, names = [parts[-2] for parts in order], names or found.folders
+            check_looks(folders, path)
+            check_sorted(folders, path)
+        classes, names = [parts[-2] for parts in order], names or folders
     elif labels is not None:
         rows = read_labels(pathlib.Path(labels), {"/".join(p): p for p in order})
         order, classes = list(rows), [label for label, _ in rows.values()]
         places = [place for _, place in rows.values()]
     numbers, names = numbered(classes, names, path, places)
+
+    def contents(index: int) -> bytes:
+        if (member := images[order[index]]) is _ON_DISK:
+            return read_file(path.joinpath(*order[index]))
+        return read_member(path, member)
+
     pictures = Pictures(
         path,
         ["/".join(parts) for parts in order],
-        _contents(path, [found.images[parts] for parts in order], order),
+        contents,
         lambda index: _name(path, order[index]),
-        found.skipped,
+        skipped,
     )
     return as_dataset(pictures, numbers, names, prepared)
-
-
-class _Found(NamedTuple):
-    """The images of a folder or archive, undecoded."""
-
-    images: dict[_Parts, Member]  # Where each is, by the parts of its path
-    folders: tuple[str, ...]  # The class folders' names, if they are used
-    skipped: list[str]  # The names of hidden and system files
-
-
-def _contents(
-    path: pathlib.Path, members: Sequence[Member], order: Sequence[_Parts]
-) -> Callable[[int], bytes]:
-    """Returns a function from an image's index to its file's bytes."""
-    if members[0] is _ON_DISK:
-        return lambda index: read_file(path.joinpath(*order[index]))
-    return lambda index: read_member(path, members[index])
 
 
 def _collected(
     entries: Iterable[tuple[_Parts, Member | None]],
     path: pathlib.Path,
     in_folders: bool,
-) -> _Found:
-    """Finds the images, and checks their places if classes are folders."""
+) -> tuple[dict[_Parts, Member], tuple[str, ...], list[str]]:
+    """Returns the images by their paths' parts, class folders, and files skipped."""
     images: dict[_Parts, Member] = {}
     others, folders, skipped = [], [], []
     for parts, member in entries:
@@ -228,10 +217,8 @@ def _collected(
             images[parts] = member
     if not in_folders and not images:
         raise ValueError(f"{path}: no picture in it ({_WANTED})")
-    names = ()
-    if in_folders:
-        names = _class_names(path, sorted(images), others, folders)
-    return _Found(images, names, skipped)
+    names = _class_names(path, sorted(images), others, folders) if in_folders else ()
+    return images, names, skipped
 
 
 def _in_archive(

@@ -92,8 +92,7 @@ def tar_shards(
     numbers, names = numbered(classes, names, first, places)
 
     def contents(index: int) -> bytes:
-        sample = samples[index]
-        return read_member(paths[sample.shard], Member(sample.offset, sample.size))
+        return read_member(paths[samples[index].shard], samples[index].member)
 
     pictures = Pictures(
         first.parent if len(paths) > 1 else first,
@@ -105,13 +104,20 @@ def tar_shards(
     return as_dataset(pictures, numbers, names, prepared)
 
 
+class Member(NamedTuple):
+    """A file in an archive; `contents` is None if they were not read."""
+
+    offset: int
+    size: int
+    contents: bytes | None = None
+
+
 class _Sample(NamedTuple):
     """A labelled image in a shard."""
 
     shard: int  # The shard's index
     name: str  # The image's name in the shard
-    offset: int  # Where the image's file begins in the shard
-    size: int  # The file's bytes
+    member: Member
     label: str  # The class's index or name; empty without labels
 
 
@@ -128,16 +134,12 @@ def _samples(
                 f"{path}: compressed, and images are read where they stand. Uncompress "
                 f"it: gunzip {path.name} (JPEG files do not become smaller by it)"
             )
-    wanted = None if extension is None else f".{extension}"
     pictures: dict[str, tuple[str, Member]] = {}
     labels: dict[str, str] = {}
     keys: dict[str, None] = {}
     skipped = []
 
-    def is_label(name: str) -> bool:
-        return wanted is not None and _split(name)[1] == wanted[1:]
-
-    for parts, member in read_tar(path, is_label):
+    for parts, member in read_tar(path, lambda name: _split(name)[1] == extension):
         if member is None:
             continue
         name = "/".join(parts)
@@ -166,13 +168,13 @@ def _samples(
             raise ValueError(
                 f"{path}: its sample {key} has no picture; expected {key}.jpg"
             )
-        if wanted is not None and key not in labels:
+        if extension is not None and key not in labels:
             raise ValueError(
-                f"{path}: its sample {key} has no label; expected {key}{wanted}. "
+                f"{path}: its sample {key} has no label; expected {key}.{extension}. "
                 "labels= says where labels are, and labels=None reads images without"
             )
     samples = [
-        _Sample(number, name, member.offset, member.size, labels.get(key, ""))
+        _Sample(number, name, member, labels.get(key, ""))
         for key, (name, member) in pictures.items()
     ]
     return samples, skipped
@@ -296,14 +298,6 @@ _DAMAGE = (
 )
 
 
-class Member(NamedTuple):
-    """A file in an archive; `contents` is None if they were not read."""
-
-    offset: int
-    size: int
-    contents: bytes | None = None
-
-
 def read_tar(
     path: str | os.PathLike[str],
     wanted: Callable[[str], bool],
@@ -311,7 +305,7 @@ def read_tar(
 ) -> Iterator[tuple[tuple[str, ...], Member | None]]:
     """Yields the parts of names, and the files (None for a folder), of a tar or tar.gz.
 
-    Hidden members, of which a part of the name begins with a dot, are not checked.
+    Hidden and system members are neither checked nor read.
     """
     path = os.fspath(path)
     with open_file(path) as file:
@@ -319,9 +313,6 @@ def read_tar(
         # Not tarfile's own decompression, which does not read to the stream's end.
         unpacked: Any = gzip.GzipFile(fileobj=file) if is_packed else file
         stream: Any = _Bounded(unpacked, most)
-
-        def is_read(name: str) -> bool:
-            return wanted(name) or (is_packed and later(name))
 
         try:
             with tarfile.TarFile(fileobj=stream) as archive:
@@ -333,9 +324,9 @@ def read_tar(
                         yield parts, None
                         continue
                     contents = None
-                    if not is_hidden(parts):
+                    if not is_of_system(parts):
                         _check_file(member, parts)
-                        if is_read(parts[-1]):
+                        if wanted(parts[-1]) or (is_packed and later(parts[-1])):
                             stream.seek(member.offset_data)
                             contents = stream.contents(member.size)
                     yield parts, Member(member.offset_data, member.size, contents)
@@ -368,11 +359,6 @@ def read_member(path: str | os.PathLike[str], member: Member) -> bytes:
     if len(found) < member.size:
         raise ValueError(f"{os.fspath(path)}: it has become shorter")
     return found
-
-
-def is_hidden(parts: tuple[str, ...]) -> bool:
-    """Whether a part of a name begins with a dot."""
-    return any(part.startswith(".") for part in parts)
 
 
 def _members(archive: Any) -> Iterator[tarfile.TarInfo]:
