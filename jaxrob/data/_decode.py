@@ -33,6 +33,7 @@ from jaxrob.data._source import (
     in_channels,
     laid_on,
     resized,
+    transparent,
     turned,
 )
 
@@ -89,8 +90,11 @@ def decode_image(
         array, odd = _of_bytes(data, name, fit, grey, expected)
     else:
         array, odd = _of_samples(source, name, fit, grey, expected)
-    if expected is not None:
-        _check_kind(array, name, expected)
+    channels, dtype = array.shape[-1], array.dtype
+    if expected and (channels, dtype) != (expected.channels, expected.dtype):
+        raise Unsuited(
+            f"{name}: read as {kind_text(channels, dtype)}, {expected.why_kind}"
+        )
     return array, odd
 
 
@@ -146,9 +150,7 @@ def _of_bytes(
             if fit.dct_scaling:
                 shown = _scale(image, _turned(wanted, stored))
             is_cmyk = image.mode == "CMYK"
-            image, is_clear = _to_rgb(pil, image, fit.background)
-            if is_clear and fit.background is None:
-                raise _Transparent
+            image = _to_rgb(pil, image, fit.background)
             method = getattr(pil.Resampling, fit.interpolation.upper())
             if shown is not None:
                 image = image.resize(_turned(wanted, stored), method, box=shown)
@@ -179,8 +181,6 @@ def _of_samples(
         box = _kept(wanted, fit)
         samples = source.samples()
         values = laid_on(samples, fit.background)
-        if values is None:
-            raise _Transparent
         values = in_channels(turned(values, stored), grey)
         values = resized(values, wanted, fit.interpolation)
         values = values[box[1] : box[3], box[0] : box[2]]
@@ -198,15 +198,6 @@ def _of_samples(
 def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> None:
     if expected is not None and expected.size not in (None, size):
         raise ValueError(f"{name}: {size[0]}x{size[1]} pixels, {expected.why}")
-
-
-def _check_kind(array: np.ndarray, name: str, expected: Expected) -> None:
-    """Rejects a picture of other channels or values than the others."""
-    channels, dtype = array.shape[-1], array.dtype
-    if (channels, dtype) != (expected.channels, expected.dtype):
-        raise Unsuited(
-            f"{name}: read as {kind_text(channels, dtype)}, {expected.why_kind}"
-        )
 
 
 def kind_text(channels: int, dtype: np.dtype) -> str:
@@ -335,11 +326,6 @@ def readable(name: str) -> Iterator[None]:
         raise
     except Unsuited as error:
         raise Unsuited(f"{name}: {error}") from error
-    except _Transparent as error:
-        raise ValueError(
-            f"{name}: transparent in places, and what shows there is unknown: pass "
-            'background="white", or the colour on which the network saw such pictures'
-        ) from error
     except Exception as error:
         # Hostile files raise errors of all kinds in decoders: SyntaxError,
         # struct.error, IndexError, DecompressionBombError and more.
@@ -347,10 +333,6 @@ def readable(name: str) -> Iterator[None]:
         if "<_io.BytesIO" in reason:  # Pillow names its input by the address.
             reason = "its contents are those of no format that is read"
         raise Unreadable(f"{name}: not a readable picture: {reason}") from error
-
-
-class _Transparent(Exception):
-    """A transparent picture without a background: not unreadable, but undecided."""
 
 
 class _PixelBudget:
@@ -378,19 +360,16 @@ class _PixelBudget:
 _PIXEL_BUDGET = _PixelBudget()
 
 
-def _to_rgb(
-    pil: Any, image: Any, background: tuple[int, int, int] | None
-) -> tuple[Any, bool]:
-    """Converts to RGB, on a background, and says whether the image was transparent."""
-    is_transparent = False
+def _to_rgb(pil: Any, image: Any, background: tuple[int, int, int] | None) -> Any:
+    """Converts to RGB, on a background."""
     if image.has_transparency_data:
         image = image.convert("RGBA")
-        is_transparent = image.getchannel("A").getextrema()[0] < 255
         if background is not None:
             below = pil.new("RGBA", image.size, background)
             image = pil.alpha_composite(below, image)
-    if image.mode == "RGB":
-        image.load()  # `convert` would copy it.
-    else:
-        image = image.convert("RGB")
-    return image, is_transparent
+        elif image.getchannel("A").getextrema()[0] < 255:
+            raise transparent()
+    if image.mode != "RGB":
+        return image.convert("RGB")
+    image.load()  # `convert` would copy it.
+    return image

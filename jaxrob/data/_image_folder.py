@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Unpack
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
@@ -20,7 +19,7 @@ from jaxrob.data._classes import (
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._medical import HEAD_BYTES, is_dicom
 from jaxrob.data._pictures import Pictures, as_dataset
-from jaxrob.data._preparation import Asked, checked_preparation
+from jaxrob.data._preparation import MAX_BYTES, checked_preparation
 from jaxrob.data._source import is_of_system, read_file
 from jaxrob.data._tar import Member, read_member, read_tar
 
@@ -41,7 +40,18 @@ def image_folder(
     *,
     labels: str | os.PathLike[str] | None = FOLDERS,
     class_names: Sequence[str] | str | os.PathLike[str] | None = None,
-    **preparation: Unpack[Asked],
+    size: int | tuple[int, int] | None = None,
+    grey: bool = False,
+    resize: int | None = None,
+    crop: int | tuple[int, int] | None = None,
+    interpolation: str = "bicubic",
+    orientation: str = "exif",
+    dct_scaling: bool = False,
+    unreadable: str = "error",
+    max_bytes: int = MAX_BYTES,
+    background: str | None = None,
+    value_range: tuple[float, float] | None = None,
+    slice_at: tuple[int, int] | None = None,
 ) -> Dataset:
     """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
 
@@ -156,7 +166,20 @@ def image_folder(
         names the file.
       ImportError: if the package that reads a picture is missing.
     """
-    prepared = checked_preparation(**preparation)
+    prepared = checked_preparation(
+        size=size,
+        grey=grey,
+        resize=resize,
+        crop=crop,
+        interpolation=interpolation,
+        orientation=orientation,
+        dct_scaling=dct_scaling,
+        unreadable=unreadable,
+        max_bytes=max_bytes,
+        background=background,
+        value_range=value_range,
+        slice_at=slice_at,
+    )
     if labels is not None and not (isinstance(labels, str) and labels == FOLDERS):
         labels = checked_path("labels", labels)
     names = checked_class_names(class_names)

@@ -25,8 +25,7 @@ from jaxrob.data._preparation import (
     MAX_BYTES,
     Oddities,
     Preparation,
-    as_found,
-    as_prepared,
+    as_read,
     checked_preparation,
     first_names,
     warn_of,
@@ -119,9 +118,7 @@ def slices(
         images.append(image)
     warn_of(path, odd, len(chosen))
     which = {"axis": axis, "indices": chosen.tolist()}
-    reading = {"slices": which, **as_prepared(preparation)}
-    shown = [one.shown for one in odd.values()]
-    reading |= as_found(preparation, shown, is_all=True)
+    reading = {"slices": which, **as_read(preparation, odd.values(), is_all=True)}
     return Dataset(np.stack(images), labels, name=path.name, _reading=reading)
 
 
@@ -223,9 +220,7 @@ def as_dataset(
     reading = _reading(pictures, preparation, left_out)
     # Of pictures that are read when needed the first is known.
     odd = list(stored.odd().values()) or [first]
-    reading |= as_prepared(preparation)
-    shown = [one.shown for one in odd]
-    reading |= as_found(preparation, shown, is_all=bool(stored.odd()))
+    reading |= as_read(preparation, odd, is_all=bool(stored.odd()))
     return Dataset(
         images,
         labels,

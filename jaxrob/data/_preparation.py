@@ -1,8 +1,8 @@
 """How pictures are prepared, and what is odd about them."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,23 +22,6 @@ from jaxrob.data._source import Shown
 # Decoded pictures up to this size are kept in memory: 7,000 of 224 x 224.
 MAX_BYTES = 1 << 30
 _LARGEST_SIDE = 2**14
-
-
-class Asked(TypedDict, total=False):
-    """How pictures are read: arguments that readers share; see `image_folder`."""
-
-    size: int | tuple[int, int] | None
-    grey: bool
-    resize: int | None
-    crop: int | tuple[int, int] | None
-    interpolation: str
-    orientation: str
-    dct_scaling: bool
-    unreadable: str
-    max_bytes: int
-    background: str | None
-    value_range: tuple[float, float] | None
-    slice_at: tuple[int, int] | None
 
 
 class Fit(NamedTuple):
@@ -69,6 +52,22 @@ class Preparation(NamedTuple):
     grey: bool  # Whether they are reduced to one channel
     leaves_out: bool  # Whether unreadable pictures are left out, not rejected
     max_bytes: int  # Decoded pictures up to this size are kept in memory
+
+
+class Oddities(NamedTuple):
+    """Unusual properties of an image."""
+
+    # The EXIF orientation, 1 to 8; None if it is damaged; 1, upright, also if the
+    # orientation is ignored
+    orientation: int | None = 1
+    # The largest value of an image of 16 bits a channel, if nothing says how many of
+    # them it uses; otherwise None
+    brightest: int | None = None
+    is_cmyk: bool = False  # Whether its colours are those of a printer
+    # Whether it has further frames or pages, which are not read
+    is_animated: bool = False
+    # How values of DICOM or NIfTI became [0, 1], odd only beside others
+    shown: Shown | None = None
 
 
 def checked_preparation(
@@ -173,8 +172,10 @@ _DIFFER = "not the same in all files"
 _FIRST = "; of the first file, as the others are read when needed"
 
 
-def as_prepared(preparation: Preparation) -> dict[str, Any]:
-    """Returns the arguments of a reader that change pixels, by name."""
+def as_read(
+    preparation: Preparation, odd: Iterable[Oddities], is_all: bool
+) -> dict[str, Any]:
+    """Returns the arguments that change pixels, and how files say values are shown."""
     fit = preparation.fit
     is_shorter = isinstance(fit.resize, int)
     asked = {
@@ -188,28 +189,21 @@ def as_prepared(preparation: Preparation) -> dict[str, Any]:
         "value_range": fit.value_range,
         "slice_at": fit.slice_at,
     }
-    found = {
+    changing = {
         name: [*value] if isinstance(value, tuple) else value
         for name, value in asked.items()
         if value is not None
     }
-    return {"preparation": found} if found else {}
-
-
-def as_found(
-    preparation: Preparation, shown: Sequence[Shown | None], is_all: bool
-) -> dict[str, Any]:
-    """Returns how files of DICOM or NIfTI say that their values are shown."""
-    known = [one for one in shown if one is not None]
-    if not known:
-        return {}
-    said = {"rescale": {one.rescale or "none" for one in known}}
-    if preparation.fit.value_range is None:
-        said["window"] = {one.window for one in known}
-    return {
-        name: _DIFFER if len(texts) > 1 else texts.pop() + _FIRST * (not is_all)
-        for name, texts in said.items()
-    }
+    reading: dict[str, Any] = {"preparation": changing} if changing else {}
+    shown = [one.shown for one in odd if one.shown is not None]
+    said = {"rescale": {one.rescale or "none" for one in shown}}
+    if fit.value_range is None:
+        said["window"] = {one.window for one in shown}
+    for name, texts in said.items():
+        if texts:
+            is_one = len(texts) == 1
+            reading[name] = texts.pop() + _FIRST * (not is_all) if is_one else _DIFFER
+    return reading
 
 
 # The largest 12-bit and 14-bit values.
@@ -223,22 +217,6 @@ _MOST_OUTSIDE = 0.9
 _NEARLY_ALIKE = 0.02
 
 
-class Oddities(NamedTuple):
-    """Unusual properties of an image."""
-
-    # The EXIF orientation, 1 to 8; None if it is damaged; 1, upright, also if the
-    # orientation is ignored
-    orientation: int | None = 1
-    # The largest value of an image of 16 bits a channel, if nothing says how many of
-    # them it uses; otherwise None
-    brightest: int | None = None
-    is_cmyk: bool = False  # Whether its colours are those of a printer
-    # Whether it has further frames or pages, which are not read
-    is_animated: bool = False
-    # How values of DICOM or NIfTI became [0, 1], odd only beside others
-    shown: Shown | None = None
-
-
 def first_names(names: Sequence[str]) -> str:
     """Returns the first three names as a text."""
     return ", ".join(names[:_NUM_NAMED]) + ", ..." * (len(names) > _NUM_NAMED)
@@ -248,7 +226,9 @@ def warn_of(
     path: str | os.PathLike[str], odd: Mapping[str, Oddities], number: int
 ) -> None:
     """Warns of images that a network's own loader may have read differently."""
-    most = _most_if_too_dark([one.brightest for one in odd.values() if one.brightest])
+    # Images of 14 bits, as a night scene may be, are too dark only if none uses more.
+    brightest = max((one.brightest or 0 for one in odd.values()), default=0)
+    most = _MAX_12_BITS if brightest > _MAX_14_BITS else _MAX_14_BITS
     table: Sequence[tuple[Callable[[Oddities], bool], str]] = (
         (
             lambda one: one.orientation not in (1, None),
@@ -336,11 +316,3 @@ def _warn_of_values(path: str | os.PathLike[str], shown: Sequence[Shown]) -> Non
         "rescaling, where the file has one). Pass the range that the network saw, such "
         "as value_range=(-160, 240) for soft tissue in a CT."
     )
-
-
-def _most_if_too_dark(brightest: Sequence[int]) -> int:
-    """Returns the largest value of 16-bit images that count as too dark."""
-    # An image of 12 bits counts by itself. A night scene may use 14 bits, so images of
-    # 14 bits count only if no image uses more.
-    is_any_bright = max(brightest, default=0) > _MAX_14_BITS
-    return _MAX_12_BITS if is_any_bright else _MAX_14_BITS

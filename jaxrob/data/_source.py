@@ -154,15 +154,21 @@ def finite_number(name: str, value: Any) -> float:
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
-def laid_on(
-    samples: Samples, background: tuple[int, int, int] | None
-) -> np.ndarray | None:
+def transparent() -> Unsuited:
+    """Returns the error of a transparent picture without a background."""
+    return Unsuited(
+        "transparent in places, and what shows there is unknown: pass "
+        'background="white", or the colour on which the network saw such pictures'
+    )
+
+
+def laid_on(samples: Samples, background: tuple[int, int, int] | None) -> np.ndarray:
     """Returns the values `[H, W, C]`, transparent ones laid on a colour of 0-255."""
     values, alpha = samples.values, samples.alpha
     if alpha is None or alpha.min() == 1:
         return values
     if background is None:
-        return None
+        raise transparent()
     is_bytes = values.dtype == np.uint8
     if is_bytes:
         values = scaled(values, 0, 255)

@@ -8,7 +8,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.messages import named, wrong_type
@@ -17,7 +17,7 @@ from jaxrob._files import most_unpacked, open_file
 from jaxrob.data._classes import checked_class_names, numbered
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._pictures import Pictures, as_dataset
-from jaxrob.data._preparation import Asked, checked_preparation
+from jaxrob.data._preparation import MAX_BYTES, checked_preparation
 from jaxrob.data._source import MAX_FILE_BYTES, is_gzip, is_of_system
 
 # Arrays are other fields of a sample.
@@ -32,7 +32,18 @@ def tar_shards(
     *,
     labels: str | None = "cls",
     class_names: Sequence[str] | str | os.PathLike[str] | None = None,
-    **preparation: Unpack[Asked],
+    size: int | tuple[int, int] | None = None,
+    grey: bool = False,
+    resize: int | None = None,
+    crop: int | tuple[int, int] | None = None,
+    interpolation: str = "bicubic",
+    orientation: str = "exif",
+    dct_scaling: bool = False,
+    unreadable: str = "error",
+    max_bytes: int = MAX_BYTES,
+    background: str | None = None,
+    value_range: tuple[float, float] | None = None,
+    slice_at: tuple[int, int] | None = None,
 ) -> Dataset:
     """Loads images from tar archives in the layout of WebDataset.
 
@@ -57,7 +68,18 @@ def tar_shards(
         has the index or name in the field "label" or FIELD; or None for images without
         labels.
       class_names: as for `image_folder`; by default the sorted names, if there are any.
-      **preparation: the arguments of `image_folder` from `size` to `slice_at`.
+      size: see `image_folder`.
+      grey: see `image_folder`.
+      resize: see `image_folder`.
+      crop: see `image_folder`.
+      interpolation: see `image_folder`.
+      orientation: see `image_folder`.
+      dct_scaling: see `image_folder`.
+      unreadable: see `image_folder`.
+      max_bytes: see `image_folder`.
+      background: see `image_folder`.
+      value_range: see `image_folder`.
+      slice_at: see `image_folder`.
 
     Returns:
       Images as `image_folder` returns them.
@@ -70,7 +92,20 @@ def tar_shards(
         invalid one; or as `image_folder`. The message names the file.
       ImportError: if the package that reads a picture is missing.
     """
-    prepared = checked_preparation(**preparation)
+    prepared = checked_preparation(
+        size=size,
+        grey=grey,
+        resize=resize,
+        crop=crop,
+        interpolation=interpolation,
+        orientation=orientation,
+        dct_scaling=dct_scaling,
+        unreadable=unreadable,
+        max_bytes=max_bytes,
+        background=background,
+        value_range=value_range,
+        slice_at=slice_at,
+    )
     extension, read_label = _checked_labels(labels)
     names = checked_class_names(class_names)
     paths = _paths(shards)
