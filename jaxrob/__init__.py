@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         training,
         uncertainty,
     )
-    from jaxrob._arguments.warnings import RobustnessWarning
+    from jaxrob._arguments.texts import RobustnessWarning
     from jaxrob._assessment.assess import assess
     from jaxrob._assessment.assessment import Assessment
     from jaxrob._assessment.compare import Comparison, compare
@@ -73,7 +73,7 @@ _NAMES = {
     "Preprocessing": "_classifiers.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
-    "RobustnessWarning": "_arguments.warnings",
+    "RobustnessWarning": "_arguments.texts",
     "Score": "_classifiers.score",
     "ScoreCurve": "_curve",
     "Tolerance": "_assessment.criterion",

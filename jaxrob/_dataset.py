@@ -16,8 +16,7 @@ from jaxrob._arguments.checks import (
     checked_text,
     plain_array,
 )
-from jaxrob._arguments.classes import TO_RENUMBER, numbered
-from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.messages import TO_RENUMBER, named, numbered, wrong_type
 from jaxrob._classifiers.samples import (
     ItemBatches,
     Parts,

@@ -356,13 +356,6 @@ def checked_images(images: Any) -> np.ndarray | jax.Array:
     return images.astype(native)
 
 
-def looks_channels_first(image_shape: tuple[int, ...]) -> bool:
-    """Whether an image looks like `[C, H, W]`, which would be taken as `[H, W, C]`."""
-    if len(image_shape) != 3 or image_shape[0] not in (1, 3, 4):
-        return False
-    return min(image_shape[1:]) > 4
-
-
 def plain_array(name: str, values: Any, wanted: str) -> np.ndarray:
     """Converts values to an array of NumPy's own class."""
     if isinstance(values, np.ma.MaskedArray):

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
-from jaxrob._arguments.warnings import collected, warn
+from jaxrob._arguments.texts import collected, warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import Exploration, check_few, explore

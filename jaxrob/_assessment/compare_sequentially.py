@@ -10,7 +10,7 @@ import jax
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type, checked_flag, checked_number
-from jaxrob._arguments.warnings import collected
+from jaxrob._arguments.texts import collected
 from jaxrob._assessment.assess import checked_measure, result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion, Tolerance

@@ -18,9 +18,12 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.classes import class_outputs, if_no_classes
-from jaxrob._arguments.failures import failed_on_images
-from jaxrob._arguments.messages import named
+from jaxrob._arguments.messages import (
+    class_outputs,
+    failed_on_images,
+    if_no_classes,
+    named,
+)
 from jaxrob._classifiers.keras_model import keras_network
 from jaxrob._classifiers.network import (
     Network,

@@ -18,9 +18,8 @@ from jaxrob._arguments.checks import (
     checked_flag,
     checked_integer,
     checked_size,
-    looks_channels_first,
 )
-from jaxrob._arguments.classes import IF_NO_CLASSES
+from jaxrob._arguments.messages import IF_NO_CLASSES, looks_channels_first
 from jaxrob._arguments.texts import required
 from jaxrob._devices.host_function import HostFunction, host_callback
 from jaxrob._identity.digest import hashable_partial

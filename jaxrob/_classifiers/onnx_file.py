@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.classes import IF_NO_CLASSES, if_no_classes
+from jaxrob._arguments.messages import IF_NO_CLASSES, if_no_classes
 from jaxrob._arguments.texts import required
 from jaxrob._classifiers.network import (
     Network,

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_flag, checked_text, plain_array
-from jaxrob._arguments.classes import class_number
-from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.messages import class_number, named, wrong_type
 
 _PICTURE_MODES = ("L", "RGB")
 # Such as boxes.

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.classes import class_outputs, with_arrays
-from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.messages import class_outputs, named, with_arrays, wrong_type
 from jaxrob._arguments.texts import error_text, required
 from jaxrob._classifiers.network import (
     Network,

@@ -10,7 +10,7 @@ import jax
 
 import jaxrob
 from jaxrob import reporting, strategies
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._command import catalogue, outcomes, record, user_code
 from jaxrob._command.catalogue import Written, read_call
 from jaxrob._command.define import Values

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from jaxrob._arguments.warnings import was_computing
+from jaxrob._arguments.texts import was_computing
 from jaxrob._command import user_code
 from jaxrob._command.refused import Refused
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 import jaxrob
-from jaxrob._arguments.texts import error_text
-from jaxrob._arguments.warnings import RobustnessWarning, cause_of
+from jaxrob._arguments.texts import RobustnessWarning, cause_of, error_text
 from jaxrob._command import define, record
 from jaxrob._command.ending import (
     FAILED,

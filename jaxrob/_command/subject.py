@@ -12,8 +12,7 @@ import numpy as np
 
 import jaxrob
 from jaxrob import data
-from jaxrob._arguments.texts import counted
-from jaxrob._arguments.warnings import computing, was_computing
+from jaxrob._arguments.texts import computing, counted, was_computing
 from jaxrob._classifiers.network import OnHost, Preprocessed, on_host
 from jaxrob._command.define import Values
 from jaxrob._command.network import identified, load_network

@@ -13,9 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
-from jaxrob._arguments.classes import IF_NO_CLASSES, class_outputs, if_no_classes
-from jaxrob._arguments.failures import begin_with_users
-from jaxrob._arguments.messages import named
+from jaxrob._arguments.messages import (
+    IF_NO_CLASSES,
+    begin_with_users,
+    class_outputs,
+    if_no_classes,
+    named,
+)
 from jaxrob._arguments.texts import error_text
 from jaxrob._devices.blocks import filled, joined
 

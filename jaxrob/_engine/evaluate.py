@@ -21,7 +21,7 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
-from jaxrob._arguments.warnings import collected, warn
+from jaxrob._arguments.texts import collected, warn
 from jaxrob._classifiers.classifier import Classifier, check_has_classes
 from jaxrob._classifiers.score import Score, checked_score
 from jaxrob._classifiers.trace import fingerprinted_classifier

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.score import Score
 from jaxrob._classifiers.trace import trace_info

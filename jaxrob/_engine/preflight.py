@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.checks import looks_channels_first
-from jaxrob._arguments.classes import TO_RENUMBER
-from jaxrob._arguments.warnings import collected, warn
+from jaxrob._arguments.messages import TO_RENUMBER, looks_channels_first
+from jaxrob._arguments.texts import collected, warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.warnings import computing
+from jaxrob._arguments.texts import computing
 from jaxrob._curve import AnyCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.memory import bucket, rows_in_memory

@@ -17,7 +17,7 @@ from jaxrob._arguments.checks import (
     checked_sequence,
 )
 from jaxrob._arguments.messages import classifier_wanted
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier, check_has_classes
 from jaxrob._classifiers.trace import (
     TraceInfo,

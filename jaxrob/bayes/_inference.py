@@ -21,7 +21,7 @@ from jaxrob._arguments.checks import (
     checked_flag,
     checked_integer,
 )
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._devices.mesh import is_first, local, put, replicated

@@ -23,7 +23,7 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_number,
 )
-from jaxrob._arguments.failures import failed_on_images
+from jaxrob._arguments.messages import failed_on_images
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._codec import Integer, Text
 from jaxrob._dataset import Dataset, check_labels_below

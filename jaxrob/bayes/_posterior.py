@@ -17,7 +17,7 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_sequence,
 )
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._identity.digest import HashablePartial, hashable_partial
 from jaxrob._keys import checked_key

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.texts import required
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import required, warn
 from jaxrob._dataset import Dataset
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
 from jaxrob.data._decode import Expected, decode_image, kind_text

@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import (
     checked_share,
 )
 from jaxrob._arguments.messages import named, wrong_type
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.samples import as_array
 from jaxrob._curve import Curve
 from jaxrob._dataset import Dataset

@@ -10,7 +10,7 @@ from jax.scipy.special import log_ndtr
 from scipy import special, stats
 
 from jaxrob._arguments.checks import checked_flag, checked_traceable
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob.roma._draws import (
     Array,
     Inputs,

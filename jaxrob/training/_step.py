@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxrob._arguments.failures import failed_on_images
+from jaxrob._arguments.messages import failed_on_images
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import snapshot
 from jaxrob._dataset import Dataset

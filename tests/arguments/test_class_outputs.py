@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from jaxrob._arguments.classes import class_outputs
+from jaxrob._arguments.messages import class_outputs
 
 RIGHT = np.zeros((6, 4))
 MAP = np.zeros((6, 2, 2, 4))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxrob._arguments.warnings import computing, was_computing
+from jaxrob._arguments.texts import computing, was_computing
 
 
 class Plain(ValueError):
