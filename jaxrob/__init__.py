@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from jaxrob._assessment.criterion import Tolerance
     from jaxrob._assessment.diagnostics import Diagnostics
     from jaxrob._classifiers.classifier import Classifier
-    from jaxrob._classifiers.network import Preprocessing
-    from jaxrob._classifiers.score import Score
+    from jaxrob._classifiers.network import Preprocessing, Score
     from jaxrob._curve import Curve, ReducedCurve, ScoreCurve
     from jaxrob._dataset import Dataset
     from jaxrob._engine.evaluate import evaluate
@@ -74,7 +73,7 @@ _NAMES = {
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
     "RobustnessWarning": "_arguments.texts",
-    "Score": "_classifiers.score",
+    "Score": "_classifiers.network",
     "ScoreCurve": "_curve",
     "Tolerance": "_assessment.criterion",
     "assess": "_assessment.assess",

@@ -26,7 +26,7 @@ from jaxrob._classifiers.samples import (
     read_batch,
     read_items,
 )
-from jaxrob._identity.digest import digest, object_bytes
+from jaxrob._identity.identity import digest, object_bytes
 from jaxrob._stored_images import StoredImages
 
 _NO_BATCH = "no batch"

@@ -15,7 +15,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import Exploration, check_few, explore
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.score import Score
+from jaxrob._classifiers.network import Score
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead

@@ -16,7 +16,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import SomeImages, check_few
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.score import Score, checked_score
+from jaxrob._classifiers.network import Score, checked_score
 from jaxrob._codec import Number, Row, document, from_json, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors

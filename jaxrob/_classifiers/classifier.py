@@ -40,7 +40,7 @@ from jaxrob._classifiers.torch_module import (
     torch_network,
     transformers_network,
 )
-from jaxrob._identity.program import traced
+from jaxrob._identity.identity import traced
 from jaxrob._numbers import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.

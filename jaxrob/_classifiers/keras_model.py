@@ -27,14 +27,13 @@ from jaxrob._classifiers.network import (
     Preprocessed,
     Preprocessing,
     checked_layout,
-    class_parts,
     outputs_after,
     preprocessed,
     snapshot,
 )
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._files.reading import most_unpacked, open_file
-from jaxrob._identity.digest import digest
+from jaxrob._identity.identity import class_parts, digest
 
 _PURPOSE = "Classifier.from_keras"
 # Layers that do not change the kind of outputs.

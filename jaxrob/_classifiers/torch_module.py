@@ -13,15 +13,12 @@ from jaxrob._arguments.texts import error_text, required
 from jaxrob._classifiers.network import (
     Network,
     OnHost,
-    Parts,
     Preprocessing,
     checked_layout,
-    class_parts,
     outputs_after,
-    value_parts,
 )
 from jaxrob._devices.host_function import HostFunction
-from jaxrob._identity.digest import digest
+from jaxrob._identity.identity import Parts, class_parts, digest, value_parts
 
 # A colour whose channels differ, and pictures of two shapes that no processor makes.
 _COLOUR = (31, 122, 213, 180)

@@ -16,13 +16,8 @@ from jaxrob._classifiers.classifier import (
     program_of,
 )
 from jaxrob._classifiers.keras_model import check_layers
-from jaxrob._identity.program import (
-    Fingerprinted,
-    Trace,
-    has_changed,
-    kept,
-    trace_of,
-)
+from jaxrob._identity.identity import Fingerprinted
+from jaxrob._identity.program import Trace, has_changed, kept, trace_of
 
 # More constants than this in a function are probably weights.
 _MOST_CAPTURED = 1000

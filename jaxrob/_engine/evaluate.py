@@ -23,7 +23,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
 from jaxrob._arguments.texts import collected, warn
 from jaxrob._classifiers.classifier import Classifier, check_has_classes
-from jaxrob._classifiers.score import Score, checked_score
+from jaxrob._classifiers.network import Score, checked_score
 from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._curve import Curve, ReducedCurve, ScoreCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt, with_pseudo_labels

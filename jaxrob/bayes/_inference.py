@@ -25,7 +25,8 @@ from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._devices.mesh import is_first, local, put, replicated
-from jaxrob._identity.program import fingerprint_of, traced
+from jaxrob._identity.identity import traced
+from jaxrob._identity.program import fingerprint_of
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (
     Data,

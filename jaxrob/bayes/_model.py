@@ -35,7 +35,7 @@ from jaxrob._devices.mesh import (
     put,
     replicated,
 )
-from jaxrob._identity.digest import HashablePartial, hashable_partial
+from jaxrob._identity.identity import HashablePartial, hashable_partial
 from jaxrob._numbers import as_floats
 from jaxrob._stored_images import StoredImages
 

@@ -19,7 +19,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import OUTPUTS, Classifier
-from jaxrob._identity.digest import HashablePartial, hashable_partial
+from jaxrob._identity.identity import HashablePartial, hashable_partial
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (
     Head,
