@@ -23,7 +23,7 @@ from jaxrob._classifiers.trace import (
     trace_info,
     unnamed,
 )
-from jaxrob._devices.memory import Kept, bucket, bytes_to_keep, rows_that_fit
+from jaxrob._devices.blocks import Kept, bucket, bytes_to_keep, rows_that_fit
 from jaxrob._devices.mesh import (
     ImageMesh,
     check_same,

@@ -13,8 +13,14 @@ import scipy
 
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
-from jaxrob._devices.blocks import Call, in_blocks, joined, taken
-from jaxrob._devices.memory import bucket, nearest_bucket
+from jaxrob._devices.blocks import (
+    Call,
+    bucket,
+    in_blocks,
+    joined,
+    nearest_bucket,
+    taken,
+)
 from jaxrob._devices.mesh import ImageMesh, on_each_device, platform, put_whole
 from jaxrob._engine.execution import Bar, rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys

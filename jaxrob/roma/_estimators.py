@@ -35,8 +35,14 @@ from jaxrob.roma._estimate import (
     with_estimates,
 )
 from jaxrob.roma._rare._importance import by_importance, importance_obstacle
-from jaxrob.roma._rare._pilot import Candidates, draw_pilot, pairs_that_matter
-from jaxrob.roma._rare._splitting import by_splitting, expected_cost, splitting_obstacle
+from jaxrob.roma._rare._splitting import (
+    Candidates,
+    by_splitting,
+    draw_pilot,
+    expected_cost,
+    pairs_that_matter,
+    splitting_obstacle,
+)
 
 
 class Estimator(NamedTuple):

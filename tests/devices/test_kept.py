@@ -7,7 +7,7 @@ import pytest
 from jax.sharding import Mesh
 
 import jaxrob
-from jaxrob._devices.memory import Kept
+from jaxrob._devices.blocks import Kept
 from jaxrob._devices.mesh import checked_mesh, put_whole
 from jaxrob._engine import blocks, execution
 from jaxrob.alterations import gaussian_noise

@@ -5,12 +5,12 @@ import pathlib
 import jax
 import pytest
 
-from jaxrob._devices import memory
+from jaxrob._devices import blocks
 
 
 @pytest.fixture(autouse=True)
 def counts_at_each_call(monkeypatch):
-    monkeypatch.setattr(memory, "_SECONDS", 0.0)
+    monkeypatch.setattr(blocks, "_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -28,16 +28,16 @@ def test_programs_are_dropped_where_maps_are_many(
     maps, limit = tmp_path / "maps", tmp_path / "limit"
     maps.write_text("a line\n" * number)
     limit.write_text("65530\n")
-    monkeypatch.setattr(memory, "_MAPS", maps)
-    monkeypatch.setattr(memory, "_LIMIT", limit)
-    memory.make_room()
+    monkeypatch.setattr(blocks, "_MAPS", maps)
+    monkeypatch.setattr(blocks, "_LIMIT", limit)
+    blocks.make_room()
     assert compiled._cache_size() == kept
     assert compiled(1.0) == 2.0
 
 
 def test_elsewhere_nothing_is_done(compiled, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "_MAPS", tmp_path / "none")
-    memory.make_room()
+    monkeypatch.setattr(blocks, "_MAPS", tmp_path / "none")
+    blocks.make_room()
     assert compiled._cache_size() == 1
 
 
@@ -56,7 +56,7 @@ def test_dropped_programs_give_their_maps_back(monkeypatch):
     for function in functions:
         function(jax.numpy.arange(5.0))
     most = number()
-    monkeypatch.setattr(memory, "_LARGEST_SHARE", 0.0)
-    memory.make_room()
+    monkeypatch.setattr(blocks, "_LARGEST_SHARE", 0.0)
+    blocks.make_room()
     assert most > before + 30
     assert number() < most - 30

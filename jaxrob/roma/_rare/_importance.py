@@ -24,7 +24,6 @@ from jaxrob.roma._rare._mixture import (
     without_draws,
 )
 from jaxrob.roma._rare._particles import is_thorough
-from jaxrob.roma._rare._pilot import Candidates
 from jaxrob.roma._rare._search import (
     BATCH,
     MODE_COST,
@@ -38,7 +37,13 @@ from jaxrob.roma._rare._search import (
     searches_from,
     wants_more_searches,
 )
-from jaxrob.roma._rare._splitting import Evidence, cost_down_to, evidence, unexplained
+from jaxrob.roma._rare._splitting import (
+    Candidates,
+    Evidence,
+    cost_down_to,
+    evidence,
+    unexplained,
+)
 
 # Standard errors are multiplied by 1 + this times the error: the larger the less
 # reliable.
