@@ -23,9 +23,8 @@ import jaxrob
 from jaxrob import alterations, data, reporting
 from jaxrob._arguments.texts import install
 from jaxrob._command import user_code
-from jaxrob._command.define import Values
-from jaxrob._command.refused import Refused, check_file, did_you_mean
-from jaxrob._command.subject import pair
+from jaxrob._command.define import Refused, Values, check_file, did_you_mean
+from jaxrob._command.network import pair
 from jaxrob.alterations import Alteration, presets
 
 Value = str | float | bool

@@ -1,20 +1,27 @@
-"""How the command prints and ends: its statuses, streams and signals."""
+"""How a run ends: its status, streams and signals, and the record of it."""
+
+from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
+import hashlib
 import io
 import os
+import pathlib
+import platform
 import re
+import shlex
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jaxrob._arguments.texts import was_computing
 from jaxrob._command import user_code
-from jaxrob._command.refused import Refused
+from jaxrob._command.define import Refused, Values
 
 GOOD, NOT_GOOD_ENOUGH, WRONG_USE, FAILED = range(4)
 MEANING = {
@@ -180,3 +187,79 @@ def _interrupt(number: int, frame: Any) -> None:
     del frame
     signal.signal(number, signal.SIG_DFL)
     raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
+
+
+if TYPE_CHECKING:  # It loads JAX, and the help does not need it.
+    from jaxrob.reporting import File, Run
+
+_ROLES = {
+    "classifier": "network",
+    "images": "pictures",
+    "labels": "labels",
+    "plan": "plan",
+}
+
+# The command line, its beginning and its warnings, for functions to write to.
+_command: list[str] = []
+_started: list[str] = []
+_warnings: list[str] = []
+
+
+def begin_record(arguments: Sequence[str]) -> None:
+    """Begins the record of a command line, whose first word is the command."""
+    now = datetime.datetime.now(datetime.UTC)
+    _command[:] = [shlex.join(["jaxrob", *arguments])]
+    _started[:] = [now.isoformat(timespec="seconds")]
+    _warnings.clear()
+
+
+def record_warning(text: str) -> None:
+    """Notes a warning that is printed."""
+    _warnings.append(text)
+
+
+def recorded_run(values: Values) -> Run:
+    """Returns the record so far."""
+    from jaxrob.reporting import Run
+
+    return Run(
+        _command[0],
+        _started[0],
+        platform.platform(),
+        values.tester,
+        values.organisation,
+        _files(values),
+        tuple(_warnings),
+    )
+
+
+def with_other_runs(kept: Sequence[Run], one: Run) -> tuple[Run, ...]:
+    """Returns a folder's runs: a new one replaces that of the same command."""
+    others = [each for each in kept if _verb(each) != _verb(one)]
+    return (*others, one)
+
+
+def _verb(one: Run) -> list[str]:
+    return one.command.split(maxsplit=2)[1:2]
+
+
+def _files(values: Values) -> tuple[File, ...]:
+    from jaxrob.reporting import File
+
+    found = []
+    for flag, role in _ROLES.items():
+        given = getattr(values, flag, None)
+        if not given:
+            continue
+        # A function in a file of Python is given as file.py:name.
+        path = given.rpartition(":")[0] if ".py:" in given else given
+        if os.path.exists(path):
+            found.append(File(role, path, _digest(pathlib.Path(path))))
+    return tuple(found)
+
+
+def _digest(path: pathlib.Path) -> str | None:
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

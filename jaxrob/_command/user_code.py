@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import jaxrob
-from jaxrob._command.refused import Refused, did_you_mean
+from jaxrob._command.define import Refused, did_you_mean
 
 _FORM = re.compile(r"(?P<path>.+?\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
 
