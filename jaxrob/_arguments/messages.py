@@ -35,7 +35,6 @@ def named(value: Any) -> str:
 
 
 def wrong_type(name: str, wanted: str, value: Any) -> TypeError:
-    """Makes the error for an argument of another type than `wanted`, in words."""
     return TypeError(f"{name} must be {wanted}; got {named(value)}")
 
 
@@ -76,7 +75,6 @@ _CLASSIFIERS = {
 
 
 def classifier_wanted(given: Any) -> str:
-    """Returns the words for a classifier, and how to make one of what was given."""
     wanted = "a jaxrob.Classifier"
     for kind in type(given).__mro__:
         for package, call in _CLASSIFIERS.items():
@@ -86,7 +84,6 @@ def classifier_wanted(given: Any) -> str:
 
 
 def dataset_wanted(given: Any) -> str:
-    """Returns the words for a data set, and how to make one of what was given."""
     wanted, kind = "a jaxrob.Dataset", type(given)
     if isinstance(given, np.ndarray | jax.Array):
         return f"{wanted}: say jaxrob.Dataset(images, labels)"
@@ -115,7 +112,6 @@ _SEVERAL = -1
 
 
 def class_number(name: str, text: str, class_names: tuple[str, ...] | None) -> int:
-    """Returns the number of the class that a label names."""
     if class_names is None:
         raise TypeError(
             f"{name} must be an integer, or the name of a class where class_names= is "
@@ -252,7 +248,6 @@ def _members(returned: Any) -> dict[str, Any]:
 def failed_on_images(
     what: str, image_shape: tuple[int, ...], error: Exception
 ) -> ValueError:
-    """Makes the error for a function that fails on images of a shape."""
     # The traceback of its cause begins with the user's frames then.
     begin_with_users(error)
     shape, hint = ", ".join(map(str, image_shape)), ""

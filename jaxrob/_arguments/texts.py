@@ -49,7 +49,6 @@ def counted(number: int, one: str, more: str | None = None) -> str:
 
 
 def install(extra: str) -> str:
-    """Returns the command that installs an extra."""
     # The package is on no registry, so "pip install jaxrob" would install a stranger's.
     return f'pip install -e ".[{extra}]" in a clone of jaxrob'
 
@@ -101,7 +100,6 @@ def warn(message: str) -> None:
 
 @contextlib.contextmanager
 def collected() -> Iterator[list[str]]:
-    """Collects the messages of warnings raised inside."""
     # An inner collector takes precedence: a warning about one of several alterations
     # stays with that alteration.
     messages: list[str] = []
@@ -139,7 +137,6 @@ def computing() -> "_Computing":
 
 
 def was_computing(error: BaseException) -> bool:
-    """Whether an error left a block of `computing`."""
     try:
         return getattr(error, _MARK, False) is True
     except Exception:  # A user's class may raise anything.
@@ -147,10 +144,7 @@ def was_computing(error: BaseException) -> bool:
 
 
 class _Computing(contextlib.ContextDecorator):
-    """Not made by `contextlib.contextmanager`, which writes to the error.
-
-    A user's class of errors may not allow that.
-    """
+    """`contextlib.contextmanager` writes to errors, which a user's may forbid."""
 
     def __enter__(self) -> None:
         pass

@@ -542,7 +542,6 @@ class Classifier:
 
 
 def check_has_classes(classifier: Classifier) -> None:
-    """Rejects a network whose outputs are anything but classes."""
     if classifier.outputs == "any":
         raise ValueError(
             'a network with outputs="any" has no classes: only evaluate and assess '

@@ -51,7 +51,6 @@ def keras_network(
     name: str | None,
     batch_size: int | None,
 ) -> Network:
-    """See `Classifier.from_keras`."""
     layout, is_any = checked_layout(preprocessing, False), outputs == "any"
     keras, own = _read(model, is_any)
     backend = keras.backend.backend()
@@ -168,7 +167,6 @@ def _without_trainable(settings: Any) -> Any:
 
 
 def _digest(keras: Any, model: Any) -> str:
-    """Computes a digest of a model's layers, weights, and code that is not Keras's."""
     config = model.to_json() if hasattr(model, "to_json") else type(model).__qualname__
     parts: list[Any] = [config]
     for variable in model.variables:

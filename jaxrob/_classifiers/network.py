@@ -164,7 +164,6 @@ class Network(NamedTuple):
 def linen_network(
     module: Any, variables: Any, outputs: str, call: dict[str, Any]
 ) -> Network:
-    """See `Classifier.from_linen`."""
     # Flax is imported only where it is used: a plain function does not need it.
     from flax import linen
 
@@ -179,7 +178,6 @@ def linen_network(
 def nnx_network(
     module: Any, outputs: str, preprocessing: Preprocessing | None, name: str | None
 ) -> Network:
-    """See `Classifier.from_nnx`."""
     from flax import nnx
 
     check_type("module", module, nnx.Module, "a Flax NNX module")
@@ -196,7 +194,6 @@ def equinox_network(
     preprocessing: Preprocessing | None,
     name: str | None,
 ) -> Network:
-    """See `Classifier.from_equinox`."""
     equinox = required("equinox", _PURPOSE, "equinox")
     check_type("module", module, equinox.Module, "an Equinox module")
     wanted = "an equinox.nn.State or None"
@@ -220,7 +217,6 @@ def host_network(
     version: str | None,
     batch_size: int | None,
 ) -> Network:
-    """See `Classifier.from_host`."""
     check_type("function", function, Callable, "a function of a NumPy array of images")
     is_any = outputs == "any"
     if is_any and num_classes is not None:
@@ -259,8 +255,6 @@ def preprocessed(
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessed:
-    """A function of variables and images, applied to preprocessed images."""
-
     function: Callable[..., Any]
     preprocessing: Preprocessing
 

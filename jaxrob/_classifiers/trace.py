@@ -64,7 +64,6 @@ def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInf
 
 
 def current_trace(classifier: Classifier, image_shape: tuple[int, ...]) -> Trace:
-    """Returns a classifier's present trace; a fingerprinted one's is there."""
     if isinstance(classifier.apply_fn, Fingerprinted):
         return classifier.apply_fn.info
     return _current_trace(classifier, image_shape)[0]

@@ -60,8 +60,6 @@ QUANTITIES = names_of(OF_ALTERATION, OF_SET)
 
 
 class _Request(NamedTuple):
-    """The request, from the flags or a plan."""
-
     alterations: list[Written]  # the alterations as written
     threshold: float  # the lowest accepted value
     measure: str  # the name of the measure
@@ -71,7 +69,6 @@ class _Request(NamedTuple):
 
 
 def run_assess(values: Values, words: Sequence[str]) -> str:
-    """Assesses a network."""
     del words
     request = _requested(values)
     if values.pictures in (1, 2):
@@ -149,7 +146,6 @@ def _requested(values: Values) -> _Request:
 
 
 def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Request:
-    """Adds the plan's requirements of single alterations, and checks all of them."""
     if request.plan is not None:
         has_own = any(one.requirements for one in request.plan.alterations)
         if has_own and len(names) > len(request.plan.alterations):

@@ -35,7 +35,6 @@ class _Flag(NamedTuple):
 
 
 def requirements(*quantities: str, more: str = "") -> Define:
-    """Returns a function that defines the flag of requirements on these quantities."""
     about = (
         f'End with status 1 unless it holds: "{quantities[0]}>=0.5", for instance; '
         f"of {', '.join(quantities)}. {more}As often as you like."
@@ -44,8 +43,6 @@ def requirements(*quantities: str, more: str = "") -> Define:
 
 
 def _topic(*rows: _Flag) -> Define:
-    """Returns a function that defines these flags."""
-
     def define(to: Values) -> None:
         for kind, name, default, about, least, most, choices in rows:
             make = getattr(flags, f"DEFINE_{kind}")

@@ -48,7 +48,6 @@ _answers = [False]
 
 
 def begin_status() -> None:
-    """Begins a command: nothing is computed yet."""
     _answers[0] = False
 
 
@@ -77,7 +76,6 @@ def status_of(error: BaseException) -> int:
 
 
 def _chain(error: BaseException) -> Iterable[BaseException]:
-    """Returns an error and those that it came from."""
     found: dict[int, BaseException] = {}
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -92,11 +90,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class _Stream:
-    """A stream that records write errors instead of raising them.
-
-    Attributes:
-      lost: the first write error, or None.
-    """
+    """Records the first write error, as `lost`, instead of raising it."""
 
     def __init__(self, stream: Any, escapes: bool) -> None:
         self.lost: OSError | None = None
@@ -159,7 +153,6 @@ def say(text: str, command: str | None = None) -> None:
 
 
 def say_traceback(error: BaseException) -> None:
-    """Prints an error's traceback."""
     print(plain("".join(traceback.format_exception(error))), end="", file=sys.stderr)
 
 
@@ -214,12 +207,10 @@ def begin_record(arguments: Sequence[str]) -> None:
 
 
 def record_warning(text: str) -> None:
-    """Notes a warning that is printed."""
     _warnings.append(text)
 
 
 def recorded_run(values: Values) -> Run:
-    """Returns the record so far."""
     from jaxrob.reporting import Run
 
     return Run(

@@ -35,14 +35,7 @@ _OTHERS = {
 def load_network(
     values: Values, class_names: Sequence[str] | None
 ) -> jaxrob.Classifier:
-    """Loads the classifier that the flags describe.
-
-    Raises:
-      Refused: if the file type is not supported, or a flag contradicts the file.
-      ValueError: if the file is invalid.
-      FileNotFoundError: if there is no such file.
-      ImportError: if a package that reads the file is not installed.
-    """
+    """Loads the classifier that the flags describe."""
     text = values.classifier
     if user_code.is_code(text):
         return _from_code(text, values, class_names)
@@ -67,11 +60,9 @@ def load_network(
 def identified(
     classifier: jaxrob.Classifier, text: str, image_shape: tuple[int, ...]
 ) -> jaxrob.Classifier:
-    """Returns a classifier of `load` with the version of a function in a user's file.
+    """Adds the version of a function in a user's file, which journals tell apart by.
 
-    Journals and results tell networks apart by it. It is a digest of the file, of the
-    files that it read as it was loaded, and of answers, which also depend on what it
-    reads later or by other languages.
+    A digest of the file, what it read when loaded, and answers, which tell the rest.
     """
     network = on_host(classifier.apply_fn)
     if network is None or not network.function.name or network.function.version:
@@ -122,7 +113,6 @@ def _per_channel(values: Values, name: str, otherwise: float) -> list[float]:
 def _from_code(
     text: str, values: Values, class_names: Sequence[str] | None
 ) -> jaxrob.Classifier:
-    """Makes the classifier of a user's file: a classifier, a module, or a function."""
     found: Any = user_code.load(text, "classifier")
     if inspect.isroutine(found) and not user_code.parameters(found):
         with user_code.reading(text):
@@ -205,14 +195,7 @@ _OF_ARRAYS = ("images_array", "labels_array")
 
 
 def load_images(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
-    """Loads the data set of the flags, evenly subsampled if it has too many images.
-
-    Raises:
-      Refused: if a flag does not apply to these pictures.
-      ValueError: if a file is damaged or invalid.
-      FileNotFoundError: if there is no such file.
-      ImportError: if a package that reads the file is not installed.
-    """
+    """Loads the data set of the flags, evenly subsampled if it has too many images."""
     name = values.images
     if name in data.NAMES:
         if pathlib.Path(name).exists():
@@ -318,7 +301,6 @@ def _numbers(values: Values, name: str, kind: Callable[[str], Any]) -> Any:
 
 
 def pair(values: Values, name: str) -> tuple[int, int] | None:
-    """Returns height and width, from a flag of one or two numbers."""
     texts = getattr(values, name)
     if texts is None:
         return None

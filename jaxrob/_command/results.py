@@ -51,7 +51,6 @@ def check_reports(paths: Sequence[str]) -> None:
 def write_reports(
     paths: Sequence[str], results: Sequence[Results], earlier: Sequence[Results] = ()
 ) -> None:
-    """Writes the report of results to each of the files."""
     for path in map(pathlib.Path, paths):
         make = getattr(reporting, _REPORTS[path.suffix.lower()])
         text = make(results, earlier)
@@ -61,7 +60,6 @@ def write_reports(
 
 
 def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
-    """Parses the requirements of `--require`."""
     try:
         return [reporting.requirement(text, quantities) for text in texts]
     except ValueError as error:
@@ -109,7 +107,6 @@ def check_outcomes(values: Values) -> None:
 
 
 def write_outcomes(values: Values, results: Results) -> None:
-    """Writes the outcomes to the files that `--junit` and `--summary` name."""
     if not is_first():
         return
     if values.junit is not None:
@@ -171,7 +168,6 @@ def write_failing_pictures(
     altered: Sequence[jaxrob.Alteration],
     results: Results,
 ) -> None:
-    """Writes a folder for each alteration."""
     for assessment, one in zip(results.assessments, altered):
         folder = pathlib.Path(values.failing, log_name(one.name))
         number = reporting.write_failing(
@@ -187,8 +183,6 @@ def write_failing_pictures(
 
 
 class Replacing(NamedTuple):
-    """What a run replaces in the folder."""
-
     quantities: Sequence[str]  # Those whose requirements it replaces
     requirements: Sequence[Requirement]  # The new ones
     # The names of the new assessments; None if it replaces none
@@ -197,7 +191,6 @@ class Replacing(NamedTuple):
 
 
 def checked_folder(values: Values) -> pathlib.Path:
-    """Returns the folder that `--output` names."""
     output = pathlib.Path(values.output)
     if output.exists() and not output.is_dir():
         raise Refused(f"--output={output}: there is a file of that name")
@@ -300,7 +293,6 @@ def held(output: pathlib.Path) -> Iterator[None]:
 
 
 def run_compare(values: Values, words: Sequence[str]) -> str:
-    """Compares two results, alteration by alteration, on the same images."""
     check_reports(values.report)
     old, new = map(read_results_at, words)
     after = {one.alteration: one for one in new.assessments}
@@ -352,7 +344,6 @@ _FIGURES = (".png", ".svg", ".pdf")
 
 
 def run_rank(values: Values, words: Sequence[str]) -> str:
-    """Ranks the networks of results folders, and prints a table for each alteration."""
     _check_figure(values.figure)
     networks = _networks(_folders(words))
     found = reporting.ranks(networks, values.confidence_level)
@@ -431,7 +422,6 @@ def _networks(
 
 
 def run_report(values: Values, words: Sequence[str]) -> str:
-    """Writes the report of one or more results folders."""
     paths = values.report or [str(_default_path(words[0]))]
     check_reports(paths)
     results = [
@@ -444,7 +434,6 @@ def run_report(values: Values, words: Sequence[str]) -> str:
 
 
 def _default_path(word: str) -> pathlib.Path:
-    """Returns the default path of the report: in the folder."""
     place = pathlib.Path(word)
     return (place if place.is_dir() else place.parent) / "report.html"
 
@@ -458,7 +447,6 @@ _FORMS = {
 
 
 def run_export(values: Values, words: Sequence[str]) -> str:
-    """Writes the results of one or more folders to the files that the flags name."""
     given = {name: getattr(values, name) for name in _FORMS}
     wanted: dict[str, str] = {name: path for name, path in given.items() if path}
     if not wanted:

@@ -44,7 +44,6 @@ QUANTITIES = names_of(OF_ROMA)
 
 
 def run_roma(values: Values, words: Sequence[str]) -> str:
-    """Estimates probabilistic local robustness."""
     del words
     check_choice("estimator", values.estimator, jaxrob.roma.ESTIMATORS)
     requirements = required(values.require, QUANTITIES)

@@ -40,8 +40,6 @@ _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 
 
 class _Command(NamedTuple):
-    """One of the commands."""
-
     does: str  # Its description, one line
     words: str  # Its positional arguments, as the help shows them
     # The least and the largest number of positional arguments
@@ -142,7 +140,6 @@ _COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; by default with the arguments of the process."""
     with forgiving() as out:
         status = _main(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
@@ -177,7 +174,6 @@ def _main(arguments: list[str]) -> int:
 
 
 def _ended(name: str, command: _Command, rest: list[str]) -> int:
-    """Runs a command; every outcome becomes a status."""
     begin_status()
     begin_record([name, *rest])
     values = command.flags

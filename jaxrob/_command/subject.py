@@ -36,29 +36,20 @@ _EPOCHS = 20
 
 
 class Subject(NamedTuple):
-    """A network and the pictures that it is assessed on."""
-
     classifier: jaxrob.Classifier  # The network
     dataset: jaxrob.Dataset  # The pictures
 
     @property
     def name(self) -> str:
-        """The network's name."""
         return self.classifier.name or "network"
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """The names of the classes, if the network or the pictures define them."""
         return self.classifier.class_names or self.dataset.class_names
 
 
 def load_subject(values: Values) -> Subject:
-    """Loads the network and the pictures of the flags, and checks them together.
-
-    Raises:
-      Refused: if they do not go together.
-      ValueError: if a file is invalid; and as `load_network`.
-    """
+    """Loads the network and the pictures of the flags, and checks them together."""
     if values.classifier is None:
         return _digits(values)
     if values.images is None:
@@ -76,7 +67,6 @@ def load_subject(values: Values) -> Subject:
 
 
 def journal_of(values: Values, kind: str, subject: Subject) -> str | None:
-    """Returns the journal of a kind of work, in the folder that `--journal` names."""
     if values.journal is None:
         return None
     folder = pathlib.Path(values.journal)
@@ -86,7 +76,6 @@ def journal_of(values: Values, kind: str, subject: Subject) -> str | None:
 
 
 def announce(subject: Subject) -> None:
-    """Prints the network, the pictures and the device."""
     kind = jax.devices()[0].device_kind
     height, width, channels = subject.dataset.images.shape[1:]
     print(
@@ -162,7 +151,6 @@ def _check_classes(subject: Subject, num_classes: int) -> None:
 
 
 def _size(classifier: jaxrob.Classifier) -> tuple[int, int] | None:
-    """Returns the image size that a network requires, or None."""
     function: Any = on_host(classifier.apply_fn) or classifier.apply_fn
     if isinstance(function, Preprocessed | OnHost):
         size: Any = function.preprocessing.size
@@ -228,7 +216,6 @@ def join_hosts(values: Values) -> None:
 
 
 def mesh_of_all() -> Mesh | None:
-    """Returns a mesh of all devices of all processes; None for a single process."""
     if jax.process_count() == 1:
         return None
     return Mesh(np.array(jax.devices()), ("images",))
@@ -238,7 +225,6 @@ FLAGS = ("half_width", "budget", "curtail")
 
 
 def few_images_of(values: Values, plan: Plan | None) -> FewImages | None:
-    """Returns the search of the flags or the plan; None for all images."""
     given = [name for name in FLAGS if values[name].present]
     found: Any = values
     if plan is not None and plan.wants_few:

@@ -58,10 +58,7 @@ def _fetched(block: np.ndarray, found: Any) -> tuple[np.ndarray, Any]:
 
 
 class Call(NamedTuple):
-    """A call of a compiled function.
-
-    The arguments may be shapes (`jax.ShapeDtypeStruct`): then it can only be lowered.
-    """
+    """A call of a compiled function; with shapes for arrays it can only be lowered."""
 
     function: Any  # what `jax.jit` returned
     args: tuple[Any, ...]  # its arguments
@@ -69,7 +66,6 @@ class Call(NamedTuple):
     mesh: ImageMesh | None = None  # the mesh that is set where it runs, None if none is
 
     def run(self) -> Any:
-        """What the function returns."""
         with self._mesh_set():
             return self.function(*self.args, **self.static)
 
@@ -186,10 +182,9 @@ def is_split(array: Any) -> TypeGuard[jax.Array]:
 
 
 def in_pieces(array: jax.Array, most_bytes: int = _MOST_BYTES) -> Iterator[np.ndarray]:
-    """Yields an array's values in C order, so that they never lie in one place whole.
+    """Yields an array's values in C order, never all in one place.
 
-    If its devices belong to several processes, all processes must call this: they send
-    each other what they hold of each piece.
+    All processes that hold parts must call this: they send each other each piece.
     """
     # Each value once, even if several devices hold it.
     shards = [one for one in array.addressable_shards if one.replica_id == 0]
@@ -306,7 +301,6 @@ def rows_that_fit(
 
 
 def rows_in_memory(largest_array: int, device: Any) -> int:
-    """Returns the rows, at least one, whose arrays fit in a device's free memory."""
     fitting = _MEMORY_SHARE * _free_bytes(device) / (_LIVE_ARRAYS * largest_array)
     return max(1, int(fitting))
 
@@ -374,7 +368,6 @@ class Kept:
         return self._trees.get(name)
 
     def keep(self, name: Hashable, tree: Any) -> bool:
-        """Keeps a pytree if it fits; says whether."""
         arrays = (leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array))
         size = sum(array.nbytes for array in arrays)
         if size > self._room:

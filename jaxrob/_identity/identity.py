@@ -42,7 +42,6 @@ Describe = Callable[[Any], Parts | None]
 
 
 def stable_repr(value: Any) -> str:
-    """The `repr` of a value without the addresses in it."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
@@ -136,7 +135,6 @@ class HashablePartial:
 def hashable_partial(
     function: Callable[..., Any], /, **keywords: Any
 ) -> HashablePartial:
-    """`function` with `keywords` (hashable values) fixed."""
     return HashablePartial(function, tuple(sorted(keywords.items())))
 
 
@@ -250,10 +248,9 @@ def _is_ours(value: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Fingerprinted:
-    """A function that equals another one only if both compute the same.
+    """A function that equals another only if both compute the same now.
 
-    A function equals itself even where what it takes from around it has changed; then
-    `jax.jit` must not use a program that was compiled for other values.
+    Otherwise `jax.jit` would reuse a program compiled for other captured values.
     """
 
     token: str  # a digest of what it computes; first, because it is compared fast

@@ -45,8 +45,6 @@ _FIXED = ("builtins", "flax", "jax", "jaxlib", "jaxrob", "ml_dtypes", "numpy")
 
 
 class ProgramFingerprint(NamedTuple):
-    """What identifies a program, the same in every process."""
-
     digest: str  # of all operations and constants
     num_captured: int  # numbers in arrays that the function took from around it
     # The functions on the host that it calls and that have no name and version: then
@@ -55,7 +53,6 @@ class ProgramFingerprint(NamedTuple):
 
 
 def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
-    """Fingerprints a program, independent of the devices on which it runs."""
     found = _Found({}, {}, {}, [])
     text = _closed_text(program, found)
     return ProgramFingerprint(
@@ -66,7 +63,6 @@ def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
 
 
 def largest_array(jaxpr: Any) -> int:
-    """Returns the bytes of the largest array that a program computes."""
     sizes = [0]
     for equation in jaxpr.eqns:
         for variable in equation.outvars:
@@ -99,8 +95,6 @@ def operations(jaxpr: Any) -> float:
 
 
 class _Found(NamedTuple):
-    """What has been found in a program so far."""
-
     # All by identity.
     arrays: dict[int, tuple[Any, str]]  # captured arrays with their texts
     programs: dict[int, str]  # the texts of the programs within
@@ -220,8 +214,6 @@ def _type_text(kind: Any) -> str:
 
 
 class Trace(NamedTuple):
-    """What a trace shows."""
-
     fingerprint: ProgramFingerprint  # what identifies the program
     outputs: Any  # the shapes of what it returns
     largest_array: int  # the bytes of the largest array that it computes
@@ -229,7 +221,6 @@ class Trace(NamedTuple):
 
 
 def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:
-    """Returns what a program that was `traced` shows."""
     jaxpr = program.jaxpr
     fingerprint = fingerprint_of(program)
     return Trace(fingerprint, outputs, largest_array(jaxpr), operations(jaxpr))

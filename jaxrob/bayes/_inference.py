@@ -307,7 +307,6 @@ def _steps(
     objective: _Objective,
     optimizer: optax.GradientTransformation,
 ) -> tuple[_State, jax.Array]:
-    """Runs the steps first ... first + stride - 1, adding their ELBOs to the total."""
     num_images = len(data.labels)
 
     def step(

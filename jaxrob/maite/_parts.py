@@ -152,7 +152,6 @@ def _check_batch(batch: Any) -> None:
 
 
 def _pixels_of(image: np.ndarray) -> np.ndarray:
-    """Returns float32 `[H, W, C]`, checked as a data set is."""
     if image.ndim != 3:
         raise ValueError(f"it must have the shape [C, H, W]; got {named(image)}")
     (pixels,) = np.asarray(Dataset(np.moveaxis(image, 0, -1)[None]).images)

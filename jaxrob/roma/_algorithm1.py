@@ -286,8 +286,6 @@ FITTED = {
 
 
 class Confidences(NamedTuple):
-    """Of each draw, `[..., m]`."""
-
     # The logarithm of the highest incorrect confidence (section 3.2).
     log_hic: jax.Array
     # The size of the largest number it was computed from, whose rounding it shares.

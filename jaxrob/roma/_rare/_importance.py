@@ -219,10 +219,7 @@ def _bounded_by_particles(
 
 
 def _least_divergence(seen: Evidence) -> np.ndarray:
-    """`[N]` the divergence of half-spaces as probable as the particles allow at most.
-
-    That of a normal variable whose mean is moved to the half-space's boundary.
-    """
+    """`[N]` nats to the half-space of a normal that the particles allow at most."""
     most = np.where(np.isfinite(seen.log_open), seen.log_open, seen.log_probability)
     most = np.nan_to_num(most + _SURE * seen.standard_error, nan=0.0, posinf=0.0)
     # Not below a half.

@@ -203,7 +203,6 @@ def draw(
     stage: int,
     bar: Bar,
 ) -> Draws:
-    """Draws from mixtures."""
     number, num_draws = component.shape
     parts = num_draws // DRAWS
     rows = rows_on_a_device(work, inputs.images.shape[1:])

@@ -156,7 +156,6 @@ def observe_classes(
 
 
 def _by_class(margins: jax.Array) -> Pilot[jax.Array]:
-    """The summaries of `[b, n, K]` margins."""
     possible = margins[:, :1] > -jnp.inf
     margins = jnp.where(possible, margins, 0)
     # The deviation that those above the mean would have on both sides of it.
@@ -235,7 +234,6 @@ def _precise(
 
 
 def splitting_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
-    """Why splitting is impossible; None if it is possible."""
     del image_shape
     if work.perturbation.move is not None:
         return None
@@ -337,7 +335,6 @@ def _climbed(
 
 
 def _fill(held: np.ndarray, waiting: Iterator[int]) -> np.ndarray | None:
-    """Puts waiting pairs into empty slots."""
     empty = held < 0
     for slot, pair in zip(np.flatnonzero(empty), waiting):
         held[slot] = pair
@@ -359,8 +356,6 @@ _TAIL = 0.002
 
 
 class Evidence(NamedTuple):
-    """Particles around N inputs."""
-
     # For each input, `[m, H, W, C]` points of the unit ball that are distinctly
     # misclassified, or None.
     points: list[np.ndarray | None]
