@@ -23,17 +23,21 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._devices.blocks import joined, taken
+from jaxrob._metadata import ImageTable
 from jaxrob.metrics._counts import (
     MOST_CONFUSED,
     MOST_RANKS,
     Counts,
+    Groups,
     ImageScores,
+    Worth,
     checked_counts,
     count,
     count_pairs,
     counts_of,
 )
-from jaxrob.metrics._measures import MeanScore, mean_named, top_k
+from jaxrob.metrics._groups import worth_of
+from jaxrob.metrics._measures import MeanScore, any_measure, mean_named, top_k
 from jaxrob.uncertainty import unknown_threshold
 
 # The parts of a curve's document; single answers are in an object of their own.
@@ -50,6 +54,14 @@ class _Tallies(NamedTuple):
     decided: _Tally
     given: _Tally
     unknown: _Tally
+
+
+class _Worth(NamedTuple):
+    """`Worth` in a document."""
+
+    measure: str
+    inputs: Annotated[np.ndarray, Array("L", at_least=0)]
+    freedom: Annotated[np.ndarray, Array("L", at_least=0)]
 
 
 class _Counted(NamedTuple):
@@ -72,20 +84,25 @@ class _Counted(NamedTuple):
         Array("L, K, R", "int64", at_least=0, at_most=_MOST),
         Layout(may_lack=True),
     ]
+    worth: Annotated[_Worth | None, Layout(may_lack=True)]
 
 
 def _written(counts: Counts) -> _Counted:
+    worth = _Worth(*counts.groups) if isinstance(counts.groups, Worth) else None
     if counts.confusion is not None:
-        return _Counted(counts.confusion, None, counts.ranks)
-    return _Counted(None, _Tallies(*counts[:4]), counts.ranks)
+        return _Counted(counts.confusion, None, counts.ranks, worth)
+    return _Counted(None, _Tallies(*counts[:4]), counts.ranks, worth)
 
 
 def _read(counted: _Counted, place: str) -> Counts:
     if counted.confusion is not None:
-        return counts_of(counted.confusion)._replace(ranks=counted.ranks)
-    if counted.counts is None:
+        counts = counts_of(counted.confusion)
+    elif counted.counts is not None:
+        counts = Counts(*counted.counts)
+    else:
         raise ValueError(f"{place or 'the text'} lacks 'confusion', or 'counts'")
-    return Counts(*counted.counts, ranks=counted.ranks)
+    worth = None if counted.worth is None else Worth(*counted.worth)
+    return counts._replace(ranks=counted.ranks, groups=worth)
 
 
 _Counts = Annotated[Counts, As(_Counted, _written, _read), Layout(is_flat=True)]
@@ -108,6 +125,7 @@ _Ranks = Annotated[
     Array("L, N", ("int16", "int32"), is_packed=True),
     Layout(under="answers", may_lack=True),
 ]
+_Table = Annotated[ImageTable | None, Layout(under="answers", may_lack=True)]
 _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
 
 
@@ -139,6 +157,7 @@ class Curve:
       rank: int16 (int32 above 32,767 classes) `[L, N]`, how many classes come before
         the right one: 0 exactly where it is predicted, because of equally probable
         classes the first comes first. None from a classifier that gives only scores.
+      table: the images' metadata and groups, see `jaxrob.Dataset`, or None.
     """
 
     levels: _Levels
@@ -149,6 +168,7 @@ class Curve:
     num_classes: Annotated[int, Layout(make=lambda axes: axes["K"])]
     alpha: _Alpha = None
     rank: _Ranks = dataclasses.field(default=None, repr=False)
+    table: _Table = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Checks the fields."""
@@ -219,7 +239,7 @@ class Curve:
     @property
     def _stated_counts(self) -> Annotated[_Counts, WRITTEN]:
         """The counts without the ranks, which follow from the answers."""
-        return self.counts._replace(ranks=None)
+        return self.counts._replace(ranks=None, groups=None)
 
     def counts_for(self, measure: str) -> Counts:
         """The counts that a measure, by name, needs: of top-k accuracy with k ranks."""
@@ -227,8 +247,12 @@ class Curve:
         return self.counts if k <= MOST_RANKS else self._counted(k)
 
     def _counted(self, num_ranks: int) -> Counts:
-        labels, classes = self.labels, self.num_classes
-        return count(self._answers, labels, classes, self.rank, num_ranks)
+        answers, labels, classes = self._answers, self.labels, self.num_classes
+        counts = count(answers, labels, classes, self.rank, num_ranks)
+        if self.table is None or self.table.groups is None:
+            return counts
+        groups = Groups(self.table.groups, labels, answers, self.rank)
+        return counts._replace(groups=groups)
 
     @functools.cached_property
     def confusion(self) -> np.ndarray:
@@ -285,9 +309,23 @@ class Curve:
         """As `first_failing_level`, of the answer "unknown"."""
         return _first_level(self.levels, self.unknown, identity)
 
-    def reduced(self) -> "ReducedCurve":
-        """The counts by class, without the single answers."""
-        return ReducedCurve(self.levels, self.counts, self.alpha)
+    def reduced(self, measure: str = "accuracy") -> "ReducedCurve":
+        """The counts by class, without the single answers.
+
+        Of images in groups, intervals of this measure alone can be told from them.
+        """
+        counts = self.counts_for(measure)
+        if counts.groups is not None:
+            counts = counts._replace(groups=worth_of(counts, any_measure(measure)))
+        return ReducedCurve(self.levels, counts, self.alpha)
+
+    def of_images(self, which: np.ndarray) -> "Curve":
+        """The answers on some images: bool `[N]`, or their indices."""
+        fields = ("predicted", "confidence", "uncertainty", "rank")
+        parts = {name: getattr(self, name) for name in fields}
+        some = {n: None if one is None else one[:, which] for n, one in parts.items()}
+        labels, table = self.labels[which], self.table and self.table.of_images(which)
+        return dataclasses.replace(self, labels=labels, table=table, **some)
 
     def to_json(self) -> str:
         """The curve as strict JSON text; the answers are arrays in base64 of zlib."""
@@ -394,6 +432,7 @@ class ScoreCurve:
       scores: float64 `[L, N]` in [0, 1], 1 is best; NaN for an image that was not
         looked at.
       score: the score's name.
+      table: the images' metadata and groups, see `jaxrob.Dataset`, or None.
     """
 
     levels: Annotated[np.ndarray, Array("L")]
@@ -403,6 +442,9 @@ class ScoreCurve:
         Layout(under="scored"),
     ] = dataclasses.field(repr=False)
     score: Annotated[str, Text("the name of a score", SCORE_NAME)]
+    table: Annotated[ImageTable | None, Layout(under="scored", may_lack=True)] = (
+        dataclasses.field(default=None, repr=False)
+    )
 
     def __post_init__(self) -> None:
         """Checks the fields."""
@@ -463,7 +505,12 @@ class ScoreCurve:
     @property
     def counts(self) -> ImageScores:
         """The scores as the measure takes them."""
-        return ImageScores(self.scores)
+        return ImageScores(self.scores, self.table and self.table.groups)
+
+    def of_images(self, which: np.ndarray) -> "ScoreCurve":
+        """The scores of some images: bool `[N]`, or their indices."""
+        table = self.table and self.table.of_images(which)
+        return dataclasses.replace(self, scores=self.scores[:, which], table=table)
 
     def counts_for(self, measure: str) -> ImageScores:
         """The same as `counts`."""

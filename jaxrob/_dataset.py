@@ -1,6 +1,7 @@
 """The labelled inputs on which a classifier is assessed."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from jaxrob._classifiers.samples import (
     read_items,
 )
 from jaxrob._identity.identity import digest, object_bytes
+from jaxrob._metadata import ImageTable, checked_metadata, table_of
 from jaxrob._numbers import note_values, widen
 from jaxrob._stored_images import StoredImages
 
@@ -70,17 +72,26 @@ class Dataset:
       class_names: one name for each class, in the order of the network's outputs, or
         None.
       name: the data set's name in reports.
+      metadata: columns of one value for each image, texts or numbers, by name, such as
+        `{"patient": ..., "scanner": ...}`; or None. Results keep them, for
+        `Assessment.by`.
+      groups: the column of which images with one value belong together: patches of a
+        patient, frames of a scene, copies. Intervals for images to come then are of
+        groups, and results keep no value of it; None if all images are independent.
 
     Raises:
       TypeError: if the images or labels have another type, or are masked.
       ValueError: if the data set is empty, lengths differ, a value is NaN, infinite or
-        outside its range, or a text is not the name of one class.
+        outside its range, a text is not the name of one class, `groups` is no column,
+        or an image has no group.
     """
 
     images: Any = dataclasses.field(repr=False)
     labels: Any = dataclasses.field(default=None, repr=False)
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
+    metadata: Any = dataclasses.field(default=None, kw_only=True, repr=False)
+    groups: str | None = dataclasses.field(default=None, kw_only=True)
     # Whether the labels are the assessed network's own answers on unaltered images.
     _has_pseudo_labels: bool = dataclasses.field(default=False, init=False, repr=False)
     # What the provenance says about how files of pictures were read.
@@ -109,6 +120,8 @@ class Dataset:
         object.__setattr__(self, "images", images)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "class_names", class_names)
+        metadata = checked_metadata(self.metadata, self.groups, len(images))
+        object.__setattr__(self, "metadata", metadata)
         if self._file_names is not None and len(self._file_names) != len(images):
             # Of other images, by `dataclasses.replace`.
             object.__setattr__(self, "_file_names", None)
@@ -133,9 +146,18 @@ class Dataset:
         check_index(index, len(self))
         labels = None if self.labels is None else self.labels[index]
         names = None if self._file_names is None else self._file_names[index]
+        metadata = self.metadata and {n: one[index] for n, one in self.metadata.items()}
         return dataclasses.replace(
-            self, images=self.images[index], labels=labels, _file_names=names
+            self,
+            images=self.images[index],
+            labels=labels,
+            metadata=metadata,
+            _file_names=names,
         )
+
+    @functools.cached_property
+    def _table(self) -> ImageTable | None:
+        return table_of(self.metadata, self.groups)
 
     @staticmethod
     def from_items(

@@ -28,7 +28,7 @@ from jaxrob._codec import (
     refuse,
     to_json,
 )
-from jaxrob._curve import AnyCurve, Curve, ReducedCurve
+from jaxrob._curve import AnyCurve, Curve
 from jaxrob._files import parsed
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval, measures
@@ -389,7 +389,7 @@ class Assessment:
         """
         one = self
         if not checked_flag("answers", answers) and isinstance(self.curve, Curve):
-            curve = ReducedCurve(self.levels, self.counts, self.curve.alpha)
+            curve = self.curve.reduced(self.measure)
             one = dataclasses.replace(self, curve=curve)
         return to_json(one)
 

@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type
@@ -30,6 +31,7 @@ from jaxrob._identity.identity import (
 from jaxrob._keys import check_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
+from jaxrob.metrics._groups import effective_groups
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
 # Images hashed at a time, so that a memory map is read in pieces.
@@ -81,7 +83,9 @@ def provenance(
         left out, whether they were decoded at a reduced size, the arguments that
         changed pixels ("preparation"), and of DICOM and NIfTI the "window" and the
         "rescale" that all files agree on (of pictures that are read when needed, those
-        of the first).
+        of the first); of images in "groups" the "column" that names them, their
+        "number", the "largest"'s share of the images, the "effective" number (1 over
+        the sum of squared shares) and a "digest".
     """
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     check_type("dataset", dataset, Dataset | BatchedDataset, dataset_wanted(dataset))
@@ -91,10 +95,14 @@ def provenance(
     if not isinstance(classifier.apply_fn, Fingerprinted):
         image_shape = first_batch(dataset).images.shape[1:]
         classifier = fingerprinted_classifier(classifier, image_shape)
-    is_own, reading = False, None
+    is_own, more = False, {}
     if isinstance(dataset, Dataset):
         is_own = dataset.labels is None or dataset._has_pseudo_labels
-        reading = dataset._reading
+        if dataset._reading is not None:
+            more["reading"] = {**dataset._reading}
+        table = dataset._table
+        if dataset.groups is not None and table and table.groups is not None:
+            more["groups"] = _groups(dataset.groups, table.groups)
     return {
         "versions": {**_versions()},
         "devices": {
@@ -110,7 +118,7 @@ def provenance(
             "name": dataset.name,
             "fingerprint": dataset_fingerprint(dataset),
             "labels": "own answers" if is_own else "given",
-            **({} if reading is None else {"reading": {**reading}}),
+            **more,
         },
     }
 
@@ -138,6 +146,18 @@ def classifier_fingerprint(classifier: Classifier) -> str | None:
         [function.token, classifier.outputs]
         + [part for path, leaf in leaves for part in (str(path), host_or_sharded(leaf))]
     )
+
+
+def _groups(name: str, groups: np.ndarray) -> dict[str, Any]:
+    """Returns what the provenance says of groups: nothing that names one."""
+    sizes = np.bincount(groups)
+    return {
+        "column": name,
+        "number": int(np.count_nonzero(sizes)),
+        "largest": float(sizes.max() / sizes.sum()),
+        "effective": effective_groups(groups),
+        "digest": digest([groups]),
+    }
 
 
 @functools.cache

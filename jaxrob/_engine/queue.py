@@ -1,6 +1,7 @@
 """The queue: levels of several alterations on all images, or on parts of them."""
 
 import contextlib
+import dataclasses
 import math
 import sys
 import time
@@ -75,6 +76,7 @@ def evaluate_queue(
         placed = placed_blocks(
             dataset, kind.num_classes, size, execution.mesh, execution.kept
         )
+    table = dataset._table if isinstance(dataset, Dataset) else None
     curves: dict[int, AnyCurve] = {}
     # Closed at once if the caller fails, so that what is under way is journaled.
     with contextlib.closing(
@@ -82,6 +84,8 @@ def evaluate_queue(
     ) as finished:
         for place in finished:
             curves[place] = collectors[place].curve()
+            if table is not None:
+                curves[place] = dataclasses.replace(curves[place], table=table)
             if done is not None:
                 done(place, curves[place])
     return [curves[place] for place in range(len(queue))]
