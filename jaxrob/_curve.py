@@ -559,7 +559,10 @@ def join(first: C, second: C) -> C:
 
 def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
     """Returns these rows of a curve as the answers at new levels."""
-    parts = taken(_by_level(curve), rows)
+    parts = {
+        name: one.at(rows) if isinstance(one, Counts) else taken(one, rows)
+        for name, one in _by_level(curve).items()
+    }
     return dataclasses.replace(curve, **(parts | {"levels": levels}))
 
 

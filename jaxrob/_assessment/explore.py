@@ -21,8 +21,9 @@ from jaxrob._engine.queue import answer_parts, evaluate_queue, everywhere, rando
 from jaxrob._engine.scores import Scored
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
-from jaxrob.metrics._counts import MOST_RANKS, count
-from jaxrob.metrics._measures import in_words, top_k
+from jaxrob.metrics._counts import MOST_RANKS, Groups, Worth, count
+from jaxrob.metrics._groups import worth_of
+from jaxrob.metrics._measures import any_measure, in_words, top_k
 from jaxrob.strategies import Asked, Found, History, Strategy, Task
 from jaxrob.strategies._drive import (
     Explored,
@@ -185,6 +186,10 @@ class SomeImages(_Answers):
         images = self._measure.counted
         self._order = images[random_order(run.key, len(images))]
         self._labels = labels[self._order]
+        table = getattr(run.dataset, "_table", None)
+        self._groups = table and table.groups
+        if self._groups is not None:
+            self._groups = self._groups[self._order]
         self._rows: list[dict[float, _Row]] = [{} for _ in run.alterations]
 
     def look(self, spans: Sequence[Span], learn: Learn) -> None:
@@ -238,6 +243,7 @@ class SomeImages(_Answers):
             measure.bounds,
             min(BLOCK, number),
             self._criterion.confidence_level,
+            self._groups,
         )
 
     def _kept(self, span: Span, answers: Any) -> Seen:
@@ -257,12 +263,21 @@ class SomeImages(_Answers):
     def _curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
         kind = self.run.execution.kind
         if kind.num_classes is not None:
-            counts = joined([self._counts(one) for one in seen])
+            counts = self._with_worth([self._counts(one) for one in seen])
             return ReducedCurve(levels, counts, self._criterion.alpha)
         scores = np.full((len(levels), len(self._order)), np.nan)
         for row, one in zip(scores, seen):
             row[self._order[: one.number]] = one.scores[: one.number]
         return kind.curve(levels, Scored(scores), self._labels)
+
+    def _with_worth(self, counts: list[Counts]) -> Counts:
+        whole = joined([one._replace(groups=None) for one in counts])
+        if self._groups is None:
+            return whole
+        measure: Any = any_measure(self._criterion.measure)
+        found = [worth_of(one, measure) for one in counts]
+        inputs, freedom = (joined([one[i] for one in found]) for i in (1, 2))
+        return whole._replace(groups=Worth(measure.name, inputs, freedom))
 
     def _counts(self, row: "_Row") -> Counts:
         part = slice(row.number)
@@ -274,7 +289,12 @@ class SomeImages(_Answers):
         measure, has_ranks = self._criterion.measure, row.answers.rank[:1] != INVALID
         rank = row.answers.rank[None, part] if has_ranks.all() else None
         most = max(top_k(measure) or 0, MOST_RANKS)
-        return count(given[None], self._labels[part], self._num_classes, rank, most)
+        labels = self._labels[part]
+        found = count(given[None], labels, self._num_classes, rank, most)
+        if self._groups is None:
+            return found
+        groups = Groups(self._groups[part], labels, given[None], rank)
+        return found._replace(groups=groups)
 
 
 class _Row(NamedTuple):
@@ -291,7 +311,7 @@ def _sampling(task: Task, history: History, found: Found, number: int) -> Sampli
     assert scores and found.robustness is not None and task.num_images
     population = found.population_interval
     if population is None:
-        start, end = population_of(task, history, task.confidence_level)
+        start, end = population_of(task, history)
         low, high = found.interval
         population = ConfidenceInterval(min(start, low), max(end, high))
     return Sampling(

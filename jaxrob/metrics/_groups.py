@@ -75,6 +75,19 @@ def worth_of(counts: Counts | ImageScores, measure: Measure | MeanScore) -> Wort
     return Worth(measure.name, *np.array(rows).reshape(-1, 2).T)
 
 
+def worth_of_some(scores: np.ndarray, groups: np.ndarray, z: float) -> float:
+    """Returns what share of the first images' number they are worth in an interval."""
+    measure, of_image = MeanScore("mean score"), groups[: len(scores)]
+    grouped, alone = (
+        worth_of(ImageScores(scores[None], one), measure)
+        for one in (of_image, np.arange(len(scores)))
+    )
+    t = z
+    if grouped.freedom[0] > 0:
+        t = scipy.special.stdtrit(grouped.freedom[0], scipy.special.ndtr(z))
+    return float(grouped.inputs[0] / alone.inputs[0] * (z / t) ** 2)
+
+
 def effective_groups(groups: np.ndarray, shares: np.ndarray | None = None) -> float:
     """Returns 1 over the sum of the groups' squared shares of the images."""
     sizes = np.bincount(groups, shares)

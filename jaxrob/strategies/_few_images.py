@@ -173,7 +173,7 @@ class FewImages:
             guess = min(max(_accepted_by_right(state) / goal.parts, low), high)
         seen = {step: one for step, one in state.levels.items() if one.seen}
         on_last = goal._replace(parts=self._last)
-        within = population_interval(on_last, seen, task.confidence_level)
+        within = population_interval(on_last, seen, task)
         within = min(within.low, low), max(within.high, high)
         error = self._error(task)
         asked = Asked(self.half_width, self.budget, self.curtail, error, self.required)

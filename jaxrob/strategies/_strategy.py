@@ -37,6 +37,8 @@ class Task(NamedTuple):
       block: images are classified in blocks of this many, as `jaxrob.assess` does:
         requests for some of the images are rounded up to whole blocks.
       confidence_level: the coverage of intervals, in (0, 1).
+      groups: integers `[N]` in the images' random order, equal where images belong
+        together (see `jaxrob.Dataset`), or None.
     """
 
     lower: float
@@ -47,6 +49,7 @@ class Task(NamedTuple):
     bounds: tuple[float, float] = (0.0, 1.0)
     block: int = BLOCK
     confidence_level: float = 0.95
+    groups: np.ndarray | None = None
 
     @property
     def width(self) -> float:

@@ -13,6 +13,7 @@ import scipy
 
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._curvature import envelope
+from jaxrob.metrics._groups import worth_of_some
 from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._strategy import History, Task
 
@@ -308,18 +309,17 @@ _NEAR = 3.3
 _DEVIATIONS = 1.5
 
 
-def population_interval(
-    goal: Goal, levels: Levels, confidence_level: float
-) -> ConfidenceInterval:
+def population_interval(goal: Goal, levels: Levels, task: Task) -> ConfidenceInterval:
     # The levels seen must include both ends of the range. The data set is a sample of
     # the population, and the images seen are a sample of the data set. As in
     # `jaxrob.metrics.confidence_interval`, bands at the levels are joined.
     low, high = goal.bounds
+    error = _OF_ERROR * (1 - task.confidence_level)
     # Wilson's intervals need no variance as at the threshold, which is far too large
     # where nearly all images are right.
     found = estimates(levels, Spread())
     steps, means, standard_errors, *_ = found
-    critical_values = _critical_values(goal, found, _OF_ERROR * (1 - confidence_level))
+    critical_values = _critical_values(goal, found, error)
     variances = np.square(standard_errors)
     # Rescaled to [0, 1], the range of shares of right images.
     means = np.clip((means - low) / (high - low), 0, 1)
@@ -327,9 +327,15 @@ def population_interval(
     seen = np.array([levels[step].seen for step in steps.tolist()])
     spread = np.maximum(means * (1 - means), 1 / seen)
     inputs = np.clip(spread / variances, 1, goal.num_images)
+    if task.groups is not None:
+        parts = zip([levels[step].scores for step in steps.tolist()], critical_values)
+        inputs = inputs * [
+            worth_of_some((scores - low) / (high - low), task.groups, z)
+            for scores, z in parts
+        ]
     below, above = _wilson(means, inputs, critical_values)
     positions = steps / goal.parts
-    typical = int(np.median(inputs))
+    typical = max(int(np.median(inputs)), 1)
     deviations = envelope(positions, means, typical, _DEVIATIONS)
     least = (goal.least - low) / (high - low)
     shortest, longest = accepted_widths(positions, below, above, least, deviations)
@@ -337,9 +343,7 @@ def population_interval(
     return ConfidenceInterval(min(max(start, 0.0), 1.0), min(max(start, end), 1.0))
 
 
-def population_of(
-    task: Task, history: History, confidence_level: float
-) -> ConfidenceInterval:
+def population_of(task: Task, history: History) -> ConfidenceInterval:
     """Returns the interval of a search that may lack the ends of the range."""
     # The parts of the range beyond its levels are open.
     assert history.scores is not None and task.num_images is not None
@@ -348,7 +352,7 @@ def population_of(
     goal = Goal(
         _FINE, task.threshold, task.bounds, task.num_images, task.block, 0.0, 0.0
     )
-    start, end = population_interval(goal, levels, confidence_level)
+    start, end = population_interval(goal, levels, task)
     unseen = 1 - (steps[-1] - steps[0]) / _FINE
     return ConfidenceInterval(start, min(end + unseen, 1.0))
 
