@@ -354,6 +354,32 @@ class Assessment:
             self.levels, values, self.threshold, self.rule
         )
 
+    def by(self, column: str, bins: Any = None) -> Any:
+        """The robustness of the images with each value of a column of metadata.
+
+        Example::
+
+            dataset = jaxrob.Dataset(images, labels, metadata={"scanner": scanners})
+            result = jaxrob.assess(classifier, dataset, alteration)
+            slices = result.by("scanner")
+            print(slices.worst.value, slices.worst.joint_interval)
+
+        Args:
+          column: a name in the data set's `metadata`, but not that of its groups.
+          bins: ascending edges, for a column of numbers: each slice has one edge up to,
+            but not including, the next; the last includes both.
+
+        Returns:
+          `jaxrob.Slices`, the least robust first.
+
+        Raises:
+          ValueError: if there is no such column, a number lies outside the bins, the
+            column has more than 1,000 values, the result keeps no answers, or it is
+            from few images or with a tolerance.
+        """
+        slices = importlib.import_module("jaxrob._assessment.slices")
+        return slices.by_column(self, column, bins)
+
     @property
     def accepted(self) -> tuple[Interval, ...]:
         """The intervals of levels where the measure is at least the threshold."""
