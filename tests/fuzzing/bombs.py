@@ -13,7 +13,7 @@ import zlib
 
 import numpy as np
 
-from .data.files import bare_png, bare_tiff, nifti
+from ..data.files import bare_png, bare_tiff, nifti
 
 
 def png(side):
@@ -95,7 +95,7 @@ def npz():
 
 
 def assessment():
-    from .fuzzing.documents import assessments
+    from .documents import assessments
 
     return json.loads(assessments()[0].to_json())
 
