@@ -6,7 +6,6 @@ import subprocess
 import sys
 import zipfile
 
-import finite_differences
 import numpy as np
 import pytest
 
@@ -79,10 +78,8 @@ def test_the_classifier_is_a_snapshot_and_compiles_once():
     assert step.answer_at_levels._cache_size() == compiled
 
 
-def test_gradients_are_finite_differences():
-    finite_differences.check_gradients(
-        jaxrob.Classifier.from_keras(model("softmax")), IMAGES[:3]
-    )
+def test_gradients_are_finite_differences(check_gradients):
+    check_gradients(jaxrob.Classifier.from_keras(model("softmax")), IMAGES[:3])
 
 
 def test_outputs_are_read_from_the_last_layer():
