@@ -92,10 +92,7 @@ def test_random_cases(cases):
 
 @pytest.mark.slow
 def test_random_cases_on_several_devices(cases):
-    environment = {
-        "JAX_NUM_CPU_DEVICES": "5",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-    }
+    environment = {"JAX_NUM_CPU_DEVICES": "5", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     done = subprocess.run(
         [sys.executable, __file__, "0", str(cases), "40"],
         env=os.environ | environment,

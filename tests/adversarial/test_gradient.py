@@ -31,10 +31,7 @@ def test_succeeds_where_the_ball_holds_an_example(norm):
     # Hoelder: the odds change by at most epsilon times the dual norm of w.
     needed = np.abs(ODDS) / DUAL[norm]
     epsilon = float(np.median(needed)) + 1e-4
-    for attack in (
-        adversarial.fgsm,
-        functools.partial(adversarial.pgd, steps=10),
-    ):
+    for attack in (adversarial.fgsm, functools.partial(adversarial.pgd, steps=10)):
         found = attack(CLASSIFIER, IMAGES, LABELS, epsilon=epsilon, norm=norm)
         np.testing.assert_array_equal(found.success, needed < epsilon)
         assert found.success.any() and not found.success.all()

@@ -105,8 +105,7 @@ def at_all(function, images, levels):
 
 
 @every_move(
-    QUICK_MASKS,
-    but=("right, edge", "down, crop", "turn, constant", "levels", "then"),
+    QUICK_MASKS, but=("right, edge", "down, crop", "turn, constant", "levels", "then")
 )
 def test_masks_are_those_of_the_altered_picture(name):
     alteration, shapes = make_moving()[name], drawn(rectangles(SIZE, 1), SIZE)

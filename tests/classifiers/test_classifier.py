@@ -293,10 +293,7 @@ def on_host(pack):
         (lambda: jaxrob.Classifier.from_nnx(WithFeaturesNnx()), "tuple"),
         (lambda: on_host(lambda *both: both), "tuple"),
         (lambda: on_host(lambda x, y: {"a": x, "b": y}), "dict"),
-        (
-            lambda: bayes.ensemble(several(lambda *both: both), [{"w": VALUES}]),
-            "tuple",
-        ),
+        (lambda: bayes.ensemble(several(lambda *both: both), [{"w": VALUES}]), "tuple"),
     ],
 )
 def test_several_outputs_are_rejected(make, named):

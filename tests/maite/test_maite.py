@@ -102,8 +102,7 @@ def at_levels(alteration, pixels, levels, key):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("alteration", "dtype"),
-    [(BLUR, np.uint8), (BLUR, np.float64), (NOISE, np.float32)],
+    ("alteration", "dtype"), [(BLUR, np.uint8), (BLUR, np.float64), (NOISE, np.float32)]
 )
 def test_an_augmentation_alters_each_image_at_each_level(alteration, dtype):
     images = IMAGES if dtype == np.uint8 else (IMAGES / 255).astype(dtype)
@@ -165,8 +164,7 @@ def test_batches_that_are_refused(batch, error, message):
 
 
 @pytest.mark.parametrize(
-    ("measure", "alteration"),
-    [("f1", BLUR), ("top2_accuracy", NOISE)],
+    ("measure", "alteration"), [("f1", BLUR), ("top2_accuracy", NOISE)]
 )
 def test_robustness_is_that_of_assess(measure, alteration):
     model, images = Model(), np.float32(IMAGES) / np.float32(255)

@@ -185,10 +185,7 @@ def test_files_cut_short(tmp_path):
 
 @pytest.mark.parametrize(
     "shape, length",
-    [
-        *[((2**40, 2), 8), ((3,), 8)],
-        *[((2,), length) for length in (0, 7, 9)],
-    ],
+    [*[((2**40, 2), 8), ((3,), 8)], *[((2,), length) for length in (0, 7, 9)]],
 )
 def test_array_whose_header_lies(tmp_path, shape, length):
     """Of its shape, or of the number of bytes behind it."""

@@ -106,9 +106,7 @@ def ask(found, rng, setting, asked, pairs, together):
         setting.note("reduced")
     try:
         results = call(
-            alterations if together else alterations[0],
-            **arguments,
-            **asked._asdict(),
+            alterations if together else alterations[0], **arguments, **asked._asdict()
         )
     except ValueError as error:
         if "undefined" not in str(error):
