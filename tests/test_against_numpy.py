@@ -49,7 +49,6 @@ def run(numbers):
 
 
 def run_case(number):
-    """One case's findings, and what it drew in words."""
     rng, found, notes = np.random.default_rng([SEED, number]), Findings(), []
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         # Random networks do what deserves a warning.
@@ -65,7 +64,6 @@ def run_case(number):
 
 
 def question_of(rng):
-    """Which function of the library the case calls."""
     return evaluated if rng.random() < 0.4 else assessed
 
 

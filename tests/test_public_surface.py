@@ -50,7 +50,6 @@ def in_a_fresh_process(program):
 
 
 def public_names(module):
-    """Returns a module's `__all__`, or the names that it defines."""
     own = (
         name
         for name, value in vars(module).items()

@@ -71,7 +71,6 @@ FULLY_SHARDED = dict.fromkeys(
 
 @functools.cache
 def make_data():
-    """Images of four squares, with the network's answers as labels."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (97, 2, 2, 1), dtype=np.uint8)
     images = images.repeat(4, axis=1).repeat(4, axis=2)
@@ -107,7 +106,6 @@ def from_linen(variables):
 
 @functools.cache
 def replicated():
-    """The network on one device, and its answers."""
     classifier = from_linen(make_variables())
     mesh = Mesh(np.array(jax.devices()[:1]), ("images",))
     curve = jaxrob.evaluate(classifier, make_data(), NOISE, LEVELS, key=KEY, mesh=mesh)

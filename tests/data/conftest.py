@@ -6,8 +6,6 @@ import pytest
 
 @pytest.fixture
 def real_folder():
-    """Returns the folder of a real data set, or skips the test."""
-
     def folder(name: str) -> pathlib.Path:
         path = pathlib.Path(os.environ.get("JAXROB_DATA_DIR", ""), name)
         if not os.environ.get("JAXROB_DATA_DIR") or not path.is_dir():

@@ -26,7 +26,6 @@ def deep_png(values, colours):
 
 
 def bare_png(size, bits, colours, rows):
-    """Returns a PNG of such a header, and of the bytes of all rows."""
     header = struct.pack(">IIBBBBB", *size, bits, colours, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
     data = b"\x89PNG\r\n\x1a\n"
@@ -96,7 +95,6 @@ def dicom(values, syntax=None, bits=12, **elements):
 
 
 def saved(dataset):
-    """Returns pydicom's data set as a file."""
     buffer = io.BytesIO()
     dataset.save_as(buffer, enforce_file_format=True)
     return buffer.getvalue()

@@ -21,7 +21,6 @@ SOME = PIXELS[ORDER[0]]
 
 
 def one(tmp_path, data, name="x.png", **options):
-    """Returns the only image of a folder that holds `data`."""
     write_folder(tmp_path, {f"class/{name}": data})
     return image_folder(tmp_path, **options).images[0]
 

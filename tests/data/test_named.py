@@ -414,18 +414,12 @@ def test_real_patches(real_folder):
 
 @pytest.fixture
 def root(tmp_path):
-    """Makes a data folder with one image in each test split."""
     for folder in ("mnist", "cifar10", "idc/images"):
         (tmp_path / folder).mkdir(parents=True)
-    mnist = tmp_path / "mnist"
-    (mnist / "t10k-images-idx3-ubyte").write_bytes(
-        struct.pack(">IIII", 0x803, 1, 28, 28) + bytes(784)
-    )
-    (mnist / "t10k-labels-idx1-ubyte").write_bytes(struct.pack(">IIB", 0x801, 1, 5))
+    (tmp_path / "mnist" / IMAGES).write_bytes(images_file(1))
+    (tmp_path / "mnist" / LABELS).write_bytes(labels_file([5]))
     (tmp_path / "cifar10" / "test_batch.bin").write_bytes(bytes([5]) + bytes(3072))
-    Image.fromarray(np.zeros((50, 50, 3), np.uint8)).save(
-        tmp_path / "idc" / "images" / "a_class1.png"
-    )
+    write(tmp_path / "idc" / "images", "a_class1.png")
     return tmp_path
 
 

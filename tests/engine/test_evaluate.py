@@ -375,8 +375,6 @@ def test_any_array_can_be_altered():
 
 
 def returns(value, outputs):
-    """A classifier with one value for all images and classes."""
-
     def apply(variables, images):
         return jnp.full((len(images), 10), value)
 

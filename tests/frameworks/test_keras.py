@@ -47,7 +47,6 @@ def answers(net):
 
 
 def evaluated(classifier, data=DATA, level=0.0):
-    """The curve at one level, of a model or of a classifier."""
     if not isinstance(classifier, jaxrob.Classifier):
         classifier = jaxrob.Classifier.from_keras(classifier)
     return jaxrob.evaluate(classifier, data, BRIGHTNESS, [level])
@@ -213,7 +212,6 @@ def test_an_old_keras_is_refused(tmp_path, monkeypatch):
 
 
 def rewritten(path, change):
-    """The file with the bytes of its parts changed."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     change(parts)

@@ -62,7 +62,6 @@ def logits(images):
 
 
 def assert_answers(classifier, levels=(0.0,)):
-    """Checks that answers are those of the matrix product, by hand."""
     curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, levels)
     for predicted, level in zip(curve.predicted, levels, strict=True):
         truth = logits(np.clip(IMAGES / np.float32(255) * (1 + level), 0, 1))

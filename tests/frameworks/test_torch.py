@@ -39,7 +39,6 @@ def module(*last, seed=0):
 
 
 def evaluated(classifier, levels=(0.5,)):
-    """The curve of a module or of a classifier."""
     if isinstance(classifier, nn.Module):
         classifier = jaxrob.Classifier.from_torch(classifier)
     return jaxrob.evaluate(classifier, DATA, BLUR, levels)

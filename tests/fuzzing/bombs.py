@@ -17,7 +17,6 @@ from ..data.files import bare_png, bare_tiff, nifti
 
 
 def png(side):
-    """Returns a black PNG of one bit a pixel."""
     return bare_png((side, side), 1, 0, bytes(1 + -(-side // 8)) * side)
 
 

@@ -17,35 +17,23 @@ ODD_VALUES = (
 
 
 class Seed(NamedTuple):
-    """A file to begin with.
-
-    Attributes:
-      content: bytes, or a value of JSON.
-      wrap: from mutated content to a whole file, with checksums that fit.
-      is_protected: whether checksums guard all that matters: then what is read must be
-        what was written.
-    """
+    """A file to begin with: bytes, or a value of JSON."""
 
     content: Any
+    # From mutated content to a whole file, with checksums that fit.
     wrap: Callable[[Any], bytes] = bytes
+    # Whether checksums guard all that matters: then what is read is what was written.
     is_protected: bool = False
 
 
 class Target(NamedTuple):
-    """A reader.
-
-    Attributes:
-      seeds: files that it reads.
-      read: reads a path.
-      check: raises an AssertionError if what was read is not valid.
-      same: whether two objects read are equal.
-      names_file: whether errors name the file.
-    """
+    """A reader of paths; `check` raises if what it read is not valid."""
 
     seeds: list[Seed]
     read: Callable[[pathlib.Path], Any]
     check: Callable[[Any], None]
     same: Callable[[Any, Any], bool] = lambda one, other: True
+    # Whether errors name the file.
     names_file: bool = True
 
 
@@ -147,7 +135,6 @@ def limited():
 
 
 def ran_out(error):
-    """Whether an error comes from a lack of memory."""
     while error is not None:
         if isinstance(error, MemoryError):
             return True

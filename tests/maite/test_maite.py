@@ -52,7 +52,6 @@ class Model:
 
 
 def evaluate(model, data, augmentation, metric, size=7):
-    """What `maite.tasks.evaluate` does."""
     metric.reset()
     for start in range(0, len(data), size):
         rows = [data[i] for i in range(start, min(start + size, len(data)))]
@@ -273,7 +272,6 @@ def test_incomplete_answers_have_no_robustness(answers, message):
         (maite.dataset, (Data(index2label={0: "ant"}),), ValueError, "1 classes"),
         (maite.dataset, (Data(IMAGES * 1.0),), ValueError, "0, 1"),
         (maite.classifier, (len, "logits", "unit"), TypeError, "model"),
-        (maite.classifier, (Data(), "logits", "unit"), TypeError, "model"),
         (maite.classifier, (Model(), "logit", "unit"), ValueError, "outputs"),
         (maite.classifier, (Model(), "logits", "float"), ValueError, "pixels"),
         (

@@ -446,7 +446,6 @@ def test_a_certain_confidence_may_be_rounded_up():
     [
         (None, [[True]], "confidence"),
         ([[0.5, 0.5]], [[True]], "correct"),
-        ([0.5], [True], "confidence"),
         (np.zeros((2, 0)), np.zeros((2, 0)), "confidence"),
         ([[math.nan]], [[True]], "confidence"),
         ([[0.5]], [[2]], "correct"),

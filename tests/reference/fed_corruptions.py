@@ -74,19 +74,13 @@ BY_IMAGEMAGICK = ("motion_blur", "snow")
 
 
 class Case(NamedTuple):
-    """What both are fed.
-
-    Attributes:
-      drawn: what our corruption draws of an image.
-      random: makes what the benchmark's code asks for, anew for each call.
-    """
+    """What ours draws of an image, and what the benchmark's code asks for."""
 
     drawn: Any
     random: Callable[[], dict]
 
 
 def photograph(size):
-    """A photograph of a flower, bytes `[size, size, 3]`."""
     from sklearn.datasets import load_sample_image
 
     picture = Image.fromarray(load_sample_image("flower.jpg")[:420, 110:530])
@@ -94,12 +88,10 @@ def photograph(size):
 
 
 def noise(size):
-    """Noise, bytes `[size, size, 3]`."""
     return np.random.RandomState(7).randint(0, 256, (size, size, 3)).astype(np.uint8)
 
 
 def ours(name, image, severities, drawn, folder=None):
-    """Our pictures of bytes at all severities, in 0 to 255."""
     alteration = alteration_of(name, folder)
     image = np.float32(image) / 255
     prepared = (image, drawn) if drawn is not None else alteration.prepared(image)[0]
@@ -119,13 +111,11 @@ def theirs(name, image, severity, random, folder):
 
 
 def alteration_of(name, folder=None):
-    """Our corruption."""
     with_folder = {"folder": folder} if name == "frost" else {}
     return getattr(corruptions, name)(**with_folder)
 
 
 def feed(name, image, folder=None):
-    """Random numbers for an image of bytes."""
     chance = np.random.RandomState(11)
     if name in FIXED:
         return Case(None, dict)
@@ -244,7 +234,6 @@ def _glass(image, chance, folder):
 
 
 def by_severity(name, image, draws):
-    """What the corruption makes ready of an image and random numbers."""
     parts = dict(getattr(corruptions, name)().prepare.keywords)
     rows = parts["table"].by_size[len(image)]
     ready = jax.jit(lambda image, draws: parts["prepare"](image, draws, rows))
@@ -278,24 +267,17 @@ class Fed(np.random.Generator):
     """A generator that returns given uniform numbers, in the order of the calls."""
 
     def __init__(self, *numbers):
-        """Keeps the numbers."""
         super().__init__(np.random.PCG64(0))
         self.numbers = list(numbers)
 
     def random(self, size=None, *args, **kwargs):
-        """Returns the next of the numbers."""
         found = self.numbers.pop(0)
         assert size is None or found.shape == tuple(np.atleast_1d(size))
         return found
 
 
 def load(folder, size, **random):
-    """Returns the script's functions for images of a size.
-
-    Returns:
-      A dictionary: `load(...)["fog"](picture, severity)` takes a Pillow image or an
-      array of bytes and returns values from 0 to 255.
-    """
+    """By name: each takes a picture and a severity, and returns values to 255."""
     folder = pathlib.Path(folder)
     tree = ast.parse((folder / SCRIPTS[size]).read_text())
     wanted = ast.FunctionDef | ast.ClassDef

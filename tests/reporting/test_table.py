@@ -16,7 +16,6 @@ from .reports import counted
 
 
 def assessment(correct=(160, 200, 120), levels=(-1.0, 0.0, 1.0), **changes):
-    """Right answers of 200 images at each level."""
     return counted(correct, 200, levels, **changes)
 
 
