@@ -116,7 +116,6 @@ def test_pixels_stay_in_the_unit_interval_and_the_identity_is_bit_for_bit(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_every_alterations_identity_is_bit_for_bit():
     every, image = [getattr(alterations, name)() for name in NAMES], random_image(SHAPE)
 

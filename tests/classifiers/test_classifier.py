@@ -70,11 +70,6 @@ def test_scores_have_no_probabilities_but_a_largest_class():
         curve.with_unknown(0.8)
 
 
-def test_logits_are_no_logarithms_of_probabilities():
-    with pytest.raises(ValueError, match="log_probabilities.*got 2"):
-        jaxrob.uncertainty.predictive_entropy(np.float32([[[2, 1]]]))
-
-
 class Normalised(linen.Module):
     @linen.compact
     def __call__(self, images, train=False):

@@ -3,6 +3,8 @@ import pathlib
 
 import pytest
 
+from jaxrob.data import _image_folder
+
 
 @pytest.fixture
 def real_folder():
@@ -13,3 +15,13 @@ def real_folder():
         return path
 
     return folder
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The paths of the pictures that are read."""
+    read, paths = _image_folder.read_file, []
+    monkeypatch.setattr(
+        _image_folder, "read_file", lambda path: (paths.append(path), read(path))[1]
+    )
+    return paths

@@ -1,7 +1,6 @@
 """The data sets with a name: CIFAR-10, MNIST, digits, IDC patches, IDX files."""
 
 import gzip
-import pathlib
 import pickle
 import struct
 import tracemalloc
@@ -17,7 +16,7 @@ from sklearn.datasets import load_digits
 from jaxrob.data import NAMES, cifar10, digits, idc_patches, load, mnist
 from jaxrob.data._named import read_idx
 
-from .files import encoded, write_folder, write_tar
+from .files import Trap, encoded, write_folder, write_tar
 
 CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 RECORD = 3073
@@ -105,16 +104,6 @@ def test_what_is_missing_is_named(tmp_path):
     (tmp_path / "data_batch_4.bin").unlink()
     with pytest.raises(FileNotFoundError, match="data_batch_4.bin"):
         cifar10(tmp_path, "train")
-
-
-class Trap:
-    """An object that leaves a trace when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return pathlib.Path.touch, (pathlib.Path(self.path),)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ import pytest
 from jaxrob.data import idc_patches
 from jaxrob.networks import IdcCNN, load_idc_weights
 
+from ..data.files import Trap
+
 SHAPES = {
     "conv2d_1/kernel": (3, 3, 3, 32),
     "conv2d_1/bias": (32,),
@@ -150,14 +152,6 @@ def test_superfluous_array(tmp_path):
     arrays = random_arrays() | {"dense_2/bias": np.zeros(2, np.float32)}
     with pytest.raises(ValueError, match=r"superfluous arrays \['dense_2/bias'\]"):
         load_idc_weights(save(tmp_path / "w.npz", arrays))
-
-
-class Trap:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return pathlib.Path.touch, (pathlib.Path(self.path),)
 
 
 def test_nothing_is_unpickled(tmp_path):

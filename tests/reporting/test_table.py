@@ -191,3 +191,4 @@ def test_intervals_are_of_the_level_asked_for():
     assert usual.confidence_interval.high < surer.confidence_interval.high
     text = to_markdown([reporting.Results("net", None, (sure,))])
     assert "Intervals are of 99.9 %." in text and "95 %" not in text
+    assert "99.9 % interval" in table([sure]) and "95 %" not in table([sure])
