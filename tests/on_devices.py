@@ -29,13 +29,9 @@ NUM_IMAGES = 97
 LEVELS = np.linspace(0, 0.2, 5)
 NOISE = alterations.gaussian_noise(0.0, 0.2)
 COLLECTIVES = (
-    "all-reduce",
-    "all-gather",
-    "all-to-all",
-    "collective-broadcast",
-    "collective-permute",
-    "reduce-scatter",
-)
+    "all-reduce all-gather all-to-all collective-broadcast collective-permute "
+    "reduce-scatter"
+).split()
 
 
 class Network(nn.Module):

@@ -11,33 +11,11 @@ import pytest
 import jaxrob
 
 ROOMS = (
-    "adversarial",
-    "alterations",
-    "bayes",
-    "data",
-    "maite",
-    "metrics",
-    "networks",
-    "reporting",
-    "retraining",
-    "roma",
-    "steps",
-    "strategies",
-    "training",
-    "uncertainty",
-)
+    "adversarial alterations bayes data maite metrics networks reporting retraining "
+    "roma steps strategies training uncertainty"
+).split()
 # Packages that only some rooms need, or that take long to import.
-NOT_AT_ONCE = (
-    "cv2",
-    "flax",
-    "matplotlib",
-    "numpyro",
-    "optax",
-    "orbax",
-    "pandas",
-    "PIL",
-    "sklearn",
-)
+NOT_AT_ONCE = "cv2 flax matplotlib numpyro optax orbax pandas PIL sklearn".split()
 
 
 def in_a_fresh_process(program):

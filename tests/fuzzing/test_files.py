@@ -11,18 +11,11 @@ from . import bombs
 from .mutations import limited, mutated, ran_out
 
 # The module, and the target in it.
-READERS = (
-    ("documents", "json"),
-    ("documents", "journal"),
-    ("documents", "scores_journal"),
-    ("documents", "roma_journal"),
-    ("documents", "roma_json"),
-    ("documents", "attack"),
-    ("pictures", "tar"),
-    ("pictures", "image"),
-    ("pictures", "dicom"),
-    ("pictures", "nifti"),
-)
+READERS = [
+    *(("documents", one) for one in ("json", "journal", "scores_journal", "attack")),
+    *(("documents", one) for one in ("roma_journal", "roma_json")),
+    *(("pictures", one) for one in ("tar", "image", "dicom", "nifti")),
+]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -23,7 +23,6 @@ from jaxrob.reporting import (
 from jaxrob.strategies import Task
 from jaxrob.strategies._strategy import History
 
-from . import reports
 from . import reports as made
 from .reports import lacking
 from .test_pictures import BRIGHTER, DATASET, NOISE, key, noisy
@@ -182,9 +181,9 @@ ABOUT = {"name": "IoU", "version": "1", "labels": "masks"}
 def scored(shift=0.0, **changes):
     """The score of image i falls from 0.99 by its own slope; image 59's most."""
     slopes = 0.05 + np.arange(NUMBER) / 400
-    scores = np.clip(0.99 - shift - slopes * reports.LEVELS[:, None], 0, 1)
-    one = reports.assessment()
-    curve = jaxrob.ScoreCurve(reports.LEVELS, scores, "IoU")
+    scores = np.clip(0.99 - shift - slopes * made.LEVELS[:, None], 0, 1)
+    one = made.assessment()
+    curve = jaxrob.ScoreCurve(made.LEVELS, scores, "IoU")
     provenance = one.provenance | {"score": ABOUT}
     usual = {"curve": curve, "measure": "mean IoU", "provenance": provenance}
     return dataclasses.replace(one, **(usual | changes))
@@ -206,10 +205,10 @@ def test_networks_are_compared():
 
 def test_results_of_scores_are_kept(tmp_path):
     slopes = np.random.default_rng(0).random(40)
-    scores = 1 - reports.LEVELS[:, None] / 8 * slopes
+    scores = 1 - made.LEVELS[:, None] / 8 * slopes
     one = dataclasses.replace(
         noisy(),
-        curve=jaxrob.ScoreCurve(reports.LEVELS / 40, scores, "error"),
+        curve=jaxrob.ScoreCurve(made.LEVELS / 40, scores, "error"),
         measure="mean error",
         provenance=noisy().provenance | {"score": ABOUT | {"name": "error"}},
         diagnostics=scored().diagnostics,
@@ -241,7 +240,7 @@ def test_plots_of_scores():
     named = dataclasses.replace(
         scored(),
         measure="mean $x$",
-        curve=jaxrob.ScoreCurve(reports.LEVELS, scored().curve.scores, "$x$"),
+        curve=jaxrob.ScoreCurve(made.LEVELS, scored().curve.scores, "$x$"),
     )
     assert reporting.plot(named).get_ylabel() == r"mean \$x\$"
     with pytest.raises(ValueError, match="classes to be confused"):
