@@ -1,11 +1,13 @@
-"""Networks of the papers, with the published weights of C_o, and of small images."""
+"""The papers' networks, and three small ones, as Flax Linen modules.
+
+All of them take float32 images `[B, H, W, C]` in [0, 1] and the argument `train`,
+False by default.
+"""
 
 import functools
-import io
 import os
-import zipfile
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +20,17 @@ from jaxrob._arguments.checks import (
     checked_integers,
     checked_path,
 )
-from jaxrob._files.reading import DAMAGE, open_file
+from jaxrob._files import DAMAGE, read_npz
+
+__all__ = (
+    "MLP",
+    "VGG16",
+    "IdcCNN",
+    "MnistCNN",
+    "ResNet",
+    "StridedCNN",
+    "load_idc_weights",
+)
 
 _CHANNEL_ORDERS = ("rgb", "bgr")
 
@@ -97,28 +109,40 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
       FileNotFoundError: if there is no such file.
     """
     path = str(checked_path("path", path))
-    expected = _keras_arrays()
-    with open_file(path) as file:
-        contents = io.BytesIO(file.read())
     try:
-        archive = zipfile.ZipFile(contents)
+        members = read_npz(path, may_be_compressed=True)
+    except FileNotFoundError:
+        raise
     except DAMAGE as error:
         raise ValueError(f"{path}: not a readable npz file: {error}") from error
-    found = _members(archive, path)
-    missing = sorted(expected.keys() - found.keys())
-    extra = sorted(found.keys() - expected.keys())
+    arrays: dict[str, np.ndarray] = {}
+    for member, array in members.items():
+        parts = member.split("/")
+        name = f"{parts[0]}/{parts[-1]}"
+        if name in arrays:
+            raise ValueError(f"{path}: {name} twice")
+        arrays[name] = array
+    expected = _keras_arrays()
+    missing = sorted(expected.keys() - arrays.keys())
+    extra = sorted(arrays.keys() - expected.keys())
     if missing or extra:
         raise ValueError(
             f"{path}: missing arrays {missing}, superfluous arrays {extra}"
         )
     variables: dict[str, Any] = {"params": {}, "batch_stats": {}}
     for name, (collection, module, key, shape) in expected.items():
-        try:
-            with archive.open(found[name]) as stream:
-                array = _read_array(stream, shape)
-        except DAMAGE as error:
-            raise ValueError(f"{path}: {name}: {error}") from error
-        variables[collection].setdefault(module, {})[key] = jnp.asarray(array)
+        array = arrays[name]
+        if array.shape != shape or array.dtype.kind != "f":
+            raise ValueError(
+                f"{path}: {name}: {array.dtype} of shape {array.shape}, expected "
+                f"floating of shape {shape}"
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(
+                f"{path}: {name}: {(~np.isfinite(array)).sum()} values not finite"
+            )
+        weights = jnp.asarray(array.astype(np.float32))
+        variables[collection].setdefault(module, {})[key] = weights
     return variables
 
 
@@ -144,37 +168,6 @@ def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
     arrays["dense_1/kernel"] = ("params", "Dense_0", "kernel", (1024, 2))
     arrays["dense_1/bias"] = ("params", "Dense_0", "bias", (2,))
     return arrays
-
-
-def _members(archive: zipfile.ZipFile, path: str) -> dict[str, str]:
-    members: dict[str, str] = {}
-    for member in archive.namelist():
-        parts = member.removesuffix(".npy").split("/")
-        name = f"{parts[0]}/{parts[-1]}"
-        if name in members:
-            raise ValueError(f"{path}: {name} twice, as {members[name]} and {member}")
-        members[name] = member
-    return members
-
-
-def _read_array(stream: IO[bytes], shape: tuple[int, ...]) -> np.ndarray:
-    """Reads one npy stream; its header is checked before its data are allocated."""
-    version = np.lib.format.read_magic(stream)
-    if version != (1, 0):
-        raise ValueError(f"npy version {version}, expected (1, 0)")
-    found, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    if found != shape or dtype.kind != "f":
-        raise ValueError(
-            f"{dtype} of shape {found}, expected floating of shape {shape}"
-        )
-    stream.seek(0)
-    array = np.lib.format.read_array(stream, allow_pickle=False)
-    # Reading past the end also makes zipfile verify its checksum.
-    if stream.read(1):
-        raise ValueError("bytes after the array")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{(~np.isfinite(array)).sum()} values not finite")
-    return array.astype(np.float32)
 
 
 class MnistCNN(nn.Module):
