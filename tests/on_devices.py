@@ -63,8 +63,6 @@ def make_classifier():
 
 
 class Batches:
-    """The data in batches that fit no block."""
-
     def __init__(self, data):
         self.data = data
 

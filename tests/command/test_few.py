@@ -38,8 +38,6 @@ def images(tmp_path_factory):
 
 @pytest.fixture
 def few(jaxrob_command, images, tmp_path):
-    """Runs an assessment of brightness with ASAP; what is given comes last."""
-
     def run(*arguments):
         planned = any(one.startswith("--plan") for one in arguments)
         asked = any(one.startswith("--alterations") for one in arguments)

@@ -39,7 +39,6 @@ def with_chunk(png, kind, body, last=False):
 
 
 def files_of(number):
-    """Returns a file for each way to store an orientation."""
     plain, exif_of = encoded(PICTURE), exif(number)
     xmp = f'<x tiff:Orientation="{number}"/>'.encode()
     profile = f"\nexif\n{len(exif_of):8}\n{exif_of.hex()}\n".encode()

@@ -65,7 +65,6 @@ def few(name="gaussian blur", on_data=(0.36, 0.42), on_all=(0.3, 0.5), **changes
 
 
 def both(*assessments, **changes):
-    """Both forms of the report, as they are read."""
     page, text = made.both([made.results(assessments, **changes)])
     return made.words(page), " ".join(text.replace("\\", "").split())
 
