@@ -352,20 +352,9 @@ class ReducedCurve:
             )
         return self.counts.confusion
 
-    @property
-    def accuracy(self) -> np.ndarray:
-        """float64 `[L]`, see `jaxrob.metrics.accuracy`."""
-        return metrics.accuracy(self.counts)
-
-    @property
-    def indecision(self) -> np.ndarray:
-        """float64 `[L]`, see `jaxrob.metrics.indecision`."""
-        return metrics.indecision(self.counts)
-
-    @property
-    def effectiveness(self) -> np.ndarray:
-        """float64 `[L]`, see `jaxrob.metrics.effectiveness`."""
-        return metrics.effectiveness(self.counts)
+    accuracy = Curve.accuracy
+    indecision = Curve.indecision
+    effectiveness = Curve.effectiveness
 
     def counts_for(self, measure: str) -> Counts:
         """As `Curve.counts_for`, but with no more ranks, which a measure may reject."""
@@ -518,8 +507,8 @@ def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
 
 def _by_level(curve: AnyCurve) -> dict[str, Any]:
     """Returns the fields with a leading axis of levels, by name."""
-    every = [one.name for one in dataclasses.fields(curve)]
-    return {name: getattr(curve, name) for name in every if name in _OF_LEVELS}
+    names = [field.name for field in dataclasses.fields(curve)]
+    return {name: getattr(curve, name) for name in names if name in _OF_LEVELS}
 
 
 _OF_LEVELS = "levels predicted confidence uncertainty rank counts scores".split()

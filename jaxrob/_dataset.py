@@ -115,16 +115,14 @@ class Dataset:
             object.__setattr__(self, "_file_names", None)
 
     def __repr__(self) -> str:
-        parts = [f"images={self.images.dtype}{[*self.images.shape]}"]
-        if self.labels is None:
-            parts.append("labels=None")
-        elif self.labels.dtype == object:
-            parts.append(f"labels=list of {len(self.labels)}")
-        else:
-            parts.append(f"labels={self.labels.dtype}{[*self.labels.shape]}")
+        labels, names = self.labels, ""
+        if labels is not None:
+            kind = f"{labels.dtype}{[*labels.shape]}"
+            labels = f"list of {len(labels)}" if labels.dtype == object else kind
         if self.class_names is not None:
-            parts.append(f"{len(self.class_names)} class names")
-        return f"Dataset({', '.join(parts)}, name={self.name!r})"
+            names = f" {len(self.class_names)} class names,"
+        images = f"{self.images.dtype}{[*self.images.shape]}"
+        return f"Dataset(images={images}, labels={labels},{names} name={self.name!r})"
 
     def __len__(self) -> int:
         return len(self.images)
@@ -322,9 +320,9 @@ class BatchedDataset:
 
 def with_pseudo_labels(dataset: Dataset, predicted: np.ndarray) -> Dataset:
     """Returns the images with a network's answers as labels, marked as such."""
-    found = dataclasses.replace(dataset, labels=predicted)
-    object.__setattr__(found, "_has_pseudo_labels", True)
-    return found
+    labelled = dataclasses.replace(dataset, labels=predicted)
+    object.__setattr__(labelled, "_has_pseudo_labels", True)
+    return labelled
 
 
 def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
@@ -392,27 +390,26 @@ def checked_any_labels(
     is_list = isinstance(labels, list | tuple)
     is_list |= isinstance(labels, np.ndarray) and labels.dtype == object
     if is_list and any(map(_is_compound, labels)):
-        for index, one in enumerate(labels):
+        entries = np.empty(len(labels), object)
+        for index, label in enumerate(labels):
             try:
-                object_bytes(one)
+                object_bytes(label)
             except TypeError as error:
                 raise TypeError(f"labels[{index}]: {error}") from error
-        found = np.empty(len(labels), object)
-        for index, one in enumerate(labels):
-            found[index] = one
+            entries[index] = label
+        labels = entries
     elif getattr(labels, "ndim", 1) > 1:
-        found = labels if isinstance(labels, np.memmap) else None
-        if found is None:
-            found = plain_array("labels", labels, "an array [N, ...]")
-        if found.dtype.kind not in "biuf":
+        if not isinstance(labels, np.memmap):
+            labels = plain_array("labels", labels, "an array [N, ...]")
+        if labels.dtype.kind not in "biuf":
             raise wrong_type("labels", "an array [N, ...] of real numbers", labels)
     else:
         return checked_labels(labels, length, class_names)
-    if len(found) != length:
+    if len(labels) != length:
         raise ValueError(
-            f"labels must be {length}, one for each image; got {len(found)}"
+            f"labels must be {length}, one for each image; got {len(labels)}"
         )
-    return found
+    return labels
 
 
 def are_classes(labels: Any) -> bool:
@@ -434,9 +431,8 @@ def check_labels_below(
     if labels is None:
         raise ValueError(f"{name} are missing, and this needs them; got None")
     if not are_classes(labels):
-        what = f"a list of {len(labels)} entries"
-        if labels.dtype != object:
-            what = f"the shape {labels.shape}"
+        is_list = labels.dtype == object
+        what = f"a list of {len(labels)}" if is_list else f"the shape {labels.shape}"
         raise ValueError(
             f"{name} must be class indices [N], integers from 0; got {what}. Of "
             "one-hot labels take argmax. Masks, boxes and the like need a score of "
@@ -484,7 +480,6 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
         stored.warn_of_odd()
         if isinstance(given, Dataset):
             given = dataclasses.replace(given, images=images)
-    if isinstance(given, Dataset):
         if labels is not None:
             return given
         if not may_lack_labels:
