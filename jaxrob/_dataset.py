@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from jaxrob._arguments.checks import (
+    check_index,
     checked_array,
     checked_images,
     checked_integer,
@@ -495,36 +496,6 @@ def _check_given(labels: Any) -> None:
     """Rejects missing labels, where pseudo-labels are of no use."""
     if labels is None:
         raise wrong_type("labels", "an array [N] of integers", labels)
-
-
-def check_index(index: Any, length: int) -> None:
-    """Rejects an invalid index into `length` inputs."""
-    wanted = "a slice, or an array of integers or booleans"
-    if isinstance(index, slice):
-        for part in (index.start, index.stop, index.step):
-            if part is not None:
-                checked_integer("index", part)
-        return
-    try:
-        array = np.asarray(index)
-    except (TypeError, ValueError):  # Lists of unequal lengths; tracers.
-        raise wrong_type("index", wanted, index) from None
-    if array.ndim == 0:
-        raise TypeError(
-            f"index must be {wanted}; got {named(index)}, use [i : i + 1] for one input"
-        )
-    if array.ndim != 1 or array.dtype.kind not in "biu":
-        raise wrong_type("index", wanted, array)
-    if array.dtype.kind == "b":
-        if len(array) != length:
-            raise IndexError(
-                f"index must hold {length} booleans, one for each input; got "
-                f"{len(array)}"
-            )
-    elif array.size and not -length <= array.min() <= array.max() < length:
-        raise IndexError(
-            f"index must lie in 0 ... {length - 1}; got {array.min()} to {array.max()}"
-        )
 
 
 def _names_of(
