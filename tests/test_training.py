@@ -142,8 +142,8 @@ def test_a_checkpoint_is_of_one_training(tmp_path):
 
 def test_nothing_is_kept_of_a_loss_that_is_no_longer_finite(tmp_path):
     diverging = {"optimizer": optax.sgd(1e38), "epochs": 3}
-    with pytest.raises(FloatingPointError, match="after epoch 1"):
+    with pytest.raises(FloatingPointError, match="epoch 1"):
         train(**diverging)
-    with pytest.raises(FloatingPointError, match="after step 2"):
+    with pytest.raises(FloatingPointError, match="step 2"):
         train(checkpoint=tmp_path, checkpoint_every=2, **diverging)
     assert not [path for path in tmp_path.glob("*") if path.name.isdigit()]

@@ -66,22 +66,16 @@ def on_half(
     """Returns a part for each alteration, of half the images, drawn independently."""
     number, rng = shape[0], host_generator(key)
     return [
-        Subset(
-            fingerprinted_alteration(alteration, shape[1:]),
-            np.sort(rng.permutation(number)[: number // 2]),
-            copies(alteration),
-        )
-        for alteration in alterations
+        subset._replace(images=np.sort(rng.permutation(number)[: number // 2]))
+        for subset in on_all(shape, alterations)
     ]
 
 
 def on_all(shape: tuple[int, ...], alterations: Sequence[Alteration]) -> list[Subset]:
-    every = np.arange(shape[0])
+    every, image_shape = np.arange(shape[0]), shape[1:]
     return [
-        Subset(
-            fingerprinted_alteration(alteration, shape[1:]), every, copies(alteration)
-        )
-        for alteration in alterations
+        Subset(fingerprinted_alteration(one, image_shape), every, copies(one))
+        for one in alterations
     ]
 
 
@@ -183,15 +177,12 @@ def mixture(
     # trains only on those of its batch: alterations run on a few more images than the
     # network.
     total = sum(subset.size for subset in subsets)
-    description = f"{levels} levels, {candidates} candidates: " + "; ".join(
+    parts = [
         f"{subset.copies} of {len(subset.images)}, "
-        + (
-            "as they are"
-            if subset.alteration is None
-            else subset.alteration.description
-        )
+        f"{subset.alteration.description if subset.alteration else 'as they are'}"
         for subset in subsets
-    )
+    ]
+    description = f"{levels} levels, {candidates} candidates: {'; '.join(parts)}"
 
     def batches(batch_size: int) -> Batches:
         layout = _layout(subsets, total // batch_size, batch_size)

@@ -37,7 +37,6 @@ from jaxrob._keys import check_key, checked_key, host_generator
 from jaxrob.training._step import (
     Batches,
     Network,
-    PlannedStep,
     TrainingState,
     compiled_step,
     every_image,
@@ -185,7 +184,13 @@ def fit(
             given = step_inputs(dataset, planned, over)
             state, loss = Call(step, (state, *given)).run()
             bar.update()
-            _check_finite(loss, planned)
+            # Reading the loss waits for the step, so it is read only after some steps.
+            if planned.ends_epoch or planned.is_kept:
+                if not np.isfinite(float(loss)):
+                    raise FloatingPointError(
+                        f"the loss is {loss} after epoch {planned.epoch}, step "
+                        f"{planned.done}: lower the rate"
+                    )
             if checkpoints is not None and planned.is_kept:
                 save(checkpoints, planned.done, state)
             if planned.ends_epoch:
@@ -195,15 +200,6 @@ def fit(
     if checkpoints is not None:
         checkpoints.manager.close()
     return _classifier(network, state, outputs)
-
-
-def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:
-    # Reading the loss waits for the step, so it is read only after some steps.
-    if not (planned.ends_epoch or planned.is_kept) or np.isfinite(float(loss)):
-        return
-    epoch, step = f"epoch {planned.epoch}", f"step {planned.done}"
-    when = epoch if planned.ends_epoch else step
-    raise FloatingPointError(f"the loss is {loss} after {when}: lower the rate")
 
 
 def _classifier(network: Network, state: TrainingState, outputs: str) -> Classifier:
@@ -248,26 +244,19 @@ def check_training(
     ):
         if number is not None:
             checked_integer(name, number, at_least=1)
-    if optimizer is not None:
-        check_optimizer(optimizer)
     check_choice("outputs", outputs, OUTPUTS)
-    if batches is not None:
-        check_type(
-            "batches", batches, Callable, "a function from a batch size to Batches"
-        )
     if checkpoint is not None:
         checked_path("checkpoint", checkpoint)
-    if on_epoch is not None:
-        check_type(
-            "on_epoch", on_epoch, Callable, "a function of a number and a classifier"
-        )
+    transformation = "an optax.GradientTransformation, such as optax.adam(1e-3)"
+    for name, value, kind, wanted in (
+        ("optimizer", optimizer, optax.GradientTransformation, transformation),
+        ("batches", batches, Callable, "a function from a batch size to Batches"),
+        ("on_epoch", on_epoch, Callable, "a function of a number and a classifier"),
+    ):
+        if value is not None:
+            check_type(name, value, kind, wanted)
     checked_mesh(mesh)
     checked_flag("progress", progress)
-
-
-def check_optimizer(optimizer: Any) -> None:
-    wanted = "an optax.GradientTransformation, such as optax.adam(1e-3)"
-    check_type("optimizer", optimizer, optax.GradientTransformation, wanted)
 
 
 def check_batches(batches: Any) -> None:

@@ -55,15 +55,12 @@ def every_image(num_images: int) -> Callable[[int], Batches]:
             index = rng.permutation(num_images)[: steps * batch_size]
             return {"index": index.reshape(steps, batch_size)}
 
-        return Batches(num_images, draw, _as_read, "images as they are")
+        def make(images: jax.Array, labels: jax.Array, *_: Any) -> Any:
+            return images, labels
+
+        return Batches(num_images, draw, make, "images as they are")
 
     return batches
-
-
-def _as_read(
-    images: jax.Array, labels: jax.Array, *_: Any
-) -> tuple[jax.Array, jax.Array]:
-    return images, labels
 
 
 class Network(NamedTuple):
