@@ -134,11 +134,10 @@ class Curve:
         from a classifier that gives only scores.
       labels: int32 `[N]`, the right classes.
       num_classes: K.
-      alpha: the confidence level that decides which answers are "unknown", see
-        `with_unknown`; None if all answers are decided.
-      rank: int16 (int32 above 32,767 classes) `[L, N]`, how many classes come before
-        the right one: 0 exactly where it is predicted, because of equally probable
-        classes the first comes first. None from a classifier that gives only scores.
+      alpha: the confidence level of `with_unknown`; None if all answers are decided.
+      rank: as `predicted`, how many classes come before the right one: 0 exactly where
+        it is predicted, because of equally probable classes the first comes first. None
+        from a classifier that gives only scores.
     """
 
     levels: _Levels
@@ -185,12 +184,9 @@ class Curve:
     def with_unknown(self, alpha: float | None) -> "Curve":
         """The curve with answers that are too uncertain as "unknown".
 
-        2024 paper, section 3.
-
         Args:
           alpha: the confidence level in [0, 1]: an answer is unknown if its uncertainty
-            exceeds 1 - alpha, where 1 is the largest uncertainty. None makes all
-            answers decided.
+            exceeds 1 - alpha (2024 paper, section 3). None makes all answers decided.
 
         Raises:
           ValueError: if alpha lies outside [0, 1], or the classifier gave only scores.
@@ -234,8 +230,7 @@ class Curve:
     def confusion(self) -> np.ndarray:
         """int64 `[L, K, K + 1]`: counts by label and answer; the last is "unknown".
 
-        Computed when it is asked for: at 41 levels of 1,000 classes it takes 330 MB,
-        `counts` 1.3.
+        At 41 levels of 1,000 classes it takes 330 MB, `counts` 1.3.
         """
         if self.counts.confusion is not None:
             return self.counts.confusion
@@ -274,9 +269,8 @@ class Curve:
           identity: the level at which nothing is altered.
 
         Returns:
-          float64 `[N]`: the level nearest to the identity at which the image is
-          misclassified ("unknown" is no failure), the lower of two equally near ones.
-          NaN if there is no such level.
+          float64 `[N]`: the level nearest to the identity, the lower of two, at which
+          the image is misclassified ("unknown" is no failure); NaN if there is none.
         """
         wrong = ~self._is_right & ~self.unknown
         return _first_level(self.levels, wrong, identity)
@@ -307,8 +301,8 @@ class ReducedCurve:
     Attributes:
       levels: float64 `[L]`.
       counts: the `jaxrob.metrics.Counts` by class, `[L, K]`, with the ranks of the
-        right class up to the tenth, for top-k accuracy. Of a confusion `[L, K, K + 1]`
-        given instead, above 64 classes only the counts are kept.
+        right class up to the tenth; or a confusion `[L, K, K + 1]`, of which above 64
+        classes only the counts are kept.
       alpha: the confidence level that decided which answers are "unknown", or None.
     """
 
@@ -375,8 +369,6 @@ class ReducedCurve:
 @dataclasses.dataclass(frozen=True, eq=False)
 class ScoreCurve:
     """A score of N images at L levels of an alteration, see `jaxrob.Score`.
-
-    `jaxrob.evaluate` returns one if it is given a score, and `Assessment.curve` is one.
 
     Attributes:
       levels: float64 `[L]`, in the order asked for.
@@ -465,10 +457,7 @@ class ScoreCurve:
         return _first_level(self.levels, below, identity)
 
     def lowest(self, identity: float) -> tuple[np.ndarray, np.ndarray]:
-        """Each image's lowest score, and its level, see `Curve.first_failing_level`.
-
-        Both are float64 `[N]`, NaN for images that were not looked at.
-        """
+        """Each image's lowest score, and its level, float64 `[N]`; NaN if not looked at."""
         identity = checked_number("identity", identity)
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         scores = self.scores[order]

@@ -42,9 +42,8 @@ _DARK = 64 / 255
 class Dataset:
     """The labelled images on which a classifier is assessed, as arrays.
 
-    The arrays may be in memory or memory-mapped. Use `Dataset.from_batches` for images
-    that do not fit an array. uint8 images stay uint8 until they are on the device,
-    where they are divided by 255.
+    uint8 images stay uint8 until they are on the device, where they are divided by 255.
+    Images that do not fit an array are for `Dataset.from_batches`.
 
     Example::
 
@@ -54,21 +53,20 @@ class Dataset:
         few = dataset[:100]
 
     Attributes:
-      images: `[N, H, W, C]`, uint8 in 0-255 or floating in [0, 1]; or any other
-        array `[N, ...]` of finite values that the classifier takes (an array of
-        rank 4 counts as images). A JAX array stays on its devices. A `numpy.memmap` is
-        checked while it is read. Numbers of another byte order are converted, those of
-        more than 8 bytes to float32; a memory map must have this machine's types. The
-        pictures of a large folder (`jaxrob.data.image_folder`) are no array: slices and
-        index arrays read nothing, and `numpy.asarray` reads. Arrays are not copied: do
-        not fill one with other images afterwards.
+      images: `[N, H, W, C]`, uint8 in 0-255 or floating in [0, 1]; or any other array
+        `[N, ...]` of finite values that the classifier takes (an array of rank 4 counts
+        as images). A JAX array stays on its devices. A `numpy.memmap` is checked while
+        it is read. Numbers of another byte order are converted, those of more than 8
+        bytes to float32; a memory map must have this machine's types. The pictures of a
+        large folder (`jaxrob.data.image_folder`) are no array: slices and index arrays
+        read nothing, and `numpy.asarray` reads. Arrays are not copied: do not fill one
+        with other images afterwards.
       labels: `[N]` integers, the index of the right class, or texts, its name, where
         there are class names: they become integers. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
-        images. Robustness is then stability: an answer counts as right if it does not
-        change. Training needs labels. For a `jaxrob.Score`, also any array `[N, ...]`,
-        such as masks, or a list with an entry for each image: an array, such as boxes,
-        or a list or dict of arrays, texts and numbers.
+        images, and robustness is stability. For a `jaxrob.Score`, also any array `[N,
+        ...]`, such as masks, or a list with an entry for each image: an array, such as
+        boxes, or a list or dict of arrays, texts and numbers.
       class_names: one name for each class, in the order of the network's outputs, or
         None.
       name: the data set's name in reports.
@@ -159,9 +157,6 @@ class Dataset:
             source = torchvision.datasets.CIFAR10("data", train=False)
             dataset = jaxrob.Dataset.from_items(source, channels_first=False)
 
-        Items that take at most `max_bytes` together are kept in memory. More are read
-        again in every pass, as by `from_batches`.
-
         Args:
           items: a sequence, which need only have a length and take indices, or an
             iterable that can be read more than once, in the same order. Each item is
@@ -170,8 +165,7 @@ class Dataset:
             label is an integer, a text where there are class names, or for a `Score`
             whatever `Dataset` takes as an entry of a list, with tensors and Pillow's
             pictures in place of arrays. Arrays of the image's height and width, such as
-            masks, become one array `[N, ...]`, as they are; others, such as boxes, stay
-            a list.
+            masks, become one array `[N, ...]`; others, such as boxes, stay a list.
           class_names: one name for each class; by default those that the items carry:
             `features[label].names` (Hugging Face), `classes` (torchvision) or
             `class_names` (Keras), also of a `dataset` that they are made of. The same
@@ -179,21 +173,21 @@ class Dataset:
           name: the data set's name in reports.
           image: the key of the image, where an item is a mapping.
           label: the key of the label.
-          channels_first: whether arrays are `[C, H, W]`, as torch has them. By default
-            they must not be: images with fewer rows than channels are then rejected.
-            True and False also say that arrays `[H, W]` are images of one channel. It
-            does not concern Pillow's images.
+          channels_first: whether arrays are `[C, H, W]`, as torch has them; images with
+            fewer rows than channels are rejected by default. True and False also say
+            that arrays `[H, W]` are images of one channel. It does not concern Pillow's
+            images.
           max_bytes: the largest size of all images, and of labels that are arrays, that
-            is kept in memory.
+            is kept in memory. More are read again in every pass, as by `from_batches`.
 
         Raises:
           TypeError: if `items` is an iterator or a mapping of splits, or an item has no
             image and label.
           ValueError: if there are no items or endlessly many, images differ in shape or
             type, labels in kind (masks also in shape or type), images seem to have
-            their channels first, a value is outside its range (as after a
-            normalisation: that belongs to the classifier, see `Classifier.from_torch`),
-            or the first item is another one when it is read again.
+            their channels first, a value is outside its range (normalisation belongs to
+            the classifier, see `Classifier.from_torch`), or the first item is another
+            one when it is read again.
         """
         parts = checked_parts(image, label, channels_first)
         wanted = "a sequence or an iterable of (image, label)"
@@ -233,15 +227,11 @@ class Dataset:
 
         Args:
           batches: an iterable of `(images, labels)` or mappings: arrays as `Dataset`
-            takes them, tensors, or lists of what `from_items` takes. It must give the
-            same batches in the same order on every pass, so it must neither shuffle nor
-            augment: a batch that differs from an earlier pass is rejected.
-            Evaluation reads it on a thread of its own, a little ahead.
-            Batches may differ in length, but not in type. An iterator, which is used up
-            after one pass, is rejected: an adaptive strategy reads the data several
-            times.
-          class_names: one name for each class; by default those that the batches carry,
-            see `from_items`.
+            takes them, tensors, or lists of what `from_items` takes. Batches may differ
+            in length, but not in type. Every pass must give the same batches in the
+            same order, so it must neither shuffle nor augment. Evaluation reads it on a
+            thread of its own, a little ahead.
+          class_names: see `from_items`.
           name: the data set's name in reports.
           image: the key of the images, where a batch is a mapping.
           label: the key of the labels.
@@ -251,7 +241,7 @@ class Dataset:
           A data set that `evaluate` and `assess` take in place of a `Dataset`.
 
         Raises:
-          TypeError: if `batches` is not iterable, or can be iterated only once.
+          TypeError: if `batches` is not iterable, or only once, as an iterator is.
           ValueError: if it has no end.
         """
         parts = checked_parts(image, label, channels_first)

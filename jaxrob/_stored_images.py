@@ -30,12 +30,7 @@ class Unreadable(ValueError):
 
 
 class Failed(NamedTuple):
-    """An image that could not be read.
-
-    Attributes:
-      place: its index in the store.
-      why: the message, which names the file.
-    """
+    """An image that could not be read."""
 
     place: int
     why: str
@@ -43,20 +38,7 @@ class Failed(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Store:
-    """Where images come from. All parts of a data set share it.
-
-    Attributes:
-      names: each image's name, its identity beside its bytes.
-      where: returns an image's path for messages, by its index.
-      image_shape: of each image.
-      dtype: of each image, uint8 or float32.
-      contents: returns a file's bytes, by the image's index; raises ValueErrors.
-      decode: returns `image_shape` from an index and a file's bytes, and what is
-        odd about the image, or None; raises Unreadable.
-      preparation: what decoding depends on beside the bytes, as a text.
-      warn_of: warns of oddities, given by index, in a number of images.
-      most_bytes: all images together are read into one array up to this size.
-    """
+    """Where images come from, for all parts of a data set: bytes, decoded by `decode`."""
 
     names: Sequence[str]
     where: Callable[[int], str]
@@ -134,12 +116,7 @@ class StoredImages:
     """Images `[N, ...]` in files, of which each is read when it is needed.
 
     A slice, an index array or booleans give other such images without reading any; an
-    integer reads one image, and `np.asarray` all. Threads read ahead, and the order
-    does not depend on their number.
-
-    Attributes:
-      store: the files.
-      indices: `[N]`, the images' indices in the store.
+    integer reads one image, and `np.asarray` all.
     """
 
     store: Store
@@ -147,7 +124,7 @@ class StoredImages:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape `[N, ...]`."""
+        """`[N, ...]`."""
         return len(self.indices), *self.store.image_shape
 
     @property

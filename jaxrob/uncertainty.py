@@ -2,19 +2,16 @@
 
 All functions except `unknown_threshold` take log-probabilities `[S, ..., K]` of S
 posterior samples and K classes, and return `[...]`. Below, p_t are the probabilities of
-sample t. Their mean over the samples, p, is the prediction.
+sample t, and their mean over the samples, p, is the prediction.
 
 Example::
 
     log_p = classifier.log_probabilities(images)  # [S, B, K]
     print(jaxrob.uncertainty.aleatoric(log_p))  # [B]
 
-There are two decompositions, each into parts that add up:
-
-* the variance, each part divided by 1 - 1/K: `aleatoric + epistemic = total`;
-* the entropy, in nats: the mean entropy of the samples (aleatoric) plus
-  `mutual_information` (epistemic) is `predictive_entropy`. Divided by log(K), each
-  lies in [0, 1].
+There are two decompositions: the variance, each part divided by 1 - 1/K, `aleatoric +
+epistemic = total`; and the entropy, in nats: the mean entropy of the samples
+(aleatoric) plus `mutual_information` (epistemic) is `predictive_entropy`.
 """
 
 import jax

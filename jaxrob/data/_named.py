@@ -29,8 +29,7 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
     """Loads the 1,797 handwritten digits that come with scikit-learn.
 
     The originals have 8x8 pixels and 17 grey values; they are enlarged (bicubic) to fit
-    networks for MNIST. The split is stratified by class, always the same, and
-    independent of scikit-learn's version.
+    networks for MNIST. The split is stratified by class, and always the same.
 
     Args:
       split: "test" (500 images) or "train" (1,297).
@@ -43,8 +42,8 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
       ValueError: if the split is unknown or the size is below 1.
       ImportError: if scikit-learn or Pillow is missing.
 
-    Source: Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI
-    machine learning repository, 1998 (its test part).
+    Source: Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI machine
+    learning repository, 1998 (its test part).
     """
     _check_split(split)
     size = checked_integer("size", size, at_least=1, at_most=1024)
@@ -127,10 +126,6 @@ _PREFIX = {"test": "t10k", "train": "train"}
 def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     """Loads MNIST's handwritten digits, or any data set published in the same files.
 
-    Example::
-
-        train = jaxrob.data.mnist("data/mnist", "train")
-
     Args:
       directory: the folder of `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`,
         `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte`, each plain or gzipped
@@ -187,25 +182,23 @@ _PATCH = Expected((50, 50), 3, _BYTES, "expected 50x50", _KIND)
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
     """Loads patches of breast histology, 50x50 pixels, by the class in their names.
 
-    `..._class0.png` is benign, `..._class1.png` malignant. Hidden files are ignored.
-
     Args:
-      directory: the folder of the patches.
+      directory: the folder of `..._class0.png`, which are benign, and `..._class1.png`,
+        malignant. Hidden files are ignored.
 
     Returns:
-      uint8 images `[N, 50, 50, 3]`, RGB, in the order of the sorted file names;
-      labels 0 (benign) and 1 (malignant).
+      uint8 images `[N, 50, 50, 3]`, RGB, in the order of the sorted file names; labels
+      0 (benign) and 1 (malignant).
 
     Raises:
       FileNotFoundError: if there is no such folder.
-      ValueError: if the folder holds no patch, a file's name has no class, or a file
-        is damaged or of another size.
+      ValueError: if the folder holds no patch, a file's name has no class, or a file is
+        damaged or of another size.
       ImportError: if Pillow is missing.
 
     Source: Cruz-Roa et al., Automatic detection of invasive ductal carcinoma in whole
-    slide images with convolutional neural networks, 2014; the data set of Arcaini et
-    al., Dealing with robustness of convolutional neural networks for image
-    classification, 2020, section IV.
+    slide images with convolutional neural networks, 2014, as in Arcaini et al., Dealing
+    with robustness of convolutional neural networks for image classification, 2020.
     """
     folder = checked_path("directory", directory)
     if not folder.is_dir():
@@ -258,15 +251,12 @@ _PICKLE_MARK = 0x80
 def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     """Loads CIFAR-10, photographs of ten kinds of things.
 
-    It looks in this order: for the binary batches (`data_batch_1.bin` to
-    `data_batch_5.bin` and `test_batch.bin`) in `directory`, in its folder
-    `cifar-10-batches-bin` and in its archive `cifar-10-binary.tar.gz`; then for images
-    in class folders, in `train.tar.gz` and `test.tar.gz` or folders `train` and `test`.
-    The published version for Python is rejected: it is made of pickles, which can run
-    any code when they are loaded.
-
     Args:
-      directory: the folder of one of the above.
+      directory: the folder of the binary batches (`data_batch_1.bin` to
+        `data_batch_5.bin` and `test_batch.bin`), of their folder `cifar-10-batches-bin`
+        or their archive `cifar-10-binary.tar.gz`; or else of images in class folders,
+        in `train.tar.gz` and `test.tar.gz` or folders `train` and `test`. The version
+        for Python is rejected: it is made of pickles, which can run any code.
       split: "test" (10,000 images) or "train" (50,000).
 
     Returns:
@@ -379,7 +369,6 @@ def load(
     Example::
 
         train = jaxrob.data.load("digits", "train")
-        test = jaxrob.data.load("digits")
 
     Args:
       name: "digits" (embedded), "mnist", "cifar10" or "idc".
@@ -393,8 +382,7 @@ def load(
 
     Raises:
       ValueError: if the name or split is unknown, or a file is damaged.
-      FileNotFoundError: if the data are missing; the message names the folder searched
-        and what was expected.
+      FileNotFoundError: if the data are missing; the message names the folder searched.
       ImportError: if an optional dependency is missing.
     """
     check_choice("name", name, NAMES)

@@ -52,9 +52,8 @@ def slices(
 
         scan = jaxrob.data.slices("scan.nii.gz", indices=range(40, 80), grey=True)
 
-    A slice is the array that nibabel gives for it: the first axis that remains is that
-    of the rows. It is not turned by the file's affine matrix. A
-    `jaxrob.RobustnessWarning` says if nearly nothing is seen by the window or range.
+    A slice is the array that nibabel gives for it, rows first, not turned by the file's
+    affine matrix. A `jaxrob.RobustnessWarning` says if nearly nothing is seen.
 
     Args:
       path: a file `.nii`, `.nii.gz` or `.dcm`, or a DICOM file of another name.
@@ -62,9 +61,9 @@ def slices(
         0 for the frames of a DICOM file.
       indices: those of the slices along that axis; by default all.
       labels: `[N]` integers, one for each of these slices, or None.
-      size: as for `image_folder`.
-      grey: as for `image_folder`.
-      value_range: as for `image_folder`.
+      size: see `image_folder`.
+      grey: see `image_folder`.
+      value_range: see `image_folder`.
 
     Returns:
       float32 images `[N, H, W, 3]` in [0, 1], or `[N, H, W, 1]` if `grey`.
@@ -72,8 +71,7 @@ def slices(
     Raises:
       FileNotFoundError: if there is no such file.
       ValueError: if it is damaged, or too large; its values have no range or window; it
-        has no such axis or slice; or the slices take more than 1 GiB. The message names
-        the file.
+        has no such axis or slice; or the slices take more than 1 GiB.
       ImportError: if pydicom or nibabel is missing.
     """
     path = checked_path("path", path)
@@ -142,9 +140,6 @@ def npz(
       labels: the name of the array of labels, `[N]` or `[N, 1]` integers from 0; None
         for images without labels.
       class_names: see `image_folder`.
-
-    Returns:
-      The data set.
 
     Raises:
       FileNotFoundError: if there is no such file.

@@ -19,10 +19,7 @@ MAX_PIXELS = 178_956_970
 
 
 class Unsuited(ValueError):
-    """A whole picture that does not go with an argument, or with the others.
-
-    It is never left out as unreadable: what was asked for is wrong, or the mixture.
-    """
+    """A whole picture that fits no argument, or not the others; never left out."""
 
 
 class Shown(NamedTuple):

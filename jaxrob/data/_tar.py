@@ -54,10 +54,9 @@ def tar_shards(
         )
 
     The files of a sample share their key, the path up to the first dot of the file's
-    name: `0001.jpg` and `0001.cls`. One pass reads the headers and labels of all
-    archives; images are read where they stand, decoded now or when they are needed, as
-    by `image_folder`. They keep the order of the shards and of the samples in them.
-    Other files of a sample are ignored, hidden and system files skipped and counted.
+    name: `0001.jpg` and `0001.cls`. Images are read where they stand, now or when they
+    are needed, as by `image_folder`, in the order of the shards and of the samples in
+    them. Other files of a sample are ignored, hidden and system files skipped.
 
     Args:
       shards: the path of an archive; a pattern of paths such as
@@ -67,7 +66,7 @@ def tar_shards(
         `class_names` has it; "json" or "json:FIELD", if an object in its file `.json`
         has the index or name in the field "label" or FIELD; or None for images without
         labels.
-      class_names: as for `image_folder`; by default the sorted names, if there are any.
+      class_names: see `image_folder`; by default the sorted names, if there are any.
       size: see `image_folder`.
       grey: see `image_folder`.
       resize: see `image_folder`.
@@ -338,10 +337,7 @@ def read_tar(
     wanted: Callable[[str], bool],
     later: Callable[[str], bool] = lambda name: False,
 ) -> Iterator[tuple[tuple[str, ...], Member | None]]:
-    """Yields the parts of names, and the files (None for a folder), of a tar or tar.gz.
-
-    Hidden and system members are neither checked nor read.
-    """
+    """Yields names' parts and files (None for folders); hidden ones are not checked."""
     path = os.fspath(path)
     with open_file(path) as file:
         most, is_packed = most_unpacked(os.fstat(file.fileno()).st_size), is_gzip(file)
@@ -434,10 +430,7 @@ def _check_file(member: tarfile.TarInfo, parts: tuple[str, ...]) -> None:
 
 
 class _Bounded:
-    """A stream that limits the bytes read in all and of each header.
-
-    tarfile reads as many as a header says, and decompresses what it skips.
-    """
+    """Limits what tarfile reads: it trusts headers, and decompresses what it skips."""
 
     def __init__(self, stream: Any, most: int) -> None:
         """Allows the first `most` bytes of a stream to be read."""

@@ -123,13 +123,10 @@ def grid_levels(
 
 
 def copies(alteration: Alteration) -> int:
-    """The number of altered copies of an image: "xn" in table II of the paper.
+    """The number of altered copies of an image: "xn" in table II of the 2020 paper.
 
     It is 4 if levels lie on both sides of the identity, 2 if on one side only, and 2
     for rotation, whose two sides meet.
-
-    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section VI.A.
     """
     check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
     one_sided = alteration.identity in (alteration.lower, alteration.upper)
@@ -139,7 +136,7 @@ def copies(alteration: Alteration) -> int:
 def input_sizes(
     num_images: int, alterations: Sequence[Alteration], weak: Sequence[Alteration]
 ) -> dict[str, int]:
-    """The images in an epoch of each method: "input size" in table III of the paper.
+    """The images in an epoch of each method: table III of the 2020 paper, "input size".
 
     For its 210,593 originals, the paper's DA and NP have 824 fewer images than this
     function returns: its scripts lose some copies.

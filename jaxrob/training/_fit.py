@@ -77,11 +77,11 @@ def fit(
         classifier = jaxrob.training.fit(module, train, key=jax.random.key(0))
 
     Args:
-      module: a Linen module called as `module(images, train=True)`, and without
-        `train` where it does not train; or an NNX module, called as `module(images)`
-        after its `train()` or `eval()`. Either may have dropout and batch statistics.
-        An NNX module starts with its present weights, which do not depend on the key,
-        and is not changed. Train networks of other frameworks in their framework.
+      module: a Linen module called as `module(images, train=True)`, and without `train`
+        where it does not train; or an NNX module, called as `module(images)` after its
+        `train()` or `eval()`. Either may have dropout and batch statistics. An NNX
+        module starts with its present weights, which do not depend on the key, and is
+        not changed.
       dataset: the training set.
       key: a random key for the parameters, the order of the images and dropout.
       epochs: passes over the data, at least 1; by default 5.
@@ -95,19 +95,15 @@ def fit(
         default the batches hold the data set's images as they are.
       checkpoint: a folder for checkpoints. If it holds one, the training resumes from
         there, with final parameters identical bit for bit to those of an uninterrupted
-        training; a finished training just returns. Only parameters, batch statistics
-        and the optimiser's state are saved: the order of the images and all random
-        draws follow from the key and the number of the step.
+        training; a finished training just returns.
       checkpoint_every: steps between checkpoints; by default those of an epoch. There
         is always one at the end.
       on_epoch: called after each epoch with its number, from 1, and the current
-        classifier, in evaluation mode. After a resumption it is not called for earlier
-        epochs.
+        classifier, in evaluation mode; after a resumption not for earlier epochs.
       mesh: devices that share the images of each step, along all of the mesh's axes; by
-        default all devices of this process. Each holds all parameters. Losses, batch
-        statistics and dropout are computed over the whole batch, whether or not the
-        number of devices divides it: results are those of one device, except for
-        rounding. For several processes see `jaxrob.evaluate`.
+        default all devices of this process. Each holds all parameters. Results are
+        those of one device, except for rounding. For several processes see
+        `jaxrob.evaluate`.
       progress: whether to show a progress bar.
 
     Returns:
@@ -115,11 +111,11 @@ def fit(
 
     Raises:
       TypeError: if `dataset` is not a `Dataset` in memory.
-      ValueError: if `epochs` is below 1, `batch_size` is not in 1 ... N, a label is
-        not a class of the module, both `epochs` and `images_seen` are given,
-        `images_seen` is below `batch_size`, or the checkpoints are damaged, or come
-        from a training with other settings or an optimiser of another structure (its
-        hyperparameters are not compared).
+      ValueError: if `epochs` is below 1, `batch_size` is not in 1 ... N, a label is not
+        a class of the module, both `epochs` and `images_seen` are given, `images_seen`
+        is below `batch_size`, or the checkpoints are damaged, or come from a training
+        with other settings or an optimiser of another structure (its hyperparameters
+        are not compared).
       FloatingPointError: if the loss is no longer finite.
     """
     check_training(
@@ -314,10 +310,7 @@ def save(checkpoints: Checkpoints, count: int, state: TrainingState) -> None:
 def restore(
     checkpoints: Checkpoints, state: TrainingState
 ) -> tuple[TrainingState, int]:
-    """Restores the last state, with the structure of `state`, and its number of steps.
-
-    Returns `state` itself and 0 if there is no checkpoint.
-    """
+    """Returns the last state and its number of steps; `state` and 0 without one."""
     import orbax.checkpoint as ocp
 
     path, manager, settings = checkpoints
