@@ -457,7 +457,7 @@ class ScoreCurve:
         return _first_level(self.levels, below, identity)
 
     def lowest(self, identity: float) -> tuple[np.ndarray, np.ndarray]:
-        """Each image's lowest score, and its level, float64 `[N]`; NaN if not looked at."""
+        """The images' lowest scores and their levels, `[N]`; NaN if not looked at."""
         identity = checked_number("identity", identity)
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         scores = self.scores[order]

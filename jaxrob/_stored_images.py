@@ -38,7 +38,7 @@ class Failed(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Store:
-    """Where images come from, for all parts of a data set: bytes, decoded by `decode`."""
+    """Where images come from, shared by all parts of a data set."""
 
     names: Sequence[str]
     where: Callable[[int], str]

@@ -58,7 +58,7 @@ class Step:
         return self._call.args
 
     def lower(self) -> jax.stages.Lowered:
-        """The program; `lower().compile()` has `cost_analysis()`, `memory_analysis()`."""
+        """The program, which has a `cost_analysis()` once it is compiled."""
         return self._call.lower()
 
 
