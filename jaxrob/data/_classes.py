@@ -68,15 +68,12 @@ def numbered(
         if wrong.any() and (names is None or not np.isnan(numbers).any()):
             first = int(wrong.argmax())
             raise ValueError(
-                f"{places[first]}: {classes[first][:40]!r} is no class's index, an "
-                "integer from 0, and others are numbers. Correct it, or leave the "
-                "picture out; if all are names, class_names= lists them"
+                f"{places[first]}: {classes[first][:40]!r} is no class's index, as "
+                "others are. Correct it, or list all names: class_names="
             )
         if not wrong.any():
             if names and numbers.min() == 1 and numbers.max() == len(names):
-                raise ValueError(
-                    f"{path}: its labels count from 1, and classes from 0: subtract 1"
-                )
+                raise ValueError(f"{path}: its labels count from 1: subtract 1")
             return numbers.astype(np.int64), names
     if (
         names is None
@@ -94,9 +91,8 @@ def numbered(
     missing = sorted(set(classes) - set(names))
     if missing:
         raise ValueError(
-            f"{path}: its class {missing[0]!r} is none of the {len(names)} "
-            f"class_names: {', '.join(names[:10])}. labels=None reads the pictures "
-            "without their classes"
+            f"{path}: its class {missing[0]!r} is none of the class_names: "
+            f"{', '.join(names[:10])}. labels=None reads the pictures alone"
         )
     return np.array([number[one] for one in classes], np.int32), names
 
@@ -177,9 +173,7 @@ def read_labels(
     except csv.Error as error:
         raise ValueError(f"{path}: not a CSV file: {error}") from error
     if not found:
-        raise ValueError(
-            f"{path}: it names no picture; expected rows of a path and a label"
-        )
+        raise ValueError(f"{path}: it names no picture in its first column")
     return found
 
 

@@ -92,9 +92,8 @@ def decode_image(
         array, odd = _of_samples(source, name, fit, grey, expected)
     channels, dtype = array.shape[-1], array.dtype
     if expected and (channels, dtype) != (expected.channels, expected.dtype):
-        raise Unsuited(
-            f"{name}: read as {kind_text(channels, dtype)}, {expected.why_kind}"
-        )
+        kind = kind_text(channels, dtype)
+        raise Unsuited(f"{name}: read as {kind}, {expected.why_kind}")
     return array, odd
 
 
@@ -277,8 +276,7 @@ def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
     (width, height), (kept_height, kept_width) = size, fit.crop or size[::-1]
     if height < kept_height or width < kept_width:
         raise ValueError(
-            f"{height}x{width} pixels are fewer than crop={fit.crop} keeps; resize= "
-            "comes first"
+            f"{height}x{width} pixels are fewer than crop={fit.crop}: pass resize="
         )
     top, left = round((height - kept_height) / 2), round((width - kept_width) / 2)
     return left, top, left + kept_width, top + kept_height

@@ -294,8 +294,7 @@ def open_npy(data: bytes, value_range: tuple[float, float] | None) -> Source:
     array = npy_array(data, "it")
     if array.dtype.kind not in "uif" or array.ndim not in (2, 3) or not array.size:
         raise ValueError(
-            f"an array of {array.dtype} of the shape {array.shape}; expected numbers "
-            "[H, W] or [H, W, C]"
+            f"it is {array.dtype} {array.shape}; expected numbers [H, W] or [H, W, C]"
         )
     array = array[..., None] if array.ndim == 2 else array
     check_num_values(array.nbytes, array.shape, data)
@@ -320,10 +319,7 @@ def check_webp(data: bytes) -> None:
         return
     width, height = _size(data[12:16], data[20:34])
     if width * height > _MOST_PIXELS:
-        raise ValueError(
-            f"the header says {height}x{width} pixels; of a WebP at most "
-            f"{_MOST_PIXELS} are read"
-        )
+        raise ValueError(f"{height}x{width} pixels; of a WebP at most {_MOST_PIXELS}")
 
 
 def _size(kind: bytes, body: bytes) -> tuple[int, int]:

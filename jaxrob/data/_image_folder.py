@@ -237,9 +237,8 @@ def _in_archive(
             total += member.size
         if total > max_bytes:
             raise ValueError(
-                f"{path}: its images take more than max_bytes={max_bytes}, undecoded, "
-                "and a compressed archive is read into memory. Unpack it into a "
-                "folder, uncompress it to a .tar, or pass a larger max_bytes"
+                f"{path}: its images, undecoded, take more than max_bytes={max_bytes}. "
+                "Unpack it, uncompress it to a .tar, or pass a larger max_bytes"
             )
         yield parts, member
 
@@ -267,15 +266,12 @@ def _class_names(
 ) -> tuple[str, ...]:
     """Checks that all images lie in sibling folders; returns these folders' names."""
     if not images:
-        raise ValueError(
-            f"{path}: no picture in it ({_WANTED}); expected class folders"
-        )
+        raise ValueError(f"{path}: no picture in it ({_WANTED}), in class folders")
     for parts in images:
         if len(parts) < 2:
             raise ValueError(
                 f"{_name(path, parts)}: image outside a class folder. labels=None "
-                "reads images without classes, jaxrob.data.tar_shards shards of "
-                "WebDataset"
+                "reads images without classes, jaxrob.data.tar_shards shards of WebDataset"
             )
         if parts[:-2] != images[0][:-2]:
             raise ValueError(

@@ -107,8 +107,7 @@ def _read(data: bytes) -> tuple[Any, tuple[int, int, int, int]]:
     if _DEFLATED in data:
         # It would be unpacked whole, whatever its size.
         raise ValueError(
-            "a deflated DICOM file, which is not read: store it uncompressed, such as "
-            "by dcmconv +te"
+            "a deflated DICOM file: store it uncompressed, such as by dcmconv +te"
         )
     if not is_dicom(data):
         raise ValueError("it has no DICM at byte 128, as every DICOM file has")
@@ -126,8 +125,7 @@ def _read(data: bytes) -> tuple[Any, tuple[int, int, int, int]]:
     if syntax not in (*_PLAIN, _RUN_LENGTHS, *_OF_PILLOW):
         name = getattr(syntax, "name", syntax)
         raise ValueError(
-            f"its transfer syntax is {name}, which is not read: decompress it, such as "
-            "by dcmdjpeg or gdcmconv --raw"
+            f"its transfer syntax is {name}: decompress it, such as by gdcmconv --raw"
         )
     return found, shape
 
@@ -174,17 +172,14 @@ def _check_frame(found: Any, index: int, shape: tuple[int, int, int]) -> None:
     if found.file_meta.TransferSyntaxUID == _RUN_LENGTHS:
         if len(frame) * _MOST_PER_BYTE > MAX_FILE_BYTES:
             raise ValueError(
-                f"its frame of {len(frame)} bytes may unpack to more than "
-                f"{MAX_FILE_BYTES}: decompress it, such as by dcmdrle"
+                f"its frame may unpack to more than {MAX_FILE_BYTES} bytes: see dcmdrle"
             )
         return
     pil = required("PIL.Image", "reading images", "experiments")
     with pil.open(io.BytesIO(frame), formats=("JPEG", "JPEG2000")) as image:
         if image.size != shape[1::-1]:
-            raise ValueError(
-                f"its header says {shape[0]}x{shape[1]} pixels, its frame "
-                f"{image.size[1]}x{image.size[0]}"
-            )
+            found = "x".join(map(str, image.size[::-1]))
+            raise ValueError(f"its frame has {found} pixels, not {shape[:2]}")
 
 
 def _rescale(found: Any) -> str:
@@ -201,9 +196,7 @@ def _rescale(found: Any) -> str:
     if not names:
         return ""
     if len(names) == 1:
-        raise ValueError(
-            f"it has {names[0]} alone: RescaleSlope and RescaleIntercept go together"
-        )
+        raise ValueError("it has RescaleSlope or RescaleIntercept alone")
     slope, intercept = (finite_number(name, found.get(name)) for name in names)
     if slope == 0:
         raise ValueError("its RescaleSlope is 0")
@@ -379,7 +372,5 @@ def _index(shape: tuple[int, ...], slice_at: tuple[int, int] | None) -> Any:
         )
     axis, at = slice_at
     if at >= shape[axis]:
-        raise ValueError(
-            f"slice_at={slice_at}, but its axis {axis} has {shape[axis]} slices"
-        )
+        raise ValueError(f"slice_at={slice_at}: axis {axis} has {shape[axis]} slices")
     return tuple(at if one == axis else slice(None) for one in range(3))

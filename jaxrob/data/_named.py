@@ -148,13 +148,12 @@ def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     images, labels = read_idx(images_path), read_idx(labels_path)
     if images.dtype != np.uint8 or images.shape[1:] != (28, 28) or len(images) == 0:
         raise ValueError(
-            f"{images_path}: {images.dtype} of shape {images.shape}, expected uint8 "
-            "of shape (N, 28, 28)"
+            f"{images_path}: {images.dtype} {images.shape}, expected uint8 (N, 28, 28)"
         )
     if labels.dtype != np.uint8 or labels.shape != images.shape[:1]:
         raise ValueError(
-            f"{labels_path}: {labels.dtype} of shape {labels.shape}, expected uint8 "
-            f"of shape {images.shape[:1]}, one label for each image"
+            f"{labels_path}: {labels.dtype} {labels.shape}, expected uint8 "
+            f"{images.shape[:1]}"
         )
     if labels.max() > 9:
         raise ValueError(f"{labels_path}: label {labels.max()}, expected 0 to 9")
@@ -216,10 +215,7 @@ def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
     matches = [_NAME.fullmatch(path.name) for path in paths]
     for path, match in zip(paths, matches):
         if match is None:
-            raise ValueError(
-                f"{path}: no class in the name, expected ..._class0.png or "
-                "..._class1.png"
-            )
+            raise ValueError(f"{path}: expected ..._class0.png or ..._class1.png")
     labels = np.array([match[1] for match in matches if match], np.int32)
 
     def read(path: pathlib.Path) -> tuple[np.ndarray, Oddities]:
@@ -294,8 +290,7 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
             raise ValueError(_refuse_pickle(root / name))
     raise FileNotFoundError(
         f"{root}: expected {_ARCHIVE}, the folder {_FOLDER}, "
-        f"{' '.join(_BATCHES[split])}, or {split}.tar.gz with class folders of images "
-        "there"
+        f"{' '.join(_BATCHES[split])}, or {split}.tar.gz of class folders there"
     )
 
 
@@ -317,16 +312,12 @@ def _parse(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
     if data[:1] == bytes([_PICKLE_MARK]):
         raise ValueError(_refuse_pickle(name))
     if not data or len(data) % _RECORD:
-        raise ValueError(
-            f"{name}: {len(data)} bytes, expected a positive multiple of {_RECORD}"
-        )
+        raise ValueError(f"{name}: {len(data)} bytes, no multiple of {_RECORD}")
     records = np.frombuffer(data, np.uint8).reshape(-1, _RECORD)
     labels = records[:, 0].astype(np.int32)
     if labels.max() > 9:
         index = int(np.argmax(labels > 9))
-        raise ValueError(
-            f"{name}: label {labels[index]} in record {index}, expected 0 to 9"
-        )
+        raise ValueError(f"{name}: label {labels[index]} in record {index}, above 9")
     images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return images, labels
 
@@ -338,9 +329,7 @@ def _from_images(path: pathlib.Path, split: str) -> Dataset:
             f"{path}: class folders {found.class_names}, expected {_CLASS_NAMES}"
         )
     if found.images.shape[1:] != (32, 32, 3):
-        raise ValueError(
-            f"{path}: images of shape {found.images.shape[1:]}, expected (32, 32, 3)"
-        )
+        raise ValueError(f"{path}: {found.images.shape[1:]}, expected (32, 32, 3)")
     return Dataset(
         found.images, found.labels, class_names=_CLASS_NAMES, name=f"cifar10/{split}"
     )

@@ -82,8 +82,7 @@ def slices(
     )
     if not is_dicom and not is_nifti:
         raise ValueError(
-            "path must end in .nii, .nii.gz or .dcm, or be a DICOM file of any name; "
-            f"got {name!r}"
+            f"path must be a .nii, .nii.gz or .dcm, or DICOM by its bytes; got {name!r}"
         )
     if axis is None:
         axis = 0 if is_dicom else _medical.NIFTI_AXIS
@@ -291,10 +290,7 @@ def _expected(
         size = None if is_resized else (height, width)
         expected = Expected(size, channels, image.dtype, why, why_kind)
         return image.shape, expected, odd
-    raise ValueError(
-        f"{pictures.path}: none of its {len(pictures.names)} pictures is readable. "
-        f"{first}"
-    )
+    raise ValueError(f"{pictures.path}: none of its pictures is readable. {first}")
 
 
 def _warn_of_left_out(

@@ -93,21 +93,13 @@ def checked_preparation(
     if resize is not None:
         resize = checked_integer("resize", resize, at_least=1, at_most=_LARGEST_SIDE)
         if size is not None:
-            raise ValueError(
-                f"resize must be None beside size, which says the same; got {resize}"
-            )
+            raise ValueError(f"resize must be None beside size; got {resize}")
         if crop is None:
-            raise ValueError(
-                "crop must be given with resize, which leaves the longer sides as they "
-                "come; got None"
-            )
+            raise ValueError("crop must be given with resize; got None")
     checked_flag("grey", grey)
     checked_flag("dct_scaling", dct_scaling)
     if dct_scaling and (resize or size) is None:
-        raise ValueError(
-            "dct_scaling must be False without resize=... or size=..., which say how "
-            "small a picture may be decoded; got True"
-        )
+        raise ValueError("dct_scaling must be False without resize or size; got True")
     fit = Fit(
         resize=resize or size,
         crop=crop,
@@ -135,8 +127,7 @@ def _checked_colour(background: Any) -> tuple[int, int, int] | None:
         found = ()
     if len(found) != 3:
         raise ValueError(
-            'background must be an opaque colour such as "white" or "#ff8800"; got '
-            f"{background!r}"
+            f'background must be an opaque colour such as "#ff8800"; got {background!r}'
         )
     return found
 
@@ -148,8 +139,7 @@ def _checked_range(value_range: Any) -> tuple[float, float] | None:
         value_range = tuple(value_range.tolist())
     if not isinstance(value_range, tuple | list) or len(value_range) != 2:
         raise ValueError(
-            "value_range must be None or (low, high), the stored values that become 0 "
-            f"and 1; got {named(value_range)}"
+            f"value_range must be None or (low, high); got {named(value_range)}"
         )
     low, high = (checked_number("value_range", one) for one in value_range)
     check_ascending("value_range[0]", low, "value_range[1]", high)
@@ -160,10 +150,7 @@ def _checked_slice(slice_at: Any) -> tuple[int, int] | None:
     if slice_at is None:
         return None
     if not isinstance(slice_at, tuple | list) or len(slice_at) != 2:
-        raise ValueError(
-            "slice_at must be None or (axis, index), the picture in a volume; got "
-            f"{named(slice_at)}"
-        )
+        raise ValueError(f"slice_at must be (axis, index); got {named(slice_at)}")
     axis = checked_integer("slice_at: axis", slice_at[0], at_least=0, at_most=2)
     return axis, checked_integer("slice_at: index", slice_at[1], at_least=0)
 

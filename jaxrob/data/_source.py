@@ -96,9 +96,8 @@ def in_unit_range(
         low, high = 0.0, 1.0
     else:
         raise Unsuited(
-            f"its values are signed integers, {values.min()} to {values.max()}, and "
-            "nothing says their range: pass value_range=(low, high), the values that "
-            "become 0 and 1"
+            f"its values are signed integers, {values.min()} to {values.max()}: pass "
+            "value_range=(low, high), the values that become 0 and 1"
         )
     lowest, highest = float(values.min()), float(values.max())
     if not (np.isfinite(lowest) and np.isfinite(highest)):
@@ -106,8 +105,7 @@ def in_unit_range(
     if not low <= lowest <= highest <= high:
         raise Unsuited(
             f"its values lie in [{lowest:g}, {highest:g}], not in the range "
-            f"[{low:g}, {high:g}]: pass value_range=(low, high), the values that "
-            "become 0 and 1"
+            f"[{low:g}, {high:g}]: pass value_range=(low, high)"
         )
     return scaled(values, low, high), int(highest) if is_deep else None
 
@@ -184,9 +182,7 @@ def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
     if not grey or count == 1:
         return values
     if count != 3:
-        raise Unsuited(
-            f"it has {count} channels, and grey=True needs 1, or red, green and blue"
-        )
+        raise Unsuited(f"it has {count} channels; grey=True needs 1 or 3")
     luma = values @ _LUMA
     if values.dtype == np.uint8:
         luma = np.round(luma).astype(np.uint8)

@@ -164,10 +164,7 @@ def _samples(
     """Returns a shard's samples in order, and the names of files skipped."""
     with open_file(path) as file:
         if is_gzip(file):
-            raise ValueError(
-                f"{path}: compressed, and images are read where they stand. Uncompress "
-                f"it: gunzip {path.name} (JPEG files do not become smaller by it)"
-            )
+            raise ValueError(f"{path}: compressed; uncompress it: gunzip {path.name}")
     pictures: dict[str, tuple[str, Member]] = {}
     labels: dict[str, str] = {}
     keys: dict[str, None] = {}
@@ -185,10 +182,7 @@ def _samples(
         keys[key] = None
         if kind in _PICTURES:
             if key in pictures:
-                raise ValueError(
-                    f"{path}/{name}: the second image of the sample {key}, after "
-                    f"{pictures[key][0]}"
-                )
+                raise ValueError(f"{path}/{name}: the second image of sample {key}")
             pictures[key] = name, member
         elif kind == extension:
             if key in labels:
@@ -199,9 +193,7 @@ def _samples(
                 raise ValueError(f"{path}/{name}: {error}") from error
     for key in keys:
         if key not in pictures:
-            raise ValueError(
-                f"{path}: its sample {key} has no picture; expected {key}.jpg"
-            )
+            raise ValueError(f"{path}: its sample {key} has no picture, as {key}.jpg")
         if extension is not None and key not in labels:
             raise ValueError(
                 f"{path}: its sample {key} has no label; expected {key}.{extension}. "
@@ -224,24 +216,21 @@ def _checked_labels(labels: Any) -> tuple[str | None, Callable[[bytes], str]]:
     """Returns the ending of files of labels, and a function that reads a label."""
     if labels is None:
         return None, bytes.decode
+    wanted = '"cls", "json", "json:FIELD" or None'
     if not isinstance(labels, str):
-        raise wrong_type("labels", '"cls", "json", "json:FIELD" or None', labels)
+        raise wrong_type("labels", wanted, labels)
     kind, _, field = labels.partition(":")
     if labels == "cls":
         return "cls", _class_in_text
     if kind == "json" and (field or labels == "json"):
         return "json", lambda data: _class_in_json(data, field or _FIELD)
-    raise ValueError(
-        f'labels must be "cls", "json", "json:FIELD" or None; got {labels!r}'
-    )
+    raise ValueError(f"labels must be {wanted}; got {labels!r}")
 
 
 def _class_in_text(data: bytes) -> str:
     found = data.decode("utf-8-sig").strip()
     if not found or "\n" in found:
-        raise ValueError(
-            f"expected a class as text on one line; got {named(found[:40])}"
-        )
+        raise ValueError(f"expected a class on one line; got {named(found[:40])}")
     return found
 
 
@@ -252,9 +241,7 @@ def _class_in_json(data: bytes, field: str) -> str:
     label = found[field]
     is_index = isinstance(label, int) and not isinstance(label, bool) and label >= 0
     if not is_index and not (isinstance(label, str) and label):
-        raise ValueError(
-            f"the field {field!r} must be a class's index or name; got {named(label)}"
-        )
+        raise ValueError(f"{field!r} must be an index or a name; got {named(label)}")
     return str(label)
 
 
@@ -283,17 +270,13 @@ def _paths(shards: Any) -> list[pathlib.Path]:
 
 
 def _in_folder(path: pathlib.Path) -> list[pathlib.Path]:
-    found = sorted(one for one in path.iterdir() if not one.name.startswith("."))
-    for one in found:
-        if one.name.lower().endswith((".tar.gz", ".tgz", ".tar.xz", ".tar.zst")):
-            raise ValueError(
-                f"{one}: compressed, and images are read where they stand. Uncompress "
-                "it to a .tar"
-            )
-    paths = [one for one in found if one.suffix.lower() == ".tar"]
-    if not paths:
+    # Compressed ones are rejected when they are read.
+    endings = ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst"
+    shards = [shard for shard in path.iterdir() if not shard.name.startswith(".")]
+    shards = [shard for shard in shards if shard.name.lower().endswith(endings)]
+    if not shards:
         raise ValueError(f"{path}: no .tar file in it")
-    return paths
+    return sorted(shards)
 
 
 def _expanded(pattern: str) -> list[pathlib.Path]:
@@ -365,8 +348,7 @@ def read_tar(
                 stream.seek(archive.offset)
                 if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
                     raise tarfile.ReadError(
-                        f"damaged or truncated at byte {archive.offset}: neither a "
-                        "member nor the end"
+                        f"damaged, or truncated, at byte {archive.offset}"
                     )
                 # gzip verifies the checksum at the end.
                 while stream.read(_MOST_AT_ONCE):
@@ -424,8 +406,7 @@ def _check_file(member: tarfile.TarInfo, parts: tuple[str, ...]) -> None:
         )
     if member.size > MAX_FILE_BYTES:
         raise tarfile.ReadError(
-            f"member {member.name!r} claims {member.size} bytes; at most "
-            f"{MAX_FILE_BYTES} are read"
+            f"member {member.name!r} has {member.size} bytes, over {MAX_FILE_BYTES}"
         )
 
 

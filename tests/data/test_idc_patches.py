@@ -27,7 +27,7 @@ def test_labels_and_order(tmp_path):
 def test_name_without_a_class(tmp_path, name):
     write(tmp_path, "a_class0.png")
     write(tmp_path, name)
-    with pytest.raises(ValueError, match=f"{name}: no class in the name"):
+    with pytest.raises(ValueError, match=f"{name}: expected"):
         idc_patches(tmp_path)
 
 

@@ -120,7 +120,7 @@ def test_jpeg_in_dicom(tmp_path):
     np.testing.assert_allclose(found, expected, atol=1e-6)
     # The frame has another size than the header.
     big = encoded(Image.new("L", (5000, 5000)), "JPEG")
-    with pytest.raises(ValueError, match="x.dcm: .*6x9 pixels, its frame 5000x5000"):
+    with pytest.raises(ValueError, match="x.dcm: .*5000x5000"):
         one(tmp_path, encapsulated(big, grey), value_range=(0, 255))
     with pytest.raises(ValueError, match="x.dcm: not a readable"):
         one(tmp_path, encapsulated(b"garbage", grey), value_range=(0, 255))
@@ -250,7 +250,7 @@ def test_arguments_of_slices(tmp_path):
         slices(path, 3)
     with pytest.raises(ValueError, match="indices must"):
         slices(path, 0, [8])
-    with pytest.raises(ValueError, match="path must end in"):
+    with pytest.raises(ValueError, match="path must"):
         slices(tmp_path / "x.png")
     with pytest.raises(FileNotFoundError):
         slices(tmp_path / "y.nii")
