@@ -174,10 +174,7 @@ class Curve:
         for name in ("confidence", "uncertainty"):
             value = getattr(self, name)
             if value is not None and getattr(value, "shape", None) != shape:
-                raise ValueError(
-                    f"{name} must have the shape {shape}, or be None; got "
-                    f"{named(value)}"
-                )
+                raise ValueError(f"{name} must be {shape}; got {named(value)}")
         if self.alpha is not None:
             unknown_threshold(self.alpha)
 
@@ -194,9 +191,7 @@ class Curve:
         if alpha is not None:
             unknown_threshold(alpha)
             if self.uncertainty is None:
-                raise ValueError(
-                    'alpha needs uncertainties, which outputs="scores" does not have'
-                )
+                raise ValueError("alpha needs uncertainties; the curve has none")
         return dataclasses.replace(self, alpha=alpha)
 
     @functools.cached_property
@@ -316,8 +311,7 @@ class ReducedCurve:
         counts = checked_counts(self.counts)
         if len(counts.correct) != len(levels):
             raise ValueError(
-                f"counts must have a level for each of {len(levels)} levels; got "
-                f"{len(counts.correct)}"
+                f"counts must have {len(levels)} levels; got {len(counts.correct)}"
             )
         if counts.num_classes > MOST_CONFUSED:
             counts = counts._replace(confusion=None)
@@ -339,10 +333,8 @@ class ReducedCurve:
         """
         if self.counts.confusion is None:
             raise ValueError(
-                f"confusion is not kept above {MOST_CONFUSED} classes, because it "
-                f"grows with the square of their number, here {self.num_classes:,}. "
-                "Take counts, or evaluate with reduced=False, whose curve keeps the "
-                "answers"
+                f"confusion is not kept above {MOST_CONFUSED} classes, here "
+                f"{self.num_classes:,}. Take counts, or evaluate with reduced=False"
             )
         return self.counts.confusion
 

@@ -303,9 +303,9 @@ class BatchedDataset:
             self._digests.append(found)
         elif self._digests[index] != found:
             raise ValueError(
-                f"batches of {self.name} must be the same, in the same order, on every "
-                f"pass; batch {index} is not what it was before. Leave out shuffling "
-                "and random augmentation."
+                f"batches of {self.name} must be the same on every pass; batch {index} "
+                "is not what it was before. Leave out shuffling and random "
+                "augmentation."
             )
 
 
@@ -358,8 +358,7 @@ def checked_labels(
     labels = plain_array("labels", numbered(labels, class_names), wanted)
     if labels.shape != (length,):
         raise ValueError(
-            f"labels must have the shape ({length},), one for each image; got "
-            f"{labels.shape} ({named(given)})"
+            f"labels must have the shape ({length},), as images; got {named(given)}"
         )
     labels = checked_array("labels", labels, "N", "integers", at_least=0)
     high = int(labels.max())
@@ -367,8 +366,7 @@ def checked_labels(
         raise ValueError(f"labels must be class indices, which are int32; got {high}")
     if class_names is not None and high >= len(class_names):
         raise ValueError(
-            f"labels must be below the number of class names, {len(class_names)}; got "
-            f"{high}"
+            f"labels must be below the {len(class_names)} class names; got {high}"
         )
     return labels.astype(np.int32)
 
@@ -397,9 +395,7 @@ def checked_any_labels(
     else:
         return checked_labels(labels, length, class_names)
     if len(labels) != length:
-        raise ValueError(
-            f"labels must be {length}, one for each image; got {len(labels)}"
-        )
+        raise ValueError(f"labels must be {length}, as images; got {len(labels)}")
     return labels
 
 
@@ -425,9 +421,8 @@ def check_labels_below(
         is_list = labels.dtype == object
         what = f"a list of {len(labels)}" if is_list else f"the shape {labels.shape}"
         raise ValueError(
-            f"{name} must be class indices [N], integers from 0; got {what}. Of "
-            "one-hot labels take argmax. Masks, boxes and the like need a score of "
-            "yours: evaluate and assess take score=, a function of outputs and labels"
+            f"{name} must be class indices [N], from 0; got {what}. Of one-hot labels "
+            "take argmax; masks, boxes and the like need score="
         )
     highest = int(labels.max())
     if highest >= num_classes:
@@ -436,8 +431,8 @@ def check_labels_below(
         if class_names is not None:
             which = f", the class {class_names[highest]!r} of {len(class_names)}"
         raise ValueError(
-            f"{name} must be below the classifier's number of classes, {num_classes} "
-            f"(they count from 0); got {highest}{which}{from_1}"
+            f"{name} must be below the classifier's {num_classes} classes (from 0); "
+            f"got {highest}{which}{from_1}"
         )
 
 
@@ -446,19 +441,18 @@ def images_and_labels(images: Any, labels: Any) -> tuple[np.ndarray | jax.Array,
     if isinstance(images, BatchedDataset):
         raise TypeError(
             "images must be an array or a jaxrob.Dataset in memory; got "
-            f"{named(images)}, which is read batch by batch"
+            f"{named(images)}"
         )
     if isinstance(labels, Dataset | BatchedDataset):
         raise TypeError(
-            f"labels must be an array, not a data set; got {named(labels)}: say "
-            "images=dataset, without labels"
+            f"labels must be an array; got {named(labels)}: say images=dataset alone"
         )
     if not isinstance(images, Dataset):
         return images, labels
     if labels is not None:
         raise TypeError(
-            "labels must be left out where images is a data set, which has its own; "
-            f"got {named(labels)} beside images={named(images)}"
+            f"labels must be left out beside a data set, which has its own; got "
+            f"{named(labels)} beside images={named(images)}"
         )
     return images.images, images.labels
 
@@ -471,6 +465,7 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
         stored.warn_of_odd()
         if isinstance(given, Dataset):
             given = dataclasses.replace(given, images=images)
+    if isinstance(given, Dataset):
         if labels is not None:
             return given
         if not may_lack_labels:
@@ -496,9 +491,9 @@ def _names_of(
     if given and own and given != own and sorted(given) == sorted(own):
         index = next(i for i, pair in enumerate(zip(given, own)) if pair[0] != pair[1])
         raise ValueError(
-            "class_names must be in the order of the source's own, by which its labels "
-            f"are numbered; class {index} of {named(source)} is {own[index]!r}, and "
-            f"{given[index]!r} was given. {TO_RENUMBER}"
+            f"class_names must be in the order of the source's own; class {index} of "
+            f"{named(source)} is {own[index]!r}, and {given[index]!r} was given. "
+            f"{TO_RENUMBER}"
         )
     return given or own
 

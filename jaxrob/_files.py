@@ -55,9 +55,7 @@ def content_of(path: str | os.PathLike[str], most: int) -> bytes:
         # Asked first: to read `most` bytes takes as much memory, however few there are.
         size = os.fstat(file.fileno()).st_size
         if size > most:
-            raise ValueError(
-                f"{os.fspath(path)}: it has {size} bytes; at most {most} are read"
-            )
+            raise ValueError(f"{path}: it has {size} bytes; at most {most} are read")
         return file.read(size)
 
 
@@ -151,8 +149,8 @@ def read_npz(
         packed = max((member.compress_size for member in members), default=0)
         if total > most or packed > size:
             raise ValueError(
-                f"its arrays claim {total} bytes, one of them {packed} of the file's "
-                f"{size}, which may unpack to {most}"
+                f"its arrays claim {total} bytes, one {packed} of {size} in the file, "
+                f"which may unpack to {most}"
             )
         if not may_be_compressed and any(one.compress_type for one in members):
             raise ValueError("it is compressed, which is not read")
@@ -181,8 +179,7 @@ def npy_array(data: bytes, name: str) -> np.ndarray:
             raise ValueError(f"it holds {dtype}; only numbers are read")
         if needed != found or min(shape, default=0) < 0:
             raise ValueError(
-                f"it has {found} bytes, but an array of {dtype} of the shape {shape} "
-                f"needs {needed}"
+                f"it has {found} bytes, but {dtype} of the shape {shape} needs {needed}"
             )
         order = "F" if is_fortran else "C"
         return np.ndarray(shape, dtype, data, stream.tell(), order=order)

@@ -125,14 +125,13 @@ def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
         finite = np.isfinite(np.asarray(images)).reshape(len(images), -1).all(axis=1)
         bad = np.flatnonzero(~finite)
         raise ValueError(
-            f"images must be finite; {len(bad)} of {len(images)} hold NaN or infinity, "
-            f"the first at index {bad[0]}"
+            f"images must be finite; {len(bad)} of {len(images)} are not, the first "
+            f"{bad[0]}"
         )
     if images.ndim == 4 and (low < 0 or high > 1):
         raise ValueError(
-            "floating images (rank 4) must lie in [0, 1]; got values in "
-            f"[{low:.9g}, {high:.9g}] (pass uint8 for 0-255; numpy.clip mends what a "
-            "resize has rounded; leave normalisation out of the data: it belongs to "
-            "the classifier, as mean= and std= or in its apply function)"
+            f"floating images (rank 4) must lie in [0, 1]; got values in [{low:.9g}, "
+            f"{high:.9g}] (pass uint8 for 0-255; numpy.clip mends rounding; "
+            "normalisation belongs to the classifier, as mean= and std=)"
         )
     return low, high

@@ -106,8 +106,8 @@ class Store:
             self._is_digested[index] = True
         elif self._digests[index].tobytes() != found:
             raise ValueError(
-                f"{self.where(index)}: the file has changed since it was first read, "
-                "so that answers would mix two pictures. Load the data set again"
+                f"{self.where(index)}: the file has changed since it was first read. "
+                "Load the data set again"
             )
 
 
@@ -160,7 +160,7 @@ class StoredImages:
         if indices.ndim != 1:
             raise IndexError(
                 "images in files take a slice, an integer, or one array of integers or "
-                f"booleans; got {index!r} (np.asarray reads them all)"
+                f"booleans; got {index!r}"
             )
         return dataclasses.replace(self, indices=indices)
 
@@ -170,10 +170,9 @@ class StoredImages:
             raise ValueError("images in files are read into a new array")
         if len(self) > _ALWAYS_IN_ARRAY and self.nbytes > self.store.most_bytes:
             raise ValueError(
-                f"images must fit into one array here; {len(self)} of the shape "
-                f"{self.store.image_shape} take {self.nbytes} bytes, more than "
-                f"max_bytes={self.store.most_bytes}. Take fewer, such as "
-                "dataset[::100], or load them with a larger max_bytes"
+                f"images must fit into one array here; {len(self)} take {self.nbytes} "
+                f"bytes, more than max_bytes={self.store.most_bytes}. Take fewer, such "
+                "as dataset[::100], or load them with a larger max_bytes"
             )
         (found,) = self.read([slice(None)])
         return found if dtype is None else found.astype(dtype)

@@ -122,21 +122,17 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
     missing = sorted(expected.keys() - arrays.keys())
     extra = sorted(arrays.keys() - expected.keys())
     if missing or extra:
-        raise ValueError(
-            f"{path}: missing arrays {missing}, superfluous arrays {extra}"
-        )
+        raise ValueError(f"{path}: missing arrays {missing}, superfluous {extra}")
     variables: dict[str, Any] = {"params": {}, "batch_stats": {}}
     for name, (collection, module, key, shape) in expected.items():
         array = arrays[name]
         if array.shape != shape or array.dtype.kind != "f":
             raise ValueError(
-                f"{path}: {name}: {array.dtype} of shape {array.shape}, expected "
-                f"floating of shape {shape}"
+                f"{path}: {name}: {array.dtype} {array.shape}, expected floats {shape}"
             )
         if not np.isfinite(array).all():
-            raise ValueError(
-                f"{path}: {name}: {(~np.isfinite(array)).sum()} values not finite"
-            )
+            number = (~np.isfinite(array)).sum()
+            raise ValueError(f"{path}: {name}: {number} values not finite")
         weights = jnp.asarray(array.astype(np.float32))
         variables[collection].setdefault(module, {})[key] = weights
     return variables

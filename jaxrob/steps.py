@@ -118,8 +118,7 @@ def evaluation(
     check_choice("dtype", dtype, ("uint8", "float32"))
     if on_host(classifier.apply_fn) is not None:
         raise ValueError(
-            "classifier must run on the devices, because a network on the host "
-            "(from_torch, from_onnx, from_keras, from_host) is no part of a step"
+            "classifier must run on the devices; got a network on the host"
         )
     alteration = fingerprinted_alteration(alteration, image_shape)
     check_shape_is_kept(alteration, image_shape)

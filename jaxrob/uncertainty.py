@@ -117,8 +117,7 @@ def _check(log_probabilities: jax.Array) -> None:
     shape = log_probabilities.shape
     if len(shape) < 2 or shape[-1] < 2 or 0 in shape:
         raise ValueError(
-            "log_probabilities must have the shape [S, ..., K], with at least 2 "
-            f"classes; got {shape}"
+            f"log_probabilities must be [S, ..., K] of 2 classes or more; got {shape}"
         )
     # Traced values are unknown. NaN is allowed: it marks rows that are no distribution.
     if isinstance(log_probabilities, Tracer):
@@ -126,6 +125,6 @@ def _check(log_probabilities: jax.Array) -> None:
     largest = float(jnp.nanmax(log_probabilities))
     if largest > _SLACK:
         raise ValueError(
-            "log_probabilities must be logarithms, which are at most 0; got "
-            f"{largest:g} (take jax.nn.log_softmax of logits, jnp.log of probabilities)"
+            f"log_probabilities must be at most 0; got {largest:g} (take "
+            "jax.nn.log_softmax of logits, jnp.log of probabilities)"
         )

@@ -54,7 +54,7 @@ def test_names_that_the_source_carries():
         (["cow!"], NAMES, ValueError, "(owl, cat, dog); got 'cow!'"),
         (["elk"], ["ant"] * 20, ValueError, "ant, ...); got 'elk'"),
         (["cat"], [*NAMES, "cat"], ValueError, "stands several times in class_names"),
-        ([3], NAMES, ValueError, "must be below the number of class names, 3; got 3"),
+        ([3], NAMES, ValueError, "must be below"),
         ([b"cat"], NAMES, TypeError, "integer"),
     ],
 )

@@ -271,7 +271,7 @@ def _class_names(
         if len(parts) < 2:
             raise ValueError(
                 f"{_name(path, parts)}: image outside a class folder. labels=None "
-                "reads images without classes, jaxrob.data.tar_shards shards of WebDataset"
+                "reads images without classes, tar_shards WebDataset's archives"
             )
         if parts[:-2] != images[0][:-2]:
             raise ValueError(

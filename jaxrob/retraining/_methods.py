@@ -373,10 +373,7 @@ def weak_alterations(
 def _check_compares(name: str, classifier: Any) -> None:
     check_type(name, classifier, Classifier, "a jaxrob.Classifier")
     if classifier.outputs == "scores":
-        raise ValueError(
-            f'{name} must not have outputs="scores": those of two classifiers do not '
-            "compare"
-        )
+        raise ValueError(f'{name} must not have outputs="scores", which do not compare')
 
 
 def _check_fits(
@@ -392,8 +389,8 @@ def _check_fits(
     own = num_outputs(module, image_shape, training.get("outputs", "logits"), key)
     if number != own:
         raise ValueError(
-            f"classifier must have the classes of the new network, which returns {own} "
-            f"for images of the shape {image_shape}; it returns {number}"
+            f"classifier must have the {own} classes of the new network for images of "
+            f"the shape {image_shape}; it returns {number}"
         )
 
 
@@ -433,8 +430,8 @@ def below_one(
     values = checked_array("robustness", robustness, "...", at_least=0, at_most=1)
     if values.shape != (len(alterations),):
         raise ValueError(
-            f"robustness must have one number for each of the {len(alterations)} "
-            f"alterations; got the shape {values.shape}"
+            f"robustness must have {len(alterations)} numbers, as alterations; got the "
+            f"shape {values.shape}"
         )
     return tuple(one for one, value in zip(alterations, values) if value < 1)
 
@@ -463,8 +460,7 @@ def find_weak(
         if validation is None:
             if classifier is not None:
                 raise ValueError(
-                    "validation must be given with a classifier, images that it was "
-                    "not trained on (or else its robustness); got None"
+                    "validation or robustness must be given with a classifier; got None"
                 )
             dataset, validation = _split(dataset, key)
         if classifier is None:
@@ -481,8 +477,7 @@ def find_weak(
         weak = below_one(alterations, robustness)
     if not weak:
         raise ValueError(
-            "alterations must hold one to which the original's robustness is below "
-            "100 %; it is 100 % for all, so there is nothing to mend"
+            "alterations must hold one to which the original's robustness is below 1"
         )
     return weak, classifier, dataset
 

@@ -50,9 +50,7 @@ def check(
 
 def check_alterations(alterations: Any) -> None:
     if isinstance(alterations, Alteration):
-        raise TypeError(
-            "alterations must be a sequence; got an Alteration: give [alteration]"
-        )
+        raise TypeError("alterations must be a sequence: give [alteration]")
     checked_sequence("alterations", alterations, Alteration, "jaxrob.Alteration")
 
 

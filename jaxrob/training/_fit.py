@@ -180,12 +180,12 @@ def fit(
             given = step_inputs(dataset, planned, over)
             state, loss = Call(step, (state, *given)).run()
             bar.update()
-            # Reading the loss waits for the step, so it is read only after some steps.
+            # Reading the loss waits for the step.
             if planned.ends_epoch or planned.is_kept:
                 if not np.isfinite(float(loss)):
+                    when = f"epoch {planned.epoch}, step {planned.done}"
                     raise FloatingPointError(
-                        f"the loss is {loss} after epoch {planned.epoch}, step "
-                        f"{planned.done}: lower the rate"
+                        f"the loss is {loss} after {when}: lower the rate"
                     )
             if checkpoints is not None and planned.is_kept:
                 save(checkpoints, planned.done, state)
@@ -324,8 +324,7 @@ def restore(
     for name, value in settings.items():
         if found.get(name) != value:
             raise ValueError(
-                f"checkpoint {path} is of a training with another {name}: "
-                f"{found.get(name)}, not {value}"
+                f"checkpoint {path} is of another {name}: {found.get(name)} not {value}"
             )
     like = jax.tree.map(ocp.utils.to_shape_dtype_struct, tuple(state))
     items = ocp.args.Composite(trained=ocp.args.StandardRestore(like))
@@ -334,8 +333,8 @@ def restore(
     # Orbax detects most damage, but not changed numbers.
     if found.get(_DIGEST) != _digest(count, restored):
         raise ValueError(
-            f"checkpoint {path} is damaged: its numbers are not those that were kept "
-            f"after {count} steps; move it away to start anew"
+            f"checkpoint {path} is damaged: its numbers are not those of step {count}; "
+            "move it away to start anew"
         )
     return restored, count
 

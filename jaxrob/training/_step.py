@@ -209,8 +209,7 @@ def make_schedule(
     steps = size // batch_size
     if not steps:
         raise ValueError(
-            f"batch_size must be at most {size}, the number of images in an epoch; got "
-            f"{batch_size}"
+            f"batch_size must be at most {size}, one epoch; got {batch_size}"
         )
     if images_seen is None:
         return Schedule(steps, steps * (_EPOCHS if epochs is None else epochs))
