@@ -150,7 +150,6 @@ class Curve:
     rank: _Ranks = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         classes = checked_integer("num_classes", self.num_classes, at_least=2)
         axes: dict[str, int] = {}
         checked_array("levels", self.levels, "L", axes=axes)
@@ -209,7 +208,6 @@ class Curve:
 
     @property
     def _stated_counts(self) -> Annotated[_Counts, WRITTEN]:
-        """The counts without the ranks, which follow from the answers."""
         return self.counts._replace(ranks=None)
 
     def counts_for(self, measure: str) -> Counts:
@@ -306,7 +304,6 @@ class ReducedCurve:
     alpha: _Alpha = None
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         levels = checked_array("levels", self.levels, "L")
         counts = checked_counts(self.counts)
         if len(counts.correct) != len(levels):
@@ -378,7 +375,6 @@ class ScoreCurve:
     score: Annotated[str, Text("the name of a score", SCORE_NAME)]
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         check_score_name("score", self.score)
         axes: dict[str, int] = {}
         checked_array("levels", self.levels, "L", axes=axes)
@@ -476,7 +472,6 @@ AnyCurve = Curve | ReducedCurve | ScoreCurve
 
 
 def join(first: C, second: C) -> C:
-    """Joins the levels of two curves of the same images."""
     return dataclasses.replace(first, **joined([_by_level(first), _by_level(second)]))
 
 
@@ -487,7 +482,6 @@ def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
 
 
 def _by_level(curve: AnyCurve) -> dict[str, Any]:
-    """Returns the fields with a leading axis of levels, by name."""
     names = [field.name for field in dataclasses.fields(curve)]
     return {name: getattr(curve, name) for name in names if name in _OF_LEVELS}
 

@@ -298,7 +298,6 @@ class BatchedDataset:
         self._check_same(index + 1, _NO_BATCH)
 
     def _check_same(self, index: int, found: str) -> None:
-        """Keeps a batch's digest in the first pass, and compares it in later ones."""
         if index == len(self._digests):
             self._digests.append(found)
         elif self._digests[index] != found:
@@ -351,7 +350,6 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
 def checked_labels(
     labels: Any, length: int, class_names: tuple[str, ...] | None
 ) -> np.ndarray:
-    """Returns labels as an int32 array `[length]`."""
     given, wanted = labels, "an array [N] of integers"
     if not isinstance(labels, list | tuple):
         labels = plain_array("labels", labels, wanted)
@@ -414,7 +412,6 @@ def check_labels_below(
     name: str,
     class_names: Sequence[str] | None = None,
 ) -> None:
-    """Rejects labels beyond the classifier's classes."""
     if labels is None:
         raise ValueError(f"{name} are missing, and this needs them; got None")
     if not are_classes(labels):
@@ -486,7 +483,6 @@ def _check_given(labels: Any) -> None:
 def _names_of(
     source: Any, class_names: Any, name: Any, label: str
 ) -> tuple[str, ...] | None:
-    """Returns the class names given, or else those that a source carries."""
     given, own = _checked_class_names(class_names, name), class_names_of(source, label)
     if given and own and given != own and sorted(given) == sorted(own):
         index = next(i for i, pair in enumerate(zip(given, own)) if pair[0] != pair[1])

@@ -50,7 +50,6 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def content_of(path: str | os.PathLike[str], most: int) -> bytes:
-    """Reads a regular file of at most `most` bytes."""
     with open_file(path) as file:
         # Asked first: to read `most` bytes takes as much memory, however few there are.
         size = os.fstat(file.fileno()).st_size
@@ -60,7 +59,6 @@ def content_of(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raises an error unless a path is a regular file, without opening it."""
     _check_mode(path, os.stat(path).st_mode)
 
 
@@ -102,7 +100,6 @@ def parsed(text: str | bytes) -> Any:
 
 
 def short(value: Any) -> str:
-    """Shortens a value to at most 80 characters, for a message."""
     value = value.item() if isinstance(value, np.generic) else value
     text = ascii(value) if isinstance(value, str) else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
@@ -213,12 +210,10 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_new(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a new file; `sync` then flushes it to the disk."""
     _write(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), content)
 
 
 def _write(file: int, content: bytes) -> None:
-    """Writes all to an open file, and closes it."""
     try:
         left = memoryview(content)
         while left:
@@ -228,7 +223,6 @@ def _write(file: int, content: bytes) -> None:
 
 
 def not_written(path: str | os.PathLike[str], error: OSError) -> OSError:
-    """Returns the error for a file that cannot be written, under its final name."""
     return OSError(
         error.errno,
         f"it cannot be written ({error.strerror}); what was there stays",

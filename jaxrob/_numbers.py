@@ -28,7 +28,6 @@ def largest(values: jax.Array, axis: int, keepdims: bool = False) -> jax.Array:
 # Compiled as one program even if the caller is not.
 @functools.partial(jax.jit, static_argnames=("kind", "axis"))
 def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
-    """Computes the log-probabilities of a classifier's outputs."""
     if kind == "logits":
         return _log_softmax(outputs, axis)
     in_range = (outputs >= -_ROUNDING) & (outputs <= 1 + _ROUNDING)
@@ -78,7 +77,6 @@ def _log_softmax_jvp(
 
 @jax.jit
 def as_floats(images: Any) -> jax.Array:
-    """Converts images to float32 in [0, 1]; bytes are divided by 255."""
     images = jnp.asarray(images)
     if images.dtype == jnp.uint8:
         return unit_range(images)
@@ -111,7 +109,6 @@ def note_values(into: list[Any], images: np.ndarray | jax.Array) -> None:
 
 
 def widen(into: list[Any], low: float, high: float, kind: str) -> None:
-    """Widens a range, see `note_values`."""
     into[:] = min([low, *into[:1]]), max([high, *into[1:2]]), kind
 
 

@@ -30,8 +30,6 @@ class Unreadable(ValueError):
 
 
 class Failed(NamedTuple):
-    """An image that could not be read."""
-
     place: int
     why: str
 
@@ -65,7 +63,6 @@ class Store:
         object.__setattr__(self, "_ends", np.full((2, number), np.nan, np.float32))
 
     def image(self, index: int) -> np.ndarray:
-        """Reads an image."""
         try:
             data = self.contents(index)
         except ValueError as error:
@@ -124,27 +121,22 @@ class StoredImages:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """`[N, ...]`."""
         return len(self.indices), *self.store.image_shape
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of the values, uint8 or float32 in [0, 1]."""
         return self.store.dtype
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """The number of values."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all images, decoded."""
         return self.size * self.dtype.itemsize
 
     def __repr__(self) -> str:
@@ -165,7 +157,6 @@ class StoredImages:
         return dataclasses.replace(self, indices=indices)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Reads all images."""
         if copy is False:
             raise ValueError("images in files are read into a new array")
         if len(self) > _ALWAYS_IN_ARRAY and self.nbytes > self.store.most_bytes:
@@ -205,7 +196,6 @@ class StoredImages:
         return digest([*about, self.store.digests(self.indices)])
 
     def warn_of_odd(self) -> None:
-        """Warns of the odd images among those read so far."""
         number = int(np.isfinite(self.store._ends[0, self.indices]).sum())
         self.store.warn_of(self.odd(), number)
 
@@ -290,7 +280,6 @@ class StoredImages:
 
 
 def _num_threads() -> int:
-    """Returns the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # Not on every system.

@@ -56,7 +56,7 @@ class IdcCNN(nn.Module):
     channel_order: str = "bgr"
 
     def __post_init__(self) -> None:
-        """Checks the attribute."""
+        """Checks the attributes."""
         check_choice("channel_order", self.channel_order, _CHANNEL_ORDERS)
         super().__post_init__()
 
@@ -139,7 +139,6 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
-    """Maps each Keras name to the Flax collection, module, name and shape."""
     arrays = {}
     for i, shape in enumerate(((3, 3, 3, 32), (3, 3, 32, 64), (3, 3, 64, 64))):
         arrays[f"conv2d_{i + 1}/kernel"] = ("params", f"Conv_{i}", "kernel", shape)
@@ -175,7 +174,7 @@ class MnistCNN(nn.Module):
     num_classes: int = 10
 
     def __post_init__(self) -> None:
-        """Checks the attribute."""
+        """Checks the attributes."""
         checked_integer("num_classes", self.num_classes, at_least=1)
         super().__post_init__()
 
@@ -215,7 +214,7 @@ class VGG16(nn.Module):
     num_classes: int = 10
 
     def __post_init__(self) -> None:
-        """Checks the attribute."""
+        """Checks the attributes."""
         checked_integer("num_classes", self.num_classes, at_least=1)
         super().__post_init__()
 
@@ -324,7 +323,6 @@ class ResNet(nn.Module):
 
 
 def _shortcut(x: jax.Array, stride: int, width: int) -> jax.Array:
-    """Returns every `stride`-th pixel, padded with channels of zeros to `width`."""
     x = x[:, ::stride, ::stride]
     return jnp.pad(x, ((0, 0), (0, 0), (0, 0), (0, width - x.shape[-1])))
 

@@ -91,7 +91,6 @@ def unknown_threshold(alpha: float) -> float:
 
 
 def _largest(log_probabilities: jax.Array) -> float:
-    """Returns the trace of the aleatoric part of a uniform distribution, `1 - 1/K`."""
     _check(log_probabilities)
     return 1 - 1 / log_probabilities.shape[-1]
 

@@ -27,7 +27,6 @@ _WRAPPED = re.compile(r"\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*")
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
-    """Returns the classes in order, from a sequence or a file, or None if not given."""
     if class_names is None:
         return None
     where = "class_names"
@@ -49,7 +48,6 @@ def numbered(
     path: pathlib.Path,
     places: Sequence[str],
 ) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-    """Returns the labels as numbers, and the names in the order of these numbers."""
     if classes is None:
         return None, names
     numbers = np.array([_number(one) for one in classes])
@@ -178,7 +176,6 @@ def read_labels(
 
 
 def _read_names(path: pathlib.Path) -> Any:
-    """Reads the names in a file, in order."""
     text = _text(path)
     if path.suffix.lower() != ".json":
         return [line.strip() for line in text.splitlines() if line.strip()]

@@ -248,7 +248,6 @@ def _is_image(name: str) -> bool:
 
 
 def _is_dicom(path: pathlib.Path, parts: _Parts, member: Member) -> bool:
-    """Whether a file on disk, named like none of the pictures, is DICOM."""
     if member is not _ON_DISK or not _OF_DICOM.fullmatch(parts[-1]):
         return False
     # What cannot be read counts as no picture, as its name says.
@@ -294,7 +293,6 @@ def _class_names(
 
 
 def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, Member | None]]:
-    """Yields the files and folders below a folder, in sorted order."""
     # Hidden and system folders are not entered.
     visited = set()
     for folder, folders, files in os.walk(path, onerror=_reraise, followlinks=True):

@@ -295,7 +295,6 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
 
 def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
-    """Returns the batches of a folder or an archive."""
     if not place.is_file():
         return {
             name: read_file(place / name) for name in names if (place / name).is_file()
@@ -308,7 +307,6 @@ def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
 
 
 def _parse(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Parses records of a label and a 32x32 image, stored channel by channel."""
     if data[:1] == bytes([_PICKLE_MARK]):
         raise ValueError(_refuse_pickle(name))
     if not data or len(data) % _RECORD:

@@ -188,7 +188,6 @@ def as_dataset(
     class_names: tuple[str, ...] | None,
     preparation: Preparation,
 ) -> Dataset:
-    """Returns pictures as a data set."""
     # Pictures of at most `max_bytes` are decoded now; others if unreadable ones are
     # left out, as their number must be known.
     shape, expected, first = _expected(pictures, preparation)
@@ -231,7 +230,6 @@ def _store(
     shape: tuple[int, ...],
     expected: Expected,
 ) -> Store:
-    """Returns the files as a store, whose images have one shape."""
     pil = required("PIL.features", "reading images", "experiments")
     fit, grey = preparation.fit, preparation.grey
 
@@ -318,7 +316,6 @@ def _warn_of_left_out(
 def _reading(
     pictures: Pictures, preparation: Preparation, left_out: Sequence[Failed]
 ) -> dict[str, Any]:
-    """Returns what the provenance says about reading: values that JSON can hold."""
     found: dict[str, Any] = {"skipped_files": len(pictures.skipped)}
     if pictures.skipped:
         found["skipped_names"] = list(pictures.skipped[:_MOST_NAMED])

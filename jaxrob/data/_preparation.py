@@ -46,8 +46,6 @@ class Fit(NamedTuple):
 
 
 class Preparation(NamedTuple):
-    """How pictures are read."""
-
     fit: Fit  # How they are turned, resized and cropped
     grey: bool  # Whether they are reduced to one channel
     leaves_out: bool  # Whether unreadable pictures are left out, not rejected
@@ -55,8 +53,6 @@ class Preparation(NamedTuple):
 
 
 class Oddities(NamedTuple):
-    """Unusual properties of an image."""
-
     # The EXIF orientation, 1 to 8; None if it is damaged; 1, upright, also if the
     # orientation is ignored
     orientation: int | None = 1
@@ -85,7 +81,6 @@ def checked_preparation(
     value_range: Any = None,
     slice_at: Any = None,
 ) -> Preparation:
-    """Checks the arguments of readers."""
     size, crop = checked_size(size), checked_size(crop, "crop")
     check_choice("orientation", orientation, ("exif", "stored"))
     check_choice("interpolation", interpolation, ("bicubic", "bilinear"))
@@ -205,7 +200,6 @@ _NEARLY_ALIKE = 0.02
 
 
 def first_names(names: Sequence[str]) -> str:
-    """Returns the first three names as a text."""
     return ", ".join(names[:_NUM_NAMED]) + ", ..." * (len(names) > _NUM_NAMED)
 
 

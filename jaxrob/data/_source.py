@@ -38,8 +38,6 @@ class Shown(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """The pixels of a picture as an array."""
-
     values: np.ndarray  # `[H, W, C]`, uint8 in 0-255 or float32 in [0, 1]
     # Float32 `[H, W]` in [0, 1], or None for an opaque picture.
     alpha: np.ndarray | None = None
@@ -78,7 +76,6 @@ def in_unit_range(
     most: float | None = None,
     least: float = 0.0,
 ) -> tuple[np.ndarray, int | None]:
-    """Maps stored values to [0, 1]."""
     # uint8 without a range stays as it is.
     kind, is_deep = values.dtype.kind, False
     if value_range is not None:
@@ -111,7 +108,6 @@ def in_unit_range(
 
 
 def has_8_bits(value_range: tuple[float, float]) -> Unsuited:
-    """Returns the error of a range beside a picture that needs none."""
     return Unsuited(
         f"its values have 8 bits, of which 0 and 255 are the ends; value_range="
         f"{value_range} is for pictures of more: leave it out"
@@ -130,12 +126,10 @@ def scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def range_text(low: float, high: float) -> str:
-    """Returns a range of values as the argument that gives it."""
     return f"value_range=({low:.10g}, {high:.10g})"
 
 
 def finite_number(name: str, value: Any) -> float:
-    """Returns a number that a file states."""
     try:
         found = float(value)
     except (TypeError, ValueError):
@@ -150,7 +144,6 @@ _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 def transparent() -> Unsuited:
-    """Returns the error of a transparent picture without a background."""
     return Unsuited(
         "transparent in places, and what shows there is unknown: pass "
         'background="white", or the colour on which the network saw such pictures'
@@ -177,7 +170,6 @@ def laid_on(samples: Samples, background: tuple[int, int, int] | None) -> np.nda
 
 
 def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
-    """Returns luma if it is asked for, otherwise the channels as they are."""
     count = values.shape[-1]
     if not grey or count == 1:
         return values
@@ -190,7 +182,6 @@ def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
 
 
 def turned(values: np.ndarray, orientation: int | None) -> np.ndarray:
-    """Puts a picture of an orientation, as in EXIF, upright."""
     if orientation is None or orientation == 1:
         return values
     if orientation in (5, 6, 7, 8):
@@ -220,7 +211,6 @@ MAX_FILE_BYTES = 256 << 20
 
 
 def read_file(path: pathlib.Path) -> bytes:
-    """Reads a regular file."""
     try:
         file = open_file(path)
     except FileNotFoundError as error:

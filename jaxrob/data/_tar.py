@@ -147,8 +147,6 @@ class Member(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """A labelled image in a shard."""
-
     shard: int  # The shard's index
     name: str  # The image's name in the shard
     member: Member
@@ -161,7 +159,6 @@ def _samples(
     extension: str | None,
     read_label: Callable[[bytes], str],
 ) -> tuple[list[_Sample], list[str]]:
-    """Returns a shard's samples in order, and the names of files skipped."""
     with open_file(path) as file:
         if is_gzip(file):
             raise ValueError(f"{path}: compressed; uncompress it: gunzip {path.name}")
@@ -246,7 +243,6 @@ def _class_in_json(data: bytes, field: str) -> str:
 
 
 def _paths(shards: Any) -> list[pathlib.Path]:
-    """Returns the shards' paths in order."""
     if isinstance(shards, str | os.PathLike):
         path = checked_path("shards", shards)
         if path.is_dir():
@@ -414,13 +410,11 @@ class _Bounded:
     """Limits what tarfile reads: it trusts headers, and decompresses what it skips."""
 
     def __init__(self, stream: Any, most: int) -> None:
-        """Allows the first `most` bytes of a stream to be read."""
         self._stream, self._most, self.tell = stream, most, stream.tell
         # The type of the header whose contents are read next.
         self._kind = b""
 
     def read(self, size: int) -> bytes:
-        """Reads a part of a header."""
         if not 0 <= size <= _MOST_AT_ONCE:
             raise tarfile.ReadError(f"a header of more than {_MOST_AT_ONCE} bytes")
         found = self._stream.read(size)
@@ -433,7 +427,6 @@ class _Bounded:
         return found
 
     def contents(self, size: int) -> bytes:
-        """Reads the next `size` bytes."""
         self._check(self.tell() + size)
         found = self._stream.read(size)
         if len(found) < size:
@@ -441,7 +434,6 @@ class _Bounded:
         return found
 
     def seek(self, position: int) -> int:
-        """Moves to a position."""
         self._check(position)
         return self._stream.seek(position)
 

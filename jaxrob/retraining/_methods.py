@@ -492,7 +492,6 @@ def original(
 
 
 def _split(dataset: Dataset, key: jax.Array) -> tuple[Dataset, Dataset]:
-    """Splits a data set into nine tenths and a random tenth."""
     order = host_generator(key).permutation(len(dataset))
     held_out = max(1, int(_HELD_OUT * len(dataset)))
     return dataset[np.sort(order[held_out:])], dataset[np.sort(order[:held_out])]

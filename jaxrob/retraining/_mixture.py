@@ -23,15 +23,12 @@ from jaxrob.training._fit import check_training
 
 
 class Subset(NamedTuple):
-    """Copies of some images, all altered in the same way."""
-
     alteration: Alteration | None  # None for the originals
     images: np.ndarray  # rows of the data set
     copies: int  # the number of copies of each image
 
     @property
     def size(self) -> int:
-        """The number of all copies."""
         return len(self.images) * self.copies
 
 
@@ -191,8 +188,6 @@ def mixture(
 
 
 class _Layout(NamedTuple):
-    """The division of an epoch's batches among the subsets."""
-
     # `[subsets]`, the images of each subset that a step reads: the largest number in
     # any batch.
     num_read: np.ndarray
@@ -252,7 +247,6 @@ def _make(
     levels: str,
     candidates: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """Makes the batch of a step from the images that it read; traced."""
     chosen = drawn["chosen"]
     cuts = np.cumsum(num_read)[:-1]
     blocks = jnp.split(images, cuts), jnp.split(drawn["copy"], cuts)

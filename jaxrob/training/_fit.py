@@ -269,8 +269,6 @@ _DIGEST = "digest"
 
 
 class Checkpoints(NamedTuple):
-    """A folder of checkpoints."""
-
     path: str | os.PathLike[str]  # the folder
     manager: Any  # orbax's `CheckpointManager` of the folder
     # Those of the training, as JSON values. Only a training with the same settings can

@@ -183,8 +183,6 @@ _EPOCHS = 5
 
 
 class Schedule(NamedTuple):
-    """The length of a training, and the steps between its checkpoints."""
-
     epoch_steps: int  # steps in a whole epoch
     num_steps: int  # steps in all; the last epoch may end early
     # Steps between checkpoints, None without checkpoints.
@@ -192,8 +190,6 @@ class Schedule(NamedTuple):
 
 
 class PlannedStep(NamedTuple):
-    """The inputs of one step, and what follows it."""
-
     done: int  # the number of steps done including this one
     epoch: int  # the number of its epoch, from 1
     ends_epoch: bool  # whether it is the last step of the epoch
@@ -252,8 +248,6 @@ def remaining_steps(
 
 
 class TrainingState(NamedTuple):
-    """The state that a step updates."""
-
     params: Any  # the module's parameters
     # Its other variables, such as batch statistics, by collection.
     collections: dict[str, Any]
@@ -282,7 +276,6 @@ def initial_state(
 def num_outputs(
     module: Any, image_shape: tuple[int, ...], outputs: str, key: jax.Array
 ) -> int:
-    """Returns the number of classes of a module's outputs, without running it."""
     network = network_of(module)
 
     def returned(key: jax.Array, images: jax.Array) -> jax.Array:
