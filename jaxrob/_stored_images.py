@@ -218,10 +218,7 @@ class StoredImages:
         return min(_MOST_AT_ONCE, max(1, _BYTES_AT_ONCE // image_bytes))
 
     def _read(
-        self,
-        parts: Iterable[_Index],
-        stopped: threading.Event | None,
-        may_fail: bool,
+        self, parts: Iterable[_Index], stopped: threading.Event | None, may_fail: bool
     ) -> Iterator[tuple[np.ndarray, list[Failed]]]:
         """Yields the images of each part, and its failures if these are allowed."""
         each = self._num_at_once()

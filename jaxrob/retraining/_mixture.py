@@ -78,10 +78,7 @@ LEVELS = ("random", "grid")
 
 
 def altered(
-    alteration: Alteration,
-    images: jax.Array,
-    levels: jax.Array,
-    key: jax.Array,
+    alteration: Alteration, images: jax.Array, levels: jax.Array, key: jax.Array
 ) -> jax.Array:
     keys = jax.random.split(key, len(images))
     prepared = (
