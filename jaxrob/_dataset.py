@@ -325,15 +325,12 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
     (low, high, kind), labels = found, getattr(dataset, "labels", None)
     numbers = [] if labels is None or labels.dtype == object else labels.ravel()
     if low == high and len(numbers) and np.ptp(numbers) > 0:
-        return (
-            f"all values of {dataset.name} are {low:g}, so that images of different "
-            "labels do not differ. Look at how they are read."
-        )
+        return f"all values of {dataset.name} are {low:g}. Look at how they are read."
     if kind == "bytes" and high == 1:
         return (
-            f"{dataset.name} holds bytes of 0 and 1 alone, which are divided by 255 "
-            "and so nearly black. If they were divided before they became bytes, pass "
-            "floats in [0, 1]; if they are black and white, multiply by 255."
+            f"{dataset.name} holds bytes of 0 and 1 alone, which are nearly black. If "
+            "they were divided before they became bytes, pass floats in [0, 1]; if they"
+            " are black and white, multiply by 255."
         )
     most = {"bytes": 255, "images": 1}.get(kind, 0)
     if not 0 < high <= _DARK * most:

@@ -40,7 +40,8 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
     """Opens a regular file for reading. It never waits for a writer."""
     check_regular(path)
     # Checked again, because something else may have taken its place.
-    file = open(path, "rb", opener=_open_without_waiting)
+    without_waiting = getattr(os, "O_NONBLOCK", 0)
+    file = open(path, "rb", opener=lambda *at: os.open(at[0], at[1] | without_waiting))
     try:
         _check_mode(path, os.fstat(file.fileno()).st_mode)
     except ValueError:
@@ -67,10 +68,6 @@ def most_unpacked(size: int) -> int:
     # The limit is generous for real data; a file that claims more is a zip bomb or a
     # mistake.
     return max(_ALWAYS_UNPACKED, _MOST_UNPACKED_RATIO * size)
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _check_mode(path: str | os.PathLike[str], mode: int) -> None:
@@ -113,12 +110,12 @@ def _finite(text: str) -> float:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands there twice")
-    return found
+    entries: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in entries:
+            raise ValueError(f"{name!r} stands there twice")
+        entries[name] = value
+    return entries
 
 
 # Errors that zipfile and NumPy raise for damaged npz files. A RuntimeError means
@@ -164,13 +161,11 @@ def read_npz(
 def npy_array(data: bytes, name: str) -> np.ndarray:
     """Returns the array of an npy file's bytes, a view; ValueErrors have the name."""
     # `numpy.load` would make room for what a header claims.
-    stream = io.BytesIO(data)
+    stream, form = io.BytesIO(data), np.lib.format
     try:
-        is_first = np.lib.format.read_magic(stream) == (1, 0)
-        read = np.lib.format.read_array_header_1_0
-        shape, is_fortran, dtype = (
-            read if is_first else np.lib.format.read_array_header_2_0
-        )(stream)
+        is_first = form.read_magic(stream) == (1, 0)
+        read = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
+        shape, is_fortran, dtype = read(stream)
         needed, found = math.prod(shape) * dtype.itemsize, len(data) - stream.tell()
         if dtype.kind not in _TYPES or dtype.names or dtype.subdtype or dtype.hasobject:
             raise ValueError(f"it holds {dtype}; only numbers are read")

@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import hashlib
-import itertools
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -83,14 +82,11 @@ class Store:
             for index in some.tolist():
                 self._check_same(index, self.contents(index))
 
+        firsts = range(0, len(missing), _MOST_AT_ONCE)
+        parts = [missing[first : first + _MOST_AT_ONCE] for first in firsts]
         with ThreadPoolExecutor(_num_threads(), "jaxrob-digests") as pool:
-            parts = (
-                missing[first : first + _MOST_AT_ONCE]
-                for first in range(0, len(missing), _MOST_AT_ONCE)
-            )
             try:
-                for _ in pool.map(read, parts):
-                    pass
+                list(pool.map(read, parts))
             finally:
                 pool.shutdown(cancel_futures=True)
         return self._digests[indices]
@@ -210,12 +206,12 @@ class StoredImages:
     def odd(self) -> dict[int, Any]:
         """Returns what is odd about images read so far, by their index in the store."""
         known = self.store._odd
-        odd = sorted({*known} & {*self.indices.tolist()}) if known else []
-        return {index: known[index] for index in odd}
+        own = {*known} and {*known} & {*self.indices.tolist()}
+        return {index: known[index] for index in sorted(own)}
 
     def _num_at_once(self) -> int:
         image_bytes = max(1, self.nbytes // len(self))
-        return min(_MOST_AT_ONCE, max(1, _BYTES_AT_ONCE // image_bytes))
+        return int(np.clip(_BYTES_AT_ONCE // image_bytes, 1, _MOST_AT_ONCE))
 
     def _read(
         self, parts: Iterable[_Index], stopped: threading.Event | None, may_fail: bool
@@ -257,12 +253,9 @@ class StoredImages:
             failures: list[Failed] = []
             try:
                 while stopped is None or not stopped.is_set():
-                    while ahead < window:
-                        more = list(itertools.islice(tasks, 1))
-                        if not more:
-                            break
-                        waiting += more
-                        ahead += more[0][1]
+                    while ahead < window and (more := next(tasks, None)):
+                        waiting.append(more)
+                        ahead += more[1]
                     if not waiting:
                         break
                     task, number, out = waiting.popleft()

@@ -214,37 +214,33 @@ def warn_of(
         (
             lambda one: one.orientation not in (1, None),
             "are stored turned or mirrored, as their EXIF says (an orientation other "
-            "than 1), and were put upright, as viewers show them. That is right for a "
-            "network that learnt upright pictures. One whose loader ignored EXIF, as "
-            "torchvision's does, learnt them as they are stored: "
-            'orientation="stored".',
+            "than 1), and were put upright. A network whose loader ignored EXIF, as "
+            'torchvision\'s does, learnt them as stored: orientation="stored".',
         ),
         (
             lambda one: one.orientation is None,
-            "have an orientation in their EXIF that is damaged or none of 1 to 8, and "
-            "were taken as they are stored. Write it anew if they are not upright; "
-            'orientation="stored" does not look at it.',
+            "have a damaged orientation in their EXIF, and were taken as stored. Mend "
+            'it if they are not upright; orientation="stored" does not look at it.',
         ),
         (
             lambda one: 0 < (one.brightest or 0) <= most,
-            "have 16 bits a channel, of which they use 14 at most, such as those of a "
-            "camera of 12, and were read as if they used all: nearly black. Pass "
+            "have 16 bits a channel, of which they use 14 at most: nearly black. Pass "
             "value_range=(0, 4095) for 12 bits, (0, 16383) for 14.",
         ),
         (
             lambda one: one.is_cmyk,
-            "have the colours of a printer (CMYK), and were converted to RGB without "
-            "their colour profile. Store them as RGB if the network learnt others.",
+            "are CMYK, and were converted to RGB without their colour profile. Store "
+            "them as RGB if the network learnt others.",
         ),
         (
             lambda one: one.is_animated,
             "are animations or have several pages, of which only the first was read.",
         ),
     )
-    for is_one, what in table:
-        if names := [name for name, one in odd.items() if is_one(one)]:
-            which = f" Their names: {first_names(names)}."
-            warn(f"{os.fspath(path)}: {len(names)} of {number} pictures {what}{which}")
+    for is_odd, what in table:
+        if names := [name for name, one in odd.items() if is_odd(one)]:
+            which = f"{what} Their names: {first_names(names)}."
+            warn(f"{os.fspath(path)}: {len(names)} of {number} pictures {which}")
     shown = {name: one.shown for name, one in odd.items() if one.shown is not None}
     if shown:
         _warn_of_windows(path, shown, number)
@@ -261,9 +257,8 @@ def _warn_of_windows(
         warn(
             f"{os.fspath(path)}: {len(others)} of {number} pictures are shown by "
             f"another window than {first} ({shown[first].window}), such as {others[0]} "
-            f"({shown[others[0]].window}): the same value is brighter in some than in "
-            "others. A range, such as value_range=(-160, 240) for a CT, takes the "
-            "place of the windows in all of them."
+            f"({shown[others[0]].window}). A range, such as value_range=(-160, 240), "
+            "takes the place of the windows."
         )
 
 
@@ -276,8 +271,7 @@ def _warn_of_rescaling(
         warn(
             f"{os.fspath(path)}: {len(without)} of {number} pictures have no "
             f"RescaleSlope, such as {without[0]}, and others have one, such as {first} "
-            f"({shown[first].rescale}): their values are not in the same unit. Read "
-            "the two apart, each with a value_range= of its own."
+            f"({shown[first].rescale}). Read the two apart, each with its value_range=."
         )
 
 
@@ -292,8 +286,7 @@ def _warn_of_values(path: str | os.PathLike[str], shown: Sequence[Shown]) -> Non
     least, most = min(one.least for one in shown), max(one.most for one in shown)
     warn(
         f"{os.fspath(path)}: the pictures are nearly {look}, by {shown[0].window}: "
-        f"{100 * outside:.0f} % of their values lie outside it, and the mean becomes "
-        f"{mean:.3f} in [0, 1]. Values of {least:g} to {most:g} were found (after "
-        "rescaling, where the file has one). Pass the range that the network saw, such "
-        "as value_range=(-160, 240) for soft tissue in a CT."
+        f"{100 * outside:.0f} % of their values, {least:g} to {most:g} after any "
+        f"rescaling, lie outside it, and the mean becomes {mean:.3f}. Pass the range "
+        "that the network saw, such as value_range=(-160, 240) for a CT."
     )

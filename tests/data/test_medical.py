@@ -313,8 +313,8 @@ def test_a_missing_rescale_is_said(tmp_path):
     ("value_range", "elements", "said"),
     [
         ((0, 1), {}, r"nearly black and white alone, by value_range=\(0, 1\): 100 %"),
-        ((0, 4095), {}, r"nearly black, .* 48 % .* becomes 0.009 .*-1000 to 700"),
-        ((-9000, -8000), {}, r"nearly white, by value_range=.* 100 % .*1.000 in"),
+        ((0, 4095), {}, r"nearly black, .* 48 % .*-1000 to 700 .* becomes 0.009"),
+        ((-9000, -8000), {}, r"nearly white, by value_range=.* 100 % .*1.000"),
         (None, {"WindowCenter": 9000, "WindowWidth": 10}, "nearly black, by Window"),
         ((-160, 240), {}, None),
         (None, WINDOW, None),
