@@ -1,4 +1,7 @@
-"""Arrays that stay on the devices."""
+"""Blocks of rows, arrays that stay on the devices, and room for programs."""
+
+import pathlib
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -7,10 +10,103 @@ import pytest
 from jax.sharding import Mesh
 
 import jaxrob
-from jaxrob._devices.memory import Kept
+from jaxrob._devices import blocks as device_blocks
+from jaxrob._devices.blocks import Kept, filled, in_blocks, prefetched, taken
 from jaxrob._devices.mesh import checked_mesh, put_whole
 from jaxrob._engine import blocks, execution
 from jaxrob.alterations import gaussian_noise
+
+
+def test_every_row_comes_once_and_in_order():
+    values, positions = np.arange(20.0), np.array([3, 1, 4, 15, 9, 2, 6])
+    one = Mesh(np.array(jax.local_devices()[:1]), ("images",))
+    sizes, mesh = [], checked_mesh(one)
+
+    def step(block, nothing):
+        assert nothing is None
+        sizes.append(len(block))
+        return {"twice": 2 * block}
+
+    blocks = in_blocks(step, lambda at: taken((values, None), at), positions, 3, mesh)
+    found = [(at.tolist(), part["twice"].tolist()) for at, part in blocks]
+    assert found == [
+        ([3, 1, 4], [6.0, 2.0, 8.0]),
+        ([15, 9, 2], [30.0, 18.0, 4.0]),
+        ([6], [12.0]),
+    ]
+    assert sizes == [3, 3, 3]
+    assert not list(in_blocks(step, None, positions[:0], 3, mesh))
+
+
+def test_filled_repeats_the_last_row():
+    rows = np.array([[1, 2], [3, 4]])
+    assert filled(rows, 4).tolist() == [[1, 2], [3, 4], [3, 4], [3, 4]]
+    same = filled(rows, 2)
+    assert same.tolist() == rows.tolist() and not np.shares_memory(same, rows)
+
+
+def thread_count():
+    return sum(t.name.startswith("jaxrob-prefetch") for t in threading.enumerate())
+
+
+def test_all_items_in_order_from_one_thread():
+    threads = set()
+
+    def make():
+        for number in range(50):
+            threads.add(threading.current_thread().name)
+            yield number
+
+    assert list(prefetched(make())) == list(range(50))
+    assert len(threads) == 1 and threads != {threading.current_thread().name}
+    assert thread_count() == 0
+
+
+def test_no_more_than_a_few_wait():
+    made = []
+
+    def make():
+        for number in range(100):
+            made.append(number)
+            yield number
+
+    items = prefetched(make(), ahead=3)
+    for number in items:
+        assert len(made) <= number + 1 + 3
+        if number == 10:
+            break
+    items.close()
+    assert len(made) <= 11 + 3
+
+
+def test_an_exception_comes_in_its_turn_and_ends_the_thread():
+    def make():
+        yield 1
+        yield 2
+        raise OSError("the disk")
+
+    found = []
+    with pytest.raises(OSError, match="the disk"):
+        for item in prefetched(make()):
+            found.append(item)
+    assert found == [1, 2] and thread_count() == 0
+
+
+def test_who_stops_early_ends_thread_and_source():
+    ended = []
+
+    def make():
+        try:
+            while True:
+                yield 0
+        finally:
+            ended.append(True)
+
+    items = prefetched(make())
+    assert next(items) == 0 and thread_count() == 1
+    items.close()
+    assert ended == [True] and thread_count() == 0
+
 
 RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.integers(0, 256, (90, 6, 6, 1), np.uint8)
@@ -145,3 +241,57 @@ def test_images_in_the_memory_of_the_host(expected):
     sharding = jax.sharding.SingleDeviceSharding(device, memory_kind=kind)
     dataset = jaxrob.Dataset(jax.device_put(IMAGES, sharding), LABELS)
     assert assess(dataset).robustness == expected.robustness
+
+
+@pytest.fixture
+def counts_at_each_call(monkeypatch):
+    monkeypatch.setattr(device_blocks, "_SECONDS", 0.0)
+
+
+@pytest.fixture
+def compiled(counts_at_each_call):
+    function = jax.jit(lambda x: x + 1)
+    function(1.0)
+    return function
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number, kept", [(2_000, 1), (60_000, 0)])
+def test_programs_are_dropped_where_maps_are_many(
+    compiled, number, kept, tmp_path, monkeypatch
+):
+    maps, limit = tmp_path / "maps", tmp_path / "limit"
+    maps.write_text("a line\n" * number)
+    limit.write_text("65530\n")
+    monkeypatch.setattr(device_blocks, "_MAPS", maps)
+    monkeypatch.setattr(device_blocks, "_LIMIT", limit)
+    device_blocks.make_room()
+    assert compiled._cache_size() == kept
+    assert compiled(1.0) == 2.0
+
+
+def test_elsewhere_nothing_is_done(compiled, tmp_path, monkeypatch):
+    monkeypatch.setattr(device_blocks, "_MAPS", tmp_path / "none")
+    device_blocks.make_room()
+    assert compiled._cache_size() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not pathlib.Path("/proc/self/maps").exists(),
+    reason="only Linux tells a process its memory maps",
+)
+def test_dropped_programs_give_their_maps_back(counts_at_each_call, monkeypatch):
+    functions = [jax.jit(lambda x, i=i: (x * i).sum()) for i in range(30)]
+
+    def number():
+        return len(pathlib.Path("/proc/self/maps").read_text().splitlines())
+
+    before = number()
+    for function in functions:
+        function(jax.numpy.arange(5.0))
+    most = number()
+    monkeypatch.setattr(device_blocks, "_LARGEST_SHARE", 0.0)
+    device_blocks.make_room()
+    assert most > before + 30
+    assert number() < most - 30

@@ -1,15 +1,58 @@
-"""Cases of `jaxrob.assess`: robustness by every rule, strategy and measure."""
+"""What `jaxrob.evaluate` and `jaxrob.assess` find, beside the reference in NumPy."""
 
+import collections
 import functools
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy_reference import answers, measures, robustness
+import numpy_reference as slow
+from random_parts import inside
 
 import jaxrob
 from jaxrob import strategies
 from jaxrob.strategies import Found, History, all_images
-from random_cases import agreement
+
+
+def evaluated(found, rng, setting):
+    """Compares the answers at random levels."""
+    pair = setting.structure.pairs[rng.integers(len(setting.structure.pairs))]
+    levels = inside(rng, pair.alteration, rng.integers(1, 8))
+    reduced = rng.random() < 0.25
+    setting.note(pair.alteration.name, f"levels {levels.tolist()}")
+    curve = jaxrob.evaluate(
+        setting.classifier,
+        setting.dataset,
+        pair.alteration,
+        levels,
+        reduced=reduced,
+        **setting.arguments,
+    )
+    found.equal(curve.levels, levels, "curve.levels")
+    if reduced:
+        check_reduced(found, curve, setting.truth, pair)
+        return
+    check_answers(found, curve, setting.truth, pair, rng)
+    alpha = setting.random_alpha(rng)
+    setting.note(f"alpha {alpha}")
+    curve = curve.with_unknown(alpha)
+    found.equal(curve.alpha, alpha, "curve.alpha")
+    counts = check_curve(found, curve, alpha, pair.alteration.identity)
+    check_measures(found, counts)
+
+
+def check_reduced(found, curve, truth, pair):
+    """Counts, where no near tie leaves them open."""
+    expected = truth.answers(pair, curve.levels)
+    sure = (expected.margin >= NEAR_TIE).all(1)
+    counts = slow.confusion(
+        expected.predicted.astype(int),
+        np.zeros(expected.predicted.shape, bool),
+        truth.labels,
+        truth.num_classes,
+    )
+    found.equal(curve.confusion[sure], counts[sure], "confusion of a reduced curve")
+    found.tally["answers"] += expected.predicted.size
+    check_counts(found, curve, curve.confusion)
 
 
 class Ends:
@@ -78,7 +121,7 @@ def ask(found, rng, setting, asked, pairs, together):
 
 def random_question(rng, setting, pair):
     """Measure, alpha, strategy, and a threshold that is often exactly attained."""
-    measure = str(rng.choice(list(measures.MEASURES)))
+    measure = str(rng.choice(list(slow.MEASURES)))
     if rng.random() < 0.4:
         measure = "accuracy"
     strategy = random_strategy(rng)
@@ -124,14 +167,14 @@ def counts_at(setting, pair, level, alpha):
     """Counts `[K, K + 1]` of the reference at one level."""
     truth = setting.truth
     expected = truth.answers(pair, [level])
-    unknown = answers.unknown(expected.uncertainty, alpha)
+    unknown = slow.unknown(expected.uncertainty, alpha)
     predicted = expected.predicted.astype(int)
-    return answers.confusion(predicted, unknown, truth.labels, truth.num_classes)[0]
+    return slow.confusion(predicted, unknown, truth.labels, truth.num_classes)[0]
 
 
 def value_at(setting, pair, level, measure, alpha):
     """The measure of the reference at one level, exact."""
-    return measures.MEASURES[measure](counts_at(setting, pair, level, alpha))
+    return slow.MEASURES[measure](counts_at(setting, pair, level, alpha))
 
 
 def may_be_undefined(setting, asked, pair):
@@ -147,16 +190,16 @@ def check(found, rng, setting, asked, pair, result):
     """One assessment against the reference on the same answers."""
     alteration, curve = pair.alteration, result.curve
     if isinstance(curve, jaxrob.Curve):
-        agreement.check_answers(found, curve, setting.truth, pair, rng)
+        check_answers(found, curve, setting.truth, pair, rng)
         identity = alteration.identity
-        counts = agreement.check_curve(found, curve, asked.alpha, identity)
+        counts = check_curve(found, curve, asked.alpha, identity)
         first = curve.first_failing_level(identity)
         found.close(result.first_failing_level, first, "result.first_failing_level")
     else:
         counts = curve.confusion
-        agreement.check_counts(found, curve, counts)
-    agreement.check_measures(found, counts)
-    exact = [measures.MEASURES[asked.measure](at_level) for at_level in counts]
+        check_counts(found, curve, counts)
+    check_measures(found, counts)
+    exact = [slow.MEASURES[asked.measure](at_level) for at_level in counts]
     if None in exact:
         found.expect(False, f"{asked.measure} is not defined, but answered")
         return
@@ -199,11 +242,11 @@ def check_robustness(found, asked, result, values, counts):
         # Right wherever it answers, and it answers nowhere.
         expected = np.nan
     else:
-        rule = robustness.RULES[asked.rule or asked.strategy.rule]
+        rule = slow.RULES[asked.rule or asked.strategy.rule]
         expected = float(rule(levels, values, threshold))
     found.close(result.robustness, expected, "robustness", within=1e-9)
     if len(levels) > 1:
-        intervals = robustness.accepted_intervals(levels, values, threshold)
+        intervals = slow.accepted_intervals(levels, values, threshold)
         found.close(result.accepted, intervals or np.empty((0,)), "accepted", 1e-9)
     if np.isnan(result.robustness):
         return
@@ -216,7 +259,7 @@ def check_robustness(found, asked, result, values, counts):
     )
     rule = asked.rule or asked.strategy.rule
     if asked.measure == "accuracy":
-        check_classes(found, result, counts, threshold, robustness.RULES[rule])
+        check_classes(found, result, counts, threshold, slow.RULES[rule])
 
 
 def check_classes(found, result, counts, threshold, rule):
@@ -226,7 +269,7 @@ def check_classes(found, result, counts, threshold, rule):
         [
             [
                 np.nan if share is None else float(share)
-                for share in (measures.class_recall(one, k) for k in range(num_classes))
+                for share in (slow.class_recall(one, k) for k in range(num_classes))
             ]
             for one in counts
         ]
@@ -275,3 +318,121 @@ def check_kept(found, result):
     small = jaxrob.Assessment.from_json(result.to_json(answers=False))
     found.close(small.robustness, result.robustness, "robustness from JSON", within=0)
     found.equal(small.curve.confusion, result.curve.confusion, "counts from JSON")
+
+
+# An answer may differ where the two best classes are as close as that.
+NEAR_TIE, CONFIDENCE, UNCERTAINTY = 1e-5, 2e-5, 1e-4
+# Of a long curve so many answers are checked.
+MOST_ANSWERS = 200
+
+
+class Findings:
+    """What differed, and how many answers were compared."""
+
+    def __init__(self):
+        self.disagreements = []
+        self.tally = collections.Counter()
+
+    def expect(self, good, what, got=None, expected=None):
+        if not np.all(good):
+            shown = "" if got is None else f": got {got!r}, expected {expected!r}"
+            self.disagreements.append(f"{what}{shown}"[:1000])
+
+    def equal(self, got, expected, what):
+        same = np.array_equal(np.asarray(got), np.asarray(expected))
+        self.expect(same, what, got, expected)
+
+    def close(self, got, expected, what, within=1e-12):
+        got, expected = (np.asarray(one, np.float64) for one in (got, expected))
+        same = got.shape == expected.shape and np.allclose(
+            got, expected, rtol=0, atol=within, equal_nan=True
+        )
+        self.expect(same, what, got, expected)
+
+
+def check_answers(found, curve, truth, pair, rng):
+    """Class, confidence and uncertainty of a `Curve`, within rounding."""
+    found.equal(curve.labels, truth.labels, "curve.labels")
+    found.equal(curve.num_classes, truth.num_classes, "curve.num_classes")
+    shape = len(curve.levels), len(truth.labels)
+    found.equal(curve.predicted.shape, shape, "the shape of curve.predicted")
+    found.equal(curve.predicted.dtype, np.int16, "the type of curve.predicted")
+    most = max(1, MOST_ANSWERS // len(truth.labels))
+    some = np.arange(len(curve.levels))
+    if len(some) > most:
+        some = rng.choice(some, most, replace=False)
+    expected = truth.answers(pair, curve.levels[some])
+    differs = curve.predicted[some] != expected.predicted
+    tied = expected.margin < NEAR_TIE
+    wrong = differs & ~tied
+    found.expect(
+        not wrong.any(),
+        f"curve.predicted of {pair.alteration.name} at "
+        f"{[(float(curve.levels[some[at]]), int(i)) for at, i in np.argwhere(wrong)]}",
+        curve.predicted[some][wrong],
+        expected.predicted[wrong],
+    )
+    found.tally["answers"] += differs.size
+    found.tally["near ties that differ"] += int((differs & tied).sum())
+    if truth.outputs == "scores":
+        found.expect(curve.confidence is None, "scores have a confidence")
+        found.expect(curve.uncertainty is None, "scores have an uncertainty")
+        return
+    name = pair.alteration.name
+    got = curve.confidence[some]
+    found.close(got, expected.confidence, f"confidence of {name}", CONFIDENCE)
+    got = curve.uncertainty[some]
+    found.close(got, expected.uncertainty, f"uncertainty of {name}", UNCERTAINTY)
+
+
+def unknown_of(found, curve, alpha):
+    """Bool `[L, N]`, checked against the curve's own."""
+    if alpha is None:
+        found.expect(not curve.unknown.any(), "unknown without alpha")
+        return curve.unknown
+    expected = slow.unknown(curve.uncertainty, alpha)
+    near = np.abs(curve.uncertainty - (1 - alpha)) < 1e-6
+    found.expect((curve.unknown == expected) | near, f"unknown at alpha {alpha}")
+    return curve.unknown
+
+
+def check_curve(found, curve, alpha, identity):
+    """What a `Curve` computes of its answers; returns the counts expected."""
+    is_unknown = unknown_of(found, curve, alpha)
+    counts = slow.confusion(
+        curve.predicted, is_unknown, curve.labels, curve.num_classes
+    )
+    first = slow.first_failing_level(
+        curve.levels, curve.predicted, is_unknown, curve.labels, identity
+    )
+    found.close(
+        curve.first_failing_level(identity), first, "first failing level", within=0
+    )
+    check_counts(found, curve, counts)
+    reduced = curve.reduced()
+    found.expect(isinstance(reduced, jaxrob.ReducedCurve), "reduced() is no such curve")
+    check_counts(found, reduced, counts)
+    return counts
+
+
+def check_counts(found, curve, counts):
+    """What any curve computes of counts."""
+    found.equal(curve.confusion, counts, "curve.confusion")
+    for name in ("accuracy", "indecision", "effectiveness"):
+        measure = getattr(slow, name)
+        exact = [float(measure(at_level)) for at_level in counts]
+        found.equal(getattr(curve, name), exact, f"curve.{name}")
+
+
+def check_measures(found, counts):
+    """Every measure of `jaxrob.metrics`, to the bit, and the bands of proportions."""
+    for name, measure in slow.MEASURES.items():
+        exact = [measure(at_level) for at_level in counts]
+        exact = [np.nan if one is None else float(one) for one in exact]
+        found.close(jaxrob.metrics.measures[name](counts), exact, name, within=0)
+        shares = [slow.shares(at_level, name) for at_level in counts]
+        if None in shares:
+            continue
+        ends = np.array([slow.wilson(*share) for share in shares]).T
+        got = np.array(jaxrob.metrics.bands(counts, name))
+        found.close(got, ends, f"bands of {name}", within=1e-9)
