@@ -279,7 +279,7 @@ def test_names_that_the_source_carries():
         (["cow!"], ANIMALS, ValueError, "(owl, cat, dog); got 'cow!'"),
         (["elk"], ["ant"] * 20, ValueError, "ant, ...); got 'elk'"),
         (["cat"], [*ANIMALS, "cat"], ValueError, "stands several times in class_names"),
-        ([3], ANIMALS, ValueError, "must be below the number of class names, 3; got 3"),
+        ([3], ANIMALS, ValueError, "must be below"),
         ([b"cat"], ANIMALS, TypeError, "integer"),
     ],
 )
