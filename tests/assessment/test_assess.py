@@ -338,7 +338,7 @@ def test_batches_that_differ_on_a_later_pass_are_refused(what):
         return images * rng.uniform(0.9, 1.0), labels
 
     loader = jaxrob.Dataset.from_batches(Batches(change=change), channels_first=False)
-    with pytest.raises(ValueError, match="the same order, on every pass; batch 0"):
+    with pytest.raises(ValueError, match="the same on every pass; batch 0"):
         assess(loader, threshold=0.5, strategy=Halving())
 
 

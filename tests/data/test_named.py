@@ -91,7 +91,7 @@ def test_length_is_not_a_multiple_of_a_record(tmp_path, length):
 
 def test_label_out_of_range(tmp_path):
     (tmp_path / "test_batch.bin").write_bytes(batch([1, 10])[0])
-    with pytest.raises(ValueError, match="label 10 in record 1, expected 0 to 9"):
+    with pytest.raises(ValueError, match="label 10 in record 1, above 9"):
         cifar10(tmp_path)
 
 
@@ -175,9 +175,9 @@ def test_plain_and_compressed_files(tmp_path):
     ("images", "labels", "match"),
     [
         (images_file(2, side=27), labels_file([1, 2]), "27"),
-        (images_file(2), labels_file([1]), "one label for each"),
+        (images_file(2), labels_file([1]), "uint8"),
         (images_file(2), labels_file([1, 10]), "label 10"),
-        (labels_file([1, 2]), images_file(2), "expected uint8 of shape"),
+        (labels_file([1, 2]), images_file(2), "expected uint8"),
         (images_file(0), labels_file([]), r"\(0, 28, 28\)"),
         (images_file(2)[:-1], labels_file([1, 2]), "1568 bytes"),
     ],
@@ -368,7 +368,7 @@ def test_labels_and_order(tmp_path):
 def test_name_without_a_class(tmp_path, name):
     write(tmp_path, "a_class0.png")
     write(tmp_path, name)
-    with pytest.raises(ValueError, match=f"{name}: no class in the name"):
+    with pytest.raises(ValueError, match=f"{name}: expected"):
         idc_patches(tmp_path)
 
 

@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (6, 9, 3), dtype=np.uint8)
 PICTURE = Image.fromarray(PIXELS)
 TURNED = "pictures are stored turned or mirrored.*orientation=.stored"
-UNKNOWN = "damaged or none of 1 to 8"
+UNKNOWN = "damaged"
 
 
 def exif(number):
