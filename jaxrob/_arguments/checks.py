@@ -15,8 +15,7 @@ from jax.core import Tracer
 
 from jaxrob._arguments.messages import named, range_text, wrong_type
 
-# What arrays may hold: how a message calls it, and which of booleans ("b"), integers
-# ("i") and floating numbers ("f") that is.
+# What arrays may hold, and which of booleans, integers and floats ("bif") that is.
 _KINDS = {
     "booleans": "b",
     "integers": "i",
@@ -327,8 +326,7 @@ def checked_images(images: Any) -> np.ndarray | jax.Array:
         raise ValueError(
             f"images is empty (shape {images.shape}); at least one is needed"
         )
-    # JAX knows no floating type of more than 8 bytes. It takes the bytes of the other
-    # order as they are.
+    # JAX has no wider floating type, and takes bytes of the other order as they are.
     native = np.dtype(np.float32) if dtype.itemsize > 8 else dtype.newbyteorder("=")
     if native == dtype:
         return images

@@ -20,9 +20,7 @@ _SPACE = re.compile(r"[\s\x1c-\x1f\x85]+")
 
 def readable(text: str) -> str:
     """Returns a text on one line, with invisible characters spelt out."""
-    # Names come from users and files. A character that reverses the direction of
-    # writing would show another name than the one that is there, and half of a
-    # surrogate pair cannot be written to a file.
+    # A name could reverse the direction of writing, or hold half a surrogate pair.
     text = _SPACE.sub(" ", text)
     if text.isascii() and text.isprintable():
         return text
@@ -100,8 +98,7 @@ def warn(message: str) -> None:
 
 @contextlib.contextmanager
 def collected() -> Iterator[list[str]]:
-    # An inner collector takes precedence: a warning about one of several alterations
-    # stays with that alteration.
+    # The innermost collects: a warning about one of several alterations stays with it.
     messages: list[str] = []
     token = _collector.set(messages)
     try:

@@ -556,8 +556,7 @@ def program_of(
     """Traces a classifier in its present state for two images."""
     plain = dataclasses.replace(classifier, variables=None)
 
-    # `plain` is captured, not passed: JAX's caches keep arguments' types for long, and
-    # with them its function.
+    # Captured, not passed: JAX's caches keep arguments' types, with its function, long.
     def outputs(variables: Any, images: jax.Array, keys: jax.Array) -> Any:
         of_these = dataclasses.replace(plain, variables=variables)
         if plain.outputs != "any":

@@ -286,8 +286,7 @@ def outputs_after(activation: str) -> str | None:
 
 def snapshot(tree: Any) -> Any:
     """Copies a pytree's arrays and containers."""
-    # A module trained in place may write into its NumPy arrays, assign to its
-    # variables, or donate the buffers of its arrays.
+    # Training in place may write into arrays, assign variables, or donate buffers.
     return jax.tree.map(
         lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree
     )

@@ -63,8 +63,7 @@ def onnx_network(
     session = _session(runtime, file, data, bool(weights))
     source, (fixed, *lengths) = _input(session, file)
     num_classes = None if is_any else _num_classes(session, file)
-    # The last operation computes the outputs, so it must not be contradicted (in torch
-    # it is only the layer registered last). "scores" may come from any operation.
+    # It computes the outputs, so nothing may contradict it; "scores" come from any.
     last = None if is_any else _activation(model.graph)
     if outputs not in (None, "scores", last or outputs):
         raise ValueError(
@@ -85,8 +84,7 @@ def onnx_network(
             return outputs[0]
         return dict(zip((output.name for output in session.get_outputs()), outputs))
 
-    # Not the number of classes: it is found by a call on black images, so that images
-    # that do not fit are rejected before anything is computed.
+    # The number of classes comes from a call on black images, before any other work.
     host = HostFunction(
         run,
         None,

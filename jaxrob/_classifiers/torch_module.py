@@ -61,8 +61,7 @@ def transformers_network(
     version: str | None,
     batch_size: int | None,
 ) -> Network:
-    # The processor is run on pictures of one colour, to see whether it does what its
-    # settings say and no more.
+    # Pictures of one colour show whether the processor does only what it says.
     transformers = required(
         "transformers", "Classifier.from_transformers", "transformers"
     )
@@ -375,8 +374,7 @@ def _class_names(config: Any) -> tuple[str, ...] | None:
 
 def _own_size(model: Any) -> tuple[int, int] | None:
     """Returns the size that a model was made with, where that is fixed."""
-    # The first module with an `img_size` is the model or what cuts it into patches. The
-    # settings of the weights do not follow `timm.create_model(name, img_size=32)`.
+    # The weights' own settings do not follow `timm.create_model(name, img_size=32)`.
     for module in model.modules():
         size = getattr(module, "img_size", None)
         if isinstance(size, tuple | list) and len(size) == 2:

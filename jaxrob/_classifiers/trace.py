@@ -26,9 +26,7 @@ _MOST_CAPTURED = 1000
 def fingerprinted_classifier(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> Classifier:
-    # Programs compiled for another state are not reused. Every public function that
-    # takes a classifier begins with this. What `apply_fn` captures becomes constants of
-    # compiled programs, so it is traced anew to find the present values.
+    # What `apply_fn` captures becomes constants of programs: traced anew at each call.
     function = classifier.apply_fn
     if isinstance(function, Fingerprinted):
         return classifier
@@ -45,8 +43,7 @@ class TraceInfo(NamedTuple):
     num_classes: int  # The number of classes, K; 0 for outputs="any"
     num_samples: int  # The number of posterior samples or members, S
     largest_array: int  # Bytes of one image in the largest array computed
-    # Multiplications and additions for one image in matrix products and convolutions;
-    # infinity if a trace cannot determine them
+    # Multiplications and additions for one image; infinity if a trace cannot tell
     operations: float
 
 

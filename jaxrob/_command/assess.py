@@ -82,8 +82,7 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     if user_code.is_code(values.classifier or ""):
         # First, so that modules that alterations import too are noted as the network's.
         user_code.load(values.classifier, "classifier")
-    # Errors that do not depend on the picture size are raised before any picture is
-    # read.
+    # Errors whatever the picture size are raised before any picture is read.
     with warnings.catch_warnings():
         # The same warnings come again with the pictures' own size.
         warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
@@ -254,8 +253,7 @@ def _check_comparable(
             "threshold": (old.threshold, request.threshold),
             "measure": (old.measure, request.measure),
         }
-        # Without labels the network's own answers are the labels, which are not known
-        # yet.
+        # Without labels the network's own answers are, which are not known yet.
         if found.dataset.labels is not None:
             fingerprint = old.provenance["dataset"]["fingerprint"]
             asked_for["images"] = (fingerprint, images["fingerprint"])

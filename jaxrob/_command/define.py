@@ -329,8 +329,7 @@ def check_given(values: Values, words: Sequence[str], expected: str) -> None:
 
 def check_folders(values: Values, *names: str) -> None:
     """Rejects flags' folders that cannot be made, or written to."""
-    # Only the first process writes; before the processes have met, the flag identifies
-    # it.
+    # Only the first process writes; the flag says which it is before they meet.
     if "process_id" in values and values.process_id:
         return
     for name in names:

@@ -58,8 +58,7 @@ def answers_are_there() -> None:
 
 def status_of(error: BaseException) -> int:
     """Returns the status for an error: wrong use, or a failure."""
-    # What is raised while answers are computed, or by the user's own code, is no wrong
-    # use of the command, whatever its type.
+    # Errors of the computing, or of the user's own code, are no wrong use.
     if isinstance(error, Refused):
         return WRONG_USE
     # A link to itself, or a name too long, has no type of its own.
@@ -127,8 +126,7 @@ def forgiving() -> Iterator[_Stream]:
         if isinstance(stream, io.TextIOWrapper):
             # Class names may have letters that the terminal does not support.
             stream.reconfigure(errors="backslashreplace")
-    # Python replaces closed streams by None, and the next file opened would get their
-    # number.
+    # Closed streams are None, and the next file opened would get their number.
     out, err = (one or open(os.devnull, "w") for one in old)
     # Progress bars, which the library draws, need control characters.
     streams: tuple[Any, Any] = _Stream(out, True), _Stream(err, False)

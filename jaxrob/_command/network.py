@@ -150,8 +150,7 @@ def _from_code(
             "module of torch or Keras, or a function without parameters that returns "
             f"one of these; got {type(found).__name__}"
         )
-    # As `Classifier.from_host`, but the classes are inferred from the function. Its
-    # version is missing, see `identified`.
+    # As `from_host`, with classes that the function tells; `identified` adds a version.
     function: Any = found
     name = values.name or f"{user_code.path_of(text).name}:{text.rpartition(':')[2]}"
     return jaxrob.Classifier(

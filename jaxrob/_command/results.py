@@ -213,8 +213,7 @@ def earlier_results(
     if own is not None and others == {own}:
         _check_none_dropped(output, there, replacing)
         return there
-    # Results of an unidentifiable network are replaced by those of one with the same
-    # name, unless they include parts that are not measured again.
+    # An unidentifiable network's give way to the same name's, if all is measured again.
     alone = there.roma is None and there.attack is None
     if alone and others <= {None} and own is None and there.network == found.name:
         _check_none_dropped(output, there, replacing)

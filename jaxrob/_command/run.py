@@ -189,8 +189,7 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
     except flags.Error as error:
         say(_NO_BOOLEAN.sub("expected true or false", f"{error}"), name)
         return WRONG_USE
-    # Every exception, also an exit that a user's own code asks for: otherwise its
-    # status 1 would say that a network is not good enough.
+    # Even an exit by the user's code: its status 1 would say that a network failed.
     except BaseException as error:
         status = status_of(error)
         if isinstance(error, KeyboardInterrupt):

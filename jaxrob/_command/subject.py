@@ -210,8 +210,7 @@ def join_hosts(values: Values) -> None:
             sys.stdout = io.StringIO()
     if values.compilation_cache is not None:
         jax.config.update("jax_compilation_cache_dir", values.compilation_cache)
-        # Compilation time is mostly hundreds of small programs of less than a second
-        # each.
+        # Hundreds of small programs, each of less than a second, take most of the time.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
@@ -245,9 +244,7 @@ def with_requirements(
     few: FewImages, requirements: Sequence[Requirement], earlier: Sequence[str]
 ) -> FewImages:
     """Adds the requirement that ends the work early."""
-    # This is the highest bound on the robustness, if all requirements are such bounds
-    # of all alterations: the lower end of an interval is most informative if the work
-    # was not ended early.
+    # The highest bound, if all are bounds on all robustnesses: any other may need more.
     flags = "--half_width, --budget and --curtail"
     if earlier:
         raise Refused(
@@ -280,8 +277,7 @@ def check_measure(measure: str) -> None:
         raise Refused(f"--{error}") from error
 
 
-# The levels that ASAP asks for: at least, usually, and at most, unless a curve crosses
-# the threshold many times.
+# Levels of ASAP: least, usual, and most unless a curve crosses many times.
 _OF_ASAP = (9, 16, 30)
 
 

@@ -19,8 +19,7 @@ from jaxrob._command.define import Refused, did_you_mean
 
 _FORM = re.compile(r"(?P<path>.+?\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
 
-# The modules of the files that were run, by real path; and the folders of all files
-# whose run has begun.
+# Modules of files that were run, by real path; folders of all files begun.
 _modules: dict[str, ModuleType] = {}
 _folders: set[str] = set()
 # By real path, the digests of the files that each read.

@@ -36,9 +36,7 @@ def in_blocks(
     mesh: ImageMesh,
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Runs a step on blocks of rows of one size, each split over the devices."""
-    # All blocks have one size, so the step is compiled once. The last row is repeated
-    # to fill the last block, and what the step returns for the repetitions is dropped.
-    # The devices work on the next block while the caller has the one before.
+    # One size compiles once, filled by the last row. Devices work one block ahead.
     before = None
     for start in range(0, len(rows), size):
         block = rows[start : start + size]
@@ -275,8 +273,7 @@ _MAX_BYTES_CPU = 8 * 2**20
 # The share of the free memory that one step may take; what is free where none says.
 _MEMORY_SHARE = 0.25
 _MEMORY_CPU = 2**32
-# The share for images that stay there from level to level. On a CPU, only what saves
-# reading a small data set again: its arrays are in memory anyway.
+# For images that stay from level to level; a CPU has its arrays in memory anyway.
 _KEPT_SHARE = 0.25
 _KEPT_CPU = 2**28
 # The number of arrays as large as the classifier's largest that are live at once.
@@ -380,8 +377,7 @@ class Kept:
         self._trees.clear()
 
 
-# A compiled program takes tens of memory maps on a CPU. Linux allows a process 65,530,
-# and ends it when XLA asks for more: after a few hundred classifiers, for instance.
+# A program takes tens of maps on a CPU; at 65,530 Linux ends a process.
 _MAPS = pathlib.Path("/proc/self/maps")
 _LIMIT = pathlib.Path("/proc/sys/vm/max_map_count")
 _LARGEST_SHARE = 0.4

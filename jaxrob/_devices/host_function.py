@@ -42,15 +42,13 @@ class HostFunction:
     name: str | None = None
     version: str | None = None
     batch_size: int | None = None  # images in each call; None for any number
-    # Takes images `[B, ...]` and, as `[B, K]`, the gradient of a scalar with respect to
-    # the outputs; returns that with respect to the images.
+    # Of images and a scalar's gradient in the outputs `[B, K]`: that in the images.
     gradient: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     # Refuses wrong outputs; called once, first of all, with black images.
     check: Callable[[np.ndarray], None] | None = None
     # Whether it may write to the images, and so gets arrays of its own
     writes: bool = True
-    # Whether it returns anything: arrays `[B, ...]`, a tuple or dict of them, or a list
-    # with an entry for each image
+    # Whether it returns arrays `[B, ...]`, a tuple or dict of them, or a list
     is_any: bool = False
 
     def __post_init__(self) -> None:

@@ -52,8 +52,7 @@ class ImageMesh:
 
 def checked_mesh(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
     """Returns the mesh on which a network with these variables is evaluated."""
-    # The mesh is that of sharded variables, if there are any; images are split along
-    # the axes that no variable names.
+    # That of sharded variables, if any; images go along axes that no variable names.
     found = mesh_for(mesh, variables)
     processes = {device.process_index for device in found.devices}
     if processes == {jax.process_index()} or len(processes) == jax.process_count():
@@ -205,8 +204,7 @@ def put(tree: Any, sharding: Sharding) -> Any:
 
 def put_whole(tree: Any, mesh: ImageMesh) -> Any:
     """Puts arrays whole on every device of a mesh, except for a split network's."""
-    # On a single device, arrays that are not committed to one stay as they are: putting
-    # the hundreds of arrays of a deep network takes JAX milliseconds.
+    # Uncommitted arrays stay on a single device: putting hundreds takes milliseconds.
     if mesh.splits_network:
         return jax.tree.map(lambda leaf: _put_beside(leaf, mesh), tree)
     if len(mesh.devices) > 1:

@@ -27,8 +27,7 @@ from jaxrob._keys import is_key
 _PACKAGE = __name__.partition(".")[0]
 # Longer sequences of numbers are described by a digest.
 _MOST_NUMBERS = 16
-#: The metadata of a dataclass's field that says nothing new as long as it holds the
-#: library's own functions: they follow from the other fields.
+#: Metadata of a field that says nothing new while it holds the library's functions.
 FOLLOWS = {"follows": True}
 
 T = TypeVar("T")

@@ -31,12 +31,10 @@ _SEQUENCES = (tuple, list)
 _ARRAYS = (np.ndarray, np.generic, jax.Array)
 _DEVICES = (Sharding, Mesh, AbstractMesh, jax.Device)
 
-# Ends of the names of primitives that call Python functions on the host. Those that
-# begin with "debug" change no answer.
+# Ends of primitives that call Python on the host; for debugging they change nothing.
 _ON_HOST = ("callback", "call_tf")
 _FOR_DEBUGGING = ("debug", "inspect")
-# Likewise of those whose operations a trace cannot count: they run on the host or in
-# foreign code, or as often as the data say.
+# Operations that a trace cannot count: on the host, foreign, or as the data say.
 _OF_UNKNOWN_COST = (*_ON_HOST, "ffi_call", "pallas_call", "while")
 
 
@@ -47,8 +45,7 @@ _FIXED = ("builtins", "flax", "jax", "jaxlib", "jaxrob", "ml_dtypes", "numpy")
 class ProgramFingerprint(NamedTuple):
     digest: str  # of all operations and constants
     num_captured: int  # numbers in arrays that the function took from around it
-    # The functions on the host that it calls and that have no name and version: then
-    # two programs of equal digests may differ
+    # Host functions without name and version: equal digests may then differ.
     on_host: tuple[Any, ...]
 
 

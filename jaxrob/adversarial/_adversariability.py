@@ -361,8 +361,7 @@ def _ascend(
 
     def total_odds(points: jax.Array) -> tuple[jax.Array, jax.Array]:
         scores = jax.nn.log_softmax(ranking_scores(classifier, points, keys))
-        # The log odds against the right class: their gradient points as the
-        # cross-entropy's does, but keeps its digits where the classifier is sure.
+        # Log odds: the cross-entropy's direction, with digits where it is sure.
         right = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
         wrong = jax.nn.logsumexp(jnp.where(right, -jnp.inf, scores), axis=-1)
         return (wrong - jnp.where(right, scores, 0).sum(axis=-1)).sum(), scores

@@ -227,8 +227,7 @@ def _checked_pair(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
     return checked
 
 
-# Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is
-# twice as slow where it leaves the caches.
+# Images at a time. Beyond a CPU's caches the gradient of max-pooling is slow.
 _MAX_ROWS = 256
 _MAX_ROWS_CPU = 16
 _MAX_BYTES = 2**30
@@ -441,16 +440,14 @@ def _block_answers(
     return answer(classifier, images, labels, keys), runner_up.astype(jnp.int32)
 
 
-# A class that leads by more than this share of the scores' range also leads in blocks
-# of other sizes, which round differently.
+# A class that leads by this share of the range leads in blocks of any size.
 LEAD = 1e-5
 
 
 def ranking_scores(
     classifier: Classifier, images: jax.Array, keys: jax.Array | None
 ) -> jax.Array:
-    # They are the logarithms of the mean probabilities over its samples or, of a
-    # classifier without probabilities, the mean scores.
+    # Logarithms of mean probabilities over samples; without probabilities, mean scores.
     if classifier.outputs == "scores":
         return classifier.raw_outputs(images, keys).mean(axis=0)
     return mean_over_samples(classifier.log_probabilities(images, keys))

@@ -35,9 +35,8 @@ from jaxrob.adversarial._attack import (
 )
 
 MEMORY = 8  # steps that L-BFGS remembers
-# A weight's minimum is reached where a step lowers the objective by less than this
-# share, or the gradient is this small relative to the perturbation. Networks have kinks
-# (ReLU, max-pooling): there the gradient hardly shrinks.
+# A weight's minimum: a step lowers less than this share, or the gradient is small.
+# At kinks (ReLU, max-pooling) the gradient hardly shrinks.
 _FLAT = 1e-2
 _SMALL = 1e-2
 _MAX_STEPS = 20  # evaluations for one weight
@@ -235,8 +234,7 @@ def _no_memory(image: jax.Array) -> optax.OptState:
 _TARGETS = ("runner-up", "all")
 #: Copies of an image: steps and gradients remembered, and the rest of a search's state.
 _LIVE_IMAGES = 2 * MEMORY + 12
-# Passes of the network for an image and a target, usually, a gradient counted as three
-# (digits: 16 gradients by an MLP, 24 by a CNN).
+# Passes for an image and a target (digits: 16 gradients by an MLP, 24 by a CNN).
 _GRADIENT = 3
 _PASSES = 70
 _HALVINGS = 8  # of the line from what is found to the image
@@ -386,9 +384,8 @@ def _attack(
 def _closest_found(
     problem: Problem, target: np.ndarray, shared: Shared, bar: Bar
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    # Yields indices, points, and whether there was no gradient to follow. A block has
-    # `problem.rows` slots. A slot whose search is over takes the next image, so that no
-    # image waits for the others of its block.
+    # Yields indices, points, and whether no gradient led on. Of `problem.rows` slots,
+    # one that is done takes the next image.
     rows, mesh = problem.rows, problem.mesh
     check_every = _CHECK_EVERY_CPU if platform(mesh) == "cpu" else _CHECK_EVERY
     attacked = np.flatnonzero(problem.correct)

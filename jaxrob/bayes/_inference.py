@@ -50,8 +50,7 @@ class Guide(NamedTuple):
 
     # Returns the variational parameters around given parameters `[D]`.
     init: Callable[[jax.Array], Variational]
-    # Returns, for variational parameters, the location `[D]`, the standard deviations
-    # `[D]` and the covariance's Cholesky factor `[D, D]`, None if independent.
+    # Location `[D]`, deviations `[D]`, Cholesky factor `[D, D]` or None if independent.
     moments: Callable[[Variational], tuple[jax.Array, jax.Array, jax.Array | None]]
 
 

@@ -153,8 +153,7 @@ def apply_draws(
     def outputs(params: Any) -> jax.Array:
         return apply_fn(params, fixed, images)
 
-    # Draws are sequential: batched sets of weights turn convolutions into grouped ones,
-    # which are several times slower.
+    # Sequential: batched weights make grouped convolutions, several times slower.
     if not head.stochastic:
         return jax.lax.map(outputs, params)
     num_outputs = jax.eval_shape(outputs, jax.tree.map(lambda leaf: leaf[0], params))

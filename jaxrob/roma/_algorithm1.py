@@ -27,8 +27,7 @@ from jaxrob.roma._estimate import Answers
 #: mean and variance estimated, of D'Agostino and Stephens (1986), table 4.7.
 NORMAL_BELOW = 0.561
 
-# Float32's spacing at the samples, over their standard deviation, from which on the
-# test sees the rounding rather than the distribution.
+# From this spacing of float32 over the deviation on, the test sees the rounding.
 _COARSEST = 1e-3
 
 
@@ -124,8 +123,7 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
 
 def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
     """Whether float32 resolves a distribution well enough to test its shape."""
-    # `magnitude` is the largest number that the samples were computed from, such as the
-    # largest logit of confidences near 1 that perturbations hardly change.
+    # `magnitude`: the largest number behind them, such as the largest logit.
     magnitude = jnp.abs(jnp.asarray(magnitude, jnp.float32))
     spacing = jnp.nextafter(magnitude, jnp.float32(jnp.inf)) - magnitude
     sd = jnp.asarray(standard_deviation, jnp.float32)
@@ -222,8 +220,7 @@ def boxcox_lambda(log_x: jax.Array) -> jax.Array:
 
     def derivatives(scaled: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Of `log var((e^(scaled u) - 1)/scaled)`, the first and the second."""
-        # The largest exponent is subtracted, which only rescales the variance, so that
-        # nothing overflows; and 1, for precision where they are all small.
+        # Less the largest exponent nothing overflows; less 1 small ones stay precise.
         top = scaled * jnp.where(scaled > 0, largest, smallest)
         less_1 = jnp.expm1(scaled[..., None] * u - top[..., None])
         w = less_1 + 1
@@ -296,8 +293,7 @@ class Confidences(NamedTuple):
 class Moments(NamedTuple, Generic[Array]):
     """What lines 5 to 12 need of N inputs."""
 
-    # The first of two columns is of the confidences as drawn, in units of the largest,
-    # the second of the transformed ones, in units of the geometric mean.
+    # Columns: as drawn, in units of the largest; transformed, of the geometric mean.
 
     log_unit: Array  # `[N, 2]`, the logarithms of these units
     boxcox_lambda: Array  # `[N]`, the maximum-likelihood lambda
@@ -349,9 +345,7 @@ def observe_hic(
 
 def examine_normality(observed: Confidences) -> Moments[jax.Array]:
     """What lines 5 to 12 need of b inputs, from `[b, n]`."""
-    # Neither statistic nor standard score depends on the unit, so both are taken of
-    # multiples of hic, which may itself underflow.
-    # Both transforms keep the order: one sort serves.
+    # The unit does not matter, and hic may underflow. One sort serves both, in order.
     ascending = sort(observed.log_hic)
     largest = ascending[:, -1]
     centre = ascending.mean(axis=1)
@@ -393,8 +387,7 @@ def fit_normal(found: Moments[np.ndarray], delta: float, num_samples: int) -> An
         ["constant", "unresolved", "normal", "transformed"],
         "failed",
     )
-    # Line 13 prints Box-Cox(delta) for both cases, but where nothing was transformed
-    # delta is not either.
+    # Line 13 prints Box-Cox(delta) for both; delta stays where the draws do.
     with np.errstate(all="ignore"):
         bound = np.stack(
             [

@@ -357,8 +357,7 @@ def _fingerprinted(
     return perturbation
 
 
-# Inputs that are asked for at once: few at first, then more. Two sizes, so that there
-# are two programs at most; a device takes 64 inputs at a time anyway.
+# Inputs at once, few at first; two sizes, so two programs. A device takes 64 anyway.
 _FEW, _MANY = 64, 256
 # The larger size is taken once this many were looked at.
 _MANY_FROM = 512

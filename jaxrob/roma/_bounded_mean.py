@@ -10,16 +10,13 @@ import scipy
 from jaxrob._arguments.checks import checked_integer, checked_number
 from jaxrob.roma._draws import clopper_pearson
 
-# The share of the capital that buys calls; all of it where half would not reach as far
-# as Hoeffding's inequality (at a few candidates, or none).
+# The capital's share for calls; all where half reaches less far than Hoeffding.
 _CALLS = 0.5
 # The bets suit values that spread this much less than zeros and ones of the same mean.
 _NARROWER = 2.0
-# Below 1, so that no value loses the whole capital, and counts may be expected counts
-# far below 1.
+# Below 1: no value loses all, and expected counts may be far below 1.
 _LARGEST_BET = 1 - 1e-6
-# Candidates of one cell share their stakes. Cells are a 50th of Hoeffding's half width,
-# and 5 % of the candidate where that is less.
+# Cells of shared stakes: a 50th of Hoeffding's half width, or 5 % where less.
 _STEPS, _RATIO = 50, 1.05
 _BLOCK = 64
 # Points at which a cell is searched, in each of two rounds.
@@ -73,8 +70,7 @@ def lower_limit(
     mean = min(total / number, 1.0)
     if mean == 0:
         return 0.0
-    # Calls reject all lower candidates: an expected shortfall is at most the mean over
-    # the tail's probability.
+    # Calls reject all lower ones: an expected shortfall is at most mean over tail.
     lowest = max(mean - _hoeffding(number, tail), _CALLS * tail * mean / _RATIO)
     stakes = _stakes_between(lowest, mean, number, tail, narrower)
     goal = -np.log(tail)

@@ -28,8 +28,7 @@ class InputsMean(NamedTuple):
 
 def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
     """The mean of a value over all of so many inputs."""
-    # The interval is by betting without replacement (Waudby-Smith and Ramdas 2020), and
-    # holds however one decides when to stop.
+    # Betting without replacement (Waudby-Smith and Ramdas 2020), however one stops.
     if not len(values):
         return InputsMean(np.nan, 0.0, 1.0)
     mean = float(values.mean())
@@ -64,8 +63,7 @@ def mean_of_all(
     values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
 ) -> InputsMean:
     """The mean over all inputs: each category's, by its share of the inputs."""
-    # It is at least and at most what the categories' are together, and what those
-    # inputs say that were looked at before any category was left out.
+    # Between the categories' bounds, and by inputs seen before any was left out.
     order = in_order(np.ones(len(place), bool), place)
     if len(order) == len(place):
         return inputs_mean(values, len(place), error)

@@ -48,15 +48,12 @@ from jaxrob.roma._rare._splitting import (
 class Estimator(NamedTuple):
     """A way to estimate how probable a distinct misclassification is near inputs."""
 
-    # `estimate(work, inputs, settings)` answers for one input or more. Each answer
-    # depends on the input, its index and `work.key` alone, not on other inputs, blocks
-    # or devices. It raises a ValueError if the classifier returns NaN, and calls
-    # `settings.bar.update` as it goes on.
+    # `estimate(work, inputs, settings)`: an answer depends on the input, its index and
+    # `work.key` alone. Raises ValueError for NaN; calls `settings.bar.update`.
     estimate: Callable[[Work, Inputs, Settings], Answers]
     # Those of its answers, with what such answers may miss without notice; "" for none.
     statuses: Mapping[str, str]
-    # `obstacle(work, image_shape)`: why it does not work with this classifier or
-    # perturbation ("needs a perturbation with a move"), or None if it does.
+    # `obstacle(work, image_shape)`: why it cannot work ("needs a perturbation ...").
     obstacle: Callable[[Work, tuple[int, ...]], str | None] = lambda *_: None
     # About the most forward passes for an input beside its plain draws, by no budget.
     most: int = 0
@@ -97,8 +94,7 @@ RARE = COUNTED | {
 }
 
 
-# `method(work, candidates, estimate, bar)` takes the estimates of N inputs so far, and
-# returns them, better where they are not trusted.
+# `method(work, candidates, estimate, bar)`: better estimates where untrusted.
 Method = Callable[[Work, Candidates, Estimate, Bar], Estimate]
 
 

@@ -191,8 +191,7 @@ def _inputs_interval(
     draws = len(local.probability) * draws_each
     hits = np.rint(local.probability.sum() * draws_each)
     low, high = map(float, clopper_pearson(hits, draws, 1 - 2 * tail))
-    # With as many hits by expectation, tails are no heavier than the binomial one's
-    # (Hoeffding 1956), but within one hit of the mean, where these are exact.
+    # Tails are the binomial's at most (Hoeffding 1956), but within one hit of the mean.
     low = tail / draws if hits == 1 else low
     high = 1 - tail / draws if hits == draws - 1 else high
     return low, high

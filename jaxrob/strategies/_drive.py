@@ -92,10 +92,8 @@ def drive(
     look: Callable[[Sequence[Span], Learn], None],
     enough: Callable[[Sequence[Any]], bool] = lambda states: False,
 ) -> list[Explored]:
-    # The requests for all subjects in a round are evaluated together. No level is
-    # evaluated twice, and levels of the same effect are evaluated once. A subject's
-    # next levels are asked for as soon as its answers are there, while devices compute
-    # those of others.
+    # All subjects' requests of a round go together, each effect once. A subject asks on
+    # as soon as its answers are there, while devices compute others'.
     known = [_Exploring(strategy, subject, i) for i, subject in enumerate(subjects)]
     joint = strategy if isinstance(strategy, Joint) else None
     awaited, spent = collections.Counter[int](), 0

@@ -45,19 +45,16 @@ from jaxrob.roma._rare._splitting import (
     unexplained,
 )
 
-# Standard errors are multiplied by 1 + this times the error: the larger the less
-# reliable.
+# Standard errors grow by 1 + this times the error: large ones are less reliable.
 _WIDENING = 2.0
 # An estimate is rejected if it makes the plain draws' hits this improbable.
 _IMPLAUSIBLE = 1e-4
-# With a larger share of unexplained particles, more modes are looked for at some of
-# them, or more is drawn: few draws may hold no weights as great.
+# With more unexplained particles, modes are sought at some, or more is drawn.
 _LOOKED_INTO = 0.1
 _STARTS = 4
 # With a larger share in the end, an estimate is rejected: one ancestor leaves many.
 _CONTRADICTED = 0.25
-# Between these shares, draws end after this many stages. Above both, more particles
-# climb then, before draws go on.
+# Between these shares, draws end here; above both, more particles climb first.
 _STAGES_IN_DOUBT = 4
 # Particles' estimates are too low by at most this many standard errors.
 _SURE = 3.0
@@ -65,8 +62,7 @@ _SURE = 3.0
 _FIRST_NUMBER = 1000
 # Inputs whose draws are in memory together.
 _GROUP = 64
-# The first searches take at most this part of a budget. The method needs a budget with
-# which particles reach this probability: nothing else checks it without gradients.
+# First searches' part of a budget, which must let particles reach this far.
 _SEARCH_PART = 1 / 6
 _DEEP_ENOUGH = math.log(1e-8)
 
@@ -142,8 +138,7 @@ def _of_group(
         active = np.sort(np.concatenate([restarted, further]))
         for one in active:
             opinions[one] = _opinion(work, samples[one], groups[one])
-        # In few dimensions splitting has answered already, and a budget does not allow
-        # for more: what is in doubt stays so.
+        # Splitting has answered in few dimensions, and a budget allows no more.
         thorough = is_thorough(inputs.images.shape[1:])
         if attempt == len(STAGES) or thorough or limited:
             break
@@ -205,8 +200,7 @@ def _bounded_by_particles(
     found: Estimate, seen: Evidence, plain_hits: np.ndarray
 ) -> Estimate:
     """The estimates, bounded where a budget ended the climb of the particles."""
-    # If particles came deep enough, the level that they reached bounds probabilities
-    # that the draws leave open, unless these or the plain draws exceed it.
+    # A level deep enough bounds open probabilities, unless the draws exceed it.
     deep = np.isfinite(seen.log_open) & (seen.log_open <= _DEEP_ENOUGH)
     bounded = deep & (found.status == "untrusted") & (plain_hits == 0)
     bounded &= ~(found.log_probability > seen.log_open)
