@@ -15,11 +15,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_path
-from jaxrob._arguments.messages import (
-    IF_NO_CLASSES,
-    class_outputs,
-    with_arrays,
-)
+from jaxrob._arguments.messages import IF_NO_CLASSES, class_outputs, with_arrays
 from jaxrob._arguments.texts import install, required, warn
 from jaxrob._classifiers.network import (
     Network,

@@ -86,11 +86,7 @@ def transformers_network(
 
 
 def timm_network(
-    model: Any,
-    size: Any,
-    name: str | None,
-    version: str | None,
-    batch_size: int | None,
+    model: Any, size: Any, name: str | None, version: str | None, batch_size: int | None
 ) -> Network:
     timm = required("timm", "Classifier.from_timm", "timm")
     if not isinstance(getattr(model, "pretrained_cfg", None), dict):

@@ -185,9 +185,7 @@ def _in_range(
 
 
 def all_made(
-    some: Sequence[Written],
-    image_shape: Sequence[int],
-    frost_folder: str | None = None,
+    some: Sequence[Written], image_shape: Sequence[int], frost_folder: str | None = None
 ) -> list[tuple[Alteration, Written]]:
     """Makes each alteration that was written, and all of a preset; see `made`."""
     pairs = [

@@ -119,9 +119,7 @@ _COMMANDS = {
         "The report of one or more results folders.",
         "folder...",
         (1, None),
-        {
-            "What is written": (define.report, define.tester, define.earlier),
-        },
+        {"What is written": (define.report, define.tester, define.earlier)},
     ),
     "export": _Command(
         "Results as CSV, or a table of LaTeX.",

@@ -282,9 +282,7 @@ _OF_ASAP = (9, 16, 30)
 
 
 def print_passes(
-    subject: Subject,
-    altered: Sequence[jaxrob.Alteration],
-    strategy: Strategy,
+    subject: Subject, altered: Sequence[jaxrob.Alteration], strategy: Strategy
 ) -> None:
     """Prints the passes of an assessment; of few images, the most of them."""
     few = strategy if isinstance(strategy, FewImages) else None

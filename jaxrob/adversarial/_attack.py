@@ -429,10 +429,7 @@ def _answers(
 
 @by_image
 def _block_answers(
-    classifier: Classifier,
-    images: jax.Array,
-    labels: jax.Array,
-    keys: jax.Array | None,
+    classifier: Classifier, images: jax.Array, labels: jax.Array, keys: jax.Array | None
 ) -> tuple[Answers, jax.Array]:
     scores = ranking_scores(classifier, images, keys)
     is_label = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)

@@ -60,9 +60,7 @@ def _mean_field_init(location: jax.Array) -> Variational:
     return {"location": location, "raw_scale": jnp.full_like(location, raw_scale)}
 
 
-def _mean_field_moments(
-    variational: Variational,
-) -> tuple[jax.Array, jax.Array, None]:
+def _mean_field_moments(variational: Variational) -> tuple[jax.Array, jax.Array, None]:
     return variational["location"], jax.nn.softplus(variational["raw_scale"]), None
 
 

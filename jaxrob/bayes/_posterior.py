@@ -130,10 +130,7 @@ def classifier(
       ValueError: if `num_samples` is below 1, or above the number of NUTS's samples.
     """
     check_type("posterior", posterior, Posterior, "a jaxrob.bayes.Posterior")
-    variables = {
-        "params": draw(posterior, num_samples, key),
-        "fixed": posterior.fixed,
-    }
+    variables = {"params": draw(posterior, num_samples, key), "fixed": posterior.fixed}
     apply_fn, head = posterior.likelihood
     applied = hashable_partial(apply_draws, apply_fn=apply_fn, head=head)
     return Classifier(applied, variables, stochastic=head.stochastic)
@@ -164,10 +161,7 @@ def apply_draws(
 
 
 def mc_dropout(
-    module: Any,
-    variables: Any = None,
-    num_samples: int = 10,
-    outputs: str = "logits",
+    module: Any, variables: Any = None, num_samples: int = 10, outputs: str = "logits"
 ) -> Classifier:
     """Makes a classifier with uncertainty from a network with dropout (Monte Carlo).
 

@@ -390,10 +390,7 @@ def fit_normal(found: Moments[np.ndarray], delta: float, num_samples: int) -> An
     # Line 13 prints Box-Cox(delta) for both; delta stays where the draws do.
     with np.errstate(all="ignore"):
         bound = np.stack(
-            [
-                np.exp(np.log(delta) - largest),
-                _boxcox(np.log(delta) - centre, lmbda),
-            ]
+            [np.exp(np.log(delta) - largest), _boxcox(np.log(delta) - centre, lmbda)]
         )
         score = (bound - in_unit_mean) / in_unit_std
         # The paper's units again.

@@ -319,10 +319,7 @@ def distinct_margin(
 
 
 def margins_of_pairs(
-    work: Work,
-    pairs: Pairs[jax.Array],
-    images: jax.Array,
-    keys: jax.Array,
+    work: Work, pairs: Pairs[jax.Array], images: jax.Array, keys: jax.Array
 ) -> jax.Array:
     log_p = _mean_log_probabilities(work, images, keys)
     one = jax.vmap(_margin_as, (0, 0, 0, None))
@@ -330,10 +327,7 @@ def margins_of_pairs(
 
 
 def nearest_class(
-    work: Work,
-    pairs: Pairs[jax.Array],
-    images: jax.Array,
-    keys: jax.Array,
+    work: Work, pairs: Pairs[jax.Array], images: jax.Array, keys: jax.Array
 ) -> jax.Array:
     """`[P, m]` the other class with the greatest margin on each image."""
     log_p = _mean_log_probabilities(work, images, keys)

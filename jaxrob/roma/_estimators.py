@@ -16,14 +16,7 @@ from jaxrob._arguments.checks import check_choice
 from jaxrob._devices.blocks import put_at, taken
 from jaxrob._engine.execution import Bar
 from jaxrob.roma._algorithm1 import FITTED, roma, warn_of_contradictions
-from jaxrob.roma._draws import (
-    COUNTED,
-    Inputs,
-    Settings,
-    Work,
-    count,
-    counted,
-)
+from jaxrob.roma._draws import COUNTED, Inputs, Settings, Work, count, counted
 from jaxrob.roma._estimate import (
     MOST_MODES,
     SOME_HITS,

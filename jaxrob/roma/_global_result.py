@@ -14,15 +14,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_path,
 )
-from jaxrob._codec import (
-    Array,
-    Integer,
-    Number,
-    Text,
-    document,
-    from_json,
-    to_json,
-)
+from jaxrob._codec import Array, Integer, Number, Text, document, from_json, to_json
 from jaxrob._devices.blocks import taken
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._categorial import LocalAnswers, names_of

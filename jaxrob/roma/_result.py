@@ -112,8 +112,7 @@ class RomaResult:
     hits: Annotated[np.ndarray, Array("N", "int64", at_least=-1)]
     evaluations: Annotated[np.ndarray, _Passes]
     modes: Annotated[
-        np.ndarray | None,
-        Array(f"N, {MOST_MODES}", at_least=0, at_most=1 + _ROUNDING),
+        np.ndarray | None, Array(f"N, {MOST_MODES}", at_least=0, at_most=1 + _ROUNDING)
     ] = None
     effective_sample_size: Annotated[
         np.ndarray | None, Array("N", at_least=0, may_be_nan=True)

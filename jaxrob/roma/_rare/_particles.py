@@ -273,10 +273,7 @@ def _few_moved(
 
 
 def _accept(
-    systems: ParticleSystems,
-    proposal: _Proposal,
-    margins: jax.Array,
-    fresh: jax.Array,
+    systems: ParticleSystems, proposal: _Proposal, margins: jax.Array, fresh: jax.Array
 ) -> ParticleSystems:
     # A stochastic answer is drawn with the perturbation, and kept with it.
     above = (margins > systems.level[:, None]) & proposal.possible
