@@ -74,7 +74,6 @@ def checked_path(name: str, value: Any) -> pathlib.Path:
 def checked_sequence(
     name: str, value: Any, kind: Any, wanted: str, *, min_length: int = 1
 ) -> tuple:
-    """Returns a sequence whose members are all of one type, as a tuple."""
     whole = f"a sequence of {wanted}"
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise wrong_type(name, whole, value)
@@ -98,7 +97,6 @@ def checked_names(name: str, value: Any) -> tuple[str, ...]:
 def checked_integer(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None
 ) -> int:
-    """Returns an integer within its range, which ends at 2**31 - 1 by default."""
     number = None
     if not isinstance(value, bool | np.bool_) and hasattr(value, "__index__"):
         try:
@@ -199,7 +197,6 @@ def checked_array(
     may_be_empty: bool = False,
     axes: dict[str, int] | None = None,
 ) -> np.ndarray:
-    """Returns an array on the host of a given shape, kind and range."""
     wanted = f"an array [{shape}] of {holding}"
     try:
         array = np.asarray(value)

@@ -155,7 +155,6 @@ def _numbers(class_names: tuple[str, ...]) -> dict[str, int]:
 
 
 def _nearest(text: str, class_names: tuple[str, ...]) -> str:
-    """Says which name is the nearest; if none is near, which there are."""
     plain = {name.casefold(): name for name in class_names}
     near = difflib.get_close_matches(text[:80].strip().casefold(), plain, n=1)
     if near:
@@ -172,7 +171,6 @@ IF_NO_CLASSES = (
 
 
 def if_no_classes(shape: Any) -> str:
-    """Returns the way out of outputs of a shape that is none of classes."""
     if len(shape) == 1:
         return (
             "One number for each image is a column, [B, 1], with "
@@ -186,7 +184,6 @@ _MOST_LISTED = 10
 
 
 def class_outputs(what: str, returned: Any, number: int) -> Any:
-    """Returns the class outputs among what a network returned, in any framework."""
     # An array itself; among several the one called `logits`, or the only `[B, K]`.
     if _is_array(returned):
         return returned

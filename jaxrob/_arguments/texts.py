@@ -52,7 +52,6 @@ def install(extra: str) -> str:
 
 
 def required(module: str, purpose: str, extra: str) -> types.ModuleType:
-    """Imports a module, or names the extra that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -113,7 +112,6 @@ def cause_of(message: str) -> str:
 
 
 def _levels_to_caller() -> int:
-    """Counts the stack levels from `warn` up to the library's caller."""
     frame, level, last_inside = sys._getframe(1), 1, 1
     while frame is not None:
         file = frame.f_code.co_filename

@@ -574,7 +574,6 @@ def program_of(
 
 
 def abstract(leaf: Any) -> jax.ShapeDtypeStruct:
-    """Returns an array without values or sharding."""
     kind = jax.typeof(leaf)
     return jax.ShapeDtypeStruct(kind.shape, kind.dtype)
 

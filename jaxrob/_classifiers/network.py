@@ -239,7 +239,6 @@ def host_network(
 def checked_layout(
     preprocessing: Preprocessing | None, channels_first: bool
 ) -> Preprocessing:
-    """Returns what was given, or nothing, in a framework's layout."""
     wanted = "a jaxrob.Preprocessing or None"
     check_type("preprocessing", preprocessing, Preprocessing | None, wanted)
     return (preprocessing or Preprocessing()).laid_out(channels_first)
@@ -280,12 +279,10 @@ def on_host(apply_fn: Any) -> OnHost | None:
 
 
 def outputs_after(activation: str) -> str | None:
-    """Returns the kind of outputs by the last activation's name in any framework."""
     return _ACTIVATIONS.get(activation.replace("_", "").lower())
 
 
 def snapshot(tree: Any) -> Any:
-    """Copies a pytree's arrays and containers."""
     # Training in place may write into arrays, assign variables, or donate buffers.
     return jax.tree.map(
         lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree

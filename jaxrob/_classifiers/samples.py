@@ -71,7 +71,6 @@ def check_source(name: str, source: Any, wanted: str, *, has_items: bool) -> Non
 
 
 def as_array(value: Any) -> Any:
-    """Returns a tensor, a picture or a list of them as an array, others as they are."""
     if _is_tensor(value):
         return _of_tensor(value)
     if _is_picture(value):
@@ -132,8 +131,6 @@ def read_items(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ItemBatches:
-    """The items of a source, batch by batch, read anew in each pass."""
-
     source: Any  # A sequence or an iterable of items
     parts: Parts  # Where an item has its image and label
     name: str  # The data set's name, for messages

@@ -111,8 +111,6 @@ def timm_network(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TorchRun:
-    """A copy of a torch module in evaluation mode, as a function of arrays."""
-
     module: Any  # The copy
     outputs: str  # The kind of outputs assumed
 
@@ -125,7 +123,6 @@ class TorchRun:
             return _tensor(torch, returned, len(images)).float().cpu().numpy()
 
     def gradient(self, images: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """Computes the gradient of `sum(change * outputs)` in the images."""
         torch = _torch()
         pixels, outputs = self._recorded(images)
         if not outputs.requires_grad:
@@ -137,7 +134,6 @@ class TorchRun:
         return torch.autograd.grad(outputs, pixels, change)[0].numpy()
 
     def check(self, images: np.ndarray) -> None:
-        """Rejects a kind of outputs that contradicts the last operation."""
         _, outputs = self._recorded(images)
         operation = getattr(outputs.grad_fn, "name", str)()
         kind = outputs_after(operation.removesuffix("Backward0"))
@@ -168,7 +164,6 @@ def _torch() -> Any:
 
 
 def _copied(module: Any) -> Any:
-    """Copies a torch module, in evaluation mode. The module itself is not changed."""
     if isinstance(module, str | bytes) or hasattr(module, "__fspath__"):
         raise TypeError(
             f"module must be a torch.nn.Module; got {named(module)}. Files of torch "

@@ -38,8 +38,6 @@ def fingerprinted_classifier(
 
 
 class TraceInfo(NamedTuple):
-    """Properties of a classifier found by a trace, without running it."""
-
     num_classes: int  # The number of classes, K; 0 for outputs="any"
     num_samples: int  # The number of posterior samples or members, S
     largest_array: int  # Bytes of one image in the largest array computed
@@ -48,7 +46,6 @@ class TraceInfo(NamedTuple):
 
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
-    """Returns a classifier's properties; a fingerprinted one is not traced again."""
     trace = current_trace(classifier, image_shape)
     images_bytes = 4 * ROWS * math.prod(image_shape)
     num_samples, _, num_classes = getattr(trace.outputs, "shape", (1, ROWS, 0))
@@ -69,7 +66,6 @@ def current_trace(classifier: Classifier, image_shape: tuple[int, ...]) -> Trace
 def gradient_obstacle(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> str | None:
-    """Finds why JAX cannot differentiate a fingerprinted classifier in the images."""
     return _gradient_obstacle(structure(classifier), tuple(image_shape))
 
 

@@ -274,7 +274,6 @@ def _assessed(
     values: Values,
     kept: Results,
 ) -> Results:
-    """Returns the results; they are written after each alteration, to be kept."""
     classifier, dataset = found
     output = pathlib.Path(values.output)
     key = jax.random.key(values.seed)

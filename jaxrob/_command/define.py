@@ -294,7 +294,6 @@ class Refused(Exception):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Returns a hint at the name that was probably meant, or ""."""
     # Hyphens, underscores and case do not distinguish names.
     plain = {one.lower().replace("_", ""): one for one in names}
     given = name.lower().replace("_", "").replace("-", "").replace(" ", "")

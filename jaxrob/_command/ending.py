@@ -57,7 +57,6 @@ def answers_are_there() -> None:
 
 
 def status_of(error: BaseException) -> int:
-    """Returns the status for an error: wrong use, or a failure."""
     # Errors of the computing, or of the user's own code, are no wrong use.
     if isinstance(error, Refused):
         return WRONG_USE
@@ -140,12 +139,10 @@ def forgiving() -> Iterator[_Stream]:
 
 
 def plain(text: str) -> str:
-    """Escapes a text's control characters, except for tabs and new lines."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def say(text: str, command: str | None = None) -> None:
-    """Prints a message on one line of the standard error."""
     who = "jaxrob" if command is None else f"jaxrob {command}"
     print(f"{who}: {plain(' '.join(text.split()))}", file=sys.stderr)
 

@@ -35,7 +35,6 @@ _OTHERS = {
 def load_network(
     values: Values, class_names: Sequence[str] | None
 ) -> jaxrob.Classifier:
-    """Loads the classifier that the flags describe."""
     text = values.classifier
     if user_code.is_code(text):
         return _from_code(text, values, class_names)
@@ -223,7 +222,6 @@ def load_images(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dat
 
 
 def read_class_names(values: Values) -> tuple[str, ...] | None:
-    """The names that `--class_names` lists, or those in the file that it names."""
     text = values.class_names
     if text is None:
         return None
@@ -285,7 +283,6 @@ def _are_shards(values: Values) -> bool:
 
 
 def _numbers(values: Values, name: str, kind: Callable[[str], Any]) -> Any:
-    """Returns the two numbers of a flag, or None if it is not given."""
     texts = getattr(values, name)
     if texts is None:
         return None

@@ -35,7 +35,6 @@ _REPORTS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
 
 
 def check_reports(paths: Sequence[str]) -> None:
-    """Rejects files that are not reports, before anything is computed."""
     for path in paths:
         if pathlib.Path(path).suffix.lower() not in _REPORTS:
             raise Refused(f"--report={path}: it must end with .html or .md")
@@ -72,7 +71,6 @@ def check_required(
     names: Sequence[str],
     has_earlier: bool,
 ) -> None:
-    """Rejects requirements that nothing assessed could meet."""
     for one in requirements:
         if not any(map(one.is_of, names)):
             raise Refused(
@@ -93,7 +91,6 @@ def check_required(
 
 
 def check_outcomes(values: Values) -> None:
-    """Rejects files of the outcomes that cannot be written, before the work."""
     named = [("report", path) for path in dict.fromkeys(values.report)]
     named += [(one, values[one].value) for one in ("junit", "summary")]
     check_distinct([(flag, path) for flag, path in named if path is not None])
@@ -141,7 +138,6 @@ def _append(path: pathlib.Path, content: bytes) -> None:
 
 
 def check_failing(values: Values) -> None:
-    """Rejects a folder that cannot be written, before anything is computed."""
     if values.failing is None:
         return
     if values.half_width is not None or values.budget is not None or values.curtail:
@@ -201,7 +197,6 @@ def checked_folder(values: Values) -> pathlib.Path:
 def earlier_results(
     output: pathlib.Path, found: Subject, replacing: Replacing
 ) -> Results:
-    """Returns the folder's results of the same network, or empty results."""
     nothing = Results(found.name, found.class_names, ())
     if not os.path.lexists(output / "results.json"):
         return nothing
@@ -271,7 +266,6 @@ def _replaces(new: Requirement, old: Requirement) -> bool:
 
 @contextlib.contextmanager
 def held(output: pathlib.Path) -> Iterator[None]:
-    """Locks the folder for this process, and creates it if necessary."""
     if not is_first():
         yield
         return
@@ -374,7 +368,6 @@ def _check_figure(path: str | None) -> None:
 
 
 def _folders(words: Sequence[str]) -> list[pathlib.Path]:
-    """Returns the results folders: those given, or those within the one given."""
     for word in words:
         if not pathlib.Path(word).exists():
             raise Refused(f"{word}: there is no such folder or file")
@@ -400,7 +393,6 @@ def _folders(words: Sequence[str]) -> list[pathlib.Path]:
 def _networks(
     folders: Sequence[pathlib.Path],
 ) -> dict[str, tuple[jaxrob.Assessment, ...]]:
-    """Returns the assessments by the network's name, or by the folder's without one."""
     found = [(folder, read_results_at(os.fspath(folder))) for folder in folders]
     named = [
         (folder, one.network or folder.resolve().name, one.assessments)

@@ -49,7 +49,6 @@ class _Command(NamedTuple):
 
     @property
     def flags(self) -> flags.FlagValues:
-        """New flags of the command, with their defaults."""
         return _defined(one for some in self.sections.values() for one in some)
 
 
@@ -221,7 +220,6 @@ def _as_flags(text: str, values: flags.FlagValues) -> str:
 
 
 def _interrupted(error: KeyboardInterrupt, values: flags.FlagValues) -> str:
-    """Returns the message of an interruption: what is kept of the work."""
     said = [str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if "journal" in values and values["journal"].present:
         said.append(f"a rerun with the same flags goes on from {values.journal}")

@@ -49,7 +49,6 @@ class Subject(NamedTuple):
 
 
 def load_subject(values: Values) -> Subject:
-    """Loads the network and the pictures of the flags, and checks them together."""
     if values.classifier is None:
         return _digits(values)
     if values.images is None:
@@ -87,7 +86,6 @@ def announce(subject: Subject) -> None:
 
 
 def _digits(values: Values) -> Subject:
-    """Returns the embedded digits, and a network trained on others of them."""
     for name in ("images", "outputs", "scale", "mean", "std", "channels_first"):
         if values[name].present and values[name].value != "digits":
             raise Refused(f"--{name} needs --classifier, the network it belongs to")
@@ -136,7 +134,6 @@ def _check(subject: Subject) -> None:
 
 
 def _check_classes(subject: Subject, num_classes: int) -> None:
-    """Rejects a number of class names other than that of the outputs."""
     names = subject.dataset.class_names
     if names is None or len(names) == num_classes:
         return
@@ -243,7 +240,6 @@ def few_images_of(values: Values, plan: Plan | None) -> FewImages | None:
 def with_requirements(
     few: FewImages, requirements: Sequence[Requirement], earlier: Sequence[str]
 ) -> FewImages:
-    """Adds the requirement that ends the work early."""
     # The highest bound, if all are bounds on all robustnesses: any other may need more.
     flags = "--half_width, --budget and --curtail"
     if earlier:

@@ -86,7 +86,6 @@ def shapes_whole(tree: Any, mesh: ImageMesh) -> Any:
 
 
 def shapes_of(tree: Any, sharding: Sharding) -> Any:
-    """The arrays of a pytree as shapes and types on the devices of a sharding."""
     return jax.tree.map(lambda leaf: _shape_of(leaf, sharding), tree)
 
 
@@ -101,7 +100,6 @@ Tree = TypeVar("Tree")
 
 
 def first_of(tree: Tree, number: int) -> Tree:
-    """The first rows of all arrays of a pytree."""
     return jax.tree.map(lambda array: array[:number], tree)
 
 
@@ -122,7 +120,6 @@ def put_at(tree: Tree, chosen: np.ndarray, part: Tree) -> Tree:
 
 
 def joined(parts: list[Any]) -> Any:
-    """Pytrees of arrays, concatenated along the first axis."""
     return jax.tree.map(lambda *some: np.concatenate(some), *parts)
 
 
@@ -283,7 +280,6 @@ _LIVE_ARRAYS = 3
 def rows_that_fit(
     largest_array: int, image_shape: tuple[int, ...], mesh: ImageMesh
 ) -> int:
-    """The rows of a step on all devices: as many as help and as memory allows."""
     device = mesh.local_devices[0]
     most = _MAX_ROWS
     if platform(mesh) == "tpu" and is_best_with_few_rows(image_shape, mesh):
@@ -329,7 +325,6 @@ def bucket(number: int, base: int) -> int:
 
 
 def nearest_bucket(number: int, base: int) -> int:
-    """Returns the power of `base` whose logarithm is nearest to that of `number`."""
     return base ** round(math.log(max(number, 1), base))
 
 
@@ -353,8 +348,6 @@ def _free_bytes(device: Any) -> int:
 
 
 class Kept:
-    """Arrays kept on the devices, as long as they fit."""
-
     def __init__(self, room: int) -> None:
         # The most images of a block, chosen in the run's first round.
         self.rows: int | None = None

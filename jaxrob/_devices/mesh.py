@@ -51,7 +51,6 @@ class ImageMesh:
 
 
 def checked_mesh(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
-    """Returns the mesh on which a network with these variables is evaluated."""
     # That of sharded variables, if any; images go along axes that no variable names.
     found = mesh_for(mesh, variables)
     processes = {device.process_index for device in found.devices}
@@ -108,7 +107,6 @@ def mesh_for(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
 
 
 def is_same(mesh: Any, other: Any) -> bool:
-    """Whether meshes have the same devices and axes, of whatever types."""
     # An abstract mesh, which shapes may have, is that of any devices.
     if (*mesh.shape.items(),) != (*other.shape.items(),):
         return False
@@ -123,7 +121,6 @@ def along_images(mesh: ImageMesh) -> ImageMesh:
 
 
 def sharded(mesh: ImageMesh) -> NamedSharding:
-    """Shards the first axis over the axes of the images."""
     return NamedSharding(mesh.mesh, P(mesh.axes or None))
 
 
@@ -185,7 +182,6 @@ def _described(mesh: Any) -> str:
 
 
 def put(tree: Any, sharding: Sharding) -> Any:
-    """Puts whole arrays, the same in all processes, on the devices of a mesh."""
     if sharding.is_fully_addressable:
         return jax.device_put(tree, sharding)
 
@@ -203,7 +199,6 @@ def put(tree: Any, sharding: Sharding) -> Any:
 
 
 def put_whole(tree: Any, mesh: ImageMesh) -> Any:
-    """Puts arrays whole on every device of a mesh, except for a split network's."""
     # Uncommitted arrays stay on a single device: putting hundreds takes milliseconds.
     if mesh.splits_network:
         return jax.tree.map(lambda leaf: _put_beside(leaf, mesh), tree)
@@ -248,7 +243,6 @@ def own_rows(sharding: NamedSharding, number: int) -> list[slice]:
 
 
 def gathered(tree: Any) -> Any:
-    """Gathers arrays of a mesh that spans processes, so that each can fetch all."""
     first = jax.tree.leaves(tree)[0]
     if first.is_fully_addressable:
         return tree
@@ -256,12 +250,10 @@ def gathered(tree: Any) -> Any:
 
 
 def fetch(tree: Any) -> Any:
-    """Fetches arrays of one mesh to the host, gathered if the mesh spans processes."""
     return jax.device_get(gathered(tree))
 
 
 def local(tree: Any) -> Any:
-    """Converts replicated arrays to arrays of this process alone."""
     # They are committed to no device, so they combine with arrays on any device.
     return jax.tree.map(jnp.asarray, jax.device_get(tree))
 

@@ -59,7 +59,6 @@ def digest(parts: Iterable[str | np.ndarray | jax.Array]) -> str:
 
 
 def array_text(array: Any) -> str:
-    """The type and shape of an array, and a digest of its values."""
     # An array of JAX's, whose values stay, is digested once.
     known = _texts.get(id(array))
     if known is not None:
@@ -78,7 +77,6 @@ _texts: dict[int, tuple[weakref.ref[Any], str]] = {}
 
 
 def contiguous(array: Any) -> Any:
-    """An array on the host whose memory a hash takes as it is."""
     # Of an array of objects, their `object_bytes`.
     if isinstance(array, np.ndarray) and array.dtype.hasobject:
         return b"".join(map(object_bytes, array))
@@ -172,8 +170,6 @@ def library() -> str:
 
 
 class _Node(NamedTuple):
-    """A value's own text, its parts with their prefixes, and if it is identifiable."""
-
     head: str
     children: list[tuple[str, Any]] | None = None
     identifiable: bool = True
@@ -260,7 +256,6 @@ class Fingerprinted:
 
     @property
     def is_identifiable(self) -> bool:
-        """Whether the token distinguishes it from all others."""
         return not self.on_host
 
     def __hash__(self) -> int:
@@ -271,7 +266,6 @@ class Fingerprinted:
 
 
 def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
-    """Traces a function as it is now; also returns the shapes of its outputs."""
     # A new function object, because JAX keeps the traces of those that it knows.
     return jax.make_jaxpr(lambda *args: function(*args), return_shape=True)(*args)
 
@@ -326,7 +320,6 @@ def programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
 
 
 def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Parts:
-    """Yields the parts that identify layers' classes outside of their framework."""
     classes = {kind for layer in layers for kind in type(layer).__mro__} - {object}
     for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
         if not kind.__module__.startswith(framework):
@@ -334,7 +327,6 @@ def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Pa
 
 
 def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
-    """Yields the parts that identify a value, the same in every process."""
     described = describe(value)
     if described is not None:
         yield from described

@@ -146,7 +146,6 @@ def _params_text(name: str, params: dict[str, Any], found: _Found) -> str:
 
 
 def _param_text(value: Any, found: _Found) -> str:
-    """Prints a parameter of an operation, without addresses and without devices."""
     one = functools.partial(_param_text, found=found)
     if type(value) in _PLAIN:
         return _without_addresses(repr(value))
@@ -188,7 +187,6 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _constant_text(value: Any, found: _Found, kind: Any = None) -> str:
-    """Prints a constant's type and value, or a digest of an array's values."""
     known = found.arrays.get(id(value))
     if known is not None:
         return known[1]

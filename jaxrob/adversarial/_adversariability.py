@@ -340,8 +340,6 @@ def fgsm(
 
 
 class _Ascent(NamedTuple):
-    """The state of a block of images."""
-
     points: jax.Array  # where they are
     best: jax.Array  # the closest points so far that are classified wrongly
     distance: jax.Array  # their distance from the images
@@ -398,7 +396,6 @@ def _end(
 def _closest(
     state: _Ascent, scores: jax.Array, images: jax.Array, labels: jax.Array
 ) -> _Ascent:
-    """The state with the points taken as its best where they are better."""
     distance = jnp.linalg.norm((state.points - images).reshape(len(images), -1), axis=1)
     better = (lead(scores, labels) < -LEAD) & (distance < state.distance)
     return state._replace(

@@ -158,7 +158,6 @@ def advanced(
 
 
 def select(condition: jax.Array, new: Any, old: Any) -> Any:
-    """One of two pytrees of the same structure, by a scalar."""
     return jax.tree.map(functools.partial(jnp.where, condition), new, old)
 
 

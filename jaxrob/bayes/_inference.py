@@ -46,8 +46,6 @@ Variational = dict[str, jax.Array]
 
 
 class Guide(NamedTuple):
-    """A family of distributions of the D raveled parameters."""
-
     # Returns the variational parameters around given parameters `[D]`.
     init: Callable[[jax.Array], Variational]
     # Location `[D]`, deviations `[D]`, Cholesky factor `[D, D]` or None if independent.

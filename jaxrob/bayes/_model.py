@@ -45,8 +45,6 @@ MOST_SAMPLES = 10**6
 
 
 class Head(NamedTuple):
-    """The conversion of outputs to log-probabilities."""
-
     # "plain", outputs `[B, K]` are logits; "heteroscedastic", outputs `[B, 2K]` are the
     # means of the logits and, before softplus, their standard deviations.
     name: Annotated[str, Text(allowed=HEADS)]
@@ -126,7 +124,6 @@ def _variables(module: Any, image: jax.Array, key: jax.Array) -> tuple[Any, Any]
 
 
 def params_apply_fn(module: Any) -> HashablePartial:
-    """Returns `apply_fn(params, fixed, images)`, equal for equal modules."""
     if isinstance(module, linen.Module):
         return hashable_partial(_apply_linen, module=module)
     check_type("module", module, nnx.Module, "a Flax module, Linen or NNX")
@@ -134,7 +131,6 @@ def params_apply_fn(module: Any) -> HashablePartial:
 
 
 def variables_apply_fn(module: Any) -> Callable[..., Any]:
-    """A module's `apply_fn(variables, images)`; a function is returned as is."""
     if isinstance(module, linen.Module):
         return Classifier.from_linen(module, {}).apply_fn
     if isinstance(module, nnx.Module):
@@ -262,5 +258,4 @@ def model(
 
 
 def noise_bits(head: Head, key: jax.Array, shape: tuple[int, int]) -> jax.Array | None:
-    """Draws random bits `[B, K]` for the head's noise; None for a plain head."""
     return jax.random.bits(key, shape, jnp.uint32) if head.stochastic else None

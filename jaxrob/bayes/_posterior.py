@@ -343,7 +343,6 @@ def ensemble(
 
 
 def _warn_of_repeated(members: list[Any]) -> None:
-    """Warns of members with the same arrays, usually one module's state taken twice."""
     seen: dict[tuple[int, ...], int] = {}
     for number, member in enumerate(members):
         first = seen.setdefault(tuple(map(id, jax.tree.leaves(member))), number)

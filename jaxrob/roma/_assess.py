@@ -283,7 +283,6 @@ def assess(
 
 
 def checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
-    """The forward passes for each input; infinite for no limit."""
     usual = estimator_named(estimator).budget
     if budget is None:
         return math.inf if usual is None else max(usual, num_samples)
@@ -336,7 +335,6 @@ def _perturbation(
 def _fingerprinted(
     perturbation: Perturbation, image_shape: tuple[int, ...], is_kept: bool
 ) -> Perturbation:
-    """A perturbation as it is now; refused if it changes the shape of an image."""
     perturbation = fingerprinted_perturbation(perturbation, image_shape)
     image = jax.ShapeDtypeStruct(image_shape, np.float32)
 
@@ -406,7 +404,6 @@ def _in_one_size(
     chosen: np.ndarray,
     size: int,
 ) -> Answers:
-    """The answers for some inputs; the last is repeated, so that there are `size`."""
     number = min(size, len(inputs.images))
     some = taken(inputs, filled(chosen, number))
     return first_of(answer(some, settings), len(chosen))
@@ -433,7 +430,6 @@ def answers_in(
     inputs: Inputs,
     settings: Settings,
 ) -> Answers:
-    """The answers for N inputs; those that a journal has are taken from it."""
     if journal is None:
         return estimate(inputs, settings)
     records = read_records(journal.path, journal.records, _read)

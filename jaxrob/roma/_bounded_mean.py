@@ -24,8 +24,6 @@ _POINTS = 33
 
 
 class _Stakes(NamedTuple):
-    """What is staked against the candidates of M cells; arrays `[M]`."""
-
     low: np.ndarray  # the cells' lower ends
     high: np.ndarray  # their upper ends
     calls: np.ndarray  # the share of the capital that buys calls

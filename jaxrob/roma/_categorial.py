@@ -27,7 +27,6 @@ class InputsMean(NamedTuple):
 
 
 def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
-    """The mean of a value over all of so many inputs."""
     # Betting without replacement (Waudby-Smith and Ramdas 2020), however one stops.
     if not len(values):
         return InputsMean(np.nan, 0.0, 1.0)
@@ -62,7 +61,6 @@ def means_by_category(
 def mean_of_all(
     values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
 ) -> InputsMean:
-    """The mean over all inputs: each category's, by its share of the inputs."""
     # Between the categories' bounds, and by inputs seen before any was left out.
     order = in_order(np.ones(len(place), bool), place)
     if len(order) == len(place):
@@ -219,7 +217,6 @@ def compare_categories(
 
 
 def names_of(present: np.ndarray, class_names: Sequence[str] | None) -> dict[int, str]:
-    """The names of categories by their numbers: all of them, or those present."""
     if class_names is None:
         return {number: str(number) for number in present.tolist()}
     if present.max() >= len(class_names):
@@ -267,7 +264,6 @@ def _checked(
 
 
 def _interval(values: np.ndarray, error: float, stops: bool) -> tuple[float, float]:
-    """The interval of the mean over the population that inputs are a sample from."""
     if not len(values):
         return np.nan, np.nan
     if stops:

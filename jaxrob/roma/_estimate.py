@@ -196,7 +196,6 @@ def _holding_both(
 
 
 def half_width(confidence_level: float) -> float:
-    """Half the width of an interval of that confidence, in standard errors."""
     return float(-special.ndtri((1 - confidence_level) / 2))
 
 

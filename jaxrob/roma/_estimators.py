@@ -39,8 +39,6 @@ from jaxrob.roma._rare._splitting import (
 
 
 class Estimator(NamedTuple):
-    """A way to estimate how probable a distinct misclassification is near inputs."""
-
     # `estimate(work, inputs, settings)`: an answer depends on the input, its index and
     # `work.key` alone. Raises ValueError for NaN; calls `settings.bar.update`.
     estimate: Callable[[Work, Inputs, Settings], Answers]

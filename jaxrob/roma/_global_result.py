@@ -159,7 +159,6 @@ def put_together(
 
 
 def _category(local: LocalAnswers, draws: int | None, tail: float) -> dict[str, Any]:
-    """The fields of one category, as `GlobalRobustness` calls them."""
     number, none = len(local.probability), np.full(2, np.nan)
     known = number > 0
     return {

@@ -189,7 +189,6 @@ class _Exploring:
         self._ask()
 
     def settle(self) -> list[Span]:
-        """Returns the spans to evaluate next, by canonical level; empty at the end."""
         # A round that asks only for levels with a known effect needs no images.
         while self._has_news:
             spans = [
@@ -242,7 +241,6 @@ class _Exploring:
             self._wanted[effect] = max(self._wanted.get(effect, 0), number)
 
     def _images(self, name: str, request: Request) -> int:
-        """Returns the number of images of a request, in whole blocks; see `_number`."""
         wanted = "of jaxrob.strategies.Request, as all_images(levels) makes them"
         check_type(name, request, Request, wanted)
         images = request.images

@@ -52,7 +52,6 @@ class Goal(NamedTuple):
         return math.sqrt(max((high - self.least) * (self.least - low), 0.05))
 
     def blocks(self, images: float) -> int:
-        """Rounds a number of images up to whole blocks, at most all images."""
         return min(math.ceil(images / self.block) * self.block, self.num_images)
 
     def request(self, step: int, images: float) -> "Wanted":
