@@ -126,11 +126,6 @@ def _levels_to_caller() -> int:
 _MARK = "_jaxrob_computing"
 
 
-def computing() -> "_Computing":
-    """Marks each error that leaves the block. Answers are computed inside."""
-    return _Computing()
-
-
 def was_computing(error: BaseException) -> bool:
     try:
         return getattr(error, _MARK, False) is True
@@ -138,14 +133,15 @@ def was_computing(error: BaseException) -> bool:
         return False
 
 
-class _Computing(contextlib.ContextDecorator):
-    """`contextlib.contextmanager` writes to errors, which a user's may forbid."""
+class computing(contextlib.ContextDecorator):
+    """Marks each error that leaves the block. Answers are computed inside."""
 
+    # `contextlib.contextmanager` writes to errors, which a user's may forbid.
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        # The error counts more than the mark.
-        with contextlib.suppress(Exception):
-            if error is not None:
+        if error is not None:
+            # The error counts more than the mark.
+            with contextlib.suppress(Exception):
                 setattr(error, _MARK, True)

@@ -51,7 +51,11 @@ def onnx_network(
     onnx = required("onnx", "Classifier.from_onnx", "onnx")
     runtime = required("onnxruntime", "Classifier.from_onnx", "onnx")
     file = checked_path("path", path)
-    data = _read(file)
+    with open_file(file) as opened:
+        size = os.fstat(opened.fileno()).st_size
+        if size > _MAX_BYTES:
+            raise ValueError(f"{file}: {size} bytes; an ONNX file has at most 2**31")
+        data = opened.read()
     try:
         model = onnx.ModelProto.FromString(data)
     except Exception as error:  # The class depends on the protobuf installed.
@@ -85,15 +89,8 @@ def onnx_network(
         return dict(zip((output.name for output in session.get_outputs()), outputs))
 
     # The number of classes comes from a call on black images, before any other work.
-    host = HostFunction(
-        run,
-        None,
-        name,
-        _digest(data, weights),
-        batch_size or fixed,
-        writes=False,
-        is_any=is_any,
-    )
+    size, version = batch_size or fixed, _digest(data, weights)
+    host = HostFunction(run, None, name, version, size, writes=False, is_any=is_any)
     placed = OnHost(host, _laid_out(preprocessing, lengths, name))
     # A single output stands for two classes.
     num_classes = 2 if num_classes == 1 else num_classes
@@ -114,14 +111,6 @@ def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
     lines = "".join(f"{digest}\n" for digest in digests)
     together = hashlib.sha256(lines.encode()).hexdigest()
     return f"{own}, {len(digests)} files of weights sha256:{together}"
-
-
-def _read(path: pathlib.Path) -> bytes:
-    with open_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > _MAX_BYTES:
-            raise ValueError(f"{path}: {size} bytes; an ONNX file has at most 2**31")
-        return file.read()
 
 
 def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -> Any:

@@ -40,15 +40,10 @@ def torch_network(
     outputs = outputs or outputs_after(type(last).__name__) or "logits"
     name = type(module).__qualname__ if name is None else name
     run, is_any = TorchRun(own, outputs), outputs == "any"
+    gradient, check = (None, None) if is_any else (run.gradient, run.check)
+    version = version or digest(_parts(_torch(), own))
     host = HostFunction(
-        run,
-        None,
-        name,
-        version or digest(_parts(_torch(), own)),
-        batch_size,
-        gradient=None if is_any else run.gradient,
-        check=None if is_any else run.check,
-        is_any=is_any,
+        run, None, name, version, batch_size, gradient, check, is_any=is_any
     )
     return Network(OnHost(host, checked_layout(preprocessing, True)), outputs, name)
 
@@ -65,8 +60,7 @@ def transformers_network(
     transformers = required(
         "transformers", "Classifier.from_transformers", "transformers"
     )
-    wanted = "a model of transformers"
-    check_type("model", model, transformers.PreTrainedModel, wanted)
+    check_type("model", model, transformers.PreTrainedModel, "a model of transformers")
     _check_model(model)
     processor = _processor(transformers, model) if processor is None else processor
     wanted = "an image processor of transformers"
@@ -104,8 +98,12 @@ def timm_network(
         mean=settings["mean"], std=settings["std"], channels_first=True, size=size
     )
     network = torch_network(model, "logits", preprocessing, name, version, batch_size)
+    names = model.pretrained_cfg.get("label_names")
+    if not isinstance(names, list | tuple) or len(names) != max(number, 2):
+        names = None  # The head is another.
     return network._replace(
-        num_classes=max(number, 2), class_names=_names_of_classes(model)
+        num_classes=max(number, 2),
+        class_names=None if names is None else tuple(map(str, names)),
     )
 
 
@@ -371,11 +369,3 @@ def _own_size(model: Any) -> tuple[int, int] | None:
         if isinstance(size, tuple | list) and len(size) == 2:
             return size[0], size[1]
     return None
-
-
-def _names_of_classes(model: Any) -> tuple[str, ...] | None:
-    """Returns the names that come with the weights; None if the head is another."""
-    names = model.pretrained_cfg.get("label_names")
-    if not isinstance(names, list | tuple) or len(names) != max(model.num_classes, 2):
-        return None
-    return tuple(map(str, names))

@@ -177,7 +177,9 @@ class _Node(NamedTuple):
 
 def _node(value: Any) -> _Node:
     if isinstance(value, np.ndarray | np.generic | jax.Array):
-        return _Node(_array_text(value))
+        array = value if np.shape(value) else host_array(value)
+        item = array_text(value) if array.shape else f"{array.dtype} {array.item()!r}"
+        return _Node(item)
     if isinstance(value, enum.Enum):
         return _Node(f"{name_of(type(value))}.{value.name}")
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
@@ -217,18 +219,10 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     for field in dataclasses.fields(value):
         part = getattr(value, field.name)
         # Fields that are not compared distinguish no values.
-        if field.compare and not ("follows" in field.metadata and _is_known(part)):
+        # A field that `FOLLOWS` says nothing unless it holds something of the user's.
+        follows = "follows" in field.metadata and not isinstance(part, Fingerprinted)
+        if field.compare and not (follows and is_identifiable(part)):
             yield f"{field.name}=", part
-
-
-def _is_known(part: Any) -> bool:
-    """Tests whether a field that `FOLLOWS` holds nothing of the user's."""
-    return not isinstance(part, Fingerprinted) and is_identifiable(part)
-
-
-def _array_text(value: Any) -> str:
-    array = value if np.shape(value) else host_array(value)
-    return array_text(value) if array.shape else f"{array.dtype} {array.item()!r}"
 
 
 def _is_own(value: Any) -> bool:

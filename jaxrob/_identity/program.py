@@ -51,12 +51,8 @@ class ProgramFingerprint(NamedTuple):
 
 def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
     found = _Found({}, {}, {}, [])
-    text = _closed_text(program, found)
-    return ProgramFingerprint(
-        digest=digest([text]),
-        num_captured=sum(found.captured.values()),
-        on_host=tuple(found.on_host),
-    )
+    token = digest([_closed_text(program, found)])
+    return ProgramFingerprint(token, sum(found.captured.values()), tuple(found.on_host))
 
 
 def largest_array(jaxpr: Any) -> int:
@@ -216,9 +212,8 @@ class Trace(NamedTuple):
 
 
 def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:
-    jaxpr = program.jaxpr
-    fingerprint = fingerprint_of(program)
-    return Trace(fingerprint, outputs, largest_array(jaxpr), operations(jaxpr))
+    of_cost = largest_array(program.jaxpr), operations(program.jaxpr)
+    return Trace(fingerprint_of(program), outputs, *of_cost)
 
 
 def kept(function: Callable[..., Any], way: Hashable) -> Trace | None:
@@ -244,7 +239,8 @@ class _Kept:
 
 def _kept_at(function: Callable[..., Any], way: Hashable) -> _Kept:
     try:
-        return _place(weakref.ref(function), way, _settings())
+        # One trace, which equals no other, for each combination of JAX's settings.
+        return _place(weakref.ref(function), way, _nothing.trace().jaxpr)
     except TypeError:  # A function that cannot be hashed, or referred to weakly.
         return _Kept()
 
@@ -273,12 +269,6 @@ def _is_fixed(part: Any) -> bool:
         home = getattr(part, "__module__", None) or "builtins"
         return isinstance(part, type) or home.partition(".")[0] in _FIXED
     return all(map(_is_fixed, parts))
-
-
-def _settings() -> ClosedJaxpr:
-    """Returns a key for the JAX settings that traces depend on, such as x64."""
-    # JAX caches one trace for each combination of settings, which equals no other.
-    return _nothing.trace().jaxpr
 
 
 @jax.jit
