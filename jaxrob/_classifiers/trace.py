@@ -8,14 +8,9 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxrob._arguments.texts import warn
-from jaxrob._classifiers.classifier import (
-    ROWS,
-    Classifier,
-    abstract,
-    inputs_of,
-    program_of,
-)
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.keras_model import check_layers
+from jaxrob._classifiers.network import ROWS, abstract, inputs_of, program_of
 from jaxrob._identity.identity import Fingerprinted
 from jaxrob._identity.program import Trace, has_changed, kept, trace_of
 
