@@ -327,7 +327,9 @@ def _assessed(
                 results = dataclasses.replace(results, pictures=pictures)
                 _write(output, results)
     except KeyboardInterrupt as error:
-        error.add_note(_finished(results, len(altered), output))
+        done = f"{len(results.assessments)} of {len(altered)} alterations are finished"
+        where = f"{done}, in {output}/"
+        error.add_note(where if results.assessments else "no alteration is finished")
         raise
     return results
 
@@ -338,21 +340,11 @@ def _shown(
     dataset: jaxrob.Dataset,
     values: Values,
 ) -> tuple[Picture, ...]:
-    if not values.pictures or not _are_pictures(dataset):
+    shape = dataset.images.shape
+    if not values.pictures or len(shape) != 4 or shape[3] not in (1, 3, 4):
         return ()
     key, most = jax.random.key(values.seed), values.pictures
     return reporting.pictures(assessment, one, dataset, key, most=most)
-
-
-def _finished(results: Results, number: int, output: pathlib.Path) -> str:
-    if not results.assessments:
-        return "no alteration is finished"
-    done = f"{len(results.assessments)} of {number} alterations are finished"
-    return f"{done}, in {output}/"
-
-
-def _are_pictures(dataset: jaxrob.Dataset) -> bool:
-    return dataset.images.ndim == 4 and dataset.images.shape[3] in (1, 3, 4)
 
 
 def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:

@@ -288,12 +288,10 @@ _HEADER = ("name", "default range", "unit", "nothing at", "settings", "range fro
 def run_alterations(values: Values, words: Sequence[str]) -> str:
     del words
     path = values.pictures
-    if path is not None and pathlib.Path(path).suffix.lower() != ".png":
-        raise Refused(f"--pictures={path}: it must end with .png")
-    if values.image is not None and path is None:
-        raise Refused("--image needs --pictures, the file that is written")
     if path is not None:
-        check_file("pictures", path)
+        check_file("pictures", path, ".png")
+    elif values.image is not None:
+        raise Refused("--image needs --pictures, the file that is written")
     size = pair(values, "size")
     assert size is not None
     image = np.zeros((*size, 3))

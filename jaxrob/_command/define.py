@@ -337,10 +337,14 @@ def check_folders(values: Values, *names: str) -> None:
             _check(f"--{name}={path}", pathlib.Path(path), None)
 
 
-def check_file(flag: str, path: str | os.PathLike[str]) -> None:
+def check_file(flag: str, path: str, *endings: str) -> None:
     """Rejects a file that cannot be written. An existing file stays as it is."""
-    path = pathlib.Path(path)
-    _check(f"--{flag}={path}", path.parent, path)
+    file = pathlib.Path(path)
+    if endings and file.suffix.lower() not in endings:
+        raise Refused(f"--{flag}={path}: it must end with {', '.join(endings)}")
+    if file.is_dir():
+        raise Refused(f"--{flag}={path}: there is a folder of that name")
+    _check(f"--{flag}={path}", file.parent, file)
 
 
 def check_distinct(files: Sequence[tuple[str, str]]) -> None:

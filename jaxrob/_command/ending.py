@@ -8,7 +8,6 @@ import errno
 import hashlib
 import io
 import os
-import pathlib
 import platform
 import re
 import shlex
@@ -45,10 +44,6 @@ _BAD_INPUT = (
 
 # Whether answers are known, in a list that functions can write to.
 _answers = [False]
-
-
-def begin_status() -> None:
-    _answers[0] = False
 
 
 def answers_are_there() -> None:
@@ -195,6 +190,7 @@ _warnings: list[str] = []
 
 def begin_record(arguments: Sequence[str]) -> None:
     """Begins the record of a command line, whose first word is the command."""
+    _answers[0] = False
     now = datetime.datetime.now(datetime.UTC)
     _command[:] = [shlex.join(["jaxrob", *arguments])]
     _started[:] = [now.isoformat(timespec="seconds")]
@@ -239,13 +235,10 @@ def _files(values: Values) -> tuple[File, ...]:
             continue
         # A function in a file of Python is given as file.py:name.
         path = given.rpartition(":")[0] if ".py:" in given else given
-        if os.path.exists(path):
-            found.append(File(role, path, _digest(pathlib.Path(path))))
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found.append(File(role, path, digest))
+        elif os.path.exists(path):
+            found.append(File(role, path, None))
     return tuple(found)
-
-
-def _digest(path: pathlib.Path) -> str | None:
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -124,7 +124,9 @@ def _from_code(
             raise Refused(
                 f"--{refused[0]}: {text} is a jaxrob.Classifier, which says that itself"
             )
-        return _named(found, values.name, class_names)
+        names = found.class_names if class_names is None else tuple(class_names)
+        name = values.name or found.name
+        return dataclasses.replace(found, name=name, class_names=names)
     for module, kind, make in (
         ("torch.nn", "Module", jaxrob.Classifier.from_torch),
         ("keras", "Model", jaxrob.Classifier.from_keras),
@@ -160,15 +162,6 @@ def _from_code(
         values.outputs or "logits",
         name=name,
         class_names=None if class_names is None else tuple(class_names),
-    )
-
-
-def _named(
-    classifier: jaxrob.Classifier, name: str | None, class_names: Sequence[str] | None
-) -> jaxrob.Classifier:
-    names = classifier.class_names if class_names is None else tuple(class_names)
-    return dataclasses.replace(
-        classifier, name=name or classifier.name, class_names=names
     )
 
 

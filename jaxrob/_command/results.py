@@ -36,11 +36,7 @@ _REPORTS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
 
 def check_reports(paths: Sequence[str]) -> None:
     for path in paths:
-        if pathlib.Path(path).suffix.lower() not in _REPORTS:
-            raise Refused(f"--report={path}: it must end with .html or .md")
-        if pathlib.Path(path).is_dir():
-            raise Refused(f"--report={path}: there is a folder of that name")
-        check_file("report", path)
+        check_file("report", path, *_REPORTS)
     if paths and importlib.util.find_spec("PIL") is None:
         raise Refused(
             f"--report needs Pillow, which is not installed: {install('command')}"
@@ -52,10 +48,13 @@ def write_reports(
 ) -> None:
     for path in map(pathlib.Path, paths):
         make = getattr(reporting, _REPORTS[path.suffix.lower()])
-        text = make(results, earlier)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, text.encode())
-        print(f"wrote {path}")
+        _write(path, make(results, earlier))
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, text.encode())
+    print(f"wrote {path}")
 
 
 def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
@@ -95,22 +94,15 @@ def check_outcomes(values: Values) -> None:
     named += [(one, values[one].value) for one in ("junit", "summary")]
     check_distinct([(flag, path) for flag, path in named if path is not None])
     for flag in ("junit", "summary"):
-        path = values[flag].value
-        if path is None:
-            continue
-        if pathlib.Path(path).is_dir():
-            raise Refused(f"--{flag}={path}: there is a folder of that name")
-        check_file(flag, path)
+        if (path := values[flag].value) is not None:
+            check_file(flag, path)
 
 
 def write_outcomes(values: Values, results: Results) -> None:
     if not is_first():
         return
     if values.junit is not None:
-        path = pathlib.Path(values.junit)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, reporting.to_junit(results).encode())
-        print(f"wrote {path}")
+        _write(pathlib.Path(values.junit), reporting.to_junit(results))
     if values.summary is not None:
         path = pathlib.Path(values.summary)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -337,7 +329,8 @@ _FIGURES = (".png", ".svg", ".pdf")
 
 
 def run_rank(values: Values, words: Sequence[str]) -> str:
-    _check_figure(values.figure)
+    if values.figure is not None:
+        check_file("figure", values.figure, *_FIGURES)
     networks = _networks(_folders(words))
     found = reporting.ranks(networks, values.confidence_level)
     print("\n\n".join(map(reporting.rank_table, found)))
@@ -355,16 +348,6 @@ def _draw(path: str, found: Sequence[reporting.Ranks]) -> None:
     figure.savefig(place, dpi=120)
     pyplot().close(figure)
     print(f"wrote {place}")
-
-
-def _check_figure(path: str | None) -> None:
-    if path is None:
-        return
-    if pathlib.Path(path).suffix.lower() not in _FIGURES:
-        raise Refused(f"--figure={path}: it must end with {', '.join(_FIGURES)}")
-    if pathlib.Path(path).is_dir():
-        raise Refused(f"--figure={path}: there is a folder of that name")
-    check_file("figure", path)
 
 
 def _folders(words: Sequence[str]) -> list[pathlib.Path]:
@@ -413,7 +396,9 @@ def _networks(
 
 
 def run_report(values: Values, words: Sequence[str]) -> str:
-    paths = values.report or [str(_default_path(words[0]))]
+    first = pathlib.Path(words[0])
+    folder = first if first.is_dir() else first.parent
+    paths = values.report or [str(folder / "report.html")]
     check_reports(paths)
     results = [
         with_tester(read_results_at(word), values.tester, values.organisation)
@@ -422,11 +407,6 @@ def run_report(values: Values, words: Sequence[str]) -> str:
     earlier = [read_results_at(path) for path in values.earlier]
     write_reports(paths, results, earlier)
     return ""
-
-
-def _default_path(word: str) -> pathlib.Path:
-    place = pathlib.Path(word)
-    return (place if place.is_dir() else place.parent) / "report.html"
 
 
 _FORMS = {
@@ -451,7 +431,5 @@ def run_export(values: Values, words: Sequence[str]) -> str:
     # Everything is made before anything is written.
     texts = {wanted[name]: _FORMS[name](results) for name in wanted}
     for path, text in texts.items():
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, text.encode())
-        print(f"wrote {path}")
+        _write(pathlib.Path(path), text)
     return ""

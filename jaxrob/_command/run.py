@@ -22,7 +22,6 @@ from jaxrob._command.ending import (
     NOT_GOOD_ENOUGH,
     WRONG_USE,
     begin_record,
-    begin_status,
     forgiving,
     record_warning,
     say,
@@ -171,7 +170,6 @@ def _main(arguments: list[str]) -> int:
 
 
 def _ended(name: str, command: _Command, rest: list[str]) -> int:
-    begin_status()
     begin_record([name, *rest])
     values = command.flags
     try:

@@ -109,7 +109,9 @@ def _check(subject: Subject) -> None:
     """Rejects a network and pictures that do not go together, by the flags' names."""
     classifier, dataset = subject
     height, width, channels = shape = dataset.images.shape[1:]
-    size = _size(classifier)
+    function: Any = on_host(classifier.apply_fn) or classifier.apply_fn
+    is_sized = isinstance(function, Preprocessed | OnHost)
+    size: Any = function.preprocessing.size if is_sized else None
     if size not in (None, (height, width)):
         raise Refused(
             f"{subject.name} takes images of {size[0]} x {size[1]} pixels; "
@@ -145,14 +147,6 @@ def _check_classes(subject: Subject, num_classes: int) -> None:
         "network's classes in order, or take away the folders of others; or, if they "
         "are not its classes, --labels=none"
     )
-
-
-def _size(classifier: jaxrob.Classifier) -> tuple[int, int] | None:
-    function: Any = on_host(classifier.apply_fn) or classifier.apply_fn
-    if isinstance(function, Preprocessed | OnHost):
-        size: Any = function.preprocessing.size
-        return size
-    return None
 
 
 def _takes(classifier: jaxrob.Classifier, shape: tuple[int, ...]) -> bool:
