@@ -302,7 +302,11 @@ def make_problem(
     row_bytes = 4 * (info.largest_array + live_images * data.images[0].size)
     rows = _rows_in_block(len(data), batch_size, row_bytes, over)
     images, labels = np.asarray(as_floats(data.images)), data.labels
-    keys = _image_keys(classifier, key, len(images))
+    keys = None
+    if classifier.stochastic:
+        assert key is not None  # The preflight has checked it.
+        index = jnp.arange(len(images), dtype=jnp.uint32)
+        keys = classifier_keys(checked_key(key), index)
     classifier = put_whole(classifier, over)
     before, runner_up = _answers(classifier, images, labels, keys, rows, over)
     invalid = before.predicted == INVALID
@@ -317,16 +321,9 @@ def make_problem(
         return _answers(classifier, pixels, labels[few], keys, rows, over)[0]
 
     check_unaltered(classifier, data, before, key, over, as_bytes)
+    number = info.num_classes
     return Problem(
-        classifier,
-        images,
-        labels,
-        keys,
-        before,
-        runner_up,
-        info.num_classes,
-        rows,
-        over,
+        classifier, images, labels, keys, before, runner_up, number, rows, over
     )
 
 
@@ -397,16 +394,6 @@ def _checked_attackable(
             f"not: {obstacle}"
         )
     return classifier, info
-
-
-def _image_keys(
-    classifier: Classifier, key: jax.Array | None, num_images: int
-) -> jax.Array | None:
-    if not classifier.stochastic:
-        return None
-    assert key is not None  # The preflight has checked it.
-    index = jnp.arange(num_images, dtype=jnp.uint32)
-    return classifier_keys(checked_key(key), index)
 
 
 def _answers(

@@ -337,20 +337,17 @@ def lbfgs(
     problem = make_problem(
         classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES
     )
-    targeted = _targeted(problem, targets)
+    if isinstance(targets, np.ndarray):
+        targeted = [_checked_targets(targets, problem)]
+    elif targets == "runner-up":
+        targeted = [problem.runner_up]
+    else:
+        number = problem.num_classes
+        targeted = [(problem.labels + other) % number for other in range(1, number)]
     number = len(targeted) * int(problem.correct.sum())
     with progress_bar("L-BFGS", progress, "pass", number * _PASSES) as bar:
         found = [_attack(problem, one, target_confidence, bar) for one in targeted]
     return warned(problem, most_adversarial(found))
-
-
-def _targeted(problem: Problem, targets: Any) -> list[np.ndarray]:
-    if isinstance(targets, np.ndarray):
-        return [_checked_targets(targets, problem)]
-    if targets == "runner-up":
-        return [problem.runner_up]
-    number = problem.num_classes
-    return [(problem.labels + other) % number for other in range(1, number)]
 
 
 def _attack(
@@ -487,14 +484,9 @@ def _aim(
 
 
 def _checked_targets(targets: np.ndarray, problem: Problem) -> np.ndarray:
+    most, axes = problem.num_classes - 1, {"N": len(problem.labels)}
     checked_array(
-        "targets",
-        targets,
-        "N",
-        "integers",
-        at_least=0,
-        at_most=problem.num_classes - 1,
-        axes={"N": len(problem.labels)},
+        "targets", targets, "N", "integers", at_least=0, at_most=most, axes=axes
     )
     same = np.flatnonzero(targets == problem.labels)
     if len(same):

@@ -180,13 +180,9 @@ def svi(
     likelihood, data = problem.likelihood, problem.data
     images = jax.ShapeDtypeStruct((1, *data.images.shape[1:]), np.float32)
     network, _ = traced(likelihood.apply_fn, data.params, data.fixed, images)
+    num_classes, network_digest = problem.num_classes, fingerprint_of(network).digest
     objective = _Objective(
-        likelihood,
-        guide,
-        problem.num_classes,
-        batch_size,
-        num_particles,
-        fingerprint_of(network).digest,
+        likelihood, guide, num_classes, batch_size, num_particles, network_digest
     )
     shown = progress and is_first()
     variational, elbo = _maximised(
@@ -228,9 +224,9 @@ def _maximised(
 ) -> tuple[Variational, np.ndarray]:
     num_images, everywhere = len(problem.data.labels), replicated(problem.mesh)
     steps = num_images // objective.batch_size
-    stride = _stride(steps)
-    start = _start(problem.initial, objective.guide, optimizer)
-    state = put(start, everywhere)
+    # On a CPU, XLA runs the gradients of convolutions eight times slower in a loop.
+    stride = 1 if jax.default_backend() == "cpu" else steps
+    state = put(_start(problem.initial, objective.guide, optimizer), everywhere)
     elbo = np.zeros(epochs, np.float32)
     with (
         jax.set_mesh(problem.mesh.mesh),
@@ -272,11 +268,6 @@ def _start(
 ) -> _State:
     variational = GUIDES[guide].init(initial)
     return variational, optimizer.init(variational)
-
-
-def _stride(steps: int) -> int:
-    # On a CPU, XLA runs the gradients of convolutions eight times slower in a loop.
-    return 1 if jax.default_backend() == "cpu" else steps
 
 
 @functools.partial(jax.jit, static_argnames=("num_images", "batch_size"))
@@ -410,12 +401,9 @@ def nuts(
     bits = noise_bits(likelihood.head, noise_key, shape)
     # NumPyro's momenta have JAX's default type, and positions must have it too.
     start = init_to_value(values={"params": problem.initial.astype(float)})
-    kernel = NUTS(model, init_strategy=start)
+    kernel, shown = NUTS(model, init_strategy=start), progress and is_first()
     sampler = MCMC(
-        kernel,
-        num_warmup=num_warmup,
-        num_samples=num_draws,
-        progress_bar=progress and is_first(),
+        kernel, num_warmup=num_warmup, num_samples=num_draws, progress_bar=shown
     )
     with jax.set_mesh(problem.mesh.mesh):
         key, bits = put((key, bits), replicated(problem.mesh))

@@ -141,9 +141,8 @@ def variables_apply_fn(module: Any) -> Callable[..., Any]:
 
 
 def as_dicts(variables: Any) -> Any:
-    return (
-        nnx.to_pure_dict(variables) if isinstance(variables, nnx.State) else variables
-    )
+    is_state = isinstance(variables, nnx.State)
+    return nnx.to_pure_dict(variables) if is_state else variables
 
 
 @functools.partial(jax.jit, static_argnames="module")

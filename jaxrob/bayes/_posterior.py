@@ -337,9 +337,8 @@ def ensemble(
             )
     _warn_of_repeated(members)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
-    return Classifier(
-        hashable_partial(apply_members, apply_fn=apply_fn), stacked, outputs
-    )
+    applied = hashable_partial(apply_members, apply_fn=apply_fn)
+    return Classifier(applied, stacked, outputs)
 
 
 def _warn_of_repeated(members: list[Any]) -> None:

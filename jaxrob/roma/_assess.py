@@ -24,6 +24,7 @@ from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
 from jaxrob._devices.blocks import filled, first_of, joined, put_at, taken
 from jaxrob._devices.host_function import own_errors
+from jaxrob._devices.mesh import put_whole
 from jaxrob._engine.evaluate import (
     UNALTERED,
     Arguments,
@@ -40,7 +41,7 @@ from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.roma._categorial import means_by_category, plr_of_all
-from jaxrob.roma._draws import Inputs, Settings, Work, placed
+from jaxrob.roma._draws import Inputs, Settings, Work
 from jaxrob.roma._estimate import MOST_MODES, Answers, kind_of
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._perturbation import (
@@ -248,7 +249,7 @@ def assess(
             ) as kept,
         ):
             settings = Settings(delta, num_samples, bar, budget, confidence_level)
-            estimate = functools.partial(chosen.estimate, placed(work))
+            estimate = functools.partial(chosen.estimate, put_whole(work, over))
             answer = functools.partial(answers_in, kept, estimate)
             categories = inputs.excluded if labels is None else dataset.labels
             if half_width is None:

@@ -308,11 +308,8 @@ def _of_pairs(
     number = len(groups)
     values = np.ones((number, number))
     pairs = np.triu_indices(number, 1)
-    if not len(pairs[0]):
-        return values
-    # In the order of `pairs`.
-    found = [test(*two) for two in itertools.combinations(groups, 2)]
-    corrected = holm(np.array(found))
-    values[pairs] = corrected
-    values.T[pairs] = corrected
+    if number > 1:
+        # In the order of `pairs`.
+        found = [test(*two) for two in itertools.combinations(groups, 2)]
+        values[pairs] = values.T[pairs] = holm(np.array(found))
     return values

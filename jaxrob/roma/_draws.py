@@ -21,7 +21,7 @@ from jaxrob._devices.blocks import (
     nearest_bucket,
     taken,
 )
-from jaxrob._devices.mesh import ImageMesh, on_each_device, platform, put_whole
+from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
 from jaxrob._engine.execution import Bar, rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._numbers import as_floats, mean_over_samples
@@ -35,7 +35,7 @@ Array = TypeVar("Array", np.ndarray, jax.Array)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Work:
-    """What stays the same for all inputs of one assessment; `placed` on the devices."""
+    """What stays the same for all inputs of one assessment; lies on the devices."""
 
     classifier: Classifier
     perturbation: Perturbation  # the distribution of perturbed images
@@ -58,10 +58,6 @@ class Settings(NamedTuple):
     # The most forward passes for an input, plain draws included; may be infinite.
     budget: float = math.inf
     confidence_level: float = 0.95  # of the intervals, in (0, 1)
-
-
-def placed(work: Work) -> Work:
-    return put_whole(work, work.mesh)
 
 
 def rows_on_a_device(work: Work, image_shape: tuple[int, ...]) -> int:

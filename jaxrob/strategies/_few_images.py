@@ -260,7 +260,11 @@ class FewImages:
             if not state.is_done:
                 state = method.following(state)
             if state.wanted:
-                return state if goal.curtail else _no_wider(state, before)
+                is_wider = state.accepted.half_width > before.accepted.half_width
+                if is_wider and not goal.curtail:
+                    # Levels decided again left a wider interval than the earlier one.
+                    return state._replace(accepted=before.accepted)
+                return state
             if goal.half_width <= self._half_width_asked:
                 return state
             goal = goal._replace(half_width=self._finer(state))
@@ -322,12 +326,6 @@ class Compared(FewImages):
         low, high, _ = (float(end) / parts for end in first.accepted)
         other_low, other_high, _ = (float(end) / parts for end in second.accepted)
         return ConfidenceInterval(low - other_high + closer, high - other_low - closer)
-
-
-def _no_wider(state: State, before: State) -> State:
-    """Keeps the earlier interval if levels decided again leave a wider one."""
-    is_wider = state.accepted.half_width > before.accepted.half_width
-    return state._replace(accepted=before.accepted) if is_wider else state
 
 
 def _accepted_by_right(state: State) -> float:

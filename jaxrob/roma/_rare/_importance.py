@@ -103,7 +103,7 @@ def _of_group(
     # In small steps where a budget limits them.
     stages = (DRAWS,) * int(budget // DRAWS) if limited else STAGES
     searches = run_searches(work, inputs, classes, bar, _SEARCH_PART * budget)
-    cost = _cost(searches, number)
+    cost = SEARCH_COST * np.bincount(searches.owner, minlength=number)
     # Particles and draws share what is left.
     rest = budget - cost - refinement_cost(searches, number)
     deep = cost_down_to(_DEEP_ENOUGH, work, inputs.images.shape[1:])
@@ -154,15 +154,12 @@ def _of_group(
             break
         points = [_spread_out(opinions[one]) for one in doubtful]
         new = _searches_at(work, inputs, searches, np.repeat(doubtful, _STARTS), points)
-        cost += _cost(new, number)
-        is_new = np.array(
-            [
-                has_another_mode(
-                    taken(searches, searches.owner == n), taken(new, new.owner == n)
-                )
-                for n in doubtful
-            ]
+        cost += SEARCH_COST * np.bincount(new.owner, minlength=number)
+        pairs = (
+            (taken(searches, searches.owner == n), taken(new, new.owner == n))
+            for n in doubtful
         )
+        is_new = np.array([has_another_mode(*pair) for pair in pairs])
         searches = joined([searches, new])
         restarted, further = doubtful[is_new], doubtful[~is_new]
         most = np.where(shares[further] > _CONTRADICTED, len(STAGES), _STAGES_IN_DOUBT)
@@ -219,10 +216,6 @@ def _least_divergence(seen: Evidence) -> np.ndarray:
     # Not below a half.
     far = -scipy.special.ndtri(np.exp(np.minimum(most, math.log(0.5))))
     return far**2 / 2
-
-
-def _cost(searches: Modes, number: int) -> np.ndarray:
-    return SEARCH_COST * np.bincount(searches.owner, minlength=number)
 
 
 def _of(searches: Modes, left: np.ndarray) -> Modes:

@@ -348,18 +348,9 @@ def without_draws(work: Work, modes: Modes, images: np.ndarray) -> list[Sample]:
     number = mixture.tilts.strength.shape[1]
     none, nothing = np.zeros((1, 0)), np.zeros((1, number))
     draws = Draws(none, np.zeros((1, 0, number), np.float32), none.astype(np.int32))
-    return [
-        Sample(
-            taken(mixture, slice(n, n + 1)),
-            draws,
-            0,
-            nothing_drawn(1),
-            nothing,
-            nothing,
-            np.zeros(0),
-        )
-        for n in range(len(images))
-    ]
+    rest = draws, 0, nothing_drawn(1), nothing, nothing, np.zeros(0)
+    each = (taken(mixture, slice(n, n + 1)) for n in range(len(images)))
+    return [Sample(one, *rest) for one in each]
 
 
 def draw_while_it_pays(

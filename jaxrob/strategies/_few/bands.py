@@ -430,7 +430,11 @@ def narrowing_by_correlation(first: State, other: State) -> float:
             # The interval is that of an earlier look, with other errors.
             return 0.0
         noise.append(now.joint_error_ratio * straight / 2)
-        off = sign * _crossing_shifts(now.estimates, places)
+        off = np.zeros(len(now.estimates.steps))
+        for one in places:
+            assert one.crossing
+            at = now.estimates.steps == _nearest(now.estimates, one)
+            off[at] += sign / one.crossing.slope
         parts.append((state.levels, now.estimates, off))
     usual = sum(np.abs(off).sum() for *_, off in parts) / 2
     parts = [(levels, now, off / usual) for levels, now, off in parts]
@@ -439,14 +443,6 @@ def narrowing_by_correlation(first: State, other: State) -> float:
     if sum(alone) == 0:
         return 0.0
     return max(1 - apart / sum(alone), 0.0) * sum(noise)
-
-
-def _crossing_shifts(now: Estimates, places: Sequence[Cluster]) -> np.ndarray:
-    shifts = np.zeros(len(now.steps))
-    for one in places:
-        assert one.crossing
-        shifts[now.steps == _nearest(now, one)] += 1 / one.crossing.slope
-    return shifts
 
 
 def _nearest(now: Estimates, one: Cluster) -> int:

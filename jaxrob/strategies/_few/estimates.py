@@ -192,12 +192,8 @@ def estimates(levels: Levels, spread: Spread) -> Estimates:
         errors = spread.variances(found, shared, numbers[j:])
         expected = own[at] + shares @ (means - own)
         ends = np.cumsum([len(way) for way in ways])
-        best = np.array(
-            [
-                start + int(errors[start:end].argmin())
-                for start, end in zip([0, *ends.tolist()], ends.tolist())
-            ]
-        )
+        pairs = zip([0, *ends.tolist()], ends.tolist())
+        best = np.array([start + errors[start:end].argmin() for start, end in pairs])
         factors[j:, here] = found[:, best]
         means[here], variances[here] = expected[best], errors[best]
         pairs = np.flatnonzero(fewer == numbers[j])
