@@ -182,9 +182,8 @@ _ROLES = {
     "plan": "plan",
 }
 
-# The command line, its beginning and its warnings, for functions to write to.
-_command: list[str] = []
-_started: list[str] = []
+# The command line and its beginning, and its warnings, for functions to write to.
+_begun: list[str] = []
 _warnings: list[str] = []
 
 
@@ -192,8 +191,8 @@ def begin_record(arguments: Sequence[str]) -> None:
     """Begins the record of a command line, whose first word is the command."""
     _answers[0] = False
     now = datetime.datetime.now(datetime.UTC)
-    _command[:] = [shlex.join(["jaxrob", *arguments])]
-    _started[:] = [now.isoformat(timespec="seconds")]
+    command = shlex.join(["jaxrob", *arguments])
+    _begun[:] = [command, now.isoformat(timespec="seconds")]
     _warnings.clear()
 
 
@@ -204,15 +203,10 @@ def record_warning(text: str) -> None:
 def recorded_run(values: Values) -> Run:
     from jaxrob.reporting import Run
 
-    return Run(
-        _command[0],
-        _started[0],
-        platform.platform(),
-        values.tester,
-        values.organisation,
-        _files(values),
-        tuple(_warnings),
-    )
+    command, started = _begun
+    who = values.tester, values.organisation
+    files, warned = _files(values), tuple(_warnings)
+    return Run(command, started, platform.platform(), *who, files, warned)
 
 
 def with_other_runs(kept: Sequence[Run], one: Run) -> tuple[Run, ...]:

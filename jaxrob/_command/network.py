@@ -88,12 +88,9 @@ def _answers(network: OnHost, image_shape: tuple[int, ...]) -> str:
 
 
 def _preprocessing(values: Values) -> jaxrob.Preprocessing:
-    return jaxrob.Preprocessing(
-        _per_channel(values, "scale", 1.0),
-        _per_channel(values, "mean", 0.0),
-        _per_channel(values, "std", 1.0),
-        values.channels_first,
-    )
+    scale = _per_channel(values, "scale", 1.0)
+    mean, std = _per_channel(values, "mean", 0.0), _per_channel(values, "std", 1.0)
+    return jaxrob.Preprocessing(scale, mean, std, values.channels_first)
 
 
 def _per_channel(values: Values, name: str, otherwise: float) -> list[float]:

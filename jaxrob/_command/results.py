@@ -281,20 +281,19 @@ def run_compare(values: Values, words: Sequence[str]) -> str:
     check_reports(values.report)
     old, new = map(read_results_at, words)
     after = {one.alteration: one for one in new.assessments}
-    found = []
+    pairs, found = [], []
     for before in old.assessments:
-        if before.alteration not in after:
+        if (now := after.get(before.alteration)) is None:
             raise Refused(f"{words[1]} has no assessment of {before.alteration}")
         try:
-            new_one = after[before.alteration]
-            found.append(jaxrob.compare(new_one, before, new_one.confidence_level))
+            found.append(jaxrob.compare(now, before, now.confidence_level))
         except ValueError as error:
             raise Refused(f"{before.alteration}: {error}") from error
+        pairs.append((before, now))
     lines = [
-        f"{before.alteration}: {before.robustness:.2%} -> "
-        f"{after[before.alteration].robustness:.2%}, {difference_text(one)}"
-        f"{_decided(before, after[before.alteration])}"
-        for before, one in zip(old.assessments, adjusted(found))
+        f"{old_one.alteration}: {old_one.robustness:.2%} -> {new_one.robustness:.2%}, "
+        f"{difference_text(one)}{_decided(old_one, new_one)}"
+        for (old_one, new_one), one in zip(pairs, adjusted(found))
     ]
     # Names must not start new lines.
     print("\n".join(map(readable, lines)))
@@ -376,22 +375,19 @@ def _folders(words: Sequence[str]) -> list[pathlib.Path]:
 def _networks(
     folders: Sequence[pathlib.Path],
 ) -> dict[str, tuple[jaxrob.Assessment, ...]]:
-    found = [(folder, read_results_at(os.fspath(folder))) for folder in folders]
-    named = [
-        (folder, one.network or folder.resolve().name, one.assessments)
-        for folder, one in found
-    ]
     networks: dict[str, tuple[jaxrob.Assessment, ...]] = {}
     where: dict[str, pathlib.Path] = {}
-    for folder, name, assessments in named:
+    for folder in folders:
+        results = read_results_at(os.fspath(folder))
+        name = results.network or folder.resolve().name
         if name in networks:
             raise Refused(
                 f"{where[name]} and {folder} both hold results of a network called "
                 f"{name!r}; assess one of them with another --name"
             )
-        if not assessments:
+        if not results.assessments:
             raise Refused(f"{folder}: it has no assessment under an alteration")
-        networks[name], where[name] = assessments, folder
+        networks[name], where[name] = results.assessments, folder
     return networks
 
 

@@ -246,10 +246,8 @@ def _help() -> str:
 
 
 def _help_of(name: str, command: _Command) -> str:
-    usage = " ".join(
-        filter(None, ["jaxrob", name, command.words, "[--flag=value ...]"])
-    )
-    lines = [command.does, "", f"  {usage}"]
+    words = ["jaxrob", name, command.words, "[--flag=value ...]"]
+    lines = [command.does, "", f"  {' '.join(filter(None, words))}"]
     for title, some in command.sections.items():
         lines += ["", f"{title}:"]
         values = _defined(some)

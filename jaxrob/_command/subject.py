@@ -1,5 +1,6 @@
 """What a run works on, and how: network and pictures, hosts, images, passes."""
 
+import contextlib
 import dataclasses
 import io
 import pathlib
@@ -122,7 +123,8 @@ def _check(subject: Subject) -> None:
         num_classes = classifier.num_classes(shape)
     except ValueError as error:
         other, flag = (1, "grey") if channels == 3 else (3, "rgb")
-        if _takes(classifier, (height, width, other)):
+        with contextlib.suppress(ValueError):
+            classifier.num_classes((height, width, other))
             raise Refused(
                 f"{subject.name} takes pictures that are {flag}, of channels: {other}; "
                 f"{dataset.name} has {channels}. Say --channels={flag}"
@@ -147,14 +149,6 @@ def _check_classes(subject: Subject, num_classes: int) -> None:
         "network's classes in order, or take away the folders of others; or, if they "
         "are not its classes, --labels=none"
     )
-
-
-def _takes(classifier: jaxrob.Classifier, shape: tuple[int, ...]) -> bool:
-    try:
-        classifier.num_classes(shape)
-    except ValueError:
-        return False
-    return True
 
 
 _FEW = 16
@@ -206,9 +200,8 @@ def join_hosts(values: Values) -> None:
 
 
 def mesh_of_all() -> Mesh | None:
-    if jax.process_count() == 1:
-        return None
-    return Mesh(np.array(jax.devices()), ("images",))
+    several = jax.process_count() > 1
+    return Mesh(np.array(jax.devices()), ("images",)) if several else None
 
 
 FLAGS = ("half_width", "budget", "curtail")

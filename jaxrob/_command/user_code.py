@@ -17,7 +17,7 @@ from typing import Any
 import jaxrob
 from jaxrob._command.define import Refused, did_you_mean
 
-_FORM = re.compile(r"(?P<path>.+?\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
+_FORM = re.compile(r".+?\.py:[A-Za-z_]\w*", re.ASCII)
 
 # Modules of files that were run, by real path; folders of all files begun.
 _modules: dict[str, ModuleType] = {}
@@ -31,9 +31,7 @@ def is_code(text: str) -> bool:
 
 
 def path_of(text: str) -> pathlib.Path:
-    found = _FORM.fullmatch(text)
-    assert found is not None
-    return pathlib.Path(found["path"])
+    return pathlib.Path(text.rpartition(":")[0])
 
 
 def parameters(function: Any) -> list[str]:
@@ -51,9 +49,7 @@ def parameters(function: Any) -> list[str]:
 
 def load(text: str, flag: str) -> Any:
     """Returns the object of a name in a file. The file is run, once."""
-    found = _FORM.fullmatch(text)
-    assert found is not None
-    path = os.path.realpath(found["path"])
+    path, name = os.path.realpath(path_of(text)), text.rpartition(":")[2]
     if not os.path.isfile(path):
         raise Refused(f"--{flag}={text}: there is no such file")
     if path not in _modules:
@@ -67,7 +63,7 @@ def load(text: str, flag: str) -> Any:
             raise Refused(
                 f"--{flag}={text}: it is no Python, {error.msg} in line {error.lineno}"
             ) from error
-    module, name = _modules[path], found["name"]
+    module = _modules[path]
     if not hasattr(module, name):
         there = [one for one in vars(module) if not one.startswith("_")]
         hint = did_you_mean(name, there)

@@ -94,14 +94,12 @@ class Attack(NamedTuple):
     def from_json(text: str | bytes) -> "Attack":
         """An attack's result from the text that `to_json` gave. Nothing is executed.
 
-        Returns:
-          The result; its `images`, which the text lacks, are an array `[0, 0, 0, 0]`.
+        Its `images`, which the text lacks, are an array `[0, 0, 0, 0]`.
 
         Raises:
           TypeError: if it is not text.
-          ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range or of a wrong type or length,
-            contradicts the others, or is not what was written.
+          ValueError: if the text is not strict JSON of this format, or a part is
+            missing, unknown, out of range or of a wrong type or length.
         """
         return from_json(text, Attack)
 

@@ -279,8 +279,7 @@ def lbfgs(
     identity for every image and classifier. The directions are
     `optax.scale_by_lbfgs`'s; steps are halved until the objective decreases, and
     projected onto the box. Pixels that the gradient pushes out of it are held
-    (Bertsekas, 1982). A change of variables, such as tanh, would hold all pixels that
-    are 0 or 1 in the image for good. The first c is right if the loss is linear.
+    (Bertsekas, 1982). The first c is right if the loss is linear.
 
     Each image has its own c, step and history. An evaluation of the classifier serves a
     whole block of images, wherever their searches stand, and an image whose search is
@@ -308,20 +307,17 @@ def lbfgs(
         image is that of its index and the same at every evaluation.
       batch_size: images attacked at a time; by default few on a CPU, and what fits into
         memory elsewhere. Rounded up to a multiple of the devices.
-      mesh: devices over which the images are split, along all of its axes; by default
-        all devices of this process. For sharded variables see `jaxrob.evaluate`.
-      progress: whether a progress bar is shown, and a line on standard error says how
-        long the attack takes, if that is over ten seconds.
+      mesh: devices over which the images are split, see `jaxrob.evaluate`.
+      progress: whether a progress bar is shown, and how long it takes, if over 10 s.
 
     Returns:
       An `Attack`. Images that are classified wrongly as they are were not attacked.
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if `target_confidence` lies outside (0, 1), a target is the label or
-        no class, an image holds NaN or values outside [0, 1], a shape or label does not
-        fit, the classifier is not differentiable, is stochastic without a key or
-        returns NaN for an unaltered image.
+      ValueError: if an argument is outside its range, a target is the label or no
+        class, a shape or label does not fit, or the classifier is not differentiable,
+        is stochastic without a key or returns NaN for an unaltered image.
 
     Source: Szegedy et al., "Intriguing properties of neural networks" (2014), section
     4.1; the 2020 paper, section V.

@@ -134,10 +134,8 @@ def svi(
       batch_size: images in a step; an epoch's incomplete last batch is dropped.
       num_particles: draws from the guide in a step; more reduce the gradient's noise.
       optimizer: by default Adam with a cosine decay of its learning rate from 1e-2.
-      mesh: devices that share the images of each step, along all of the mesh's axes; by
-        default all devices of this process. Each holds all parameters and data. Results
-        are those of one device, except for rounding, whether or not the number of
-        devices divides the batch. For several processes see `jaxrob.evaluate`.
+      mesh: devices that share the images of each step, see `jaxrob.evaluate`. Each
+        holds all parameters and data; results are those of one, except for rounding.
       progress: whether to show a progress bar.
 
     Returns:

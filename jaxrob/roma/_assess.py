@@ -93,9 +93,7 @@ def assess(
     Example::
 
         key = jax.random.key(0)
-        found = jaxrob.roma.assess(
-            classifier, images, epsilon=0.1, key=key
-        )
+        found = jaxrob.roma.assess(classifier, images, epsilon=0.1, key=key)
         print(found.plr)  # one for each image
         print(found.confidence_interval)  # 95 % each
         print(found.status)  # how each was estimated, or why it was not
@@ -131,9 +129,6 @@ def assess(
     the probability. "roma" looks at the highest incorrect confidence alone, so for
     delta < 0.5 it may count inputs that are answered correctly.
 
-    Draws depend on the key and the input's index alone, so answers do not depend on
-    blocks or devices (except for rounding).
-
     With a half width, inputs are looked at in random order. Those of a category end as
     soon as the mean plr over all its inputs is known: its interval, of all categories
     together, is at most twice the half width wide. It is by betting without replacement
@@ -141,9 +136,8 @@ def assess(
     "unseen". The smaller a category, the larger the share of it that is looked at.
 
     Args:
-      classifier: the classifier, with "logits", "probabilities" or "sigmoid" outputs.
-        With S samples its mean probabilities count. A stochastic one's answer is drawn
-        together with the perturbation.
+      classifier: not of "scores". With S samples its mean probabilities count. A
+        stochastic one's answer is drawn together with the perturbation.
       images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset`, whose
         labels are taken if it has any.
       labels: `[N]` classes from 0, which only group the inputs into categories (see
@@ -165,10 +159,8 @@ def assess(
       half_width: half of the widest interval of a category's mean that is good enough,
         in (0, 0.5); None looks at all inputs.
       confidence_level: the coverage of the intervals, in (0, 1).
-      key: a random key.
-      mesh: devices over which the inputs are split, along all of its axes; by default
-        all devices of this process. For sharded variables and several processes see
-        `jaxrob.evaluate`.
+      key: a random key. An input's draws depend on it and the input's index alone.
+      mesh: devices over which the inputs are split, see `jaxrob.evaluate`.
       journal: a file to which answers are written as soon as they are known. A rerun
         with the same arguments goes on from there (see `jaxrob.assess`).
       progress: whether a progress bar is shown.
@@ -179,10 +171,9 @@ def assess(
     Raises:
       TypeError: if an argument has a wrong type, or there are labels beside a data set.
       ValueError: if an argument is out of its range, a budget goes beside another
-        estimator than "auto", images are empty or hold NaN, a label is no class, the
-        classifier does not fit the images, has "scores" for outputs or returns NaN, the
-        estimator cannot work with this classifier or perturbation, or the journal is of
-        something else.
+        estimator than "auto", a label is no class, the classifier does not fit the
+        images or returns NaN, the estimator cannot work with it or the perturbation, or
+        the journal is of something else.
       OSError: if the journal cannot be read or written.
     """
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))

@@ -35,17 +35,13 @@ def mean_interval(
     low: np.ndarray, high: np.ndarray, tail: float, draws: int | None = None
 ) -> tuple[float, float]:
     """The interval of the mean of independent values of one distribution."""
-    # A candidate for the mean is rejected where a stake against it, which is expected
-    # not to grow if it is right, has grown to 1 / tail (Markov's inequality). Half of
-    # the capital bets on each value (Waudby-Smith and Ramdas, "Estimating means of
-    # bounded random variables by betting", 2024), a share that is fixed beforehand: the
-    # best one for values that spread half as much as zeros and ones. The other half
-    # buys calls on the sum, which pay its excess over a strike. Of all distributions in
-    # [0, 1] zeros and ones have the largest expected payment, because it is convex
-    # (Hoeffding 1963, theorem 4). At the binomial quantile the calls alone reject sums
-    # beyond the binomial's expected shortfall, which is below Hoeffding's bound. What
-    # is staked is constant in small cells of candidates, where the capital falls as the
-    # candidate grows, so that no candidate is overlooked.
+    # A candidate is rejected where a stake against it, which would not grow on average,
+    # has grown to 1 / tail (Markov). Half of the capital bets on each value a share
+    # fixed beforehand (Waudby-Smith and Ramdas 2024), the best one for values that
+    # spread half as much as zeros and ones. The other half buys calls on the sum, whose
+    # payment is largest for zeros and ones (Hoeffding 1963, theorem 4): at the binomial
+    # quantile they reject sums beyond its expected shortfall, below Hoeffding's bound.
+    # Stakes are constant in small cells, where the capital falls with the candidate.
     if draws == 1:
         ends = clopper_pearson(low.sum(), len(low), 1 - 2 * tail)
         return float(ends[0]), float(ends[1])

@@ -101,11 +101,8 @@ def splitting(work: Work, inputs: Inputs, settings: Settings) -> Answers:
 
 def auto(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     shape = inputs.images.shape[1:]
-    methods: list[Method] = []
-    if importance_obstacle(work, shape) is None:
-        methods.append(by_importance)
-    if splitting_obstacle(work, shape) is None:
-        methods.append(by_splitting)
+    rows = (importance_obstacle, by_importance), (splitting_obstacle, by_splitting)
+    methods = [method for obstacle, method in rows if obstacle(work, shape) is None]
     return _cascade(work, inputs, settings, methods, _ENOUGH_HITS)
 
 

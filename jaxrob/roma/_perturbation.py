@@ -77,7 +77,6 @@ class Perturbation:
     clip: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        """Checks the fields; the size, a leaf, only where it is a plain value."""
         checked_text("name", self.name)
         check_type("draw", self.draw, Callable, "a function of a key and an image")
         wanted = "a function of an image, a latent draw and a size"
@@ -88,7 +87,7 @@ class Perturbation:
         if self.norm is not None:
             check_choice("norm", self.norm, NORMS)
         checked_flag("clip", self.clip)
-        # JAX builds trees with leaves of its own.
+        # The size is a leaf, and JAX builds trees with leaves of its own.
         if isinstance(self.size, bool | int | float | complex | str | bytes | list):
             checked_number("size", self.size, at_least=0)
 

@@ -54,12 +54,8 @@ class FewImages:
     over images: not "precision" or "f1". At least one of `half_width`, `budget`,
     `curtail` and `required` says when images are enough. Example::
 
-        found = jaxrob.assess(
-            classifier,
-            dataset,
-            alteration,
-            strategy=jaxrob.strategies.FewImages(half_width=0.02),
-        )
+        few = jaxrob.strategies.FewImages(half_width=0.02)
+        found = jaxrob.assess(classifier, dataset, alteration, strategy=few)
         print(found.dataset_interval, found.evaluations)
 
     Attributes:

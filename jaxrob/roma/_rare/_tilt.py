@@ -1,8 +1,5 @@
 """Uniform distributions in a ball, tilted towards a half-space.
 
-A point u of the unit ball is drawn with a density that favours one direction. The
-likelihood ratio of the uniform density to the tilted one corrects for that.
-
 * In the L-infinity ball the density is proportional to exp(b . u): a product of
   truncated exponentials. The tilt's strength is the largest component of b.
 * In the L2 ball the component along a direction e is drawn from a Beta distribution and
