@@ -204,9 +204,9 @@ def recorded_run(values: Values) -> Run:
     from jaxrob.reporting import Run
 
     command, started = _begun
-    who = values.tester, values.organisation
-    files, warned = _files(values), tuple(_warnings)
-    return Run(command, started, platform.platform(), *who, files, warned)
+    tester, organisation, files = values.tester, values.organisation, _files(values)
+    system, warned = platform.platform(), tuple(_warnings)
+    return Run(command, started, system, tester, organisation, files, warned)
 
 
 def with_other_runs(kept: Sequence[Run], one: Run) -> tuple[Run, ...]:

@@ -212,8 +212,8 @@ class Trace(NamedTuple):
 
 
 def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:
-    of_cost = largest_array(program.jaxpr), operations(program.jaxpr)
-    return Trace(fingerprint_of(program), outputs, *of_cost)
+    largest, number = largest_array(program.jaxpr), operations(program.jaxpr)
+    return Trace(fingerprint_of(program), outputs, largest, number)
 
 
 def kept(function: Callable[..., Any], way: Hashable) -> Trace | None:

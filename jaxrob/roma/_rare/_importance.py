@@ -155,11 +155,9 @@ def _of_group(
         points = [_spread_out(opinions[one]) for one in doubtful]
         new = _searches_at(work, inputs, searches, np.repeat(doubtful, _STARTS), points)
         cost += SEARCH_COST * np.bincount(new.owner, minlength=number)
-        pairs = (
-            (taken(searches, searches.owner == n), taken(new, new.owner == n))
-            for n in doubtful
-        )
-        is_new = np.array([has_another_mode(*pair) for pair in pairs])
+        own = [taken(searches, searches.owner == n) for n in doubtful]
+        late = [taken(new, new.owner == n) for n in doubtful]
+        is_new = np.array(list(map(has_another_mode, own, late)))
         searches = joined([searches, new])
         restarted, further = doubtful[is_new], doubtful[~is_new]
         most = np.where(shares[further] > _CONTRADICTED, len(STAGES), _STAGES_IN_DOUBT)

@@ -348,9 +348,11 @@ def without_draws(work: Work, modes: Modes, images: np.ndarray) -> list[Sample]:
     number = mixture.tilts.strength.shape[1]
     none, nothing = np.zeros((1, 0)), np.zeros((1, number))
     draws = Draws(none, np.zeros((1, 0, number), np.float32), none.astype(np.int32))
-    rest = draws, 0, nothing_drawn(1), nothing, nothing, np.zeros(0)
-    each = (taken(mixture, slice(n, n + 1)) for n in range(len(images)))
-    return [Sample(one, *rest) for one in each]
+    weighted = nothing_drawn(1)
+    return [
+        Sample(one, draws, 0, weighted, nothing, nothing, np.zeros(0))
+        for one in (taken(mixture, slice(n, n + 1)) for n in range(len(images)))
+    ]
 
 
 def draw_while_it_pays(
