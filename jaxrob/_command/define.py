@@ -1,7 +1,6 @@
 """The command's flags by topic, each defined once, and checks of what they are given.
 
-They are named after the arguments of the library's functions. Every command has values
-of its own, so that it has no flag that does not apply.
+Every command has values of its own, so that it has no flag that does not apply.
 """
 
 import contextlib

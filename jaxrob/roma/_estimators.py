@@ -1,9 +1,7 @@
 """The estimators that `assess` offers, each one row of a table.
 
-An estimator is a function from N inputs to the probability of a distinct
-misclassification near each; `_draws.py` has the shortest. Three are cascades: plain
-draws, then costlier methods for what these leave open. Results, costs and the command
-read the table.
+An estimator is a function from N inputs to the probability near each; `_draws.py` has
+the shortest. Three are cascades: plain draws, then costlier methods for the rest.
 """
 
 import math

@@ -1,12 +1,10 @@
 """Searches for the parts of a ball where an input is distinctly misclassified (modes).
 
-Each search linearises its margin, draws points from the ball tilted towards where the
-linear margin is 0, and linearises again by the gradients there. Searches that end in
-one direction have found one mode. More start while some mode was found by a single
-search, because others may not have been found at all (Good, 1953). Half of them start
-in the ball, in pairs on opposite sides, for the classes that plain draws put nearest,
-the others far outside, for any class, where a steep mode, which is behind a shallow one
-nearly everywhere in the ball, is ahead.
+Each search linearises its margin by the gradients at points from the ball, tilted
+towards where the linear margin is 0, again and again. More start while a single search
+found some mode, because others may be unfound (Good, 1953): half in the ball, on
+opposite sides, for the nearest classes, half far outside, for any class, where a steep
+mode, which is behind a shallow one nearly everywhere in the ball, is ahead.
 """
 
 import functools

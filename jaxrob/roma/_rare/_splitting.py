@@ -1,11 +1,10 @@
 """Adaptive multilevel splitting of what plain draws leave open: the pilot and after it.
 
-Particles, perturbed images of one input, climb a ladder of levels of the margin: those
-above a level are copied, and Markov moves that never go below it make the copies
-differ. A fixed share of the particles is above each level, given the level before. The
-product of the shares reaches probabilities far below one over the number of evaluations
-(subset simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012). The
-particles that arrive are also evidence about what other methods miss.
+Particles, perturbed images of one input, climb levels of the margin: those above one,
+a fixed share, are copied, and Markov moves that never go below it make copies differ.
+The product of the shares reaches rare probabilities (subset simulation, Au and Beck,
+2001; Cérou, Del Moral, Furon and Guyader, 2012). The particles that arrive are also
+evidence about what other methods miss.
 """
 
 import functools

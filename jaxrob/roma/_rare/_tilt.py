@@ -1,20 +1,16 @@
 """Uniform distributions in a ball, tilted towards a half-space.
 
-* In the L-infinity ball the density is proportional to exp(b . u): a product of
-  truncated exponentials. The tilt's strength is the largest component of b.
-* In the L2 ball the component along a direction e is drawn from a Beta distribution and
-  the rest, uniformly, from the ball of one dimension less that it leaves. The strength
-  is the component's mode.
-* In the L1 ball the density is proportional to (1 - b . u)^-(d + 1). That is how
-  Laplace variables with densities proportional to exp(-|x| + b x) are distributed once
-  they are divided by the sum of their sizes and of one more exponential variable. The
-  strength is the largest component of b.
+* L-infinity: the density is proportional to exp(b . u), truncated exponentials. The
+  tilt's strength is the largest component of b.
+* L2: the component along e is Beta distributed, and the rest uniform in the ball of one
+  dimension less that it leaves. The strength is the component's mode.
+* L1: the density is proportional to (1 - b . u)^-(d + 1), as of Laplace variables
+  (exp(-|x| + b x)) over the sum of their sizes and of one more exponential variable.
+  The strength is the largest component of b.
 
-Where the margin curves, the points that count spread further than the tilt's along some
-directions. The first two tilts may be stretched along these: in the L-infinity ball the
-components become correlated (a Gaussian copula), and in the L2 ball the rest's
-direction is that of a normal vector with this covariance (the angular central Gaussian
-distribution, Tyler 1987).
+Where the margin curves, the first two may be stretched along some directions: in the
+L-infinity ball by a Gaussian copula, in the L2 ball the rest's direction is that of a
+normal vector with this covariance (angular central Gaussian, Tyler 1987).
 """
 
 import math

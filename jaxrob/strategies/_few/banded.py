@@ -1,9 +1,7 @@
 """The search for a stated half width, by bands around the curve of few images.
 
-It ends as soon as the interval is narrow enough. The width says nothing about where the
-interval lies, so its coverage is that of a sample size fixed in advance (Chow and
-Robbins 1965, "On the asymptotic theory of fixed-width sequential confidence intervals
-for the mean").
+The width, which ends it, says nothing about where the interval lies: its coverage is
+that of a sample size fixed in advance (Chow and Robbins 1965).
 """
 
 import math
