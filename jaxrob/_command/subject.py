@@ -227,7 +227,7 @@ def few_images_of(values: Values, plan: Plan | None) -> FewImages | None:
 def with_requirements(
     few: FewImages, requirements: Sequence[Requirement], earlier: Sequence[str]
 ) -> FewImages:
-    # The highest bound, if all are bounds on all robustnesses: any other may need more.
+    # The highest bound, if all are such bounds: a lower end is sharpest at the end.
     flags = "--half_width, --budget and --curtail"
     if earlier:
         raise Refused(

@@ -25,6 +25,18 @@ _folders: set[str] = set()
 # By real path, the digests of the files that each read.
 _read: dict[str, dict[str, str]] = {}
 
+# Where versions of packages and the system's state are, not the user's network.
+_LIBRARIES = {"site-packages", "dist-packages"}
+_ROOTS = tuple(
+    os.path.join(os.path.realpath(root), "")
+    for root in (
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")),
+        *jaxrob.__path__,
+        *("/proc", "/sys", "/dev", "/etc"),
+    )
+)
+_noting: list[dict[str, None]] = []
+
 
 def is_code(text: str) -> bool:
     return _FORM.fullmatch(text) is not None
@@ -73,10 +85,28 @@ def load(text: str, flag: str) -> Any:
 
 @contextlib.contextmanager
 def reading(text: str) -> Iterator[None]:
-    """Notes the files that the code of a file reads inside, for `digests`."""
+    """Notes the files that the code of a file reads inside, for `digests`.
+
+    Not Python's, packages', jaxrob's or the system's, nor those of hidden folders.
+    """
     path = os.path.realpath(path_of(text))
-    with noted(_read.setdefault(path, {}), os.path.dirname(path)):
+    read, shown = _read.setdefault(path, {}), {*pathlib.Path(path).parent.parts}
+    opened: dict[str, None] = {}
+    _listen()
+    _noting.append(opened)
+    try:
         yield
+    finally:
+        _noting.remove(opened)
+    for path in opened:
+        parts = {*pathlib.Path(path).parts}
+        is_hidden = any(part.startswith(".") for part in parts - shown)
+        if is_hidden or parts & _LIBRARIES or path.startswith(_ROOTS):
+            continue
+        # Neither a pipe nor what is gone already.
+        if path not in read and os.path.isfile(path):
+            with open(path, "rb") as file:
+                read[path] = hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digests(text: str) -> list[str]:
@@ -105,44 +135,6 @@ def _run(path: str) -> ModuleType:
     _folders.add(folder)
     spec.loader.exec_module(module)
     return module
-
-
-# Where versions of packages and the system's state are, not the user's network.
-_LIBRARIES = {"site-packages", "dist-packages"}
-_ROOTS = tuple(
-    os.path.join(os.path.realpath(root), "")
-    for root in (
-        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")),
-        *jaxrob.__path__,
-        *("/proc", "/sys", "/dev", "/etc"),
-    )
-)
-_noting: list[dict[str, None]] = []
-
-
-@contextlib.contextmanager
-def noted(digests: dict[str, str], folder: str) -> Iterator[None]:
-    """Adds the SHA-256 of each file opened for reading inside, in that order.
-
-    Not of Python's, packages', jaxrob's or the system's files, nor of hidden folders.
-    """
-    _listen()
-    opened: dict[str, None] = {}
-    _noting.append(opened)
-    try:
-        yield
-    finally:
-        _noting.remove(opened)
-    shown = {*pathlib.Path(folder).parts}
-    for path in opened:
-        parts = {*pathlib.Path(path).parts}
-        is_hidden = any(part.startswith(".") for part in parts - shown)
-        if is_hidden or parts & _LIBRARIES or path.startswith(_ROOTS):
-            continue
-        # Neither a pipe nor what is gone already.
-        if path not in digests and os.path.isfile(path):
-            with open(path, "rb") as file:
-                digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @functools.cache

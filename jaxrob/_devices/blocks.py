@@ -270,7 +270,7 @@ _MAX_BYTES_CPU = 8 * 2**20
 # The share of the free memory that one step may take; what is free where none says.
 _MEMORY_SHARE = 0.25
 _MEMORY_CPU = 2**32
-# For images that stay from level to level; a CPU has its arrays in memory anyway.
+# The share for images that stay; a CPU has its arrays in memory anyway.
 _KEPT_SHARE = 0.25
 _KEPT_CPU = 2**28
 # The number of arrays as large as the classifier's largest that are live at once.

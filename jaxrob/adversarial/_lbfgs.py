@@ -35,8 +35,8 @@ from jaxrob.adversarial._attack import (
 )
 
 MEMORY = 8  # steps that L-BFGS remembers
-# A weight's minimum: a step lowers less than this share, or the gradient is small.
-# At kinks (ReLU, max-pooling) the gradient hardly shrinks.
+# A weight's minimum: a step lowers the objective by less than this share, or the
+# gradient is this small. At kinks (ReLU, max-pooling) it hardly shrinks.
 _FLAT = 1e-2
 _SMALL = 1e-2
 _MAX_STEPS = 20  # evaluations for one weight

@@ -157,7 +157,7 @@ def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
 
 
 def inputs_at_once(work: Work, image_shape: tuple[int, ...], num_samples: int) -> int:
-    # Fewer where that takes long; one of a network on the host, for progress.
+    # Fewer where that takes long, so that progress shows; one of a host's network.
     if platform(work.mesh) != "cpu":
         return INPUTS
     operations = trace_info(work.classifier, image_shape).operations

@@ -31,7 +31,7 @@ _STATUSES = ("importance", "splitting", "bounded", "incomplete", "untrusted", ""
 class Estimate(NamedTuple):
     """Estimates of M probabilities; arrays `[M]`, an entry for each pair or input."""
 
-    # Its method; an upper bound if "bounded" or "incomplete"; "untrusted"; "" if none.
+    # The method; "bounded", "incomplete": an upper bound; "untrusted"; "": none yet.
     status: np.ndarray
     # float64; -inf where nothing was hit, NaN where nothing is known.
     log_probability: np.ndarray
@@ -202,7 +202,8 @@ def half_width(confidence_level: float) -> float:
 def with_estimates(
     answers: Answers, at: np.ndarray, estimate: Estimate, confidence_level: float
 ) -> Answers:
-    # Where splitting stuck, given answers stay if tighter; hardly hit, intervals alone.
+    # Where splitting got stuck, given answers stay if they are tighter; with hardly a
+    # hit they are an interval alone.
     z = half_width(confidence_level)
     log_p, status = estimate.log_probability, estimate.status
     # A sum without a hit is -inf with an infinite error.

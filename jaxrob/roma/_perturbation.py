@@ -104,7 +104,7 @@ def fingerprinted_perturbation(
     perturbation: Perturbation, image_shape: tuple[int, ...]
 ) -> Perturbation:
     """Fingerprints a perturbation as it is now, by what it computes."""
-    # The library's own by their parameters; others are traced, with what they capture.
+    # The library's own equal by parameters; others are traced, with what they capture.
     if is_identifiable(perturbation):
         return perturbation
 

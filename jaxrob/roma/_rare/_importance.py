@@ -54,7 +54,8 @@ _LOOKED_INTO = 0.1
 _STARTS = 4
 # With a larger share in the end, an estimate is rejected: one ancestor leaves many.
 _CONTRADICTED = 0.25
-# Between these shares, draws end here; above both, more particles climb first.
+# Between these shares draws end after this many stages; above both, more particles
+# climb before draws go on.
 _STAGES_IN_DOUBT = 4
 # Particles' estimates are too low by at most this many standard errors.
 _SURE = 3.0
@@ -62,7 +63,7 @@ _SURE = 3.0
 _FIRST_NUMBER = 1000
 # Inputs whose draws are in memory together.
 _GROUP = 64
-# First searches' part of a budget, which must let particles reach this far.
+# The first searches' part of a budget, with which particles must reach this deep.
 _SEARCH_PART = 1 / 6
 _DEEP_ENOUGH = math.log(1e-8)
 
@@ -195,7 +196,7 @@ def _bounded_by_particles(
     found: Estimate, seen: Evidence, plain_hits: np.ndarray
 ) -> Estimate:
     """The estimates, bounded where a budget ended the climb of the particles."""
-    # A level deep enough bounds open probabilities, unless the draws exceed it.
+    # A level that particles reached bounds what draws leave open, if it is deep.
     deep = np.isfinite(seen.log_open) & (seen.log_open <= _DEEP_ENOUGH)
     bounded = deep & (found.status == "untrusted") & (plain_hits == 0)
     bounded &= ~(found.log_probability > seen.log_open)

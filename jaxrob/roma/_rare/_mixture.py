@@ -44,7 +44,8 @@ _FEW, _SOME = 2000, 8000
 # A weight's largest share of the sum, and the share of draws that may be hits.
 _LARGEST_SHARE = 0.1
 _HITS = (0.02, 0.98)
-# Below this a bound is enough: of the first of these quantiles with even weights.
+# Below this log-probability a bound is enough: that of reaching the first of these
+# quantiles of the margins for which the weights are even.
 _NEGLIGIBLE = -40.0
 _REACHED = (0.5, 0.75, 0.9, 0.95, 0.98)
 
@@ -269,7 +270,7 @@ def responsibilities(draws: Draws, log_weight: np.ndarray) -> np.ndarray:
 
 def better_shares(mixture: Mixtures, by_hits: np.ndarray | None) -> np.ndarray:
     """`[N, C]` shares of the components in the next stage."""
-    # By cross-entropy most go by the hits' weights, some to all modes, few are plain.
+    # Most go to modes by their hits (cross-entropy), some to all modes, few are plain.
     component = np.arange(mixture.tilts.strength.shape[1])
     is_mode = (component < mixture.number[:, None]) & (component > 0)
     equal = is_mode / np.maximum(is_mode.sum(axis=1, keepdims=True), 1)

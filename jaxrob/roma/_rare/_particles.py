@@ -36,7 +36,8 @@ _ADAPTATION = 0.6
 # Nudges have to follow regions that shrink by a factor of 4 a level in one direction.
 _ADAPTATION_OF_NUDGES = 3.0
 _SMALLEST_SHARE = 2.0**-16
-# Steps from a factor e^this on; differences times this / sqrt(d), or whole.
+# Steps are drawn from a factor e to this power on; differences are taken times this,
+# divided by the square root of the dimension, or whole with this probability.
 _SPREAD = 3.0
 _SPREAD_OF_NUDGES = 1.0
 _LENGTH = 1.7

@@ -83,7 +83,8 @@ _REFINING = _Climb(rounds=2, gradients=64, first_kept=0, use=REFINEMENT)
 MODE_COST = _REFINING.cost
 # Gradients by which a mode's curvature is estimated.
 _CURVES = 256
-# Where the nonlinear part adds this to the tilt's exponent: weights vary by e^this.
+# It is estimated where the margin's nonlinear part would add this to the exponent of
+# the tilt, in nats: the weights vary by about its exponential.
 _BENT = 1.0
 # Directions, and curvatures in the tilt's units: at 1 it would be infinitely wide.
 _DIRECTIONS = 16
@@ -423,8 +424,9 @@ def _stretched(
 def _stretch(
     ball: TiltedBall, tilt: Tilt, slope: jax.Array, u: jax.Array, gradients: jax.Array
 ) -> Stretch:
-    # With the Hessian H in normal coordinates the covariance is (1 - theta H)^-1
-    # (Breitung 1984); principal components of gradients are H's, draws tell the sign.
+    # Of a margin with the Hessian H in the tilt's normal coordinates, the points that
+    # count have the covariance (1 - theta H)^-1 (Breitung 1984). The principal
+    # components of the gradients are those of H up to sign, which the draws determine.
     scale, theta = ball.moments(tilt, slope).deviation, ball.theta(tilt, slope)
     assert scale is not None
     number = len(u)

@@ -250,8 +250,9 @@ def split(
     budget: np.ndarray | float = math.inf,
 ) -> tuple[Estimate, list[Any]]:
     """Estimates the probability of a distinct misclassification as a class."""
-    # The estimate is `q prod p_k` of shares p_k above levels and q above 0; `sum (n_i /
-    # n)^2 - 1 / N`, n_i from the ith ancestor, its log's variance (Chan and Lai 2013;
+    # With p_k the share of N particles above level k, and q above 0 at the end, the
+    # estimate is `q prod p_k`. With n_i of n at the end from the ith of the first ones,
+    # `sum (n_i / n)^2 - 1 / N` estimates its logarithm's variance (Chan and Lai 2013;
     # Du and Guyader 2021). Neither shows a narrow mode that is behind until late.
     none = np.zeros(len(pairs.classes))
     no = none.astype(bool)

@@ -51,7 +51,8 @@ class Moments(NamedTuple):
     margin: jax.Array  # the margin's mean
     # That of the exponent along the tilt's direction: the tilt is like exp(rate e . u).
     rate: jax.Array
-    # About the Kullback-Leibler divergence from no tilt, in nats: -log of a half-space.
+    # About the Kullback-Leibler divergence from no tilt, in nats: minus the log of the
+    # probability that a linear margin, tilted to 0, exceeds it.
     divergence: jax.Array
     # `[H, W, C]`, of each component of u; None where tilts cannot be stretched.
     deviation: jax.Array | None

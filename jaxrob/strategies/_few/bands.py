@@ -189,9 +189,9 @@ def _seen_change(costs: Costs, step: int, other: int) -> float:
     return max(variance, 1 / seen)
 
 
-# Up to the second, where errors exceed what crossings need by the first.
+# Where errors exceed the first times the planned ones, critical values rise to this.
 _AS_PLANNED, _FAR = 2.0, 3.3
-# Widest interpolated interval, in half widths or of the range: bends stay unseen.
+# Widest interval interpolated, in half widths or of the range: wider ones hide bends.
 _HALF_WIDTHS_WIDE, _SHARE_WIDE = 0.75, 0.02
 # Along the threshold: all images leave this share of an interval open.
 _ALONG = 0.5
@@ -401,7 +401,7 @@ def joint_error_ratio(
     goal: Goal, levels: Levels, now: Estimates, places: Sequence[Cluster]
 ) -> float:
     """Returns all crossings' joint error, as a share of the sum of their errors."""
-    # A mean too high accepts more at every crossing: errors correlate, images are same.
+    # Errors at crossings are those of means of the same images, and so correlated.
     noise = np.array([one.straight for one in places])
     if len(places) < 2 or not noise.sum() > 0:
         return 1.0

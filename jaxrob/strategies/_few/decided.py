@@ -129,7 +129,7 @@ _NORMAL = np.array([-1.4, -0.6, 0.0, 0.6, 1.4])
 _CLEARANCE = 1.5
 # Levels tried on either side of a crossing.
 _TRIED = 48
-# Cheap levels take this share of all images; at a crossing so begun, by this stride.
+# Levels beside a crossing may take this share of images; one with this goes on by this.
 _CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25
 
 

@@ -18,7 +18,7 @@ from jaxrob.strategies._strategy import History, Task
 
 ACCEPTED, OPEN, REJECTED = 1, 0, -1
 
-# Mean evidence to decide: the prior does not know how far the mean is.
+# Mean evidence beyond the threshold: the prior does not know how far the mean is.
 _PRIOR = 2.0
 
 
