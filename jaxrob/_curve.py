@@ -2,47 +2,43 @@
 
 import dataclasses
 import functools
+from typing import Annotated, Any, NamedTuple, TypeVar
+
 import numpy as np
+
 from jaxrob import metrics
-from jaxrob._arguments.checks import checked_array
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_number
+from jaxrob._arguments.checks import checked_array, checked_integer, checked_number
 from jaxrob._arguments.messages import named
-from jaxrob._classifiers.network import SCORE_NAME
-from jaxrob._classifiers.network import check_score_name
-from jaxrob._codec import Array
-from jaxrob._codec import As
-from jaxrob._codec import Integer
-from jaxrob._codec import Layout
-from jaxrob._codec import Number
-from jaxrob._codec import Text
-from jaxrob._codec import WRITTEN
-from jaxrob._codec import document
-from jaxrob._codec import from_json
-from jaxrob._codec import to_json
-from jaxrob._devices.blocks import joined
-from jaxrob._devices.blocks import taken
+from jaxrob._classifiers.network import SCORE_NAME, check_score_name
+from jaxrob._codec import (
+    WRITTEN,
+    Array,
+    As,
+    Integer,
+    Layout,
+    Number,
+    Text,
+    document,
+    from_json,
+    to_json,
+)
+from jaxrob._devices.blocks import joined, taken
 from jaxrob._metadata import ImageTable
-from jaxrob.metrics._counts import Counts
-from jaxrob.metrics._counts import Groups
-from jaxrob.metrics._counts import ImageScores
-from jaxrob.metrics._counts import MOST_CONFUSED
-from jaxrob.metrics._counts import MOST_RANKS
-from jaxrob.metrics._counts import Worth
-from jaxrob.metrics._counts import checked_counts
-from jaxrob.metrics._counts import count
-from jaxrob.metrics._counts import count_pairs
-from jaxrob.metrics._counts import counts_of
+from jaxrob.metrics._counts import (
+    MOST_CONFUSED,
+    MOST_RANKS,
+    Counts,
+    Groups,
+    ImageScores,
+    Worth,
+    checked_counts,
+    count,
+    count_pairs,
+    counts_of,
+)
 from jaxrob.metrics._groups import worth_of
-from jaxrob.metrics._measures import MeanScore
-from jaxrob.metrics._measures import any_measure
-from jaxrob.metrics._measures import mean_named
-from jaxrob.metrics._measures import top_k
+from jaxrob.metrics._measures import MeanScore, any_measure, mean_named, top_k
 from jaxrob.uncertainty import unknown_threshold
-from typing import Annotated
-from typing import Any
-from typing import NamedTuple
-from typing import TypeVar
 
 # The parts of a curve's document; single answers are in an object of their own.
 _Levels = Annotated[np.ndarray, Array("L")]

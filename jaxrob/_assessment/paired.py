@@ -8,6 +8,7 @@ import numpy as np
 import scipy
 
 from jaxrob.metrics._bands import resample_counts, resampled_values
+from jaxrob.metrics._groups import effective_groups
 from jaxrob.metrics._measures import MeanScore, Measure
 from jaxrob.metrics._robustness import accepted_share
 
@@ -40,6 +41,9 @@ class Question(NamedTuple):
     threshold: float  # the lowest value accepted
     lower: float  # the lower end of the range
     upper: float  # its upper end
+    # Integers `[N]`, equal where images belong together, or None. Groups are drawn and
+    # swapped as single images are.
+    groups: np.ndarray | None = None
 
 
 class Differences(NamedTuple):
@@ -138,24 +142,44 @@ def randomisation_p_values(
     mine, other = (one.answers[at] for one, at in zip((first, second), places))
     differ = np.flatnonzero((mine != other).any(0))
     values = _swapped(question, mine, other, differ)
+    units, unit_of = np.arange(len(differ)), slice(None)
+    if question.groups is not None:
+        units, unit_of = np.unique(question.groups[differ], return_inverse=True)
 
     def differences(is_swapped: np.ndarray) -> list[np.ndarray]:
-        mine, other = values(is_swapped.astype(np.float64))
+        mine, other = values(is_swapped[unit_of].astype(np.float64))
         return [
             of(question, levels, mine) - of(question, levels, other)
             for of in (linear_robustness, _linear_mean)
         ]
 
-    listed = len(differ) <= _MOST_LISTED
+    listed = len(units) <= _MOST_LISTED
     tails = [
-        _Tail(found[0], listed) for found in differences(np.zeros((len(differ), 1)))
+        _Tail(found[0], listed) for found in differences(np.zeros((len(units), 1)))
     ]
-    for is_swapped in _swaps(len(differ), most):
+    for is_swapped in _swaps(len(units), most):
         for tail, again in zip(tails, differences(is_swapped)):
             tail.add(again)
         if all(tail.is_known for tail in tails):
             break
     return tails[0].p_value, tails[1].p_value
+
+
+def freedom(question: Question, networks: Sequence[Answers]) -> float:
+    """Returns the degrees of freedom of Student's t of replicates."""
+    if question.groups is None:
+        # The images, and those added.
+        return len(question.labels) + len(networks) - 1
+    # Groups without a difference say nothing of how much differences scatter.
+    levels = networks[0].levels
+    for one in networks:
+        levels = shared_levels(levels, one.levels).levels
+    shared = [
+        one.answers[shared_levels(levels, one.levels).places[1]] for one in networks
+    ]
+    differ = np.any([(one != shared[0]).any(0) for one in shared], axis=0)
+    worth = effective_groups(question.groups, differ.astype(np.float64))
+    return float(np.clip(worth - 1, 1, max(question.groups.max(), 1)))
 
 
 def most_swaps(confidence_level: float) -> int:
@@ -346,11 +370,12 @@ def _drawn_weights(
     """Yields the weights of the images and the added ones, in blocks of replicates."""
     labels, shares = _labels_and_shares(question)
     rng, num_images = np.random.default_rng(_SEED), len(question.labels)
-    for counts in resample_counts(rng, num_images + num_added, number):
-        added = [
-            rng.multinomial(one.astype(int), shares).T for one in counts[num_images:]
-        ]
-        yield np.concatenate([counts[:num_images], *added])
+    groups = question.groups
+    units = num_images if groups is None else int(groups.max()) + 1
+    for counts in resample_counts(rng, units + num_added, number, num_images):
+        added = [rng.multinomial(one.astype(int), shares).T for one in counts[units:]]
+        own = counts[:units] if groups is None else counts[groups]
+        yield np.concatenate([own, *added])
 
 
 def _with_added_images(

@@ -298,9 +298,10 @@ def bootstrap(counts: Counts, measure: Measure, number: int) -> np.ndarray:
 
 
 def resample_counts(
-    rng: np.random.Generator, num_images: int, number: int
+    rng: np.random.Generator, num_images: int, number: int, rows: int = 0
 ) -> Iterator[np.ndarray]:
-    block = max(1, _BLOCK_SIZE // num_images)
+    # `rows` is how many they become, if that is more.
+    block = max(1, _BLOCK_SIZE // max(num_images, rows))
     for start in range(0, number, block):
         size = min(block, number - start)
         picked = rng.integers(num_images, size=(size, num_images))

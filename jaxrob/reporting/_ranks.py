@@ -14,6 +14,7 @@ from jaxrob._assessment.compare import answers_of, check_pair, question_of
 from jaxrob._assessment.paired import (
     Answers,
     Question,
+    freedom,
     observed_means,
     resampled_means,
     shared_levels,
@@ -95,7 +96,8 @@ def ranks(
     tasks = [_task(names, some) for some in zip(*by_name.values())]
     number = num_rank_resamples(confidence_level)
     pairs = len(names) * (len(names) - 1) / 2
-    num_images = len(tasks[0].question.labels)
+    groups = tasks[0].question.groups
+    num_images = len(tasks[0].question.labels if groups is None else np.unique(groups))
     # Of fewer images no exact test of all pairs could find anything.
     fewest = 1 + math.ceil(math.log2(pairs / (1 - confidence_level)))
     if num_images < fewest:
@@ -230,8 +232,8 @@ def _ranked(
             f"{alteration or 'over all'}: on {num_images} images the measure of nearly "
             "all replicates is undefined; assess more images"
         )
-    freedom = num_images + len(names) - 1
-    better = surely_better(values, replicates, confidence_level, freedom)
+    degrees = min(freedom(one.question, one.answers) for one in tasks)
+    better = surely_better(values, replicates, confidence_level, degrees)
     low, high = rank_intervals(better)
     # Of equal values, those with the better ranks come first.
     order = np.lexsort((np.arange(len(names)), high, low, -values))

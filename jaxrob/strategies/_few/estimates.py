@@ -5,18 +5,17 @@ Positions are steps of a grid of levels, integers in 0 ... parts.
 
 import bisect
 import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
 import scipy
-from collections.abc import Iterator
-from collections.abc import Sequence
+
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._curvature import envelope
 from jaxrob.metrics._groups import worth_of_some
 from jaxrob.metrics._robustness import accepted_widths
-from jaxrob.strategies._strategy import History
-from jaxrob.strategies._strategy import Task
-from typing import Any
-from typing import NamedTuple
+from jaxrob.strategies._strategy import History, Task
 
 ACCEPTED, OPEN, REJECTED = 1, 0, -1
 
