@@ -78,7 +78,6 @@ def dip(level: np.ndarray) -> np.ndarray:
 
 
 def _figure_5() -> _Result:
-    """Compares three strategies on two functions of known robustness."""
     figure, panels = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
     task = Task(0.0, 1.0, 0.8)
     fine = np.linspace(0, 1, 1001)
@@ -119,7 +118,6 @@ def _figure_5() -> _Result:
 
 
 def _figure_6(curves: _Curves) -> _Result:
-    """Shows the levels of numerical integration."""
     name = _nearest_to_half(curves)
     curve = curves[name]
     found = _replay(curve, Quadrature())
@@ -186,7 +184,6 @@ def _figure_7(curves: _Curves) -> _Result:
 
 
 def _figure_8(curves: _Curves) -> _Result:
-    """Shows the paper's a = 2, for all alterations."""
     strategies = {
         name: [ASAP(n, benchmarks.concavity(curve, 2)) for n in _sizes()]
         for name, curve in curves.items()
@@ -280,7 +277,6 @@ def _robustness(curve: jaxrob.Assessment, strategy: Strategy) -> float:
 
 
 def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> History:
-    """Replays a strategy on a recorded curve."""
     num_inputs = int(curve.curve.confusion[0].sum())
     task = Task(curve.lower, curve.upper, curve.threshold, curve.identity)
     step = (curve.upper - curve.lower) / (len(curve.levels) - 1)
@@ -299,7 +295,6 @@ def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> History:
 
 
 def _nearest_to_half(curves: _Curves) -> str:
-    """Returns the alteration whose robustness is nearest to a half."""
     return min(curves, key=lambda name: abs(curves[name].robustness - 0.5))
 
 

@@ -101,7 +101,6 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _bounds(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """Returns points, errors and bounds on one test set, over thresholds."""
     strategies = {
         "ASAP a=128": ASAP(_N.value, 128.0),
         "ASAP auto": ASAP(_N.value, statistical_stopping=False),
@@ -163,7 +162,6 @@ def _replayed(
     threshold: float,
     strategy: Strategy,
 ) -> dict[str, Any]:
-    """Compares a strategy's result on a curve with that of the whole grid."""
     replayed = _replay(alteration, values, num_inputs, threshold, strategy)
     found, concluded, task = replayed
     truth = np.mean(values[1:] >= threshold)
@@ -187,7 +185,6 @@ def _replayed(
 
 
 def _coverage(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """Measures how often the interval covers the population's robustness."""
     # Each maps the number of a draw to a strategy.
     strategies: dict[str, Callable[[int], Strategy]] = {
         "ASAP auto": lambda draw: ASAP(_N.value),
@@ -225,7 +222,6 @@ def _coverage(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
 
 
 def _robustness_by_all(alteration: jaxrob.Alteration, right: np.ndarray) -> float:
-    """Returns the population's robustness, from all levels of the grid."""
     return metrics.heaviside_robustness(
         np.linspace(alteration.lower, alteration.upper, len(right)),
         right.mean(axis=1, dtype=np.float64),
@@ -252,7 +248,6 @@ def _held(
     truth: float,
     make: Callable[[int], Strategy],
 ) -> dict[str, float]:
-    """Returns the intervals' coverage and mean width, and the levels taken."""
     held, widths, points = 0, [], []
     threshold = benchmarks.THRESHOLD.value
     for draw, values in enumerate(curves):

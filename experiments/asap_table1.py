@@ -156,7 +156,6 @@ def _number(value: float) -> float | None:
 
 
 def _answers(rows: _Rows) -> list[str]:
-    """Answers the paper's questions, a line each."""
     of: dict[str, _Rows] = {}
     for row in rows:
         of.setdefault(row["method"], []).append(row)

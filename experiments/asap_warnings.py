@@ -69,7 +69,6 @@ def _print(title: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Returns each strategy's results on a test set drawn for one shape."""
     shape, threshold = _GENERATORS[_GENERATOR.value](rng, family)
     num_inputs = int(rng.choice(_NUM_INPUTS))
     values = shapes.drawn_counts(shape, num_inputs, rng) / num_inputs

@@ -92,7 +92,6 @@ def main(argv: Sequence[str]) -> None:
 def _one_seed(
     seed: int, train_set: jaxrob.Dataset, test_set: jaxrob.Dataset
 ) -> dict[str, Any]:
-    """Measures curves and robustness of both networks, and of theirs, for one seed."""
     key, mlp_key, bnn_key = _keys(seed)
     start = time.perf_counter()
     mlp = training.fit(
@@ -177,8 +176,6 @@ def _curves(
 
 
 def _explained(ours: Measured, read: Measured, trained: Measured) -> list[Explained]:
-    """Measures each column as usual, by its readings, and for networks like theirs."""
-
     def values(measured: Measured, i: int) -> dict[str, float]:
         return {name: float(measured.rows[name][i]) for name in ROWS}
 
@@ -199,7 +196,6 @@ def _explained(ours: Measured, read: Measured, trained: Measured) -> list[Explai
 def _priors(
     train_set: jaxrob.Dataset, test_set: jaxrob.Dataset
 ) -> dict[float, dict[str, Any]]:
-    """Varies the prior's scale of the first seed's Bayesian network."""
     found = {}
     key, _, bnn_key = _keys(0)
     some = measuring.in_order()
@@ -215,7 +211,6 @@ def _priors(
 
 
 def _decided(nominal: dict[str, float]) -> str:
-    """Returns a Bayesian network's clean accuracy on decided images, in words."""
     return (
         f"{nominal['BNN']:.2%} right ({nominal['unknown']:.2%} of the "
         f"{nominal['decided']:.1%} decided)"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from absl import app, flags
-from common import define, files, holm, startup
+from common import define, files, intervals, startup
 from scipy import special
 
 from jaxrob import metrics
@@ -112,7 +112,6 @@ INTERVALS: dict[str, Callable[[np.ndarray], Ends]] = {
 
 
 def _cell(title: str, scores: Scores, number: int) -> dict[str, Any]:
-    """Measures all intervals on the same sets of scores."""
     # A stream for each cell, independent of the other cells.
     rng = np.random.default_rng([_SEED.value, number, zlib.crc32(title.encode())])
     drawn = scores.draw(rng, (_DRAWS.value, number))
@@ -141,7 +140,7 @@ def main(argv: Sequence[str]) -> None:
             print(f"{title:22}{number:7}" + _line(cells), flush=True)
     for name in INTERVALS:
         held = [row[name]["times_held"] for row in rows]
-        below = holm.significantly_below(held, _DRAWS.value, _CONFIDENCE)
+        below = intervals.significantly_below(held, _DRAWS.value, _CONFIDENCE)
         print(
             f"{name}: {min(held) / _DRAWS.value:.1%} at least; significantly below "
             f"95 % in {below.sum()} of {len(rows)} cells"

@@ -31,7 +31,7 @@ from common import (
     datasets,
     define,
     files,
-    holm,
+    intervals,
     known_curves,
     ranges,
     startup,
@@ -85,7 +85,6 @@ def _table() -> None:
 def _at_threshold(
     names: Sequence[str], right: Sequence[np.ndarray], share: float
 ) -> list[dict[str, Any]]:
-    """Returns the rows of one threshold, and prints them."""
     identities = [_identity_step(one) for one in ranges.WIDE]
     found = [
         recorded(name, some, step / _LEVELS.value)
@@ -216,13 +215,12 @@ def _coverage() -> None:
             f"evaluations {spent.mean():5.2f} N"
         )
     for what in ("held", "population_held"):
-        bad = holm.named(rows, what, _ORDERS.value, "{curve}, {half_width:g}")
+        bad = intervals.named(rows, what, _ORDERS.value, "{curve}, {half_width:g}")
         print(f"{what}: significantly below 95 %: {bad}")
     files.save(_OUTPUT.value, "coverage.json", rows)
 
 
 def recorded(name: str, right: np.ndarray, identity: float = 0.0) -> Recorded:
-    """Returns recorded answers as arguments of `jaxrob.assess`."""
     num_images = right.shape[1]
     images = np.zeros((num_images, 1, 1, 2), np.float32)
     images[:, 0, 0, 0] = np.arange(num_images) / num_images

@@ -78,7 +78,6 @@ def main(argv: Sequence[str]) -> None:
 def _cost(
     name: str, found: list[_Layer], test: jaxrob.Dataset, key: Any
 ) -> list[dict[str, Any]]:
-    """Returns medians of seconds, and ratios, for each framework and alteration."""
     import onnxruntime
     import torch
 
@@ -133,7 +132,6 @@ def _cost(
 
 
 def _chosen() -> list[Any]:
-    """Returns the alterations that the flags select."""
     return [one for one in _ALTERATIONS if one.name in _ONLY.value]
 
 
@@ -192,7 +190,6 @@ def _layers(variables: Any, network: str) -> list[_Layer]:
 
 
 def _to_torch(some: list[_Layer]) -> Any:
-    """Returns a `torch.nn.Sequential` of images `[B, 1, 28, 28]`."""
     import torch
     from torch import nn
 
@@ -225,7 +222,6 @@ def _to_torch(some: list[_Layer]) -> Any:
 
 
 def _to_onnx(some: list[_Layer], path: pathlib.Path) -> pathlib.Path:
-    """Returns an ONNX file of images `[N, 1, 28, 28]`."""
     import onnx
     from onnx import helper
 

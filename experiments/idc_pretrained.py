@@ -20,7 +20,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import classifiers, datasets, define, files, gate, hosts, journals, startup
+from common import (
+    classifiers,
+    datasets,
+    define,
+    files,
+    gate,
+    hosts,
+    journals,
+    ranges,
+    startup,
+)
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
@@ -67,17 +77,11 @@ def main(argv: Sequence[str]) -> None:
     classifier = classifiers.published_idc(_DATA_DIR.value)
     key = jax.random.key(_SEED.value)
 
-    results = jaxrob.assess(
-        classifier,
-        test_set,
-        chosen,
-        _THRESHOLD.value,
-        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
-        key=key,
-        journal=journals.path("idc"),
-        mesh=hosts.mesh(),
+    results = ranges.assessed(
+        classifier, test_set, chosen, _THRESHOLD.value, _LEVELS.value, key,
+        journals.path("idc"),
         progress=_PROGRESS.value,
-    )
+    )  # fmt: skip
     unaltered = results[0].values[results[0].levels == results[0].identity]
     print(f"{len(test_set)} patches, {float(unaltered[0]):.2%} right unaltered")
     print(reporting.table(results))
@@ -138,7 +142,6 @@ def _attacked(
     labels: np.ndarray,
     attack: Callable[..., adversarial.Attack],
 ) -> AttackResult:
-    """Returns the attack's results."""
     found = attack(fed, images, labels)
     worth = np.where(found.correct, np.maximum(found.similarity, 0), 1)
     similar = found.similarity[found.success]
@@ -158,7 +161,6 @@ def _spread(dataset: jaxrob.Dataset, most: int) -> jaxrob.Dataset:
 
 
 def _table(ways: dict[str, AttackResult]) -> str:
-    """Returns the attack's results, a row for each way to feed the network."""
     lines = [
         f"{'network fed':14}  patches  already wrong  attackable  similarity  "
         "adversariability"
@@ -173,7 +175,6 @@ def _table(ways: dict[str, AttackResult]) -> str:
 
 
 def _adversarial(attack: adversarial.Attack, attacked: jaxrob.Dataset) -> Figure:
-    """Shows the most similar adversarial patches, below the originals."""
     names = datasets.class_names(attacked)
     best = np.argsort(-np.where(attack.success, attack.similarity, -1))[:_SHOWN]
     figure, panels = plt.subplots(

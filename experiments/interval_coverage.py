@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from absl import app, flags
-from common import define, files, holm, intervals, known_curves, startup
+from common import define, files, intervals, known_curves, startup
 from common.known_curves import Shape
 
 from jaxrob import ScoreCurve, metrics
@@ -93,7 +93,7 @@ def main(argv: Sequence[str]) -> None:
                     flush=True,
                 )
     name = "{curve}, {flips}, {num_inputs}"
-    found = holm.named(rows, "times_held", _DRAWS.value, name)
+    found = intervals.named(rows, "times_held", _DRAWS.value, name)
     held = [row["held"] for row in rows]
     print(
         f"{len(rows)} cells: held {np.mean(held):.1%} on average, {min(held):.1%} at "

@@ -63,7 +63,6 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _compared(ramp: Ramp, dataset: jaxrob.Dataset) -> dict[str, Any]:
-    """Compares the answers to every altered image."""
     key = jax.random.key(_SEED.value)
     found = {"answers": 0, "other class": 0, "near-ties": 0, "confidence": 0.0}
     ours = theirs = 0.0
@@ -102,7 +101,6 @@ def _compared(ramp: Ramp, dataset: jaxrob.Dataset) -> dict[str, Any]:
 def _altered(
     images: jax.Array, level: float, key: jax.Array, *, alteration: jaxrob.Alteration
 ) -> jax.Array:
-    """Alters all images to one level. Each has its own key, by its index."""
     pixels = images.astype(jnp.float32) / 255
     if not alteration.stochastic:
         return jax.vmap(lambda image: alteration(image, level))(pixels)

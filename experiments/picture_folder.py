@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import define, machine, startup
+from common import define, startup, timing
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
@@ -116,10 +116,9 @@ def _compare(folder: pathlib.Path, resize: int, crop: int) -> None:
 
 
 def _evaluate_all(folder: pathlib.Path) -> None:
-    """Evaluates a whole folder, and prints speed and memory."""
     dataset = _dataset(folder, 256, 224, False)
     start = time.perf_counter()
-    with machine.anonymous_peak() as peak:
+    with timing.anonymous_peak() as peak:
         jaxrob.evaluate(_linear(224), dataset, _brightness(), [0.0, 0.4])
     print(
         f"{len(dataset):,} pictures in {time.perf_counter() - start:.1f} s, peak of "

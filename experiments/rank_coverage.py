@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from absl import app, flags
 from checks import of_comparisons
-from common import define, files, holm, startup
+from common import define, files, intervals, startup
 from scipy import special
 
 from jaxrob import reporting
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> None:
                     flush=True,
                 )
     name = "{networks}, {shared}, {num_images}"
-    found = holm.named(rows, "times_covered", _DRAWS.value, name)
+    found = intervals.named(rows, "times_covered", _DRAWS.value, name)
     print(
         f"{len(rows)} cells: covered {min(row['covered'] for row in rows):.1%} at "
         f"least; significantly below 95 %: {found}"

@@ -55,7 +55,6 @@ def main(argv: Sequence[str]) -> None:
 def _one_seed(
     seed: int, train_set: jaxrob.Dataset, test_set: jaxrob.Dataset
 ) -> dict[str, Any]:
-    """Measures one seed before and after retraining."""
     key, copy_key, fit_key = jax.random.split(jax.random.key(seed), 3)
     augmented = _with_copies(train_set, copy_key)
     if seed == 0:

@@ -86,8 +86,8 @@ _DRAW = flags.DEFINE_enum(
 )
 _NUM_IMAGES = define.num_images(2000, "Test images at most, evenly picked.")
 _LEVELS = define.levels(41)
-_THRESHOLD = define.threshold_or_usual(
-    "Lowest accepted accuracy; by default 0.8, 0.5 on CIFAR-10."
+_THRESHOLD = define.threshold(
+    None, "Lowest accepted accuracy; by default 0.8, 0.5 on CIFAR-10."
 )
 _ATTACKED = flags.DEFINE_integer(
     "attacked", 50, "Test images attacked for the adversariability; 0: left out.", 0
@@ -152,7 +152,6 @@ def _load() -> _Sets:
 
 
 def _one_seed(seed: int, sets: _Sets) -> Seed:
-    """Measures the original network and each retrained one."""
     some = _alterations()
     folder = pathlib.Path(_OUTPUT.value) / "networks" / _settings() / f"seed{seed}"
     key, train_key, validation_key = jax.random.split(jax.random.key(seed), 3)
@@ -162,11 +161,10 @@ def _one_seed(seed: int, sets: _Sets) -> Seed:
         folder / "original",
         functools.partial(training.fit, module, sets.train, key=train_key),
     )
+    weak_of = original[0], sets.validation, validation_key, f"seed{seed}-weak"
     measured = _measured(
         folder / "weak.json",
-        lambda: _robustness(
-            original[0], sets.validation, validation_key, f"seed{seed}-weak"
-        ),
+        lambda: {"robustness": [one.robustness for one in _assess(*weak_of)]},
         num_images=len(sets.validation),
     )["robustness"]
     weak = [a for a, value in zip(some, measured) if value < 1]
@@ -227,7 +225,6 @@ def _methods(
 def _timed(
     folder: pathlib.Path, train: Callable[..., jaxrob.Classifier]
 ) -> tuple[jaxrob.Classifier, float]:
-    """Trains a network, or reads its checkpoint; returns it with the seconds."""
     usual = _USUAL[_DATASET.value]
     schedule = {"images_seen": _IMAGES_SEEN.value or usual.images_seen}
     if _EPOCHS.value is not None:
@@ -265,33 +262,19 @@ def _measured(
     return files.kept(path, settings, measure)
 
 
-def _robustness(
-    classifier: jaxrob.Classifier, dataset: jaxrob.Dataset, key: jax.Array, name: str
-) -> dict[str, Any]:
-    assessments = _assess(classifier, dataset, key, name)
-    return {"robustness": [assessment.robustness for assessment in assessments]}
-
-
 def _assess(
     classifier: jaxrob.Classifier, dataset: jaxrob.Dataset, key: jax.Array, name: str
 ) -> Sequence[jaxrob.Assessment]:
-    return jaxrob.assess(
-        classifier,
-        dataset,
-        _alterations(),
-        _threshold(),
-        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
-        key=key,
-        journal=journals.path(f"{_settings()}-{name}"),
-        mesh=hosts.mesh(),
-        progress=_PROGRESS.value,
+    journal = journals.path(f"{_settings()}-{name}")
+    how = _threshold(), _LEVELS.value, key, journal
+    return ranges.assessed(
+        classifier, dataset, _alterations(), *how, progress=_PROGRESS.value
     )
 
 
 def _answers_of(
     classifier: jaxrob.Classifier, test_set: jaxrob.Dataset, key: jax.Array, name: str
 ) -> dict[str, Any]:
-    """Measures a network's accuracy, robustness, curves and adversariability."""
     assessments = _assess(classifier, test_set, key, name)
     found = {
         "accuracy": classifiers.clean_accuracy(classifier, test_set),
@@ -339,7 +322,6 @@ def _threshold() -> float:
 
 
 def _settings() -> str:
-    """Returns the folder of networks trained with the same settings."""
     seen = _IMAGES_SEEN.value or _USUAL[_DATASET.value].images_seen
     schedule = f"{seen}-images" if _EPOCHS.value is None else f"{_EPOCHS.value}-epochs"
     chosen = "-".join(_names()) if len(_names()) < len(_SHORT) else "all"

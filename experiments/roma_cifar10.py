@@ -185,7 +185,6 @@ def _keys() -> jax.Array:
 
 
 def _checkpoints(epochs: int) -> dict[int, jaxrob.Classifier]:
-    """Returns the network at the assessed epochs, by epoch; trains it if necessary."""
     train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
     count = min(_CHECKPOINTS.value, epochs)
     return classifiers.at_epochs(
@@ -233,7 +232,6 @@ def _assess(
 def _over(
     assess: _Assess, queries: Sequence[_Query], varied: str
 ) -> tuple[list[findings.Case], list[dict[str, Any]]]:
-    """Returns results of queries and prints a row for each query and estimator."""
     print(results.line(varied, "estimator", *results.HEAD))
     cases, rows = [], []
     for query in queries:
@@ -248,7 +246,6 @@ def _over(
 def _by_category(
     found: Mapping[str, Timed], class_names: tuple[str, ...], epsilon: float, by: str
 ) -> dict[str, roma.Categorial]:
-    """Returns each estimator's table by category, and prints it."""
     compared = {}
     for name, (result, *_) in found.items():
         compared[name] = roma.compare_categories(
@@ -269,7 +266,6 @@ def _answers(
     found: Mapping[str, Timed],
     class_names: tuple[str, ...],
 ) -> list[str]:
-    """Returns which of the paper's findings hold, a line each."""
     answers = ["which findings hold; 95 % intervals over the images, of this training"]
     if len(over_epsilon) > 1:
         answers += findings.over("1", "plr falls with epsilon", over_epsilon)
@@ -289,7 +285,6 @@ def _costs(
     over_epochs: Sequence[findings.Case],
     whole: jaxrob.Dataset,
 ) -> list[str]:
-    """Returns the cost of the queries, a line for each estimator."""
     some = whole.images[:250]
     one_pass = timing.forward_seconds(classifier, some) / len(some)
     # One query belongs to two experiments.

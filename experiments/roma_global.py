@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
 from checks.of_intervals import counted
-from common import define, files, holm, hosts, linear_truth, startup
+from common import define, files, hosts, intervals, linear_truth, startup
 from scipy import integrate, special, stats
 
 import jaxrob
@@ -85,14 +85,13 @@ def main(argv: Sequence[str]) -> None:
             rows.append(row)
             _print(row)
     name = "p {probability:g}, {inputs}"
-    found = holm.named(rows, "times_covered", _RUNS.value, name)
+    found = intervals.named(rows, "times_covered", _RUNS.value, name)
     print(f"significantly below 95 %: {found}")
     print(f"wider than Hoeffding's: {sum(r['wider'] for r in rows)} intervals")
     files.save(_OUTPUT.value, "roma_global.json", rows)
 
 
 def _checked() -> tuple[list[Problem], list[int]]:
-    """Returns the possible problems, and the numbers of inputs."""
     probabilities = define.probabilities(_PROBABILITIES.value)
     spreads = define.numbers("spreads", _SPREADS.value)
     sizes = define.numbers("num_inputs", _NUM_INPUTS.value, int)
@@ -128,7 +127,6 @@ def _local_probability(position: np.ndarray, boundary: float) -> np.ndarray:
 
 
 def _positions(spread: float) -> Any:
-    """Returns the distribution of inputs along the direction."""
     return stats.truncnorm(-_FARTHEST, _FARTHEST, scale=spread * _DEVIATION)
 
 
@@ -148,7 +146,6 @@ def _global_probability(spread: float, boundary: float) -> float:
 
 
 def _boundary(spread: float, probability: float) -> float:
-    """Returns where the classifier's answer changes, for a global probability."""
     farthest = _EPSILON + _FARTHEST * spread * _DEVIATION
     return linear_truth.threshold(
         lambda t: np.log(max(_global_probability(spread, t), 1e-300)),
@@ -196,7 +193,6 @@ def _by_formula(problem: Problem, number: int) -> np.ndarray:
 
 
 def _drawn(problem: Problem, number: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws positions of inputs, by the inverse of their distribution function."""
     least = special.ndtr(-_FARTHEST)
     chance = least + (1 - 2 * least) * rng.random(number)
     return problem.spread * _DEVIATION * special.ndtri(chance)
@@ -211,7 +207,6 @@ def _apply(variables: tuple[jax.Array, jax.Array], images: jax.Array) -> jax.Arr
 
 
 def _row(problem: Problem, hits: np.ndarray) -> dict[str, Any]:
-    """Summarises the intervals of all runs."""
     found = [
         counted(one, _DRAWS.value).global_robustness(
             "all", confidence_level=_CONFIDENCE

@@ -77,7 +77,6 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _checked() -> tuple[list[int], list[float]]:
-    """Returns the dimensions and probabilities as numbers."""
     dims = define.numbers("dims", _DIMS.value, int)
     if any(dim < 3 for dim in dims):
         raise app.UsageError(f"dims must be at least 3; got {dims}")

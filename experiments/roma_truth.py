@@ -115,7 +115,6 @@ def main(argv: Sequence[str]) -> None:
 def _choose(
     classifier: jaxrob.Classifier, images: np.ndarray, key: jax.Array
 ) -> _Pairs:
-    """Chooses pairs whose probabilities, by a rough normal fit, spread evenly."""
     epsilons = np.array([float(epsilon) for epsilon in _EPSILONS.value])
     log_p = [
         _normal_tail(_assess(classifier, images, epsilon, key, "roma", "choice"))
@@ -150,7 +149,6 @@ def _normal_tail(found: roma.RomaResult) -> np.ndarray:
 
 
 def _truth(classifier: jaxrob.Classifier, pairs: _Pairs, keys: jax.Array) -> _Truth:
-    """Counts direct draws if there are enough hits, else averages runs of splitting."""
     runs = _RUNS.value
     log_p, error = _counted(classifier, pairs, keys[2])
     rare = np.flatnonzero(~(log_p >= np.log(_COUNTED)))
@@ -191,7 +189,6 @@ def _estimate(
     stage: str,
     num_samples: int | None = None,
 ) -> _Estimates:
-    """Returns the estimates of pairs, by one call for each epsilon."""
     found: dict[str, np.ndarray] = {}
     for radius in np.unique(pairs.epsilon):
         mine = np.flatnonzero(pairs.epsilon == radius)
@@ -238,7 +235,6 @@ def _assess(
 
 
 def _check(truth: _Truth, auto: _Estimates, pairs: _Pairs) -> None:
-    """Prints the truth's error, and where "auto" disagrees."""
     error = np.maximum((auto.high - auto.low) / (2 * 1.96), 1e-9)
     score = (auto.log_p - truth.log_p) / np.hypot(error, truth.error)
     used = np.isfinite(auto.log_p)
@@ -331,7 +327,6 @@ def _write(
 
 
 def _figure(found: Mapping[str, _Estimates], truth: _Truth) -> Figure:
-    """Plots estimates over the truth, a panel for each estimator."""
     figure, panels = plt.subplots(
         1,
         len(found),

@@ -37,7 +37,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import define, files, startup
+from common import define, files, ranges, startup
 from PIL import Image
 
 import jaxrob
@@ -122,7 +122,6 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _compared(name: str, shipped: Shipped) -> dict[str, Any]:
-    """Compares the answers to the unaltered pictures with the package's."""
     classifier, dataset, theirs, has_gradient = shipped
     images = jnp.asarray(dataset.images)
     if images.dtype == jnp.uint8:
@@ -142,14 +141,9 @@ def _compared(name: str, shipped: Shipped) -> dict[str, Any]:
 
 
 def _assessed(shipped: Shipped) -> tuple[jaxrob.Assessment, ...]:
-    results = jaxrob.assess(
-        shipped.classifier,
-        shipped.dataset,
-        [alteration for alteration, _ in _ALTERATIONS],
-        _THRESHOLD.value,
-        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
-        key=jax.random.key(_SEED.value),
-    )
+    given = *shipped[:2], [alteration for alteration, _ in _ALTERATIONS]
+    key = jax.random.key(_SEED.value)
+    results = ranges.assessed(*given, _THRESHOLD.value, _LEVELS.value, key)
     print(reporting.table(results))
     return results
 

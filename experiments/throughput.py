@@ -40,7 +40,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from accelerators.networks import ResNet50, ViTB16
+from accelerators.programs import ResNet50, ViTB16
 from common import (
     baselines,
     classifiers,
@@ -48,12 +48,10 @@ from common import (
     define,
     files,
     hosts,
-    machine,
     startup,
     timing,
 )
 from corruptions_2019 import cells
-from speed import in_torch, side_by_side
 
 import jaxrob
 from jaxrob import alterations, roma
@@ -119,16 +117,15 @@ def main(argv: Sequence[str]) -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     startup.start(argv)
     document = {
-        "machine": machine.description(),
+        "machine": timing.description(),
         "results": [_measure(name) for name in _CHOICE.value],
-        "memory": machine.memory(),
+        "memory": timing.memory(),
     }
-    print(f"memory at most: {machine.in_words(document['memory'])}")
+    print(f"memory at most: {timing.in_words(document['memory'])}")
     files.save(_OUTPUT.value, "throughput.json", document)
 
 
 def _measure(name: str) -> dict[str, Any]:
-    """Measures a network."""
     classifier, dataset = _problem(name)
     images = dataset.images
     result = {
@@ -154,7 +151,7 @@ def _measure(name: str) -> dict[str, Any]:
         for other, words in (_OTHERS | _IN_TORCH).items()
         if other in makers
     }
-    print(side_by_side.heading(others))
+    print(timing.heading(others))
     measured = []
     for alteration, levels in _alterations():
         runs = {
@@ -169,9 +166,9 @@ def _measure(name: str) -> dict[str, Any]:
             # Another version of a library, or no memory left: the others still count.
             except Exception as error:
                 print(f"  {others[other]} failed: {type(error).__name__}: {error}")
-        found = side_by_side.measured(runs, rows, _REPEATS.value)
+        found = timing.side_by_side(runs, rows, _REPEATS.value)
         measured.append(found | {"alteration": alteration.name})
-        print(side_by_side.row(alteration.name, found, others), flush=True)
+        print(timing.row(alteration.name, found, others), flush=True)
     found = _roma(
         classifier,
         images[: _NUM_INPUTS.value],
@@ -190,11 +187,11 @@ def _measure(name: str) -> dict[str, Any]:
 
 def _makers(
     name: str, classifier: jaxrob.Classifier, images: np.ndarray, batch_size: int
-) -> dict[str, in_torch.Maker]:
+) -> dict[str, baselines.Maker]:
     """Makes the other libraries' runs; OpenCV has all cores beside a large network."""
     threads = (os.cpu_count() or 1) if name in _LARGE else 1
     given = classifier, images
-    found: dict[str, in_torch.Maker] = {
+    found: dict[str, baselines.Maker] = {
         "opencv": lambda alteration, levels: (
             baselines.opencv(*given, alteration, levels, batch_size, threads)
             if alteration.name in _PAPERS
@@ -206,12 +203,11 @@ def _makers(
     }
     found = {other: make for other, make in found.items() if other in _BESIDE.value}
     if "torch" in _BESIDE.value:
-        found |= in_torch.makers(name, images, batch_size)
+        found |= baselines.in_torch(name, images, batch_size)
     return found
 
 
 def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
-    """Returns the classifier and the data set of a network."""
     problem = _PROBLEMS[name]
     images, source = datasets.test_images(
         problem.dataset,
@@ -261,7 +257,6 @@ def _roma(
     forward_rate: tuple[Callable[[], None], int],
     repeats: int,
 ) -> dict[str, Any]:
-    """Measures Algorithm 1's speed, and that of its parts together."""
     draws = len(images) * num_samples
 
     def assess() -> None:
@@ -296,7 +291,6 @@ def _roma(
 
 
 def _roma_in_words(result: dict[str, Any]) -> str:
-    """Formats the result of `_roma` in a line."""
     return (
         f"RoMA, {result['num_inputs']} inputs x {result['num_samples']} draws: "
         f"{result['draws_per_second']:,.0f} draws/s, "
@@ -308,7 +302,6 @@ def _roma_in_words(result: dict[str, Any]) -> str:
 
 
 def _random_numbers(image: jax.Array, draws: int, key: jax.Array) -> Callable[[], None]:
-    """Returns a function that perturbs an image this many times."""
     ball = roma.ball("linf", 0.04)
     some = min(draws, _CHUNK)
 
@@ -325,7 +318,6 @@ def _random_numbers(image: jax.Array, draws: int, key: jax.Array) -> Callable[[]
 
 
 def _statistics(shape: tuple[int, int], key: jax.Array) -> Callable[[], None]:
-    """Returns a function that tests confidences `[inputs, draws]` as Algorithm 1."""
     log_hic = jax.random.normal(key, shape) - 10
 
     @jax.jit

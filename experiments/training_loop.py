@@ -23,7 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from absl import app, flags
-from common import classifiers, datasets, define, files, hosts, startup, timing
+from common import (
+    classifiers,
+    datasets,
+    define,
+    files,
+    hosts,
+    ranges,
+    startup,
+    timing,
+)
 from flax import linen
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
@@ -134,18 +143,10 @@ def _assess(
     forward: Callable[[], None],
     key: jax.Array,
 ) -> dict[str, Any]:
-    """Returns robustness and plr, and the seconds of assessment and forward passes."""
     forward_seconds = timing.seconds(forward)
     start = time.perf_counter()
-    assessments = jaxrob.assess(
-        classifier,
-        test_set,
-        _ALTERATIONS,
-        _THRESHOLD.value,
-        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
-        key=key,
-        mesh=hosts.mesh(),
-    )
+    given = classifier, test_set, _ALTERATIONS, _THRESHOLD.value, _LEVELS.value
+    assessments = ranges.assessed(*given, key)
     robustness = {one.alteration: one.robustness for one in assessments}
     seconds = time.perf_counter() - start
     found = roma.assess(
@@ -185,7 +186,6 @@ def _row_line(row: dict[str, Any]) -> str:
 
 
 def _print_later(rows: Sequence[dict[str, Any]]) -> None:
-    """Prints the cost of the epochs after the first one."""
     print(
         f"after the first epoch {sum(row['compilations'] for row in rows)} "
         "programs were compiled, and an assessment took "

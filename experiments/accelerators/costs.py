@@ -47,7 +47,6 @@ class Kernel:
     what: str  # its opcode, or what a custom call calls
     times: int  # how often it runs
     seconds: float  # its time, each time
-    cycles: float  # the cycles of that which the compiler estimated; 0 if not in cycles
     num_bytes: int  # read and written in the large memory, each time
     flops: float  # of the products and convolutions in it, each time
     kind: str  # "estimated", "convolution" (by operations and bytes) or "bytes"
@@ -72,7 +71,6 @@ class Cost(NamedTuple):
 
 
 def cost_of(text: str, target: Target, turns: int = 1) -> Cost:
-    """What the program of a scheduled HLO text costs."""
     module = hlo.parse(text)
     walk = _Walk(module, target, turns)
     kernels = tuple(walk.kernels(module.computations[module.entry], 1))
@@ -162,7 +160,6 @@ class _Walk:
             what=one.target or one.opcode,
             times=times,
             seconds=seconds,
-            cycles=cycles or 0.0,
             num_bytes=num_bytes,
             flops=sum(flops for flops, _ in work),
             kind=kind,
@@ -311,7 +308,6 @@ def _exec_time(one: hlo.Instruction) -> float | None:
 def _convolution(
     computation: hlo.Computation, one: hlo.Instruction
 ) -> tuple[float, bool]:
-    """Operations of a convolution, and whether it is grouped or has few channels."""
     labels = re.search(r"dim_labels=(\w+)_(\w+)->(\w+)", one.attributes)
     operands = computation.operands(one)
     left, right = operands[0], operands[1]
@@ -331,7 +327,6 @@ def _convolution(
 
 
 def _product(computation: hlo.Computation, one: hlo.Instruction) -> float:
-    """Operations of a product of matrices."""
     result = max(one.arrays, key=lambda a: a.elements)
     left = computation.operands(one)[0]
     found = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", one.attributes)

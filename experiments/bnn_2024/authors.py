@@ -79,7 +79,6 @@ class _SoftmaxTwice(nn.Module):
 def fit_mlp(
     train_set: jaxrob.Dataset, key: jax.Array, progress: bool
 ) -> jaxrob.Classifier:
-    """Trains the plain network as the authors did."""
     return training.fit(
         _SoftmaxTwice(len(datasets.class_names(train_set))),
         _theirs(train_set),

@@ -57,7 +57,6 @@ class Measured(NamedTuple):
 
 
 def in_order() -> tuple[jaxrob.Alteration, ...]:
-    """Returns the paper's alterations, in the order of its tables."""
     by_name = {one.name: one for one in alterations.presets.bnn_2024()}
     names = ("gaussian noise", "gaussian blur", "brightness", "horizontal translation")
     names += ("vertical translation", "jpeg compression", "zoom")
@@ -73,7 +72,6 @@ def evaluate(
     name: str,
     progress: bool,
 ) -> list[jaxrob.Curve]:
-    """Returns a curve for each alteration, at evenly spaced levels."""
     return [
         jaxrob.evaluate(
             classifier,
@@ -95,7 +93,6 @@ def both(
     some: Sequence[jaxrob.Alteration],
     alpha: float,
 ) -> Measured:
-    """Measures a plain network's curves and a Bayesian one's."""
     found = of_bayesian(bayesian, some, alpha)
     rows = {"MLP": robustness(plain, some, "accuracy")} | found.rows
     right = at_identity(plain[0], plain[0].accuracy, some[0])
@@ -105,7 +102,6 @@ def both(
 def of_bayesian(
     curves: Sequence[jaxrob.Curve], some: Sequence[jaxrob.Alteration], alpha: float
 ) -> Measured:
-    """Measures a Bayesian network's curves; see `both`."""
     unknown = [curve.with_unknown(alpha) for curve in curves]
     rows = {
         "BNN": robustness(curves, some, "accuracy"),

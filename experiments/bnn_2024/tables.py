@@ -36,7 +36,6 @@ class Explained(NamedTuple):
 
 
 def print_means(means: Mapping[str, np.ndarray], num_seeds: int) -> None:
-    """Prints the means over seeds, each above the paper's."""
     print(f"\nmean of {num_seeds} seeds [%], the paper's in the line below it")
     print(f"{'':20}" + "".join(f"{name:>8}" for name in (*COLUMNS, "mean")))
     for name, values in means.items():
@@ -46,7 +45,6 @@ def print_means(means: Mapping[str, np.ndarray], num_seeds: int) -> None:
 
 
 def print_explained(explained: Sequence[Sequence[Explained]]) -> None:
-    """Prints the medians over seeds, each column's below the paper's."""
     print(f"\nmedian of {len(explained)} seeds [%]")
     print(f"{'':48}" + "".join(f"{name:>11}" for name in ROWS.values()))
 
@@ -65,12 +63,10 @@ def print_explained(explained: Sequence[Sequence[Explained]]) -> None:
 
 
 def line(name: str, values: Sequence[float] | np.ndarray) -> str:
-    """Returns a row with its mean."""
     return f"{name:20}" + "".join(f"{v:8.2f}" for v in (*values, np.mean(values)))
 
 
 def answers(rows: Sequence[Rows]) -> list[str]:
-    """Answers the paper's questions, with intervals over the seeds."""
     lines = []
     gain = [row["BNN"].mean() - row["MLP"].mean() for row in rows]
     lines.append(f"RQ1  BNN less MLP, mean of alterations: {intervals.in_points(gain)}")
@@ -96,7 +92,6 @@ def answers(rows: Sequence[Rows]) -> list[str]:
 
 
 def their_answer(explained: Sequence[Sequence[Explained]]) -> str:
-    """Answers the paper's first question, by networks trained as theirs."""
     # The median, because some of the plain networks lose classes in training.
     gain = [
         np.mean(
@@ -115,7 +110,6 @@ def their_answer(explained: Sequence[Sequence[Explained]]) -> str:
 
 
 def odds(curves: Sequence[jaxrob.Curve], alpha: float) -> list[str]:
-    """Tests whether unknown answers are the wrong ones, at the hardest levels."""
     return [
         f"odds {name} at level {_odds(curve, alpha)}"
         for curve, name in zip(curves, COLUMNS)
@@ -146,7 +140,6 @@ def _odds(curve: jaxrob.Curve, alpha: float) -> str:
 
 
 def measures(curves: Sequence[jaxrob.Curve]) -> Figure:
-    """Plots each measure over the level, a panel for each alteration."""
     figure, panels = plt.subplots(2, 4, figsize=(14, 6.4), layout="constrained")
     for curve, alteration, axes in zip(curves, in_order(), panels.flat):
         plain = curve.with_unknown(None)

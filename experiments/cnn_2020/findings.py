@@ -41,7 +41,6 @@ Seed = dict[str, Found]
 
 
 def mean(seeds: Sequence[Seed], network: str, what: str) -> np.ndarray:
-    """Returns the mean over seeds."""
     return np.mean([seed[network][what] for seed in seeds], axis=0)
 
 
@@ -85,7 +84,6 @@ def _robustness_line(
 
 
 def summary(seeds: Sequence[Seed]) -> str:
-    """Returns table III: a summary of the methods."""
     lines = [
         f"Table III, mean over seeds: {len(seeds)}",
         f"{'C':8}{'input size':>12}{'train. time':>13}{'accuracy':>10}"
@@ -111,8 +109,6 @@ _PAPER_ACCURACY = {"DA": 0.11, "LDA": 0.18, "NP": 0.64, "LNP": 0.05}
 def findings(
     seeds: Sequence[Seed], alterations: Sequence[jaxrob.Alteration]
 ) -> list[str]:
-    """Returns all findings, with 95 % intervals over the seeds."""
-
     def rob(name: str) -> np.ndarray:
         return np.array([np.mean(seed[name]["robustness"]) for seed in seeds])
 
@@ -195,7 +191,6 @@ def _line(what: str, differences: np.ndarray, equal: bool = False) -> str:
 
 
 def _correlation(seeds: Sequence[Seed]) -> str:
-    """Returns the correlation of robustness and adversariability over method means."""
     robustness = [mean(seeds, name, "robustness").mean() for name in NETWORKS]
     score = [mean(seeds, name, "adversariability") for name in NETWORKS]
     found: Any = stats.spearmanr(robustness, score)
@@ -215,7 +210,6 @@ def write_figures(
     alterations: Sequence[jaxrob.Alteration],
     threshold: float,
 ) -> int:
-    """Writes a figure for each method; returns the number of figures."""
     for method, number in _NUMBERS.items():
         figure = _figure(seeds, method, alterations, threshold)
         name = method if number is None else f"figure{number}-{method}"

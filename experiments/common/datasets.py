@@ -13,7 +13,6 @@ def evenly_picked(dataset: jaxrob.Dataset, most: int) -> jaxrob.Dataset:
 
 
 def class_names(dataset: jaxrob.Dataset) -> tuple[str, ...]:
-    """Returns the names of the classes, which the papers' data sets have."""
     if dataset.class_names is None:
         raise ValueError(f"the data set {dataset.name!r} names no classes")
     return dataset.class_names
@@ -45,7 +44,6 @@ def test_images(
 
 
 def smooth_pictures(number: int, size: int, seed: int) -> np.ndarray:
-    """Returns smooth random pictures with a little noise, uint8 `[N, H, W, 3]`."""
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 256, (number, 8, 8, 3), np.uint8)
     smooth = np.stack(

@@ -27,7 +27,6 @@ def output_folder(folder: str) -> pathlib.Path:
 
 
 def write_json(path: pathlib.Path, document: Any) -> None:
-    """Writes a result, which may hold arrays, into an existing folder."""
     text = json.dumps(document, indent=1, default=lambda array: array.tolist())
     path.write_text(text)
 
@@ -69,7 +68,6 @@ def write(path: pathlib.Path, content: bytes) -> None:
 
 
 def assessment_name(alteration: str) -> str:
-    """Returns the name of an assessment's file, without its extension."""
     return re.sub(r"\W+", "_", alteration)
 
 

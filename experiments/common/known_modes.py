@@ -118,7 +118,6 @@ def _case(
 
 
 def _apart(dim: int, number: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Returns random directions that share no coordinate."""
     places, directions = rng.permutation(dim), np.zeros((number, dim))
     for first, direction in enumerate(directions):
         mine = places[first::number]
@@ -127,7 +126,6 @@ def _apart(dim: int, number: int, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def _union(modes: list[_Mode], norm: str) -> float:
-    """Returns the log-probability that a point is in any of the modes."""
     log_p = np.array([mode.log_probability for mode in modes])
     if norm == "l2":
         return float(special.logsumexp(log_p))

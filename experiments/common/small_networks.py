@@ -114,7 +114,6 @@ def _chosen(
 def _counted(
     weights: Any, image: np.ndarray, epsilon: float, most: int, rng: Any
 ) -> tuple[float, float]:
-    """Returns the log-probability and its error."""
     hits = draws = 0
     while hits < _HITS and draws < most:
         number = min(10 * _BATCH, most - draws)

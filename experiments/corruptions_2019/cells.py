@@ -44,7 +44,6 @@ def failing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
 
 
 def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
-    """A table's row; its accuracy "fails within" where the 95 % band's two ends do."""
     levels, threshold = assessment.levels, assessment.threshold
     low, high = metrics.bands(assessment.curve.confusion, assessment.measure)
     values = assessment.values
@@ -68,7 +67,6 @@ def _at_severities(levels: np.ndarray) -> list[int]:
 
 
 def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Formats a table of errors in per cent and failing severities."""
     head = "".join(f"{severity:7d}" for severity in SEVERITIES)
     found = [f"{'error [%] at severity':22}{head}   mean   fails at severity  robust"]
     for one in rows:
@@ -81,7 +79,6 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _severity_text(row: dict[str, Any]) -> str:
-    """Formats the failing severity with its interval."""
     first, last = row["fails within"]
     if math.isinf(first):
         return _number(first)
@@ -89,7 +86,6 @@ def _severity_text(row: dict[str, Any]) -> str:
 
 
 def mean_line(assessments: Mapping[str, jaxrob.Assessment]) -> str:
-    """Formats the mean over all cells, with its interval, if all fifteen are there."""
     missing = [name for name in CORRUPTIONS if name not in assessments]
     if missing:
         return (

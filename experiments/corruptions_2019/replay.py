@@ -30,7 +30,6 @@ class Published(NamedTuple):
 
 
 def read(path: pathlib.Path) -> dict[str, Published]:
-    """Reads a table as RobustBench writes it, by model."""
     # It lacks the clean accuracy: `clean_acc`, in per cent, of "<model>.json" beside
     # it.
     try:
@@ -109,7 +108,6 @@ def robustness(
 
 
 def table(models: dict[str, Published], threshold: float) -> dict[str, Any]:
-    """Returns, for each model, its means, and robustness and bound by corruption."""
     return {
         name: {
             "clean": one.clean,
@@ -128,7 +126,6 @@ def table(models: dict[str, Published], threshold: float) -> dict[str, Any]:
 
 
 def _against(one: Published, reference: Published | None) -> float | None:
-    """Returns the mean corruption error, if there are all the errors that it needs."""
     if reference is None or not set(CORRUPTIONS) <= set(reference.accuracy):
         return None
     if math.isnan(one.clean) or math.isnan(reference.clean):
@@ -144,7 +141,6 @@ def _errors(one: Published) -> dict[str, metrics.ReferenceErrors]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """Formats a table, and the assumptions of its bounds."""
     text = []
     for name, one in found.items():
         clean = "not known" if math.isnan(one["clean"]) else f"{one['clean']:.2%}"

@@ -88,7 +88,6 @@ def curves(rows: _Rows, varied: str, title: str) -> Figure:
 
 
 def _plr(axis: Axes, rows: _Rows, varied: str, colour: str) -> None:
-    """Returns an estimator's mean plr over its answers."""
     label = rows[0]["estimator"]
     if min(row["answered"] for row in rows) < 1:
         label = f"{label}, answered only"
@@ -104,7 +103,6 @@ def _points(
     colour: str,
     label: str,
 ) -> None:
-    """Plots a line of plr in percent, each point with the ends of its interval."""
     y, *ends = 100 * np.array(plr).T
     # Without an interval, there is a point without a bar.
     away = np.nan_to_num(np.abs(np.array(ends) - y))
@@ -122,7 +120,6 @@ def _counted(row: dict[str, Any]) -> tuple[float, float, float]:
 
 
 def _statuses(axis: Axes, rows: _Rows, varied: str) -> None:
-    """Plots the share of each status, a bar for each row."""
     seen = {status for row in rows for status in row["statuses"]}
     places, bottom = range(len(rows)), np.zeros(len(rows))
     for status in sorted(seen, key=lambda status: (_order(status), status)):

@@ -110,7 +110,6 @@ def as_drawn(result: roma.RomaResult) -> list[str]:
 
 
 def by_category(found: Mapping[str, Timed], class_names: tuple[str, ...]) -> list[str]:
-    """Tests experiment 3, with lines for each kind of category and each reading."""
     lines = []
     for by, kind in results.CATEGORIES.items():
         compared = results.by_category(found, class_names, by)
@@ -125,7 +124,6 @@ def by_category(found: Mapping[str, Timed], class_names: tuple[str, ...]) -> lis
 
 
 def _variability(name: str, compared: roma.Categorial) -> list[str]:
-    """Tests whether the categories differ at all."""
     pairs = np.triu_indices(len(compared.names), 1)
     means = compared.adversarial
     if np.isnan(means).all():
@@ -184,7 +182,6 @@ def _cats_and_trucks(
 def _of_ratio(
     values: Values, first: np.ndarray, second: np.ndarray
 ) -> tuple[float, float]:
-    """Returns the interval of one group's mean divided by another's."""
     groups = [
         array
         for group in (first, second)
@@ -194,7 +191,6 @@ def _of_ratio(
 
 
 def _order(name: str, compared: roma.Categorial) -> list[str]:
-    """Tests whether the categories come in the paper's order."""
     if set(compared.names) != set(PAPER) or not np.ptp(compared.plr) > 0:
         return []
     paper = [PAPER[category][0] for category in compared.names]
@@ -294,7 +290,6 @@ def _mean(values: Values) -> float:
 
 
 def _verdict(interval: tuple[float, float]) -> str:
-    """Returns whether a value is shown to be positive, in words."""
     low, high = interval
     return "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
 

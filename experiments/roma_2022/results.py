@@ -66,7 +66,6 @@ def readings(found: Mapping[str, Timed]) -> dict[str, tuple[Timed, Values]]:
 def by_category(
     found: Mapping[str, Timed], class_names: tuple[str, ...], by: str
 ) -> dict[str, roma.Categorial]:
-    """Returns the table by category for each way to read the results."""
     tables = {}
     for name, (one, values) in readings(found).items():
         result = one.result
@@ -120,12 +119,10 @@ def without_nan(value: Any) -> Any:
 
 
 def comparable(one: roma.RomaResult, other: roma.RomaResult) -> np.ndarray:
-    """Returns the inputs that both answer, the second by more than a bound."""
     return one.answered & other.answered & (other.status != "bounded")
 
 
 def log10_adversarial(result: roma.RomaResult, inputs: np.ndarray) -> np.ndarray:
-    """Returns log10 of 1 - plr."""
     return result.log_adversarial_probability[inputs] * np.log10(np.e)
 
 
@@ -172,7 +169,6 @@ def row(
 
 
 def row_line(row: dict[str, Any], varied: str) -> str:
-    """Formats a row; `varied` names its first column."""
     return line(
         f"{row[varied]:g}",
         row["estimator"],
@@ -190,14 +186,12 @@ def row_line(row: dict[str, Any], varied: str) -> str:
 
 
 def line(varied: str, estimator: str, *cells: str) -> str:
-    """Formats cells in columns."""
     widths = (7, 9, 9, 9, 9, 9, 9, 9, 8)
     right = "".join(cell.rjust(width) for cell, width in zip(cells, widths))
     return f"{varied:>8} {estimator:10}{right}  {cells[-1]}"
 
 
 def short(probability: float) -> str:
-    """Formats a probability in few digits."""
     if math.isnan(probability):
         return "-"
     return f"{probability:.4f}" if probability >= 1e-3 else f"{probability:.1e}"
@@ -224,7 +218,6 @@ def print_categories(categories: roma.Categorial) -> None:
 
 
 def category_document(categories: roma.Categorial) -> dict[str, Any]:
-    """Returns the table for JSON."""
     names = "names", "inputs", "answered", "plr", "interval", "std", "plr_all"
     return {name: getattr(categories, name) for name in names}
 

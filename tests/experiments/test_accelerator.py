@@ -14,8 +14,9 @@ from accelerators import (
     measured,
     targets,
 )
-from accelerators.networks import NETWORKS, Mean
 from accelerators.programs import (
+    NETWORKS,
+    Mean,
     alterations_by_name,
     further_alterations,
     step,

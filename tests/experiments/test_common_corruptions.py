@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from common import holm
+from common import intervals
 from corruptions_2019 import cells, replay
 
 from ..metrics.test_corruption_error import NAMES, RESNET50, table
@@ -98,5 +98,5 @@ def test_failing_level():
 
 def test_holm_adjusts_as_r_does():
     # p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") of R.
-    found = holm.adjusted([0.01, 0.04, 0.03, 0.005])
+    found = intervals.adjusted([0.01, 0.04, 0.03, 0.005])
     np.testing.assert_allclose(found, [0.03, 0.06, 0.06, 0.02])

@@ -10,9 +10,8 @@ import math
 import jax
 import numpy as np
 import pytest
-from pinned import files, running
+from pinned import kept
 from pinned.differences import Intended, compared, report
-from pinned.kept import kept
 
 import jaxrob
 
@@ -20,7 +19,7 @@ FEW = ("assessing.thresholds", "comparing.measures")
 
 
 def all_few():
-    return {name: running.result(running.cases(name)[name]) for name in FEW}
+    return {name: kept.result(kept.cases(name)[name]) for name in FEW}
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +33,9 @@ def found(before, intended=()):
 
 @pytest.mark.slow
 def test_another_run_gives_the_same(before, tmp_path):
-    files.write(tmp_path / "kept", before)
-    again = files.read(tmp_path / "kept")
-    assert not any(running.RAISED in one for one in again.values())
+    kept.write(tmp_path / "kept", before)
+    again = kept.read(tmp_path / "kept")
+    assert not any(kept.RAISED in one for one in again.values())
     verdict = found(again)
     assert not verdict.found, report(verdict, 9)
     assert before["assessing.thresholds"]["warnings"]
@@ -85,7 +84,7 @@ def test_a_number_that_moves_by_one_bit_is_found(before, monkeypatch):
 )
 def test_what_is_another_value(one, other):
     def differences(first, second):
-        given = [json.loads(json.dumps(kept(each))) for each in (first, second)]
+        given = [json.loads(json.dumps(kept.kept(each))) for each in (first, second)]
         return compared({"case": given[0]}, {"case": given[1]}, ()).found
 
     assert differences(one, other)
