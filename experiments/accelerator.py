@@ -41,7 +41,7 @@ import jax
 import numpy as np
 from absl import app, flags
 from accelerators import bench, compiling, measured, programs, targets
-from accelerators.programs import NETWORKS, Network
+from accelerators.programs import NETWORKS
 from common import define, files, hosts, startup
 from jax.sharding import Mesh
 
@@ -102,7 +102,11 @@ def main(argv: Sequence[str]) -> None:
         print(measured.source(kept))
     altered = {name: _ALTERATIONS[name] for name in _WHICH.value}
     for name in _NETWORKS.value:
-        network = _sized(NETWORKS[name])
+        network = NETWORKS[name]
+        network = network._replace(
+            num_images=_NUM_IMAGES.value or network.num_images,
+            num_levels=_NUM_LEVELS.value or network.num_levels,
+        )
         given = target, mesh, name, network, altered
         one = bench.Bench(*given, _MEASURE.value, kept)
         for kind in _WHAT.value:
@@ -136,13 +140,6 @@ def _devices() -> tuple[targets.Target, Mesh]:
             "or describe it in a file in accelerators/targets"
         )
     return target, Mesh(np.array(jax.local_devices()[:1]), ("images",))
-
-
-def _sized(network: Network) -> Network:
-    return network._replace(
-        num_images=_NUM_IMAGES.value or network.num_images,
-        num_levels=_NUM_LEVELS.value or network.num_levels,
-    )
 
 
 def _for_compiling(target: targets.Target) -> None:

@@ -80,13 +80,11 @@ def main(argv: Sequence[str]) -> None:
         output / "uncertain.png", dpi=110, bbox_inches="tight"
     )
     print(f"wrote {output / 'tables.json'}, measures.png and uncertain.png")
-    gate.require(
-        _requirements(),
-        {
-            column: {short: means[name][i] for name, short in ROWS.items()}
-            for i, column in enumerate(COLUMNS)
-        },
-    )
+    found = {
+        column: {short: means[name][i] for name, short in ROWS.items()}
+        for i, column in enumerate(COLUMNS)
+    }
+    gate.require(_requirements(), found)
 
 
 def _one_seed(
@@ -94,22 +92,15 @@ def _one_seed(
 ) -> dict[str, Any]:
     key, mlp_key, bnn_key = _keys(seed)
     start = time.perf_counter()
-    mlp = training.fit(
-        networks.MLP(num_classes=len(datasets.class_names(train_set))),
-        train_set,
-        key=mlp_key,
-        epochs=_EPOCHS.value,
-        mesh=hosts.mesh(),
-        progress=_PROGRESS.value,
-    )
+    module = networks.MLP(num_classes=len(datasets.class_names(train_set)))
+    how = {"mesh": hosts.mesh(), "progress": _PROGRESS.value}
+    mlp = training.fit(module, train_set, key=mlp_key, epochs=_EPOCHS.value, **how)
     middle = time.perf_counter()
     bnn = _bayesian(train_set, bnn_key, _PRIOR_SCALE.value)
     end = time.perf_counter()
 
     def assess(
-        networks: tuple[jaxrob.Classifier, jaxrob.Classifier],
-        some: Sequence[jaxrob.Alteration],
-        name: str,
+        networks: tuple[jaxrob.Classifier, ...], some: Sequence[Any], name: str = ""
     ) -> Measured:
         plain, bayesian = (
             _curves(network, some, test_set, key, f"seed{seed}{name}-{kind}")
@@ -117,13 +108,13 @@ def _one_seed(
         )
         return measuring.both(plain, bayesian, some, _ALPHA.value)
 
-    ours = assess((mlp, bnn), measuring.in_order(), "")
+    ours = assess((mlp, bnn), measuring.in_order())
     accuracy = ours.nominal
     print(
         f"seed {seed}: MLP {accuracy['MLP']:.2%} in {middle - start:.0f} s, BNN "
         f"{_decided(accuracy)} in {end - middle:.0f} s"
     )
-    read = assess((mlp, bnn), [reading for _, reading in authors.READINGS], "")
+    read = assess((mlp, bnn), [reading for _, reading in authors.READINGS])
     theirs = (
         authors.fit_mlp(train_set, mlp_key, _PROGRESS.value),
         authors.fit_bnn(train_set, bnn_key, _SAMPLES.value),
@@ -157,9 +148,8 @@ def _keys(seed: int) -> jax.Array:
 def _bayesian(
     train_set: jaxrob.Dataset, key: jax.Array, prior_scale: float
 ) -> jaxrob.Classifier:
-    return measuring.fit(
-        train_set, key, _SAMPLES.value, _BNN_EPOCHS.value, _PROGRESS.value, prior_scale
-    )
+    how = _SAMPLES.value, _BNN_EPOCHS.value, _PROGRESS.value, prior_scale
+    return measuring.fit(train_set, key, *how)
 
 
 def _curves(
@@ -169,10 +159,8 @@ def _curves(
     key: jax.Array,
     name: str,
 ) -> list[jaxrob.Curve]:
-    journal = f"{_DATASET.value}-{name}"
-    return measuring.evaluate(
-        classifier, test_set, some, _LEVELS.value, key, journal, _PROGRESS.value
-    )
+    how = _LEVELS.value, key, f"{_DATASET.value}-{name}", _PROGRESS.value
+    return measuring.evaluate(classifier, test_set, some, *how)
 
 
 def _explained(ours: Measured, read: Measured, trained: Measured) -> list[Explained]:

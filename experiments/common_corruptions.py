@@ -162,14 +162,9 @@ def _table(
     # The licence of frost's pictures is not stated.
     shown = {name: one for name, one in by_name.items() if name != "frost"}
     if shown:
-        figure = reporting.figure(
-            [*shown.values()],
-            [some[name] for name in shown],
-            np.asarray(test_set.images[0]),
-            jax.random.key(_SEED.value),
-            columns=5,
-            num_examples=6,
-        )
+        altered, image = [some[name] for name in shown], np.asarray(test_set.images[0])
+        given = [*shown.values()], altered, image, jax.random.key(_SEED.value)
+        figure = reporting.figure(*given, columns=5, num_examples=6)
         figure.savefig(output / f"{_title()}.png", dpi=110)
     files.save(_OUTPUT.value, f"{_title()}.json", document)
     gate.require_of_assessments(_requirements(), assessments)
@@ -177,15 +172,10 @@ def _table(
 
 def _network() -> jaxrob.Classifier:
     epochs = _EPOCHS.value or _EPOCHS_USUAL[_DATASET.value]
-    return classifiers.at_epochs(
-        _NETWORK.value,
-        datasets.evenly_picked(_load("train"), _NUM_TRAIN.value),
-        [epochs],
-        pathlib.Path(_OUTPUT.value, "networks"),
-        _SEED.value,
-        _DATASET.value,
-        _PROGRESS.value,
-    )[epochs]
+    train_set = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
+    folder = pathlib.Path(_OUTPUT.value, "networks")
+    how = folder, _SEED.value, _DATASET.value, _PROGRESS.value
+    return classifiers.at_epochs(_NETWORK.value, train_set, [epochs], *how)[epochs]
 
 
 def _retrained(some: Mapping[str, jaxrob.Alteration], test_set: jaxrob.Dataset) -> None:

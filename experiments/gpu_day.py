@@ -46,7 +46,7 @@ from jax.sharding import Mesh
 import jaxrob
 from jaxrob import roma
 from jaxrob._classifiers.trace import fingerprinted_classifier
-from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
+from jaxrob._devices.blocks import shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
 from jaxrob.alterations import Alteration, _forms
 from jaxrob.alterations._blur import BLUR
@@ -359,12 +359,7 @@ def _formed(day: _Day) -> Iterator[ledger.Task]:
 
 
 def _in_form(
-    day: _Day,
-    where: tuple[str, int, int],
-    part: str,
-    form: str,
-    usual: str,
-    rows: ledger.Rows,
+    day: _Day, where: Any, part: str, form: str, usual: str, rows: ledger.Rows
 ) -> ledger.Found:
     which, _ = _FORMS[part]
     one = day.bench(*where)
@@ -377,17 +372,13 @@ def _in_form(
         other = _altered(*few)[which] if is_compared else None
     words, row = _kept(step, before)
     if "seconds" in (beside := rows.get(usual, {})):
-        row["ratio"] = row["seconds"] / beside["seconds"]
-        words += f", {_verdict(row['ratio'])} of the seconds of the form taken"
+        row["ratio"] = ratio = row["seconds"] / beside["seconds"]
+        known = "BETTER" if ratio < 0.95 else "worse" if ratio > 1.05 else "as good"
+        words += f", {known}: {ratio:.2f} of the seconds of the form taken"
     if is_compared:
         row["differs"] = _difference(plain, other)
         words += f", differs by {row['differs']:.1g}"
     return words, row
-
-
-def _verdict(ratio: float) -> str:
-    known = "BETTER" if ratio < 0.95 else "worse" if ratio > 1.05 else "as good"
-    return f"{known}: {ratio:.2f}"
 
 
 def _kept(row: dict[str, Any], before: dict[str, Any] | None = None) -> ledger.Found:
@@ -404,16 +395,14 @@ def _kept(row: dict[str, Any], before: dict[str, Any] | None = None) -> ledger.F
 
 def _stepped(day: _Day) -> Iterator[ledger.Task]:
     name, *size = day.size.altered[-1]
-    mesh = day.mesh
+    mesh, known = day.mesh, programs.alterations_by_name()
     makers = {
         "forward": lambda one: programs.forward(one.network, one.network.rows, mesh),
         # Statistics included; what they add is the difference to the counts.
         "RoMA, drawn": lambda one: _roma_draws(NORMALITY, one.network, mesh),
         "RoMA, counted": lambda one: _roma_draws(HITS, one.network, mesh),
         "RoMA, splitting": lambda one: _roma_splitting(one.network, mesh),
-        "Bayesian": lambda one: _bayesian(
-            one.network, one.alterations["brightness"], mesh
-        ),
+        "Bayesian": lambda one: _bayesian(one.network, known["brightness"], mesh),
     }
     for which, make in makers.items():
         # Its draws are as many as ever.
@@ -423,7 +412,7 @@ def _stepped(day: _Day) -> Iterator[ledger.Task]:
         def run(rows: ledger.Rows, which: str = which, make: Any = make) -> Any:
             one, prepared = day.bench(name, *size), None
             if which == "Bayesian":
-                _, prepared = one.preparation(one.alterations["brightness"])
+                _, prepared = one.preparation(known["brightness"])
             program = make(one)
             words, row = _kept(one.row(program, prepared))
             row["passes"] = program.passes
@@ -440,8 +429,8 @@ def _stepped(day: _Day) -> Iterator[ledger.Task]:
 def _roma_splitting(network: Network, mesh: Mesh) -> programs.Program:
     """A level of splitting, with as many inputs as rows allow."""
     work, particles = _work(network, mesh), _splitting.NUM_PARTICLES
-    most = _rows(network, mesh) * mesh.size // particles
-    number = _splitting.num_slots(_INPUTS * mesh.size, most, mesh.size)
+    most = programs.rows_at_once(network, mesh) // particles
+    number = _splitting.num_slots(_INPUTS, most, mesh.size)
     image = jax.ShapeDtypeStruct(network.image_shape, jnp.float32)
     systems = jax.eval_shape(
         lambda: _particles.empty_systems(work.perturbation, image, number, particles)
@@ -452,34 +441,26 @@ def _roma_splitting(network: Network, mesh: Mesh) -> programs.Program:
     call = _particles.stepping(work, *given, SPLITTING, particles)
     moves = _particles.num_moves(work.perturbation, math.prod(network.image_shape))
     # Fewer turns where all inputs are new: the loop's bound is known when it runs.
-    return _program("RoMA splitting", call, number * particles * moves, moves)
+    about = call.args, number * particles * moves, moves
+    return programs.Program("RoMA splitting", call.lower, *about)
 
 
 def _bayesian(network: Network, alteration: Alteration, mesh: Mesh) -> programs.Program:
     """A step of `evaluate` for a classifier with T sets of weights."""
+    module, members = network.module(), [network.variables()] * _WEIGHTS
     classifier = jax.eval_shape(
-        lambda members: jaxrob.bayes.ensemble(
-            network.module(), members, network.outputs
-        ),
-        [network.variables()] * _WEIGHTS,
+        lambda some: jaxrob.bayes.ensemble(module, some, network.outputs), members
     )
     return programs.step(network, alteration, mesh, classifier)
 
 
 def _roma_draws(statistic: Statistic, network: Network, mesh: Mesh) -> programs.Program:
-    work, number = _work(network, mesh), _INPUTS * mesh.size
-    pairs = _pairs(work, network, number)
+    work = _work(network, mesh)
+    pairs = _pairs(work, network, _INPUTS)
     block = Inputs(pairs.images, pairs.indices, pairs.excluded)
-    call = drawing(work, block, _DRAWS, _rows(network, mesh), statistic)
-    return _program("RoMA", call, number * _DRAWS)
-
-
-def _program(name: str, call: Call, passes: int, turns: int = 1) -> programs.Program:
-    return programs.Program(name, call.lower, call.args, passes, turns)
-
-
-def _rows(network: Network, mesh: Mesh) -> int:
-    return math.ceil(programs.rows_at_once(network, mesh) / mesh.size)
+    rows = programs.rows_at_once(network, mesh)
+    call = drawing(work, block, _DRAWS, rows, statistic)
+    return programs.Program("RoMA", call.lower, call.args, _INPUTS * _DRAWS)
 
 
 def _work(network: Network, mesh: Mesh) -> Work:
@@ -499,12 +480,9 @@ def _pairs(work: Work, network: Network, number: int) -> Pairs[Any]:
     def array(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((number, *shape), dtype, sharding=split)
 
-    return Pairs(
-        images=array(jnp.float32, *network.image_shape),
-        indices=array(jnp.uint32),
-        classes=array(jnp.int32),
-        excluded=array(jnp.int32),
-    )
+    images, indices = array(jnp.float32, *network.image_shape), array(jnp.uint32)
+    classes = array(jnp.int32)
+    return Pairs(images=images, indices=indices, classes=classes, excluded=classes)
 
 
 def _first_calls(day: _Day) -> Iterator[ledger.Task]:

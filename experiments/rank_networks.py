@@ -45,7 +45,10 @@ _ALTERATIONS = (
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     output = files.output_folder(_OUTPUT.value)
-    train, test = (_load(part) for part in ("train", "test"))
+    train, test = (
+        datasets.evenly_picked(data.load(_DATASET.value, part, _DATA_DIR.value), most)
+        for part, most in (("train", _NUM_TRAIN.value), ("test", _NUM_IMAGES.value))
+    )
     found = {}
     for name, classifier in _networks(train).items():
         found[name] = _assessed(classifier, test, 2)
@@ -56,12 +59,6 @@ def main(argv: Sequence[str]) -> None:
     print("\n\n".join(map(reporting.rank_table, ranks)))
     reporting.rank_figure(ranks).savefig(output / "ranks.png", dpi=120)
     print(f"wrote {output}/")
-
-
-def _load(part: str) -> jaxrob.Dataset:
-    number = _NUM_TRAIN.value if part == "train" else _NUM_IMAGES.value
-    whole = data.load(_DATASET.value, part, _DATA_DIR.value)
-    return datasets.evenly_picked(whole, number)
 
 
 def _assessed(
@@ -96,17 +93,14 @@ def _networks(train: jaxrob.Dataset) -> dict[str, jaxrob.Classifier]:
     found = dict(plain)
     for name, retrain in retrained.items():
         start = time.perf_counter()
-        found[name] = retrain(
-            module, train, _ALTERATIONS, key=jax.random.key(4), **settings
-        )
+        given = module, train, _ALTERATIONS
+        found[name] = retrain(*given, key=jax.random.key(4), **settings)
         print(f"trained {name} in {time.perf_counter() - start:.0f} s", flush=True)
     epochs = max(1, round(_IMAGES_SEEN.value / len(train)))
     found["BNN"] = bayes.fit(module, train, key=jax.random.key(5), epochs=epochs)
     print("trained BNN", flush=True)
-    found["ensemble"] = bayes.ensemble(
-        module, [one.variables for one in plain.values()]
-    )
-    return found
+    members = [one.variables for one in plain.values()]
+    return found | {"ensemble": bayes.ensemble(module, members)}
 
 
 if __name__ == "__main__":

@@ -130,13 +130,11 @@ def main(argv: Sequence[str]) -> None:
     files.write_json(output / "tables.json", document)
     number = findings.write_figures(output, seeds, _alterations(), _threshold())
     print(f"wrote {output / 'tables.json'} and {number} figures")
-    gate.require(
-        _requirements(),
-        {
-            column: {name: mean(seeds, name, "robustness")[i] for name in NETWORKS}
-            for i, column in enumerate(_names())
-        },
-    )
+    found = {
+        column: {name: mean(seeds, name, "robustness")[i] for name in NETWORKS}
+        for i, column in enumerate(_names())
+    }
+    gate.require(_requirements(), found)
 
 
 def _load() -> _Sets:
@@ -157,21 +155,18 @@ def _one_seed(seed: int, sets: _Sets) -> Seed:
     key, train_key, validation_key = jax.random.split(jax.random.key(seed), 3)
     num_classes = len(datasets.class_names(sets.train))
     module = classifiers.module(_NETWORK.value, num_classes)
-    original = _timed(
-        folder / "original",
-        functools.partial(training.fit, module, sets.train, key=train_key),
-    )
+    train = functools.partial(training.fit, module, sets.train, key=train_key)
+    original = _timed(folder / "original", train)
     weak_of = original[0], sets.validation, validation_key, f"seed{seed}-weak"
-    measured = _measured(
-        folder / "weak.json",
-        lambda: {"robustness": [one.robustness for one in _assess(*weak_of)]},
-        num_images=len(sets.validation),
-    )["robustness"]
+
+    def measure_weak() -> dict[str, Any]:
+        return {"robustness": [one.robustness for one in _assess(*weak_of)]}
+
+    path = folder / "weak.json"
+    measured = _measured(path, measure_weak, len(sets.validation))["robustness"]
     weak = [a for a, value in zip(some, measured) if value < 1]
-    print(
-        f"seed {seed}: weak at "
-        + ", ".join(name for name, value in zip(_names(), measured) if value < 1)
-    )
+    names = (name for name, value in zip(_names(), measured) if value < 1)
+    print(f"seed {seed}: weak at {', '.join(names)}")
     sizes = retraining.input_sizes(len(sets.train), some, weak)
     sizes["WL"] = sizes["DA"]
     methods = _methods(original[0], measured)
@@ -180,23 +175,14 @@ def _one_seed(seed: int, sets: _Sets) -> Seed:
         if name == "original":
             classifier, seconds = original
         else:
-            train = functools.partial(
-                methods[name], module, sets.train, some, key=train_key
-            )
+            given = module, sets.train, some
+            train = functools.partial(methods[name], *given, key=train_key)
             classifier, seconds = _timed(folder / name, train)
-        answers = _measured(
-            folder / f"{name}.json",
-            functools.partial(
-                _answers_of, classifier, sets.test, key, f"seed{seed}-{name}"
-            ),
-            num_images=len(sets.test),
-        )
-        found[name] = Found(
-            input_size=sizes[name],
-            seconds=seconds,
-            copies=_copies(name, weak),
-            **answers,
-        )
+        given = classifier, sets.test, key, f"seed{seed}-{name}"
+        measure = functools.partial(_answers_of, *given)
+        answers = _measured(folder / f"{name}.json", measure, len(sets.test))
+        about = {"input_size": sizes[name], "seconds": seconds}
+        found[name] = Found(**about, copies=_copies(name, weak), **answers)
         print(
             f"  {name:8} {found[name]['accuracy']:.2%} right, robustness "
             f"{np.mean(found[name]['robustness']):.2%}, trained in {seconds:.0f} s"
@@ -255,8 +241,7 @@ def _measured(
         "threshold": _threshold(),
         "attacked": _ATTACKED.value,
         "alterations": [
-            f"{alteration.name} {alteration.lower:g} {alteration.upper:g}"
-            for alteration in _alterations()
+            f"{one.name} {one.lower:g} {one.upper:g}" for one in _alterations()
         ],
     }
     return files.kept(path, settings, measure)
@@ -287,12 +272,9 @@ def _answers_of(
     }
     if _ATTACKED.value:
         attacked = datasets.evenly_picked(test_set, _ATTACKED.value)
-        score = adversarial.adversariability(
-            classifier,
-            attacked.images,
-            attacked.labels,
-            attack=functools.partial(adversarial.lbfgs, mesh=hosts.mesh()),
-        )
+        given = classifier, attacked.images, attacked.labels
+        attack = functools.partial(adversarial.lbfgs, mesh=hosts.mesh())
+        score = adversarial.adversariability(*given, attack=attack)
         found["adversariability"] = float(score.value)
     return found
 

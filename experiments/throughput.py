@@ -134,30 +134,23 @@ def _measure(name: str) -> dict[str, Any]:
         "num_images": len(images),
         "num_levels": _NUM_LEVELS.value,
     }
-    forward, batch_size = timing.best_forward(
-        classifier,
-        images,
-        [int(size) for size in _BATCH_SIZES.value],
-        _NUM_LEVELS.value,
-    )
+    sizes = [int(size) for size in _BATCH_SIZES.value]
+    best = timing.best_forward(classifier, images, sizes, _NUM_LEVELS.value)
+    forward, batch_size = best
     rows = len(images) * _NUM_LEVELS.value
     print(
         f"\n{name}, {len(images)} images of {dataset.name} x {_NUM_LEVELS.value} "
         f"levels; bare forward pass at its best batch size, {batch_size}:"
     )
     makers = _makers(name, classifier, images, batch_size)
-    others = {"forward": "forward"} | {
-        other: words
-        for other, words in (_OTHERS | _IN_TORCH).items()
-        if other in makers
-    }
+    words = _OTHERS | _IN_TORCH
+    others = {name: words[name] for name in words if name in makers}
+    others = {"forward": "forward"} | others
     print(timing.heading(others))
     measured = []
     for alteration, levels in _alterations():
-        runs = {
-            "evaluate": _evaluate(classifier, dataset, alteration, levels),
-            "forward": forward,
-        }
+        evaluate = _evaluate(classifier, dataset, alteration, levels)
+        runs = {"evaluate": evaluate, "forward": forward}
         for other, make in makers.items():
             try:
                 if (run := make(alteration, levels)) is not None:
@@ -169,15 +162,15 @@ def _measure(name: str) -> dict[str, Any]:
         found = timing.side_by_side(runs, rows, _REPEATS.value)
         measured.append(found | {"alteration": alteration.name})
         print(timing.row(alteration.name, found, others), flush=True)
-    found = _roma(
-        classifier,
-        images[: _NUM_INPUTS.value],
-        _NUM_SAMPLES.value,
-        jax.random.key(_SEED.value),
-        (forward, rows),
-        _REPEATS.value,
+    found = _roma(classifier, images[: _NUM_INPUTS.value], forward, rows)
+    print(
+        f"RoMA, {found['num_inputs']} inputs x {found['num_samples']} draws: "
+        f"{found['draws_per_second']:,.0f} draws/s, "
+        f"{found['ratio_to_forward']:.3f} of the forward pass, "
+        f"{found['ratio_to_parts']:.3f} of what forward pass and random numbers "
+        f"({found['random_per_second']:,.0f}/s) allow together; statistics "
+        f"{found['statistics_share']:.1%} of the time"
     )
-    print(_roma_in_words(found))
     return result | {
         "forward_batch_size": batch_size,
         "alterations": measured,
@@ -209,13 +202,9 @@ def _makers(
 
 def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
     problem = _PROBLEMS[name]
-    images, source = datasets.test_images(
-        problem.dataset,
-        problem.image_shape,
-        _NUM_IMAGES.value,
-        _DATA_DIR.value,
-        _SEED.value,
-    )
+    how = _NUM_IMAGES.value, _DATA_DIR.value, _SEED.value
+    given = problem.dataset, problem.image_shape, *how
+    images, source = datasets.test_images(*given)
     key = jax.random.key(_SEED.value)
     if name in _LARGE:
         module = _LARGE[name](problem.num_classes, jnp.bfloat16)
@@ -252,32 +241,25 @@ def _evaluate(
 def _roma(
     classifier: jaxrob.Classifier,
     images: np.ndarray,
-    num_samples: int,
-    key: jax.Array,
-    forward_rate: tuple[Callable[[], None], int],
-    repeats: int,
+    forward: Callable[[], None],
+    forward_rows: int,
 ) -> dict[str, Any]:
+    num_samples, key = _NUM_SAMPLES.value, jax.random.key(_SEED.value)
     draws = len(images) * num_samples
 
     def assess() -> None:
-        roma.assess(
-            classifier, images, num_samples=num_samples, estimator="roma", key=key
-        )
+        how = {"num_samples": num_samples, "estimator": "roma", "key": key}
+        roma.assess(classifier, images, **how)
 
-    forward, forward_rows = forward_rate
     image = jnp.asarray(datasets.unit_range(images[0]))
-    parts = (
-        forward,
-        _random_numbers(image, draws, key),
-        _statistics((len(images), num_samples), key),
-        assess,
-    )
+    statistics = _statistics((len(images), num_samples), key)
+    parts = forward, _random_numbers(image, draws, key), statistics, assess
     for part in parts:
         part()
-    times = [[timing.seconds(part) for part in parts] for _ in range(repeats)]
+    times = [[timing.seconds(part) for part in parts] for _ in range(_REPEATS.value)]
     # Seconds a draw, of the three parts and of the whole.
     per_draw = np.array(times) / [forward_rows, draws, draws, draws]
-    bare, random, statistics, whole = per_draw.T
+    bare, random, tests, whole = per_draw.T
     return {
         "num_inputs": len(images),
         "num_samples": num_samples,
@@ -286,19 +268,8 @@ def _roma(
         "random_per_second": 1 / np.median(random),
         "ratio_to_forward": np.median(bare / whole),
         "ratio_to_parts": np.median((bare + random) / whole),
-        "statistics_share": np.median(statistics / whole),
+        "statistics_share": np.median(tests / whole),
     }
-
-
-def _roma_in_words(result: dict[str, Any]) -> str:
-    return (
-        f"RoMA, {result['num_inputs']} inputs x {result['num_samples']} draws: "
-        f"{result['draws_per_second']:,.0f} draws/s, "
-        f"{result['ratio_to_forward']:.3f} of the forward pass, "
-        f"{result['ratio_to_parts']:.3f} of what forward pass and random numbers "
-        f"({result['random_per_second']:,.0f}/s) allow together; statistics "
-        f"{result['statistics_share']:.1%} of the time"
-    )
 
 
 def _random_numbers(image: jax.Array, draws: int, key: jax.Array) -> Callable[[], None]:
@@ -321,15 +292,13 @@ def _statistics(shape: tuple[int, int], key: jax.Array) -> Callable[[], None]:
     log_hic = jax.random.normal(key, shape) - 10
 
     @jax.jit
-    def examine(log_hic: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def examine(log_hic: jax.Array) -> tuple[jax.Array, ...]:
         ascending = jnp.sort(log_hic, axis=1)
         centred = ascending - ascending.mean(axis=1, keepdims=True)
         transformed = roma.boxcox(centred, roma.boxcox_lambda(ascending)[:, None])
         as_drawn = jnp.exp(ascending - ascending[:, -1:])
-        return (
-            roma.anderson_darling(as_drawn, ascending=True).statistic,
-            roma.anderson_darling(transformed, ascending=True).statistic,
-        )
+        both = as_drawn, transformed
+        return tuple(roma.anderson_darling(x, ascending=True).statistic for x in both)
 
     def run() -> None:
         jax.block_until_ready(examine(log_hic))

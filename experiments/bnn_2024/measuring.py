@@ -22,15 +22,9 @@ def fit(
     """Fits the perceptron: 161,040 parameters on 28x28 images of ten classes."""
     return bayes.fit(
         networks.MLP(num_classes=2 * len(datasets.class_names(train_set))),
-        train_set,
-        key=key,
-        num_samples=num_samples,
-        head="heteroscedastic",
-        epochs=epochs,
-        prior_scale=prior_scale,
-        mesh=hosts.mesh(),
-        progress=progress,
-    )
+        train_set, key=key, num_samples=num_samples, head="heteroscedastic",
+        epochs=epochs, prior_scale=prior_scale, mesh=hosts.mesh(), progress=progress,
+    )  # fmt: skip
 
 
 # The paper's abbreviations, in the order of its tables.
@@ -74,17 +68,12 @@ def evaluate(
 ) -> list[jaxrob.Curve]:
     return [
         jaxrob.evaluate(
-            classifier,
-            test_set,
-            alteration,
+            classifier, test_set, alteration,
             alteration.snap(ranges.evenly_spaced_levels(alteration, num_levels)),
-            key=key,
-            journal=journals.path(name),
-            mesh=hosts.mesh(),
-            progress=progress,
+            key=key, journal=journals.path(name), mesh=hosts.mesh(), progress=progress,
         )
         for alteration in some
-    ]
+    ]  # fmt: skip
 
 
 def both(
@@ -125,12 +114,9 @@ def robustness(
     found = []
     for curve, alteration in zip(curves, some):
         values = metrics.measures[measure](curve.confusion)
+        given = curve.levels, values, 0.0, "linear", "linear"
         nominal = at_identity(curve, values, alteration)
-        found.append(
-            metrics.tolerance_robustness(
-                curve.levels, values, 0.0, "linear", "linear", nominal=nominal
-            )
-        )
+        found.append(metrics.tolerance_robustness(*given, nominal=nominal))
     return np.array(found)
 
 

@@ -72,18 +72,14 @@ def answers(rows: Sequence[Rows]) -> list[str]:
     lines.append(f"RQ1  BNN less MLP, mean of alterations: {intervals.in_points(gain)}")
     for i, name in enumerate(COLUMNS):
         gain = [row["gain over BNN"][i] for row in rows]
-        lines.append(
-            f"RQ2  gain by unknown answers, {name}: {intervals.in_points(gain)}"
-        )
-    tau: Any = [
-        stats.kendalltau(row["BNN, unknown"], row["augmented"])[0] for row in rows
-    ]
-    order = {
-        name: " ".join(
-            COLUMNS[i] for i in np.argsort(-np.mean([r[name] for r in rows], 0))
-        )
-        for name in ("BNN, unknown", "augmented")
-    }
+        text = intervals.in_points(gain)
+        lines.append(f"RQ2  gain by unknown answers, {name}: {text}")
+    pairs = ((row["BNN, unknown"], row["augmented"]) for row in rows)
+    tau: Any = [stats.kendalltau(*pair)[0] for pair in pairs]
+    order = {}
+    for name in ("BNN, unknown", "augmented"):
+        means = np.mean([row[name] for row in rows], axis=0)
+        order[name] = " ".join(COLUMNS[i] for i in np.argsort(-means))
     lines.append(
         f"RQ3  order by robustness: {order['BNN, unknown']}; by augmented robustness: "
         f"{order['augmented']}; Kendall's tau {np.mean(tau):.2f}"
@@ -93,16 +89,10 @@ def answers(rows: Sequence[Rows]) -> list[str]:
 
 def their_answer(explained: Sequence[Sequence[Explained]]) -> str:
     # The median, because some of the plain networks lose classes in training.
-    gain = [
-        np.mean(
-            [
-                values["BNN"] - values["MLP"]
-                for _, what, values in found
-                if TRAINED_AS_THEIRS in what
-            ]
-        )
-        for found in explained
-    ]
+    gain = []
+    for found in explained:
+        theirs = [values for _, what, values in found if TRAINED_AS_THEIRS in what]
+        gain.append(np.mean([values["BNN"] - values["MLP"] for values in theirs]))
     return (
         f"RQ1  the same, {TRAINED_AS_THEIRS}: median {100 * np.median(gain):+.2f} (the "
         f"paper: {np.mean(PAPER['BNN']) - np.mean(PAPER['MLP']):+.2f})"
@@ -117,10 +107,7 @@ def odds(curves: Sequence[jaxrob.Curve], alpha: float) -> list[str]:
 
 
 def _odds(curve: jaxrob.Curve, alpha: float) -> str:
-    uncertainty, confidence = (
-        np.asarray(curve.uncertainty),
-        np.asarray(curve.confidence),
-    )
+    uncertainty, confidence = map(np.asarray, (curve.uncertainty, curve.confidence))
     counts = metrics.unknown_counts(curve.predicted, curve.labels, uncertainty, alpha)
     correct = curve.predicted == curve.labels
     hardest = np.argmin(correct.mean(axis=1))
@@ -165,12 +152,9 @@ def most_uncertain(curves: Sequence[jaxrob.Curve], test_set: jaxrob.Dataset) -> 
             np.asarray(some)[worst] for some in (curve.confidence, curve.uncertainty)
         )
         image = uncertainty.argmax()
-        altered = reporting.examples(
-            alteration,
-            test_set.images[image],
-            curve.levels[worst : worst + 1],
-            jax.random.key(0),
-        )[0]
+        level, key = curve.levels[worst : worst + 1], jax.random.key(0)
+        shown = alteration, test_set.images[image], level, key
+        altered = reporting.examples(*shown)[0]
         axes.imshow(altered.clip(0, 1), cmap="gray", vmin=0, vmax=1)
         axes.set_title(
             f"{alteration.name}\nlevel {curve.levels[worst]:.3g}: label "

@@ -111,29 +111,15 @@ _NEAR = (
 )
 
 
-class Found(NamedTuple):
-    """What a search found."""
-
-    low: float  # the lower end of the data set's interval
-    high: float  # the upper end
-    robustness: float  # the answer
-    status: str  # see `jaxrob.strategies.Found`
-    evaluations: int  # altered images looked at
-    levels: np.ndarray  # `[n]`, those looked at
-    sides: np.ndarray  # int `[n]`: 1 accepted, -1 rejected, 0 open
-
-
-def search(right: Right, num_images: int, parts: int, **asked: Any) -> Found:
+def search(right: Right, num_images: int, parts: int, **asked: Any) -> tuple[Any, Any]:
+    """The history and what is found by `jaxrob.assess` from few images."""
     task = strategies.Task(0.0, 1.0, THRESHOLD, 0.0, num_images)
     strategy = strategies.FewImages(strategies.ASAP(n=parts), **asked)
-    history, found = strategies.sample(
-        strategy, task, lambda levels: np.stack([right(level) for level in levels])
-    )
-    assert history.scores is not None and found.robustness is not None
-    assert found.sides is not None
-    evaluations = sum(map(len, history.scores))
-    about = found.robustness, found.status, evaluations, history.levels, found.sides
-    return Found(*found.interval, *about)
+
+    def scores(levels: np.ndarray) -> np.ndarray:
+        return np.stack([right(level) for level in levels])
+
+    return strategies.sample(strategy, task, scores)
 
 
 def truth(right: Right, parts: int) -> float:
@@ -153,15 +139,16 @@ def _run(case: _Near | Shape, rng: np.random.Generator, parts: int) -> Run:
     right, slack = answers(shape, num_images, varying, rng), 0.5 / parts
     real = truth(right, parts)
     start = time.perf_counter()
-    found = search(right, num_images, parts, half_width=half_width)
+    history, found = search(right, num_images, parts, half_width=half_width)
     seconds = time.perf_counter() - start
-    half, is_precise = (found.high - found.low) / 2, found.status == "precise"
+    low, high = found.interval
+    half, is_precise = (high - low) / 2, found.status == "precise"
     half = max(half_width, half) if is_precise else half
     return Run(
-        found.low - slack <= real <= found.high + slack,
+        low - slack <= real <= high + slack,
         abs(found.robustness - real) > _GROSS * half + slack,
         is_precise,
-        found.evaluations / num_images,
+        sum(map(len, history.scores)) / num_images,
         seconds,
     )
 
@@ -182,15 +169,16 @@ def turning(
     num_images = int(np.exp(rng.uniform(np.log(50), np.log(4001))))
     varying = float(rng.choice([0, 0, 0.001, 0.02, 0.2]))
     right, slack = answers(shape, num_images, varying, rng), 0.5 / parts
-    found = search(right, num_images, parts, **asked)
-    values = np.array([right(level).mean() for level in found.levels])
+    history, found = search(right, num_images, parts, **asked)
+    (low, high), levels = found.interval, history.levels
+    values = np.array([right(level).mean() for level in levels])
     wrong = (found.sides * np.where(values >= THRESHOLD, 1, -1) < 0).any()
     for rule in ("right", "linear"):
-        same = metrics.heaviside_robustness(found.levels, values, THRESHOLD, rule)
-        wrong |= not found.low - _ROUNDING <= same <= found.high + _ROUNDING
-    missed = not found.low - slack <= truth(right, parts) <= found.high + slack
-    every = len(values) * num_images
-    return Decided(bool(wrong), missed, found.evaluations, every)
+        same = metrics.heaviside_robustness(levels, values, THRESHOLD, rule)
+        wrong |= not low - _ROUNDING <= same <= high + _ROUNDING
+    missed = not low - slack <= truth(right, parts) <= high + slack
+    evaluations, every = sum(map(len, history.scores)), len(values) * num_images
+    return Decided(bool(wrong), missed, evaluations, every)
 
 
 def report_turning(runs: int, seed: int, parts: int) -> None:

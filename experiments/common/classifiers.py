@@ -204,13 +204,9 @@ def _mirrored_and_shifted(
             return {"index": index.reshape(steps, batch_size)}
 
         def make(
-            images: jax.Array,
-            labels: jax.Array,
-            drawn: dict[str, jax.Array],
-            key: jax.Array,
-            losses: training.Losses,
+            images: jax.Array, labels: jax.Array, drawn: Any, key: jax.Array, _: Any
         ) -> tuple[jax.Array, jax.Array]:
-            del drawn, losses
+            del drawn
             mirror_key, shift_key = jax.random.split(key)
             mirrored = jax.random.bernoulli(mirror_key, shape=(len(images), 1, 1, 1))
             images = jnp.where(mirrored, images[:, :, ::-1], images)

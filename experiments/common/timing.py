@@ -83,8 +83,9 @@ def side_by_side(
     runs: Mapping[str, Callable[[], None]], rows: int, repeats: int
 ) -> dict[str, Any]:
     """Each run's speed, and its ratio to "evaluate": medians of runs side by side."""
-    first = {name: seconds(run) for name, run in runs.items()}
-    times = [{name: seconds(run) for name, run in runs.items()} for _ in range(repeats)]
+    first, *times = (
+        {name: seconds(run) for name, run in runs.items()} for _ in range(1 + repeats)
+    )
     found = {}
     for name in runs:
         steady = statistics.median(one[name] for one in times)
@@ -108,22 +109,16 @@ def row(name: str, found: Mapping[str, Any], others: Mapping[str, str]) -> str:
         f"{name:24}{evaluate['images_per_second']:10,.0f}"
         f"{evaluate['first_seconds']:7.1f}s"
     ]
-    for other in others:
-        one = found.get(other)
-        cells.append(
-            f"{one['images_per_second']:12,.0f}{one['ratio']:7.2f}"
-            if one
-            else f"{'-':>12}{'-':>7}"
-        )
+    for one in map(found.get, others):
+        known = one and f"{one['images_per_second']:12,.0f}{one['ratio']:7.2f}"
+        cells.append(known or f"{'-':>12}{'-':>7}")
     return "".join(cells)
 
 
 def description() -> dict[str, Any]:
     device = jax.devices()[0]
-    versions = {
-        name: importlib.metadata.version(name)
-        for name in ("jax", "jaxlib", "numpy", "dm-pix", "opencv-python-headless")
-    }
+    packages = ("jax", "jaxlib", "numpy", "dm-pix", "opencv-python-headless")
+    versions = {name: importlib.metadata.version(name) for name in packages}
     return {
         "platform": device.platform,
         "device": device.device_kind,
@@ -137,10 +132,8 @@ def description() -> dict[str, Any]:
 
 
 def processor() -> str:
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
+    path = pathlib.Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
     return names[0] if names else platform.processor()
 

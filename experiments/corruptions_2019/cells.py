@@ -50,7 +50,7 @@ def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
     return {
         "corruption": name,
         "clean error": 1 - float(values[0]),
-        "errors": [1 - float(values[at]) for at in _at_severities(levels)],
+        "errors": [1 - float(values[levels == at].item()) for at in SEVERITIES],
         "fails at": failing(levels, values, threshold),
         "fails within": [failing(levels, one, threshold) for one in (low, high)],
         "robustness": assessment.robustness,
@@ -59,11 +59,6 @@ def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
         "accuracy": [float(value) for value in values],
         "seconds": assessment.seconds,
     }
-
-
-def _at_severities(levels: np.ndarray) -> list[int]:
-    """Returns the positions of severities 1 to 5 in the levels; all must be there."""
-    return [int(np.flatnonzero(levels == severity)[0]) for severity in SEVERITIES]
 
 
 def lines(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -55,20 +55,17 @@ def read(path: pathlib.Path) -> dict[str, Published]:
 def _in_order(
     path: pathlib.Path, by_cell: dict[tuple[str, int], float]
 ) -> dict[str, np.ndarray]:
-    names = sorted({name for name, _ in by_cell}, key=_place)
+    there = {name for name, _ in by_cell}
+    known = [name for name in CORRUPTIONS if name in there]
+    others = sorted(there.difference(CORRUPTIONS))
     try:
         return {
             name: np.array([by_cell[name, severity] for severity in SEVERITIES])
-            for name in names
+            for name in (*known, *others)
         }
     except KeyError as error:
         name, severity = error.args[0]
         raise ValueError(f"{path}: no severity {severity} of {name}") from error
-
-
-def _place(name: str) -> tuple[int, str]:
-    known = name in CORRUPTIONS
-    return CORRUPTIONS.index(name) if known else len(CORRUPTIONS), name
 
 
 def _clean_accuracy(path: pathlib.Path) -> float:
@@ -114,10 +111,8 @@ def table(models: dict[str, Published], threshold: float) -> dict[str, Any]:
             "mean accuracy": float(np.mean([*one.accuracy.values()])),
             "mCE": _against(one, models.get(_REFERENCE)),
             "corruptions": {
-                corruption: {
-                    "accuracy": accuracy.tolist(),
-                    **robustness(one.clean, accuracy, threshold),
-                }
+                corruption: {"accuracy": accuracy.tolist()}
+                | robustness(one.clean, accuracy, threshold)
                 for corruption, accuracy in one.accuracy.items()
             },
         }

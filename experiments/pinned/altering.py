@@ -10,11 +10,12 @@ from every_alteration import every_alteration
 
 import jaxrob
 from jaxrob import alterations
-from jaxrob.alterations import presets
+from jaxrob.alterations import corruptions, presets
 from pinned import world
 
+_EVERY = [made for _, made in sorted(every_alteration().items())]
 # Frost's pictures are not part of jaxrob.
-_CORRUPTIONS = [name for name in alterations.corruptions.__all__ if name != "frost"]
+_CORRUPTIONS = [name for name in corruptions.__all__ if name != "frost"]
 
 
 def _said() -> Any:
@@ -28,16 +29,6 @@ def _said() -> Any:
     return {
         name: {f"{number} {one.name}": _says(one) for number, one in enumerate(some)}
         for name, some in several.items()
-    }
-
-
-def _pixels() -> Any:
-    """Every alteration in grey and colour, between its ends and at the identity."""
-    every = [made for _, made in sorted(every_alteration().items())]
-    grey = [one for one in every if one.name != "saturation"]
-    return {
-        "grey": _all_altered(grey, jnp.asarray(world.GREY[0])),
-        "coloured": _all_altered(every, jnp.float32(world.coloured()[0]) / 255),
     }
 
 
@@ -61,14 +52,9 @@ def _corruptions() -> Any:
     found = {}
     image = jnp.float32(world.coloured(32)[0]) / 255
     for name in _CORRUPTIONS:
-        one = getattr(alterations.corruptions, name)(32)
+        one = getattr(corruptions, name)(32)
         found[name] = _says(one) | {"pixels": _altered(one, image)}
     return found
-
-
-def _benchmark_of_224() -> Any:
-    some = [getattr(alterations.corruptions, name)(224) for name in _CORRUPTIONS]
-    return {one.name: _says(one) for one in some}
 
 
 def _own() -> Iterable[jaxrob.Alteration]:
@@ -107,11 +93,21 @@ def _altered(one: jaxrob.Alteration, image: jax.Array) -> list[Any]:
 
 CASES = {
     "altering.said": _said,
-    "altering.pixels": _pixels,
+    # Every alteration in grey and colour, between its ends and at the identity.
+    "altering.pixels": lambda: {
+        "grey": _all_altered(
+            (one for one in _EVERY if one.name != "saturation"),
+            jnp.asarray(world.GREY[0]),
+        ),
+        "coloured": _all_altered(_EVERY, jnp.float32(world.coloured()[0]) / 255),
+    },
     "altering.fills_and_options": _fills_and_options,
     "altering.own_and_composed": lambda: _all_altered(
         _own(), jnp.asarray(world.GREY[0])
     ),
     "altering.corruptions": _corruptions,
-    "altering.benchmark_of_224": _benchmark_of_224,
+    "altering.benchmark_of_224": lambda: {
+        one.name: _says(one)
+        for one in (getattr(corruptions, name)(224) for name in _CORRUPTIONS)
+    },
 }

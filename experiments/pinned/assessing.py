@@ -13,6 +13,8 @@ from jaxrob.strategies import ASAP, FewImages, Random, Uniform
 from pinned import world
 from pinned.world import assessed, few, searched
 
+_THREE = (world.BLUR, world.NOISE, world.FADING)
+
 
 def _asap() -> Any:
     """The published concavity and the automatic one, by both rules."""
@@ -121,16 +123,6 @@ def _tolerance() -> Any:
     }
 
 
-def _several_alterations() -> Any:
-    """Several alterations in one queue, with and without counts alone."""
-    some = (world.BLUR, world.NOISE, world.FADING)
-    return {
-        "answers": assessed(some, strategy=ASAP(64)),
-        "counts": assessed(some, strategy=ASAP(64), reduced=True),
-        "one": assessed((world.FADING,)),
-    }
-
-
 def _of_pictures() -> Any:
     """Bytes in colour: JPEG, zoom rescaled, composed, a common corruption."""
     zoom = alterations.zoom()
@@ -179,17 +171,6 @@ def _of_each_image() -> Any:
     return {"failing": found.first_failing_level, "unknown": found.first_unknown_level}
 
 
-def _several_by_few() -> Any:
-    """Several alterations share the looks, and the budget."""
-    some = {
-        "half_width": few(half_width=0.05),
-        "budget": few(budget=4000),
-        "required": few(half_width=0.03, required=0.5, curtail=True),
-    }
-    both = (world.DIM, world.LIFT)
-    return {name: searched(both, strategy=one) for name, one in some.items()}
-
-
 def _of_batches_by_few() -> Any:
     class Batches:
         def __iter__(self) -> Any:
@@ -231,16 +212,6 @@ def _other_levels() -> Any:
     return [jaxrob.compare(first, second), jaxrob.compare(second, first)]
 
 
-def _measures_compared() -> Any:
-    return {
-        measure: jaxrob.compare(
-            assessed(measure=measure, alpha=alpha),
-            _of_another(measure=measure, alpha=alpha),
-        )
-        for measure, alpha in (("f1", None), ("recall", None), ("effectiveness", 0.5))
-    }
-
-
 def _refused() -> Any:
     """Pairs that cannot be compared, with their errors."""
     first = assessed()
@@ -277,7 +248,11 @@ CASES = {
     "assessing.measures": _measures,
     "assessing.thresholds": _thresholds,
     "assessing.tolerance": _tolerance,
-    "assessing.several_alterations": _several_alterations,
+    "assessing.several_alterations": lambda: {
+        "answers": assessed(_THREE, strategy=ASAP(64)),
+        "counts": assessed(_THREE, strategy=ASAP(64), reduced=True),
+        "one": assessed((world.FADING,)),
+    },
     "assessing.of_batches": lambda: assessed(
         dataset=world.in_batches(), strategy=ASAP(32)
     ),
@@ -311,7 +286,15 @@ CASES = {
         measure: searched(measure=measure, alpha=0.3, strategy=few(half_width=0.1))
         for measure in ("accuracy", "recall", "effectiveness", "decided_ratio")
     },
-    "few_images.several": _several_by_few,
+    # Several alterations share the looks, and the budget.
+    "few_images.several": lambda: {
+        name: searched((world.DIM, world.LIFT), strategy=few(**asked))
+        for name, asked in (
+            ("half_width", {"half_width": 0.05}),
+            ("budget", {"budget": 4000}),
+            ("required", {"half_width": 0.03, "required": 0.5, "curtail": True}),
+        )
+    },
     "few_images.of_batches": _of_batches_by_few,
     "few_images.random_noise": lambda: assessed(
         world.NOISE, strategy=FewImages(half_width=0.1), batch_size=16
@@ -332,6 +315,12 @@ CASES = {
     ),
     "comparing.pairs": _pairs,
     "comparing.other_levels": _other_levels,
-    "comparing.measures": _measures_compared,
+    "comparing.measures": lambda: {
+        measure: jaxrob.compare(
+            assessed(measure=measure, alpha=alpha),
+            _of_another(measure=measure, alpha=alpha),
+        )
+        for measure, alpha in (("f1", None), ("recall", None), ("effectiveness", 0.5))
+    },
     "comparing.refused": _refused,
 }  # fmt: skip

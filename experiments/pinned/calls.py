@@ -10,15 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxrob
-from jaxrob import (
-    adversarial,
-    alterations,
-    metrics,
-    reporting,
-    roma,
-    strategies,
-    uncertainty,
-)
+from jaxrob import adversarial, alterations, metrics, reporting, roma, strategies
 
 
 def _function() -> None:
@@ -438,8 +430,8 @@ def _of_uncertainty() -> Iterator[Case]:
     log_p = A(jnp.log(jnp.full((2, 4, 3), 1 / 3)), UNKNOWN)
     names = ("aleatoric", "epistemic", "total", "predictive_entropy")
     for name in (*names, "mutual_information"):
-        yield case(getattr(uncertainty, name), log_probabilities=log_p)
-    yield case(uncertainty.unknown_threshold, alpha=A(0.5, SHARE))
+        yield case(getattr(jaxrob.uncertainty, name), log_probabilities=log_p)
+    yield case(jaxrob.uncertainty.unknown_threshold, alpha=A(0.5, SHARE))
 
 
 def _of_strategies() -> Iterator[Case]:

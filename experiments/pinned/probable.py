@@ -119,21 +119,17 @@ def _pictures_attacked() -> Any:
     return {"each": found, "best": adversarial.most_adversarial(found)}
 
 
+def _pair() -> list[Any]:
+    coloured = world.coloured()
+    return [jnp.float32(some) / 255 for some in (coloured[:3], coloured[3:6])]
+
+
 def _adversariability() -> Any:
     fast = functools.partial(adversarial.fgsm, epsilon=0.3)
     slow = functools.partial(adversarial.pgd, epsilon=0.2, steps=4)
     return {
         "default": adversarial.adversariability(*_GIVEN),
         "several": adversarial.adversariability(*_GIVEN, attack=[fast, slow]),
-    }
-
-
-def _similarity() -> Any:
-    pair = jnp.float32(world.coloured()[:3]) / 255, jnp.float32(world.coloured()[3:6])
-    return {
-        "global": adversarial.structural_similarity(pair[0], pair[1] / 255),
-        "windowed": adversarial.windowed_similarity(pair[0], pair[1] / 255),
-        "same": adversarial.structural_similarity(pair[0], pair[0]),
     }
 
 
@@ -202,6 +198,10 @@ CASES = {
     },
     "attacking.of_pictures": _pictures_attacked,
     "attacking.adversariability": _adversariability,
-    "attacking.similarity": _similarity,
+    "attacking.similarity": lambda: {
+        "global": adversarial.structural_similarity(*_pair()),
+        "windowed": adversarial.windowed_similarity(*_pair()),
+        "same": adversarial.structural_similarity(_pair()[0], _pair()[0]),
+    },
     "attacking.read_again": _attack_read_again,
 }  # fmt: skip

@@ -133,22 +133,17 @@ def _plots() -> Any:
 def _figure(drawn: Any) -> Any:
     """The contents of axes, or of all axes of a figure."""
     every = drawn.axes if isinstance(drawn.axes, list) else [drawn]
-    found = []
-    for axes in every:
-        legend = axes.get_legend()
-        found.append(
-            {
-                "title": axes.get_title(),
-                "labels": [axes.get_xlabel(), axes.get_ylabel()],
-                "texts": [text.get_text() for text in axes.texts],
-                "lines": [line.get_xydata() for line in axes.get_lines()],
-                "pictures": [image.get_array() for image in axes.get_images()],
-                "legend": [one.get_text() for one in legend.get_texts()]
-                if legend
-                else [],
-            }
-        )
-    return found
+    return [
+        {
+            "title": axes.get_title(),
+            "labels": [axes.get_xlabel(), axes.get_ylabel()],
+            "texts": [text.get_text() for text in axes.texts],
+            "lines": [line.get_xydata() for line in axes.get_lines()],
+            "pictures": [image.get_array() for image in axes.get_images()],
+            "legend": [text.get_text() for text in getattr(legend, "texts", ())],
+        }
+        for axes, legend in ((axes, axes.get_legend()) for axes in every)
+    ]
 
 
 _UNDECIDED = {

@@ -92,38 +92,12 @@ def adversarial(result: roma.RomaResult) -> np.ndarray:
 
 def at_inputs(found: Timed, inputs: np.ndarray) -> roma.RomaResult:
     """Returns the result restricted to some inputs, given their numbers."""
-    chosen = np.isin(found.inputs, inputs)
-    values = {
-        field.name: getattr(found.result, field.name)
-        for field in dataclasses.fields(found.result)
-    }
-    return roma.RomaResult(
-        **{
-            name: value[chosen] if isinstance(value, np.ndarray) else value
-            for name, value in values.items()
-        }
-    )
-
-
-def without_nan(value: Any) -> Any:
-    """Replaces NaN and infinity by None, because JSON has neither."""
-    if isinstance(value, dict):
-        return {name: without_nan(one) for name, one in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [without_nan(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def comparable(one: roma.RomaResult, other: roma.RomaResult) -> np.ndarray:
-    return one.answered & other.answered & (other.status != "bounded")
-
-
-def log10_adversarial(result: roma.RomaResult, inputs: np.ndarray) -> np.ndarray:
-    return result.log_adversarial_probability[inputs] * np.log10(np.e)
+    chosen, values = np.isin(found.inputs, inputs), {}
+    for field in dataclasses.fields(found.result):
+        value = getattr(found.result, field.name)
+        is_array = isinstance(value, np.ndarray)
+        values[field.name] = value[chosen] if is_array else value
+    return roma.RomaResult(**values)
 
 
 HEAD = (
