@@ -1,12 +1,13 @@
-"""What a network is given and returns: bytes as pixels, outputs as probabilities."""
+"""What a network is given and returns: ranges, bytes as pixels, log-probabilities."""
 
 import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 
 # The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
 _SUM_TOLERANCE = 1e-2
@@ -27,7 +28,6 @@ def largest(values: jax.Array, axis: int, keepdims: bool = False) -> jax.Array:
 # Compiled as one program even if the caller is not.
 @functools.partial(jax.jit, static_argnames=("kind", "axis"))
 def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
-    """Computes the log-probabilities of a classifier's outputs."""
     if kind == "logits":
         return _log_softmax(outputs, axis)
     in_range = (outputs >= -_ROUNDING) & (outputs <= 1 + _ROUNDING)
@@ -77,7 +77,6 @@ def _log_softmax_jvp(
 
 @jax.jit
 def as_floats(images: Any) -> jax.Array:
-    """Converts images to float32 in [0, 1]; bytes are divided by 255."""
     images = jnp.asarray(images)
     if images.dtype == jnp.uint8:
         return unit_range(images)
@@ -100,3 +99,36 @@ def warn_beyond_pixels(epsilon: float, norm: str) -> None:
             f"epsilon is {epsilon:g}, but pixels lie in [0, 1], so that every image is "
             f"in the ball. For pixels of 0-255 divide by 255: epsilon={epsilon:g}/255."
         )
+
+
+def note_values(into: list[Any], images: np.ndarray | jax.Array) -> None:
+    """Widens a range by that of images, see `checked_value_range`."""
+    kind = "images" if images.ndim == 4 else "other"
+    kind = "bytes" if images.dtype == np.uint8 else kind
+    widen(into, *checked_value_range(images), kind)
+
+
+def widen(into: list[Any], low: float, high: float, kind: str) -> None:
+    into[:] = min([low, *into[:1]]), max([high, *into[1:2]]), kind
+
+
+def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
+    """Rejects NaN, infinities and, in images (rank 4), values outside [0, 1]."""
+    # These two reductions copy nothing, and a NaN makes both NaN.
+    low, high = float(images.min()), float(images.max())
+    if not jnp.issubdtype(images.dtype, jnp.floating):
+        return low, high
+    if not (np.isfinite(low) and np.isfinite(high)):
+        finite = np.isfinite(np.asarray(images)).reshape(len(images), -1).all(axis=1)
+        bad = np.flatnonzero(~finite)
+        raise ValueError(
+            f"images must be finite; {len(bad)} of {len(images)} are not, the first "
+            f"{bad[0]}"
+        )
+    if images.ndim == 4 and (low < 0 or high > 1):
+        raise ValueError(
+            f"floating images (rank 4) must lie in [0, 1]; got values in [{low:.9g}, "
+            f"{high:.9g}] (pass uint8 for 0-255; numpy.clip mends rounding; "
+            "normalisation belongs to the classifier, as mean= and std=)"
+        )
+    return low, high

@@ -67,7 +67,7 @@ def room_for_programs():
     """Makes room, because most tests compile without an assessment that would."""
     import jax  # Reads the settings below.
 
-    from jaxrob._devices.memory import make_room
+    from jaxrob._devices.blocks import make_room
 
     make_room()
     if machine.bytes_used() > MOST_BYTES_USED:
@@ -87,7 +87,6 @@ def optimised():
 
 @pytest.fixture(scope="session")
 def reference(pytestconfig):
-    """Returns the folder of the benchmark's own code."""
     folder = pytestconfig.getoption("reference")
     if folder is None:
         pytest.skip(
@@ -98,7 +97,6 @@ def reference(pytestconfig):
 
 @pytest.fixture(scope="session")
 def cases(pytestconfig):
-    """Returns the number of random cases that a test tries."""
     given = pytestconfig.getoption("cases")
     return given or (200 if pytestconfig.getoption("all") else 40)
 

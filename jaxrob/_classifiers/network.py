@@ -1,30 +1,35 @@
-"""What all networks need: preprocessing, variables, where they run, an identity."""
+"""What surrounds a network: preprocessing, the host, a trace, a score of outputs."""
 
 import dataclasses
 import functools
-import inspect
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
 from jaxrob._arguments.checks import (
+    check_choice,
     check_hashable,
     check_type,
     checked_array,
     checked_flag,
     checked_integer,
     checked_size,
+)
+from jaxrob._arguments.messages import (
+    IF_NO_CLASSES,
+    class_outputs,
+    failed_on_images,
+    if_no_classes,
     looks_channels_first,
 )
-from jaxrob._arguments.classes import IF_NO_CLASSES
 from jaxrob._arguments.texts import required
 from jaxrob._devices.host_function import HostFunction, host_callback
-from jaxrob._identity.digest import hashable_partial
-from jaxrob._identity.program import Fingerprinted
+from jaxrob._identity.identity import Fingerprinted, hashable_partial, traced
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -35,13 +40,15 @@ _ACTIVATIONS = {
     "hardsigmoid": "sigmoid",
     "logsoftmax": "logits",
 }
-# Levels of nested objects; deeper ones are identified by their class.
-_MAX_DEPTH = 4
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
-Parts = Iterator[str | np.ndarray]
-# Yields the identifying parts of a framework's own value; None for other values.
-Describe = Callable[[Any], Parts | None]
+
+# Images in a trace: more than one, so that a batch cannot pass for an image.
+ROWS = 2
+
+# How the labels lie in the picture, and so how they move with its pixels.
+LABELS = ("fixed", "masks", "boxes")
+#: The name of a score: it stands in tables and file names.
+SCORE_NAME = r"[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]{0,58}[^\s\x00-\x1f\x7f])?"
 
 # One number, or one for each channel; a height and a width, or one number for both.
 Numbers = float | Sequence[float] | np.ndarray
@@ -168,7 +175,6 @@ class Network(NamedTuple):
 def linen_network(
     module: Any, variables: Any, outputs: str, call: dict[str, Any]
 ) -> Network:
-    """See `Classifier.from_linen`."""
     # Flax is imported only where it is used: a plain function does not need it.
     from flax import linen
 
@@ -183,7 +189,6 @@ def linen_network(
 def nnx_network(
     module: Any, outputs: str, preprocessing: Preprocessing | None, name: str | None
 ) -> Network:
-    """See `Classifier.from_nnx`."""
     from flax import nnx
 
     check_type("module", module, nnx.Module, "a Flax NNX module")
@@ -200,7 +205,6 @@ def equinox_network(
     preprocessing: Preprocessing | None,
     name: str | None,
 ) -> Network:
-    """See `Classifier.from_equinox`."""
     equinox = required("equinox", _PURPOSE, "equinox")
     check_type("module", module, equinox.Module, "an Equinox module")
     wanted = "an equinox.nn.State or None"
@@ -224,7 +228,6 @@ def host_network(
     version: str | None,
     batch_size: int | None,
 ) -> Network:
-    """See `Classifier.from_host`."""
     check_type("function", function, Callable, "a function of a NumPy array of images")
     is_any = outputs == "any"
     if is_any and num_classes is not None:
@@ -247,7 +250,6 @@ def host_network(
 def checked_layout(
     preprocessing: Preprocessing | None, channels_first: bool
 ) -> Preprocessing:
-    """Returns what was given, or nothing, in a framework's layout."""
     wanted = "a jaxrob.Preprocessing or None"
     check_type("preprocessing", preprocessing, Preprocessing | None, wanted)
     return (preprocessing or Preprocessing()).laid_out(channels_first)
@@ -263,8 +265,6 @@ def preprocessed(
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessed:
-    """A function of variables and images, applied to preprocessed images."""
-
     function: Callable[..., Any]
     preprocessing: Preprocessing
 
@@ -290,61 +290,14 @@ def on_host(apply_fn: Any) -> OnHost | None:
 
 
 def outputs_after(activation: str) -> str | None:
-    """Returns the kind of outputs by the last activation's name in any framework."""
     return _ACTIVATIONS.get(activation.replace("_", "").lower())
 
 
 def snapshot(tree: Any) -> Any:
-    """Copies a pytree's arrays and containers."""
-    # A module trained in place may write into its NumPy arrays, assign to its
-    # variables, or donate the buffers of its arrays.
+    # Training in place may write into arrays, assign variables, or donate buffers.
     return jax.tree.map(
         lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree
     )
-
-
-def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Parts:
-    """Yields the parts that identify layers' classes outside of their framework."""
-    classes = {kind for layer in layers for kind in type(layer).__mro__} - {object}
-    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
-        if not kind.__module__.startswith(framework):
-            yield from _of_class(kind, describe)
-
-
-def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
-    """Yields the parts that identify a value, the same in every process."""
-    described = describe(value)
-    if described is not None:
-        yield from described
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-        yield value
-    elif isinstance(value, _PLAIN):
-        yield repr(value)
-    elif len(within) > _MAX_DEPTH or any(value is outer for outer in within):
-        yield _name(type(value))
-    elif isinstance(value, dict):
-        yield f"{_name(type(value))} {len(value)}"
-        for key, part in value.items():
-            yield from value_parts(key, describe, (*within, value))
-            yield from value_parts(part, describe, (*within, value))
-    elif isinstance(value, set | frozenset):
-        yield f"set {sorted(map(repr, value))}"
-    elif isinstance(value, list | tuple):
-        yield f"{_name(type(value))} {len(value)}"
-        for part in value:
-            yield from value_parts(part, describe, (*within, value))
-    elif isinstance(value, type):
-        yield _name(value)
-    elif isinstance(value, functools.partial):
-        for part in (value.func, value.args, value.keywords):
-            yield from value_parts(part, describe, (*within, value))
-    elif inspect.isroutine(value):
-        yield from _function_parts(value, describe, within)
-    else:
-        yield _name(type(value))
-        yield from value_parts(
-            getattr(value, "__dict__", {}), describe, (*within, value)
-        )
 
 
 def _numbers(name: str, value: Any) -> tuple[float, ...]:
@@ -386,45 +339,156 @@ def _apply_equinox(variables: Any, images: jax.Array, *, rest: Any) -> Any:
     return jax.vmap(lambda image: module(image, state)[0])(images)
 
 
-def _of_class(kind: type, describe: Describe) -> Parts:
-    for name, member in sorted(vars(kind).items()):
-        function = getattr(member, "__func__", getattr(member, "fget", member))
-        if isinstance(function, types.FunctionType):
-            yield name
-            yield from _function_parts(function, describe, ())
-        elif not name.startswith("__") and isinstance(member, (*_PLAIN, tuple, list)):
-            yield name
-            yield from value_parts(member, describe)
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """How good a network's output is, by a function of yours, image by image.
+
+    `evaluate` and `assess` take one as `score`, or the function alone. The measure at a
+    level is then the mean score; robustness, intervals, few images, comparisons and
+    reports follow from it.
+
+    Example::
+
+        def iou(outputs, masks):
+            found = outputs[..., 0] > 0
+            shared = (found & masks).sum((1, 2))
+            either = (found | masks).sum((1, 2))
+            # Right where nothing is there and nothing is found.
+            return jnp.where(either == 0, 1, shared / jnp.maximum(either, 1))
+
+        score = jaxrob.Score(iou, name="IoU", version="1", labels="masks")
+        result = jaxrob.assess(network, dataset, blur, threshold=0.7, score=score)
+
+    Attributes:
+      function: takes the outputs of B images and their labels, and returns `[B]`
+        numbers in [0, 1], where 1 is best. Outputs are those of the network as it
+        returns them (of a network with classes, float32 `[B, K]`, or `[S, B, K]` of S
+        samples). Labels are an array `[B, ...]`, or a list of B entries where the data
+        set has a list. A function that JAX can trace runs on the devices, others
+        on the host, with NumPy arrays. Each image's score must depend on its own output
+        and label alone.
+      name: its name in tables, reports and journals: up to 60 characters on one line;
+        by default the function's own. The measure is then "mean IoU", for instance.
+      version: identifies the function, together with its name; to be changed whenever
+        its values may change. A journal and `compare` need both.
+      labels: what an alteration that moves pixels (a translation, rotation or zoom)
+        does with the labels:
+
+        * "fixed": nothing, they say nothing about places;
+        * "masks": they are arrays `[H, W]` or `[H, W, C]` of the picture's size, which
+          are altered as it is, integers and booleans by the nearest pixel;
+        * "boxes": each image has an array `[M, 4 + k]` that begins with x1, y1, x2, y2
+          in pixels (fractions of the picture are refused), or a dict with such "boxes"
+          and arrays of M entries beside them.
+          Boxes are moved and clipped to the picture; those outside are left out, with
+          their entries. The score then runs on the host, and gets floating arrays,
+          `[0, 4]` for an empty list;
+        * None: not said. Class indices `[N]` are fixed; other labels are then rejected
+          with an alteration that moves pixels.
+
+    Raises:
+      TypeError: if the function is not callable, or a text is none.
+      ValueError: if the name or `labels` is none of those.
+    """
+
+    function: Callable[[Any, Any], Any]
+    name: str = ""
+    version: str | None = None
+    labels: str | None = None
+
+    def __post_init__(self) -> None:
+        check_type("score", self.function, Callable, "a function of outputs and labels")
+        check_type("name", self.name, str, "text")
+        check_type("version", self.version, str | None, "text or None")
+        if self.labels is not None:
+            check_choice("labels", self.labels, LABELS)
+        if not self.name:
+            own = getattr(self.function, "__name__", "")
+            object.__setattr__(self, "name", own if own.isidentifier() else "score")
+        check_score_name("name of a score", self.name)
 
 
-def _function_parts(
-    function: Any, describe: Describe, within: tuple[Any, ...]
-) -> Parts:
-    code = getattr(function, "__code__", None)
-    if code is None:  # From a compiled module.
-        yield _name(function)
-        return
-    yield from _code_parts(code, describe)
-    within = (*within, function)
-    for part in (function.__defaults__, function.__kwdefaults__):
-        yield from value_parts(part, describe, within)
-    for cell in function.__closure__ or ():
-        try:
-            held = cell.cell_contents
-        except ValueError:  # Not assigned yet.
-            continue
-        yield from value_parts(held, describe, within)
+def check_score_name(name: str, value: Any) -> None:
+    check_type(name, value, str, "text")
+    if not re.fullmatch(SCORE_NAME, value):
+        raise ValueError(
+            f"{name} must have 1 to 60 characters on one line, without spaces at the "
+            f"ends; got {value!r}"
+        )
 
 
-def _code_parts(code: types.CodeType, describe: Describe) -> Parts:
-    yield f"{code.co_code.hex()} {code.co_names}"
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _code_parts(constant, describe)
-        else:
-            yield from value_parts(constant, describe)
+def checked_score(score: Any) -> Score | None:
+    if score is None or isinstance(score, Score):
+        return score
+    wanted = "a jaxrob.Score or a function of outputs and labels"
+    check_type("score", score, Callable, wanted)
+    return Score(score)
 
 
-def _name(value: Any) -> str:
-    # Without the module, whose name differs when a script is run.
-    return getattr(value, "__qualname__", type(value).__qualname__)
+def program_of(
+    classifier: Any, image_shape: tuple[int, ...]
+) -> tuple[ClosedJaxpr, Any]:
+    """Traces a classifier in its present state for two images."""
+    plain = dataclasses.replace(classifier, variables=None)
+
+    # Captured, not passed: JAX's caches keep arguments' types, with its function, long.
+    def outputs(variables: Any, images: jax.Array, keys: jax.Array) -> Any:
+        of_these = dataclasses.replace(plain, variables=variables)
+        if plain.outputs != "any":
+            return of_these.raw_outputs(images, keys)
+        # In a dictionary, so that no array passes for outputs of classes.
+        returned = of_these.returned(images, keys)
+        _check_images_first(returned)
+        return {"any": returned}
+
+    variables = jax.tree.map(abstract, classifier.variables)
+    try:
+        return traced(outputs, variables, *inputs_of(image_shape))
+    except Exception as error:
+        raise failed_on_images("the classifier", image_shape, error) from error
+
+
+def class_columns(returned: Any, number: int, kind: str) -> jax.Array:
+    """Returns outputs `[S, B, K]` of B images; a single column becomes two."""
+    returned = class_outputs("the classifier", returned, number)
+    outputs = jnp.asarray(returned).astype(jnp.float32)
+    if outputs.ndim == 2:
+        outputs = outputs[None]
+    if outputs.ndim != 3 or outputs.shape[1] != number:
+        raise ValueError(
+            f"the classifier must return [B, K] or [S, B, K] for B = {number} images; "
+            f"got the shape {returned.shape}. {if_no_classes(returned.shape)}"
+        )
+    if outputs.shape[-1] == 1 and kind in ("logits", "sigmoid"):
+        other = jnp.zeros_like(outputs) if kind == "logits" else 1 - outputs
+        outputs = jnp.concatenate([other, outputs], axis=-1)
+    if outputs.shape[-1] < 2:
+        raise ValueError(
+            "the classifier must return at least two classes; got the shape "
+            f'{outputs.shape} (one column alone must be "logits" or "sigmoid")'
+        )
+    return outputs
+
+
+def abstract(leaf: Any) -> jax.ShapeDtypeStruct:
+    kind = jax.typeof(leaf)
+    return jax.ShapeDtypeStruct(kind.shape, kind.dtype)
+
+
+def inputs_of(image_shape: tuple[int, ...]) -> tuple[Any, Any]:
+    return jax.ShapeDtypeStruct((ROWS, *image_shape), jnp.float32), _keys()
+
+
+@functools.cache
+def _keys() -> jax.ShapeDtypeStruct:
+    return jax.eval_shape(lambda: jax.random.split(jax.random.key(0), ROWS))
+
+
+def _check_images_first(returned: Any) -> None:
+    for path, leaf in jax.tree_util.tree_flatten_with_path(returned)[0]:
+        if np.shape(leaf)[:1] != (ROWS,):
+            raise ValueError(
+                f'a network with outputs="any" must return arrays [B, ...] for B = '
+                f"{ROWS} images; got the shape {np.shape(leaf)}"
+                + (f" at {jax.tree_util.keystr(path)}" if path else "")
+            )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.classes import IF_NO_CLASSES, if_no_classes
+from jaxrob._arguments.messages import IF_NO_CLASSES, if_no_classes
 from jaxrob._arguments.texts import required
 from jaxrob._classifiers.network import (
     Network,
@@ -20,7 +20,7 @@ from jaxrob._classifiers.network import (
     outputs_after,
 )
 from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
-from jaxrob._files.reading import check_regular, open_file
+from jaxrob._files import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31
@@ -48,11 +48,14 @@ def onnx_network(
     name: str | None,
     batch_size: int | None,
 ) -> Network:
-    """See `Classifier.from_onnx`."""
     onnx = required("onnx", "Classifier.from_onnx", "onnx")
     runtime = required("onnxruntime", "Classifier.from_onnx", "onnx")
     file = checked_path("path", path)
-    data = _read(file)
+    with open_file(file) as opened:
+        size = os.fstat(opened.fileno()).st_size
+        if size > _MAX_BYTES:
+            raise ValueError(f"{file}: {size} bytes; an ONNX file has at most 2**31")
+        data = opened.read()
     try:
         model = onnx.ModelProto.FromString(data)
     except Exception as error:  # The class depends on the protobuf installed.
@@ -64,8 +67,7 @@ def onnx_network(
     session = _session(runtime, file, data, bool(weights))
     source, (fixed, *lengths) = _input(session, file)
     num_classes = None if is_any else _num_classes(session, file)
-    # The last operation computes the outputs, so it must not be contradicted (in torch
-    # it is only the layer registered last). "scores" may come from any operation.
+    # It computes the outputs, so nothing may contradict it; "scores" come from any.
     last = None if is_any else _activation(model.graph)
     if outputs not in (None, "scores", last or outputs):
         raise ValueError(
@@ -86,17 +88,9 @@ def onnx_network(
             return outputs[0]
         return dict(zip((output.name for output in session.get_outputs()), outputs))
 
-    # Not the number of classes: it is found by a call on black images, so that images
-    # that do not fit are rejected before anything is computed.
-    host = HostFunction(
-        run,
-        None,
-        name,
-        _digest(data, weights),
-        batch_size or fixed,
-        writes=False,
-        is_any=is_any,
-    )
+    # The number of classes comes from a call on black images, before any other work.
+    size, version = batch_size or fixed, _digest(data, weights)
+    host = HostFunction(run, None, name, version, size, writes=False, is_any=is_any)
     placed = OnHost(host, _laid_out(preprocessing, lengths, name))
     # A single output stands for two classes.
     num_classes = 2 if num_classes == 1 else num_classes
@@ -117,14 +111,6 @@ def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
     lines = "".join(f"{digest}\n" for digest in digests)
     together = hashlib.sha256(lines.encode()).hexdigest()
     return f"{own}, {len(digests)} files of weights sha256:{together}"
-
-
-def _read(path: pathlib.Path) -> bytes:
-    with open_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > _MAX_BYTES:
-            raise ValueError(f"{path}: {size} bytes; an ONNX file has at most 2**31")
-        return file.read()
 
 
 def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -> Any:
@@ -212,7 +198,6 @@ def _activation(graph: Any) -> str | None:
 def _laid_out(
     preprocessing: Preprocessing | None, lengths: list[int | None], name: str
 ) -> Preprocessing:
-    """Returns the preprocessing with the layout and size given by an input's shape."""
     given = checked_layout(preprocessing, False)
     if len(lengths) != 3:
         return given

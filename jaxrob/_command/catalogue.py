@@ -23,9 +23,8 @@ import jaxrob
 from jaxrob import alterations, data, reporting
 from jaxrob._arguments.texts import install
 from jaxrob._command import user_code
-from jaxrob._command.define import Values
-from jaxrob._command.refused import Refused, check_file, did_you_mean
-from jaxrob._command.subject import pair
+from jaxrob._command.define import Refused, Values, check_file, did_you_mean
+from jaxrob._command.network import pair
 from jaxrob.alterations import Alteration, presets
 
 Value = str | float | bool
@@ -39,8 +38,6 @@ _LONGEST = 1000
 
 
 class Written(NamedTuple):
-    """An alteration as it is written."""
-
     name: str  # The name of a library alteration, or a Python file and a name in it
     # The lower and the upper end of the range; None for the default
     ends: tuple[float, float] | None
@@ -79,7 +76,6 @@ def read_call(text: str) -> Written:
 
 
 def _value(node: ast.expr) -> Value:
-    """Returns a number or a word."""
     if isinstance(node, ast.Name):
         return {"true": True, "false": False}.get(node.id.lower(), node.id)
     found = ast.literal_eval(node)
@@ -134,7 +130,6 @@ _NO_SETTINGS = ("lower", "upper", *_FOLDERS)
 
 
 def settings(name: str) -> list[str]:
-    """Returns the settings of an alteration or a preset besides its range."""
     parameters = inspect.signature(_maker(name)).parameters
     return [one for one in parameters if one not in _NO_SETTINGS]
 
@@ -148,7 +143,6 @@ def _maker(name: str) -> Callable[..., Any]:
 def made(
     written: Written, image_shape: Sequence[int], frost_folder: str | None = None
 ) -> Alteration:
-    """Makes the alteration that was written."""
     if user_code.is_code(written.name):
         return _users_own(written, image_shape)
     if written.name in BY_SEVERITY:
@@ -175,7 +169,6 @@ def made(
 def _in_range(
     make: Callable[..., Alteration], written: Written, image_shape: Sequence[int]
 ) -> Alteration:
-    """Makes an alteration over the written range, or over its default range."""
     found = make(*(written.ends or ()), **written.settings)
     if written.ends is None and found.about.default_range is not None:
         ends = found.about.default_range(*image_shape[:2])
@@ -190,11 +183,8 @@ def _in_range(
 
 
 def all_made(
-    some: Sequence[Written],
-    image_shape: Sequence[int],
-    frost_folder: str | None = None,
+    some: Sequence[Written], image_shape: Sequence[int], frost_folder: str | None = None
 ) -> list[tuple[Alteration, Written]]:
-    """Makes each alteration that was written, and all of a preset; see `made`."""
     pairs = [
         (one, written)
         for written in some
@@ -220,7 +210,6 @@ def all_made(
 
 
 def _of_benchmark(written: Written, frost_folder: str | None) -> Any:
-    """Makes the corruptions of a benchmark, or one of them."""
     if written.ends not in (None, (0.0, 5.0)):
         raise Refused(
             f"{written.text!r}: its levels are severities from 0 to 5; leave out the "
@@ -255,7 +244,6 @@ def _check_settings(written: Written, allowed: Sequence[str]) -> None:
 
 
 def _users_own(written: Written, image_shape: Sequence[int]) -> Alteration:
-    """Makes a user's alteration: from an alteration, its maker, or its function."""
     found = user_code.load(written.name, "alterations")
     make = (
         found if inspect.isroutine(found) and not user_code.parameters(found) else None
@@ -298,15 +286,12 @@ _HEADER = ("name", "default range", "unit", "nothing at", "settings", "range fro
 
 
 def run_alterations(values: Values, words: Sequence[str]) -> str:
-    """Lists the alterations for pictures of a size."""
     del words
     path = values.pictures
-    if path is not None and pathlib.Path(path).suffix.lower() != ".png":
-        raise Refused(f"--pictures={path}: it must end with .png")
-    if values.image is not None and path is None:
-        raise Refused("--image needs --pictures, the file that is written")
     if path is not None:
-        check_file("pictures", path)
+        check_file("pictures", path, ".png")
+    elif values.image is not None:
+        raise Refused("--image needs --pictures, the file that is written")
     size = pair(values, "size")
     assert size is not None
     image = np.zeros((*size, 3))
@@ -352,10 +337,10 @@ def _print_table(altered: Sequence[jaxrob.Alteration], size: tuple[int, int]) ->
 
 
 def _image(path: str | None) -> np.ndarray:
-    """Returns the picture that is altered."""
     if path is None:
         return np.asarray(data.digits("test").images[3])
-    from jaxrob.data._decode import Fit, decode_image
+    from jaxrob.data._decode import decode_image
+    from jaxrob.data._preparation import Fit
     from jaxrob.data._source import read_file
 
     on_white = Fit(background=(255, 255, 255))
@@ -364,7 +349,6 @@ def _image(path: str | None) -> np.ndarray:
 
 
 def _draw(altered: Sequence[jaxrob.Alteration], image: np.ndarray, path: str) -> None:
-    """Writes a row of pictures for each alteration that applies to the image."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

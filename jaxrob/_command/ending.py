@@ -1,20 +1,26 @@
-"""How the command prints and ends: its statuses, streams and signals."""
+"""How a run ends: its status, streams and signals, and the record of it."""
+
+from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
+import hashlib
 import io
 import os
+import platform
 import re
+import shlex
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from jaxrob._arguments.warnings import was_computing
+from jaxrob._arguments.texts import was_computing
 from jaxrob._command import user_code
-from jaxrob._command.refused import Refused
+from jaxrob._command.define import Refused, Values
 
 GOOD, NOT_GOOD_ENOUGH, WRONG_USE, FAILED = range(4)
 MEANING = {
@@ -40,20 +46,13 @@ _BAD_INPUT = (
 _answers = [False]
 
 
-def begin_status() -> None:
-    """Begins a command: nothing is computed yet."""
-    _answers[0] = False
-
-
 def answers_are_there() -> None:
     """Notes that answers are known: an error from now on is no wrong use."""
     _answers[0] = True
 
 
 def status_of(error: BaseException) -> int:
-    """Returns the status for an error: wrong use, or a failure."""
-    # What is raised while answers are computed, or by the user's own code, is no wrong
-    # use of the command, whatever its type.
+    # Errors of the computing, or of the user's own code, are no wrong use.
     if isinstance(error, Refused):
         return WRONG_USE
     # A link to itself, or a name too long, has no type of its own.
@@ -70,7 +69,6 @@ def status_of(error: BaseException) -> int:
 
 
 def _chain(error: BaseException) -> Iterable[BaseException]:
-    """Returns an error and those that it came from."""
     found: dict[int, BaseException] = {}
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -85,11 +83,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class _Stream:
-    """A stream that records write errors instead of raising them.
-
-    Attributes:
-      lost: the first write error, or None.
-    """
+    """Records the first write error, as `lost`, instead of raising it."""
 
     def __init__(self, stream: Any, escapes: bool) -> None:
         self.lost: OSError | None = None
@@ -126,8 +120,7 @@ def forgiving() -> Iterator[_Stream]:
         if isinstance(stream, io.TextIOWrapper):
             # Class names may have letters that the terminal does not support.
             stream.reconfigure(errors="backslashreplace")
-    # Python replaces closed streams by None, and the next file opened would get their
-    # number.
+    # Closed streams are None, and the next file opened would get their number.
     out, err = (one or open(os.devnull, "w") for one in old)
     # Progress bars, which the library draws, need control characters.
     streams: tuple[Any, Any] = _Stream(out, True), _Stream(err, False)
@@ -141,18 +134,15 @@ def forgiving() -> Iterator[_Stream]:
 
 
 def plain(text: str) -> str:
-    """Escapes a text's control characters, except for tabs and new lines."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def say(text: str, command: str | None = None) -> None:
-    """Prints a message on one line of the standard error."""
     who = "jaxrob" if command is None else f"jaxrob {command}"
     print(f"{who}: {plain(' '.join(text.split()))}", file=sys.stderr)
 
 
 def say_traceback(error: BaseException) -> None:
-    """Prints an error's traceback."""
     print(plain("".join(traceback.format_exception(error))), end="", file=sys.stderr)
 
 
@@ -180,3 +170,69 @@ def _interrupt(number: int, frame: Any) -> None:
     del frame
     signal.signal(number, signal.SIG_DFL)
     raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
+
+
+if TYPE_CHECKING:  # It loads JAX, and the help does not need it.
+    from jaxrob.reporting import File, Run
+
+_ROLES = {
+    "classifier": "network",
+    "images": "pictures",
+    "labels": "labels",
+    "plan": "plan",
+}
+
+# The command line and its beginning, and its warnings, for functions to write to.
+_begun: list[str] = []
+_warnings: list[str] = []
+
+
+def begin_record(arguments: Sequence[str]) -> None:
+    """Begins the record of a command line, whose first word is the command."""
+    _answers[0] = False
+    now = datetime.datetime.now(datetime.UTC)
+    command = shlex.join(["jaxrob", *arguments])
+    _begun[:] = [command, now.isoformat(timespec="seconds")]
+    _warnings.clear()
+
+
+def record_warning(text: str) -> None:
+    _warnings.append(text)
+
+
+def recorded_run(values: Values) -> Run:
+    from jaxrob.reporting import Run
+
+    command, started = _begun
+    tester, organisation, files = values.tester, values.organisation, _files(values)
+    system, warned = platform.platform(), tuple(_warnings)
+    return Run(command, started, system, tester, organisation, files, warned)
+
+
+def with_other_runs(kept: Sequence[Run], one: Run) -> tuple[Run, ...]:
+    """Returns a folder's runs: a new one replaces that of the same command."""
+    others = [each for each in kept if _verb(each) != _verb(one)]
+    return (*others, one)
+
+
+def _verb(one: Run) -> list[str]:
+    return one.command.split(maxsplit=2)[1:2]
+
+
+def _files(values: Values) -> tuple[File, ...]:
+    from jaxrob.reporting import File
+
+    found = []
+    for flag, role in _ROLES.items():
+        given = getattr(values, flag, None)
+        if not given:
+            continue
+        # A function in a file of Python is given as file.py:name.
+        path = given.rpartition(":")[0] if ".py:" in given else given
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found.append(File(role, path, digest))
+        elif os.path.exists(path):
+            found.append(File(role, path, None))
+    return tuple(found)

@@ -12,23 +12,23 @@ from typing import Any, NamedTuple
 from absl import flags
 
 import jaxrob
-from jaxrob._arguments.texts import error_text
-from jaxrob._arguments.warnings import RobustnessWarning, cause_of
-from jaxrob._command import define, record
+from jaxrob._arguments.texts import RobustnessWarning, cause_of, error_text
+from jaxrob._command import define
+from jaxrob._command.define import Refused, check_given, did_you_mean
 from jaxrob._command.ending import (
     FAILED,
     GOOD,
     MEANING,
     NOT_GOOD_ENOUGH,
     WRONG_USE,
-    begin_status,
+    begin_record,
     forgiving,
+    record_warning,
     say,
     say_traceback,
     signals_as_interruptions,
     status_of,
 )
-from jaxrob._command.refused import Refused, check_given, did_you_mean
 
 _WIDTH = 88
 # Arguments in messages of the library, and their pairs of numbers or words.
@@ -39,18 +39,15 @@ _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 
 
 class _Command(NamedTuple):
-    """One of the commands."""
-
     does: str  # Its description, one line
     words: str  # Its positional arguments, as the help shows them
     # The least and the largest number of positional arguments
     number: tuple[int, int | None]
     sections: dict[str, tuple[define.Define, ...]]  # Its flags by topic
-    module: str = "existing"  # Where its function is, which loads JAX
+    module: str = "results"  # Where its function is, which loads JAX
 
     @property
     def flags(self) -> flags.FlagValues:
-        """New flags of the command, with their defaults."""
         return _defined(one for some in self.sections.values() for one in some)
 
 
@@ -120,9 +117,7 @@ _COMMANDS = {
         "The report of one or more results folders.",
         "folder...",
         (1, None),
-        {
-            "What is written": (define.report, define.tester, define.earlier),
-        },
+        {"What is written": (define.report, define.tester, define.earlier)},
     ),
     "export": _Command(
         "Results as CSV, or a table of LaTeX.",
@@ -141,7 +136,6 @@ _COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; by default with the arguments of the process."""
     with forgiving() as out:
         status = _main(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
@@ -176,9 +170,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _ended(name: str, command: _Command, rest: list[str]) -> int:
-    """Runs a command; every outcome becomes a status."""
-    begin_status()
-    record.begin([name, *rest])
+    begin_record([name, *rest])
     values = command.flags
     try:
         with signals_as_interruptions():
@@ -192,8 +184,7 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
     except flags.Error as error:
         say(_NO_BOOLEAN.sub("expected true or false", f"{error}"), name)
         return WRONG_USE
-    # Every exception, also an exit that a user's own code asks for: otherwise its
-    # status 1 would say that a network is not good enough.
+    # Even an exit by the user's code: its status 1 would say that a network failed.
     except BaseException as error:
         status = status_of(error)
         if isinstance(error, KeyboardInterrupt):
@@ -227,7 +218,6 @@ def _as_flags(text: str, values: flags.FlagValues) -> str:
 
 
 def _interrupted(error: KeyboardInterrupt, values: flags.FlagValues) -> str:
-    """Returns the message of an interruption: what is kept of the work."""
     said = [str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if "journal" in values and values["journal"].present:
         said.append(f"a rerun with the same flags goes on from {values.journal}")
@@ -256,10 +246,8 @@ def _help() -> str:
 
 
 def _help_of(name: str, command: _Command) -> str:
-    usage = " ".join(
-        filter(None, ["jaxrob", name, command.words, "[--flag=value ...]"])
-    )
-    lines = [command.does, "", f"  {usage}"]
+    words = ["jaxrob", name, command.words, "[--flag=value ...]"]
+    lines = [command.does, "", f"  {' '.join(filter(None, words))}"]
     for title, some in command.sections.items():
         lines += ["", f"{title}:"]
         values = _defined(some)
@@ -295,7 +283,7 @@ def _warnings_on_a_line(values: flags.FlagValues) -> Iterator[None]:
             return
         said.add(cause)
         text = _as_flags(str(message), values)
-        record.warned(text)
+        record_warning(text)
         say(f"warning: {text}")
 
     with warnings.catch_warnings():

@@ -1,15 +1,12 @@
 """Data sets as `jaxrob.Dataset`: an embedded one and readers for files on disk.
 
-Every reader checks its files and raises a ValueError that names the file, what was
-found and what was expected. Nothing is ever unpickled, and archives are read in memory:
-nothing is extracted to disk.
+A damaged file is a ValueError that names it. Nothing is unpickled or extracted to disk.
 """
 
 from jaxrob.data._image_folder import image_folder
 from jaxrob.data._named import NAMES, cifar10, digits, idc_patches, load, mnist
-from jaxrob.data._npz import npz
-from jaxrob.data._slices import slices
-from jaxrob.data._tar_shards import tar_shards
+from jaxrob.data._pictures import npz, slices
+from jaxrob.data._tar import tar_shards
 
 __all__ = (
     "NAMES",

@@ -24,7 +24,7 @@ from jaxrob.data._formats import (
     open_tiff,
     read_tiff,
 )
-from jaxrob.data._oddities import Oddities
+from jaxrob.data._preparation import Fit, Oddities
 from jaxrob.data._source import (
     MAX_PIXELS,
     Source,
@@ -33,6 +33,7 @@ from jaxrob.data._source import (
     in_channels,
     laid_on,
     resized,
+    transparent,
     turned,
 )
 
@@ -72,27 +73,6 @@ class Expected(NamedTuple):
     why_kind: str
 
 
-class Fit(NamedTuple):
-    """Turning, resizing and cropping of every image when it is read."""
-
-    # Height and width, one number for the shorter side, or None.
-    resize: tuple[int, int] | int | None = None
-    # Height and width of the centre that is kept after resizing, or None.
-    crop: tuple[int, int] | None = None
-    interpolation: str = "bicubic"  # "bicubic" or "bilinear", both antialiased
-    # "exif" first puts the image upright by its EXIF; "stored" does not.
-    orientation: str = "exif"
-    # Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size, the least that is
-    # no smaller than what it is resized to.
-    dct_scaling: bool = False
-    # The colour on which transparent pictures are laid, RGB, or None.
-    background: tuple[int, int, int] | None = None
-    # The stored values that become 0 and 1; None for what the file says.
-    value_range: tuple[float, float] | None = None
-    # The axis and the index of the picture in a volume, or None.
-    slice_at: tuple[int, int] | None = None
-
-
 def decode_image(
     data: bytes,
     name: str,
@@ -100,7 +80,6 @@ def decode_image(
     grey: bool = False,
     expected: Expected | None = None,
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes one picture."""
     # It reads the first frame of an animation, and converts palettes and CMYK to RGB.
     with readable(name):
         if not data:
@@ -110,8 +89,10 @@ def decode_image(
         array, odd = _of_bytes(data, name, fit, grey, expected)
     else:
         array, odd = _of_samples(source, name, fit, grey, expected)
-    if expected is not None:
-        _check_kind(array, name, expected)
+    channels, dtype = array.shape[-1], array.dtype
+    if expected and (channels, dtype) != (expected.channels, expected.dtype):
+        kind = kind_text(channels, dtype)
+        raise Unsuited(f"{name}: read as {kind}, {expected.why_kind}")
     return array, odd
 
 
@@ -147,7 +128,6 @@ def _source(data: bytes, name: str, fit: Fit) -> Source | None:
 def _of_bytes(
     data: bytes, name: str, fit: Fit, grey: bool, expected: Expected | None
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes a picture of 8 bits a channel by Pillow."""
     pil = required("PIL.Image", "reading images", "experiments")
     opened = _open(data, name)
     with opened as image, _PIXEL_BUDGET.reserve(image.size[0] * image.size[1]):
@@ -167,9 +147,7 @@ def _of_bytes(
             if fit.dct_scaling:
                 shown = _scale(image, _turned(wanted, stored))
             is_cmyk = image.mode == "CMYK"
-            image, is_clear = _to_rgb(pil, image, fit.background)
-            if is_clear and fit.background is None:
-                raise _Transparent
+            image = _to_rgb(pil, image, fit.background)
             method = getattr(pil.Resampling, fit.interpolation.upper())
             if shown is not None:
                 image = image.resize(_turned(wanted, stored), method, box=shown)
@@ -191,7 +169,6 @@ def _of_bytes(
 def _of_samples(
     source: Source, name: str, fit: Fit, grey: bool, expected: Expected | None
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes a picture whose samples are an array."""
     stored = source.orientation
     width, height = _turned((source.width, source.height), stored)
     _check_size((height, width), name, expected)
@@ -200,8 +177,6 @@ def _of_samples(
         box = _kept(wanted, fit)
         samples = source.samples()
         values = laid_on(samples, fit.background)
-        if values is None:
-            raise _Transparent
         values = in_channels(turned(values, stored), grey)
         values = resized(values, wanted, fit.interpolation)
         values = values[box[1] : box[3], box[0] : box[2]]
@@ -221,17 +196,7 @@ def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> 
         raise ValueError(f"{name}: {size[0]}x{size[1]} pixels, {expected.why}")
 
 
-def _check_kind(array: np.ndarray, name: str, expected: Expected) -> None:
-    """Rejects a picture of other channels or values than the others."""
-    channels, dtype = array.shape[-1], array.dtype
-    if (channels, dtype) != (expected.channels, expected.dtype):
-        raise Unsuited(
-            f"{name}: read as {kind_text(channels, dtype)}, {expected.why_kind}"
-        )
-
-
 def kind_text(channels: int, dtype: np.dtype) -> str:
-    """Describes what a picture is read as."""
     bits = "8 bits" if dtype == np.uint8 else "more than 8 bits"
     return f"{channels} channel{'s' * (channels != 1)} of {dtype} ({bits} a value)"
 
@@ -250,7 +215,6 @@ def _laid_back(image: Any, data: bytes, fit: Fit) -> tuple[int | None, bool, Any
 
 
 def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
-    """Returns an image's orientation; 1, upright, if it is to be ignored."""
     if fit.orientation == "stored" or (
         # Pillow would load it to read the chunks after the pixels.
         image.format == "PNG" and not any(one in data for one in _PNG_NOTES)
@@ -267,13 +231,11 @@ def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
 
 
 def _turned(size: tuple[int, int], stored: int | None) -> tuple[int, int]:
-    """Returns the width and height of a stored image when upright, or the reverse."""
     first, second = size
     return (second, first) if stored in _TRANSPOSED else size
 
 
 def _resized_size(size: tuple[int, int], fit: Fit) -> tuple[int, int]:
-    """Returns the width and height after resizing."""
     width, height = size
     if fit.resize is None:
         return size
@@ -303,12 +265,10 @@ def _scale(
 
 
 def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
-    """Returns left, top, right and bottom of what is kept of a resized image."""
     (width, height), (kept_height, kept_width) = size, fit.crop or size[::-1]
     if height < kept_height or width < kept_width:
         raise ValueError(
-            f"{height}x{width} pixels are fewer than crop={fit.crop} keeps; resize= "
-            "comes first"
+            f"{height}x{width} pixels are fewer than crop={fit.crop}: pass resize="
         )
     top, left = round((height - kept_height) / 2), round((width - kept_width) / 2)
     return left, top, left + kept_width, top + kept_height
@@ -356,11 +316,6 @@ def readable(name: str) -> Iterator[None]:
         raise
     except Unsuited as error:
         raise Unsuited(f"{name}: {error}") from error
-    except _Transparent as error:
-        raise ValueError(
-            f"{name}: transparent in places, and what shows there is unknown: pass "
-            'background="white", or the colour on which the network saw such pictures'
-        ) from error
     except Exception as error:
         # Hostile files raise errors of all kinds in decoders: SyntaxError,
         # struct.error, IndexError, DecompressionBombError and more.
@@ -370,21 +325,15 @@ def readable(name: str) -> Iterator[None]:
         raise Unreadable(f"{name}: not a readable picture: {reason}") from error
 
 
-class _Transparent(Exception):
-    """A transparent picture without a background: not unreadable, but undecided."""
-
-
 class _PixelBudget:
     """The pixels that all threads together may decode at the same time."""
 
     def __init__(self) -> None:
-        """Starts with `MAX_PIXELS` free."""
         self._free = MAX_PIXELS
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
     def reserve(self, pixels: int) -> Iterator[None]:
-        """Waits until a number of pixels, at most all, is free, and reserves it."""
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)
             self._free -= pixels
@@ -399,19 +348,15 @@ class _PixelBudget:
 _PIXEL_BUDGET = _PixelBudget()
 
 
-def _to_rgb(
-    pil: Any, image: Any, background: tuple[int, int, int] | None
-) -> tuple[Any, bool]:
-    """Converts to RGB, on a background, and says whether the image was transparent."""
-    is_transparent = False
+def _to_rgb(pil: Any, image: Any, background: tuple[int, int, int] | None) -> Any:
     if image.has_transparency_data:
         image = image.convert("RGBA")
-        is_transparent = image.getchannel("A").getextrema()[0] < 255
         if background is not None:
             below = pil.new("RGBA", image.size, background)
             image = pil.alpha_composite(below, image)
-    if image.mode == "RGB":
-        image.load()  # `convert` would copy it.
-    else:
-        image = image.convert("RGB")
-    return image, is_transparent
+        elif image.getchannel("A").getextrema()[0] < 255:
+            raise transparent()
+    if image.mode != "RGB":
+        return image.convert("RGB")
+    image.load()  # `convert` would copy it.
+    return image

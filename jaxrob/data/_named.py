@@ -15,10 +15,10 @@ import numpy as np
 from jaxrob._arguments.checks import check_choice, checked_integer, checked_path
 from jaxrob._arguments.texts import required
 from jaxrob._dataset import Dataset
-from jaxrob._files.reading import most_unpacked, open_file
+from jaxrob._files import most_unpacked, open_file
 from jaxrob.data._decode import Expected, decode_image, kind_text
 from jaxrob.data._image_folder import image_folder
-from jaxrob.data._oddities import Oddities, warn_of
+from jaxrob.data._preparation import Oddities, warn_of
 from jaxrob.data._source import is_gzip, read_file
 from jaxrob.data._tar import read_tar
 
@@ -29,8 +29,7 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
     """Loads the 1,797 handwritten digits that come with scikit-learn.
 
     The originals have 8x8 pixels and 17 grey values; they are enlarged (bicubic) to fit
-    networks for MNIST. The split is stratified by class, always the same, and
-    independent of scikit-learn's version.
+    networks for MNIST. The split is stratified by class, and always the same.
 
     Args:
       split: "test" (500 images) or "train" (1,297).
@@ -43,10 +42,10 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
       ValueError: if the split is unknown or the size is below 1.
       ImportError: if scikit-learn or Pillow is missing.
 
-    Source: Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI
-    machine learning repository, 1998 (its test part).
+    Source: Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI machine
+    learning repository, 1998 (its test part).
     """
-    check_split(split)
+    _check_split(split)
     size = checked_integer("size", size, at_least=1, at_most=1024)
     bunch = required(
         "sklearn.datasets", "the digits data set", "experiments"
@@ -55,14 +54,12 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
     chosen = test if split == "test" else ~test
     pixels = np.round(bunch.images[chosen] * (255 / 16)).astype(np.uint8)
     pil = required("PIL.Image", "the digits data set", "experiments")
-    images = np.stack(
-        [
-            np.asarray(pil.fromarray(p).resize((size, size), pil.Resampling.BICUBIC))
-            for p in pixels
-        ]
-    )
+    resized = [
+        pil.fromarray(image).resize((size, size), pil.Resampling.BICUBIC)
+        for image in pixels
+    ]
     return Dataset(
-        images[..., np.newaxis],
+        np.stack(list(map(np.asarray, resized)))[..., np.newaxis],
         bunch.target[chosen].astype(np.int32),
         class_names=tuple("0123456789"),
         name=f"digits/{split}",
@@ -129,10 +126,6 @@ _PREFIX = {"test": "t10k", "train": "train"}
 def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     """Loads MNIST's handwritten digits, or any data set published in the same files.
 
-    Example::
-
-        train = jaxrob.data.mnist("data/mnist", "train")
-
     Args:
       directory: the folder of `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`,
         `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte`, each plain or gzipped
@@ -148,20 +141,19 @@ def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
     Source: LeCun, Cortes and Burges, the MNIST database of handwritten digits.
     """
-    check_split(split)
+    _check_split(split)
     folder = checked_path("directory", directory)
     images_path = _find(folder, f"{_PREFIX[split]}-images-idx3-ubyte")
     labels_path = _find(folder, f"{_PREFIX[split]}-labels-idx1-ubyte")
     images, labels = read_idx(images_path), read_idx(labels_path)
     if images.dtype != np.uint8 or images.shape[1:] != (28, 28) or len(images) == 0:
         raise ValueError(
-            f"{images_path}: {images.dtype} of shape {images.shape}, expected uint8 "
-            "of shape (N, 28, 28)"
+            f"{images_path}: {images.dtype} {images.shape}, expected uint8 (N, 28, 28)"
         )
     if labels.dtype != np.uint8 or labels.shape != images.shape[:1]:
         raise ValueError(
-            f"{labels_path}: {labels.dtype} of shape {labels.shape}, expected uint8 "
-            f"of shape {images.shape[:1]}, one label for each image"
+            f"{labels_path}: {labels.dtype} {labels.shape}, expected uint8 "
+            f"{images.shape[:1]}"
         )
     if labels.max() > 9:
         raise ValueError(f"{labels_path}: label {labels.max()}, expected 0 to 9")
@@ -189,25 +181,23 @@ _PATCH = Expected((50, 50), 3, _BYTES, "expected 50x50", _KIND)
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
     """Loads patches of breast histology, 50x50 pixels, by the class in their names.
 
-    `..._class0.png` is benign, `..._class1.png` malignant. Hidden files are ignored.
-
     Args:
-      directory: the folder of the patches.
+      directory: the folder of `..._class0.png`, which are benign, and `..._class1.png`,
+        malignant. Hidden files are ignored.
 
     Returns:
-      uint8 images `[N, 50, 50, 3]`, RGB, in the order of the sorted file names;
-      labels 0 (benign) and 1 (malignant).
+      uint8 images `[N, 50, 50, 3]`, RGB, in the order of the sorted file names; labels
+      0 (benign) and 1 (malignant).
 
     Raises:
       FileNotFoundError: if there is no such folder.
-      ValueError: if the folder holds no patch, a file's name has no class, or a file
-        is damaged or of another size.
+      ValueError: if the folder holds no patch, a file's name has no class, or a file is
+        damaged or of another size.
       ImportError: if Pillow is missing.
 
     Source: Cruz-Roa et al., Automatic detection of invasive ductal carcinoma in whole
-    slide images with convolutional neural networks, 2014; the data set of Arcaini et
-    al., Dealing with robustness of convolutional neural networks for image
-    classification, 2020, section IV.
+    slide images with convolutional neural networks, 2014, as in Arcaini et al., Dealing
+    with robustness of convolutional neural networks for image classification, 2020.
     """
     folder = checked_path("directory", directory)
     if not folder.is_dir():
@@ -222,25 +212,20 @@ def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
         raise ValueError(
             f"{folder}: empty, expected ..._class0.png and ..._class1.png in it"
         )
-    labels = np.array([_label(path) for path in paths], np.int32)
+    matches = [_NAME.fullmatch(path.name) for path in paths]
+    for path, match in zip(paths, matches):
+        if match is None:
+            raise ValueError(f"{path}: expected ..._class0.png or ..._class1.png")
+    labels = np.array([match[1] for match in matches if match], np.int32)
+
+    def read(path: pathlib.Path) -> tuple[np.ndarray, Oddities]:
+        return decode_image(read_file(path), str(path), expected=_PATCH)
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        images, odd = zip(*pool.map(_read, paths))
+        images, odd = zip(*pool.map(read, paths))
     warn_of(folder, dict(zip(map(str, paths), odd)), len(paths))
     images = np.stack(images)
     return Dataset(images, labels, class_names=("benign", "malignant"), name="idc")
-
-
-def _label(path: pathlib.Path) -> int:
-    match = _NAME.fullmatch(path.name)
-    if match is None:
-        raise ValueError(
-            f"{path}: no class in the name, expected ..._class0.png or ..._class1.png"
-        )
-    return int(match[1])
-
-
-def _read(path: pathlib.Path) -> tuple[np.ndarray, Oddities]:
-    return decode_image(read_file(path), str(path), expected=_PATCH)
 
 
 _CLASS_NAMES = (
@@ -262,15 +247,12 @@ _PICKLE_MARK = 0x80
 def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     """Loads CIFAR-10, photographs of ten kinds of things.
 
-    It looks in this order: for the binary batches (`data_batch_1.bin` to
-    `data_batch_5.bin` and `test_batch.bin`) in `directory`, in its folder
-    `cifar-10-batches-bin` and in its archive `cifar-10-binary.tar.gz`; then for images
-    in class folders, in `train.tar.gz` and `test.tar.gz` or folders `train` and `test`.
-    The published version for Python is rejected: it is made of pickles, which can run
-    any code when they are loaded.
-
     Args:
-      directory: the folder of one of the above.
+      directory: the folder of the binary batches (`data_batch_1.bin` to
+        `data_batch_5.bin` and `test_batch.bin`), of their folder `cifar-10-batches-bin`
+        or their archive `cifar-10-binary.tar.gz`; or else of images in class folders,
+        in `train.tar.gz` and `test.tar.gz` or folders `train` and `test`. The version
+        for Python is rejected: it is made of pickles, which can run any code.
       split: "test" (10,000 images) or "train" (50,000).
 
     Returns:
@@ -285,7 +267,7 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
     Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009.
     """
-    check_split(split)
+    _check_split(split)
     root = checked_path("directory", directory)
     names = _BATCHES[split]
     for place in (root, root / _FOLDER, root / _ARCHIVE):
@@ -308,13 +290,11 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
             raise ValueError(_refuse_pickle(root / name))
     raise FileNotFoundError(
         f"{root}: expected {_ARCHIVE}, the folder {_FOLDER}, "
-        f"{' '.join(_BATCHES[split])}, or {split}.tar.gz with class folders of images "
-        "there"
+        f"{' '.join(_BATCHES[split])}, or {split}.tar.gz of class folders there"
     )
 
 
 def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
-    """Returns the batches of a folder or an archive."""
     if not place.is_file():
         return {
             name: read_file(place / name) for name in names if (place / name).is_file()
@@ -327,20 +307,15 @@ def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
 
 
 def _parse(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Parses records of a label and a 32x32 image, stored channel by channel."""
     if data[:1] == bytes([_PICKLE_MARK]):
         raise ValueError(_refuse_pickle(name))
     if not data or len(data) % _RECORD:
-        raise ValueError(
-            f"{name}: {len(data)} bytes, expected a positive multiple of {_RECORD}"
-        )
+        raise ValueError(f"{name}: {len(data)} bytes, no multiple of {_RECORD}")
     records = np.frombuffer(data, np.uint8).reshape(-1, _RECORD)
     labels = records[:, 0].astype(np.int32)
     if labels.max() > 9:
         index = int(np.argmax(labels > 9))
-        raise ValueError(
-            f"{name}: label {labels[index]} in record {index}, expected 0 to 9"
-        )
+        raise ValueError(f"{name}: label {labels[index]} in record {index}, above 9")
     images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return images, labels
 
@@ -352,9 +327,7 @@ def _from_images(path: pathlib.Path, split: str) -> Dataset:
             f"{path}: class folders {found.class_names}, expected {_CLASS_NAMES}"
         )
     if found.images.shape[1:] != (32, 32, 3):
-        raise ValueError(
-            f"{path}: images of shape {found.images.shape[1:]}, expected (32, 32, 3)"
-        )
+        raise ValueError(f"{path}: {found.images.shape[1:]}, expected (32, 32, 3)")
     return Dataset(
         found.images, found.labels, class_names=_CLASS_NAMES, name=f"cifar10/{split}"
     )
@@ -367,12 +340,8 @@ def _refuse_pickle(name: str | pathlib.Path) -> str:
     )
 
 
-SPLITS = ("test", "train")
-
-
-def check_split(split: str) -> None:
-    """Rejects a split that is neither "test" nor "train"."""
-    check_choice("split", split, SPLITS)
+def _check_split(split: str) -> None:
+    check_choice("split", split, ("test", "train"))
 
 
 NAMES = ("digits", "mnist", "cifar10", "idc")
@@ -387,7 +356,6 @@ def load(
     Example::
 
         train = jaxrob.data.load("digits", "train")
-        test = jaxrob.data.load("digits")
 
     Args:
       name: "digits" (embedded), "mnist", "cifar10" or "idc".
@@ -401,12 +369,11 @@ def load(
 
     Raises:
       ValueError: if the name or split is unknown, or a file is damaged.
-      FileNotFoundError: if the data are missing; the message names the folder searched
-        and what was expected.
+      FileNotFoundError: if the data are missing; the message names the folder searched.
       ImportError: if an optional dependency is missing.
     """
     check_choice("name", name, NAMES)
-    check_split(split)
+    _check_split(split)
     if data_dir is not None:
         data_dir = checked_path("data_dir", data_dir)
     if name == "idc" and split != "test":
@@ -414,24 +381,19 @@ def load(
     if name == "digits":
         return digits(split)
     root = data_dir if data_dir is not None else os.environ.get(_VARIABLE)
+    place = "idc/images" if name == "idc" else name
     if not root:
         raise FileNotFoundError(
             f"{name} needs files: pass data_dir or set {_VARIABLE} to the folder that "
-            f"holds the folder {_folder(name)}; the data set 'digits' needs nothing"
+            f"holds the folder {place}; the data set 'digits' needs nothing"
         )
-    folder = pathlib.Path(root, _folder(name))
+    folder = pathlib.Path(root, place)
     try:
-        if name == "mnist":
-            return mnist(folder, split)
-        if name == "cifar10":
-            return cifar10(folder, split)
-        return idc_patches(folder)
+        if name == "idc":
+            return idc_patches(folder)
+        return (mnist if name == "mnist" else cifar10)(folder, split)
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error} (data_dir or {_VARIABLE} is {os.fspath(root)!r}); the data set "
             "'digits' needs nothing"
         ) from error
-
-
-def _folder(name: str) -> str:
-    return "idc/images" if name == "idc" else name

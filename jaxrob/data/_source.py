@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.texts import required
-from jaxrob._files.reading import open_file
+from jaxrob._files import open_file
 
 # The largest number of values of one picture, and of all decoded at the same time:
 # about 13,000 x 13,000 pixels. It is also Pillow's limit, which programs often switch
@@ -19,10 +19,7 @@ MAX_PIXELS = 178_956_970
 
 
 class Unsuited(ValueError):
-    """A whole picture that does not go with an argument, or with the others.
-
-    It is never left out as unreadable: what was asked for is wrong, or the mixture.
-    """
+    """A whole picture that fits no argument, or not the others; never left out."""
 
 
 class Shown(NamedTuple):
@@ -41,8 +38,6 @@ class Shown(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """The pixels of a picture as an array."""
-
     values: np.ndarray  # `[H, W, C]`, uint8 in 0-255 or float32 in [0, 1]
     # Float32 `[H, W]` in [0, 1], or None for an opaque picture.
     alpha: np.ndarray | None = None
@@ -81,10 +76,8 @@ def in_unit_range(
     most: float | None = None,
     least: float = 0.0,
 ) -> tuple[np.ndarray, int | None]:
-    """Maps stored values to [0, 1]."""
     # uint8 without a range stays as it is.
-    kind, bits = values.dtype.kind, 8 * values.dtype.itemsize
-    is_deep = False
+    kind, is_deep = values.dtype.kind, False
     if value_range is not None:
         if values.dtype == np.uint8:
             raise has_8_bits(value_range)
@@ -94,27 +87,27 @@ def in_unit_range(
     elif most is not None:
         low, high = least, most
     elif kind == "u":
-        low, high, is_deep = 0, 2**bits - 1, bits == 16
+        high = np.iinfo(values.dtype).max
+        low, is_deep = 0, values.dtype == np.uint16
     elif kind == "f":
         low, high = 0.0, 1.0
     else:
         raise Unsuited(
-            f"its values are signed integers, {values.min()} to {values.max()}, and "
-            "nothing says their range: pass value_range=(low, high), the values that "
-            "become 0 and 1"
+            f"its values are signed integers, {values.min()} to {values.max()}: pass "
+            "value_range=(low, high), the values that become 0 and 1"
         )
-    found = _range_of(values)
-    if not low <= found[0] <= found[1] <= high:
+    lowest, highest = float(values.min()), float(values.max())
+    if not (np.isfinite(lowest) and np.isfinite(highest)):
+        raise ValueError("it holds NaN or infinity")
+    if not low <= lowest <= highest <= high:
         raise Unsuited(
-            f"its values lie in [{found[0]:g}, {found[1]:g}], not in the range "
-            f"[{low:g}, {high:g}]: pass value_range=(low, high), the values that "
-            "become 0 and 1"
+            f"its values lie in [{lowest:g}, {highest:g}], not in the range "
+            f"[{low:g}, {high:g}]: pass value_range=(low, high)"
         )
-    return scaled(values, low, high), int(found[1]) if is_deep else None
+    return scaled(values, low, high), int(highest) if is_deep else None
 
 
 def has_8_bits(value_range: tuple[float, float]) -> Unsuited:
-    """Returns the error of a range beside a picture that needs none."""
     return Unsuited(
         f"its values have 8 bits, of which 0 and 255 are the ends; value_range="
         f"{value_range} is for pictures of more: leave it out"
@@ -133,12 +126,10 @@ def scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def range_text(low: float, high: float) -> str:
-    """Returns a range of values as the argument that gives it."""
     return f"value_range=({low:.10g}, {high:.10g})"
 
 
 def finite_number(name: str, value: Any) -> float:
-    """Returns a number that a file states."""
     try:
         found = float(value)
     except (TypeError, ValueError):
@@ -148,26 +139,24 @@ def finite_number(name: str, value: Any) -> float:
     return found
 
 
-def _range_of(values: np.ndarray) -> tuple[float, float]:
-    low, high = float(values.min()), float(values.max())
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise ValueError("it holds NaN or infinity")
-    return low, high
-
-
 # Luma of ITU-R 601-2, as by Pillow.
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
-def laid_on(
-    samples: Samples, background: tuple[int, int, int] | None
-) -> np.ndarray | None:
+def transparent() -> Unsuited:
+    return Unsuited(
+        "transparent in places, and what shows there is unknown: pass "
+        'background="white", or the colour on which the network saw such pictures'
+    )
+
+
+def laid_on(samples: Samples, background: tuple[int, int, int] | None) -> np.ndarray:
     """Returns the values `[H, W, C]`, transparent ones laid on a colour of 0-255."""
     values, alpha = samples.values, samples.alpha
     if alpha is None or alpha.min() == 1:
         return values
     if background is None:
-        return None
+        raise transparent()
     is_bytes = values.dtype == np.uint8
     if is_bytes:
         values = scaled(values, 0, 255)
@@ -181,14 +170,11 @@ def laid_on(
 
 
 def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
-    """Returns luma if it is asked for, otherwise the channels as they are."""
     count = values.shape[-1]
     if not grey or count == 1:
         return values
     if count != 3:
-        raise Unsuited(
-            f"it has {count} channels, and grey=True needs 1, or red, green and blue"
-        )
+        raise Unsuited(f"it has {count} channels; grey=True needs 1 or 3")
     luma = values @ _LUMA
     if values.dtype == np.uint8:
         luma = np.round(luma).astype(np.uint8)
@@ -196,7 +182,6 @@ def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
 
 
 def turned(values: np.ndarray, orientation: int | None) -> np.ndarray:
-    """Puts a picture of an orientation, as in EXIF, upright."""
     if orientation is None or orientation == 1:
         return values
     if orientation in (5, 6, 7, 8):
@@ -214,15 +199,9 @@ def resized(
         return values
     pil = required("PIL.Image", "reading images", "experiments")
     method = getattr(pil.Resampling, interpolation.upper())
-    planes = [
-        np.asarray(
-            pil.fromarray(np.ascontiguousarray(values[..., channel])).resize(
-                size, method
-            )
-        )
-        for channel in range(values.shape[-1])
-    ]
-    found = np.stack(planes, axis=-1)
+    planes = map(np.ascontiguousarray, np.moveaxis(values, -1, 0))
+    resized = [pil.fromarray(plane).resize(size, method) for plane in planes]
+    found = np.stack(list(map(np.asarray, resized)), axis=-1)
     # A bicubic filter overshoots at edges.
     return found if found.dtype == np.uint8 else found.clip(0, 1)
 
@@ -232,7 +211,6 @@ MAX_FILE_BYTES = 256 << 20
 
 
 def read_file(path: pathlib.Path) -> bytes:
-    """Reads a regular file."""
     try:
         file = open_file(path)
     except FileNotFoundError as error:
@@ -258,11 +236,11 @@ def is_gzip(file: BufferedIOBase) -> bool:
 
 
 _FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "dicomdir")
-_FOLDERS = ("__MACOSX",)
 
 
 def is_of_system(parts: tuple[str, ...]) -> bool:
     """Whether a system keeps a file for itself: hidden, or by its name."""
-    if any(part.startswith(".") or part in _FOLDERS for part in parts):
-        return True
-    return bool(parts) and parts[-1].lower() in _FILES
+    return (
+        any(part.startswith(".") or part == "__MACOSX" for part in parts)
+        or "".join(parts[-1:]).lower() in _FILES
+    )

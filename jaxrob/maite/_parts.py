@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import (
     checked_share,
 )
 from jaxrob._arguments.messages import named, wrong_type
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.samples import as_array
 from jaxrob._curve import Curve
 from jaxrob._dataset import Dataset
@@ -48,13 +48,10 @@ class Augmentation:
     Example::
 
         blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)
-        levels = np.linspace(0.0, 2.0, 9)
+        blurred = jaxrob.maite.Augmentation(blur, np.linspace(0.0, 2.0, 9))
+        metric = jaxrob.maite.Robustness(blur)
         found, _, _ = maite.tasks.evaluate(
-            model=model,
-            dataset=dataset,
-            batch_size=16,
-            augmentation=jaxrob.maite.Augmentation(blur, levels),
-            metric=jaxrob.maite.Robustness(blur),
+            model=model, dataset=dataset, augmentation=blurred, metric=metric
         )
 
     Images are `[C, H, W]`, uint8 or floating in [0, 1]. They are altered as floats, and
@@ -152,7 +149,6 @@ def _check_batch(batch: Any) -> None:
 
 
 def _pixels_of(image: np.ndarray) -> np.ndarray:
-    """Returns float32 `[H, W, C]`, checked as a data set is."""
     if image.ndim != 3:
         raise ValueError(f"it must have the shape [C, H, W]; got {named(image)}")
     (pixels,) = np.asarray(Dataset(np.moveaxis(image, 0, -1)[None]).images)

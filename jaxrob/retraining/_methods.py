@@ -1,228 +1,40 @@
-"""DA, LDA, NP and LNP of the 2020 paper, and the worst level."""
+"""DA, LDA, NP and LNP of the 2020 paper, what they call weak, and the worst level."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
 
-from jaxrob._arguments.checks import check_type, checked_integer
+from jaxrob._arguments.checks import (
+    check_type,
+    checked_array,
+    checked_integer,
+    checked_share,
+)
+from jaxrob._assessment.assess import assess
+from jaxrob._assessment.assessment import Assessment
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._keys import host_generator
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._mixture import (
     Subset,
     check,
+    check_alterations,
     mixture,
     on_all,
     on_half,
     originals,
 )
-from jaxrob.retraining._weak import find_weak, original
+from jaxrob.strategies import Uniform
 from jaxrob.training import fit
 from jaxrob.training._step import num_outputs
 
-
-def network_parallelization(
-    module: Any,
-    dataset: Dataset,
-    alterations: Sequence[Alteration],
-    *,
-    key: jax.Array,
-    classifier: Classifier | None = None,
-    levels: str = "random",
-    **training: Any,
-) -> Classifier:
-    """Puts a network trained only on altered copies beside the original (NP).
-
-    The copies are those of `data_augmentation`; the networks are joined by `parallel`.
-
-    Args:
-      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
-      dataset: the training set.
-      alterations: the alterations.
-      key: a random key.
-      classifier: the original; by default one is trained first with the same settings.
-      levels: see `data_augmentation`.
-      **training: see `data_augmentation`, for the second network; its epochs hold no
-        originals.
-
-    Returns:
-      Both networks in parallel, see `parallel`.
-
-    Raises:
-      TypeError: as `data_augmentation`.
-      ValueError: as `data_augmentation`, or if the classifier's outputs are "scores" or
-        its number of classes differs from the module's.
-      FloatingPointError: if the loss is no longer finite.
-
-    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section VI.C.
-    """
-    check(module, dataset, alterations, levels, key, training)
-    if classifier is not None:
-        _check_fits(classifier, module, dataset, key, training)
-    else:
-        classifier = original(module, dataset, key, training)
-    subsets = on_half(dataset.images.shape, alterations, key)
-    return parallel(
-        classifier, _second(module, dataset, subsets, key, levels, training)
-    )
-
-
-def limited_network_parallelization(
-    module: Any,
-    dataset: Dataset,
-    alterations: Sequence[Alteration],
-    *,
-    key: jax.Array,
-    threshold: float = 0.8,
-    classifier: Classifier | None = None,
-    validation: Dataset | None = None,
-    robustness: Sequence[float] | None = None,
-    levels: str = "random",
-    **training: Any,
-) -> Classifier:
-    """Puts a network trained where the original is weak beside the original (LNP).
-
-    It is trained only on the copies of `limited_data_augmentation`; the networks are
-    joined by `parallel`.
-
-    Args:
-      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
-      dataset: the training set.
-      alterations: the alterations.
-      key: a random key.
-      threshold: see `limited_data_augmentation`.
-      classifier: the original; by default one is trained first with the same settings.
-      validation: see `limited_data_augmentation`.
-      robustness: the original's robustness to each alteration, if known; then
-        `threshold` and `validation` are not used.
-      levels: see `data_augmentation`.
-      **training: see `network_parallelization`.
-
-    Returns:
-      Both networks in parallel, see `parallel`.
-
-    Raises:
-      TypeError: as `data_augmentation`.
-      ValueError: as `limited_data_augmentation` and `network_parallelization`.
-      FloatingPointError: if the loss is no longer finite.
-
-    Source: Arcaini et al., 2020, section VI.D.
-    """
-    check(module, dataset, alterations, levels, key, training)
-    if classifier is not None:
-        _check_fits(classifier, module, dataset, key, training)
-    weak, classifier, dataset = find_weak(
-        module,
-        dataset,
-        alterations,
-        key=key,
-        threshold=threshold,
-        classifier=classifier,
-        validation=validation,
-        robustness=robustness,
-        training=training,
-    )
-    if classifier is None:
-        classifier = original(module, dataset, key, training)
-    subsets = on_all(dataset.images.shape, weak)
-    return parallel(
-        classifier, _second(module, dataset, subsets, key, levels, training)
-    )
-
-
-def parallel(first: Classifier, second: Classifier) -> Classifier:
-    """Joins two classifiers: each class gets the higher of its two outputs.
-
-    The class answered is the one that either classifier is surest of. The maxima of two
-    rows of probabilities add up to at least 1, so they are scaled down to a
-    distribution: the answer is the paper's, and attacks and uncertainty work, since
-    there are confidences and gradients. If the outputs of both are "sigmoid", the
-    maximum is that of the activations (the paper's max layer), otherwise that of the
-    probabilities.
-
-    Args:
-      first: a classifier.
-      second: a classifier of the same classes. If both have several samples, they must
-        have the same number.
-
-    Returns:
-      The classifier C_o || C_par; both classifiers' variables are its leaves.
-
-    Raises:
-      TypeError: if one is not a classifier.
-      ValueError: if the outputs of one are "scores", which cannot be compared.
-
-    Source: Arcaini et al., 2020, section VI.C.
-    """
-    _check_compares("first", first)
-    _check_compares("second", second)
-    sigmoid = first.outputs == second.outputs == "sigmoid"
-    return Classifier(
-        _max_of_activations if sigmoid else _max_of_log_probabilities,
-        (first, second),
-        "sigmoid" if sigmoid else "logits",
-        first.stochastic or second.stochastic,
-    )
-
-
-def _check_compares(name: str, classifier: Any) -> None:
-    check_type(name, classifier, Classifier, "a jaxrob.Classifier")
-    if classifier.outputs == "scores":
-        raise ValueError(
-            f'{name} must not have outputs="scores": those of two classifiers do not '
-            "compare"
-        )
-
-
-def _check_fits(
-    classifier: Any,
-    module: Any,
-    dataset: Dataset,
-    key: jax.Array,
-    training: dict[str, Any],
-) -> None:
-    _check_compares("classifier", classifier)
-    image_shape = dataset.images.shape[1:]
-    number = classifier.num_classes(image_shape)
-    own = num_outputs(module, image_shape, training.get("outputs", "logits"), key)
-    if number != own:
-        raise ValueError(
-            f"classifier must have the classes of the new network, which returns {own} "
-            f"for images of the shape {image_shape}; it returns {number}"
-        )
-
-
-def _max_of_activations(
-    both: tuple[Classifier, Classifier],
-    images: jax.Array,
-    keys: jax.Array | None = None,
-) -> jax.Array:
-    return jnp.maximum(*(each.raw_outputs(images, keys) for each in both))
-
-
-def _max_of_log_probabilities(
-    both: tuple[Classifier, Classifier],
-    images: jax.Array,
-    keys: jax.Array | None = None,
-) -> jax.Array:
-    # Used as logits, whose softmax scales the probabilities to a sum of 1.
-    return jnp.maximum(*(each.log_probabilities(images, keys) for each in both))
-
-
-def _second(
-    module: Any,
-    dataset: Dataset,
-    subsets: list[Subset],
-    key: jax.Array,
-    levels: str,
-    training: dict[str, Any],
-) -> Classifier:
-    # Its initial parameters differ from those of an original trained with this key.
-    key = jax.random.fold_in(key, 1)
-    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
+# The share of the training data that is held out if no validation data are given.
+_HELD_OUT = 0.1
 
 
 def data_augmentation(
@@ -236,10 +48,9 @@ def data_augmentation(
 ) -> Classifier:
     """Trains a more robust network on the images and altered copies of them (DA).
 
-    For each alteration, half of the images are drawn at random and copied: four times
-    if levels lie on both sides of the identity, else (and for rotation) twice, see
-    `copies` and `input_sizes`. The network is trained from scratch, because training
-    only on copies makes a network forget the originals.
+    For each alteration, half of the images are drawn at random and copied, see
+    `copies`. The network is trained from scratch, because training only on copies makes
+    a network forget the originals.
 
     Example::
 
@@ -269,8 +80,8 @@ def data_augmentation(
       FloatingPointError: if the loss is no longer finite.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section VI.A. The
-    paper does not state how levels are drawn.
+    convolutional neural networks for image classification, 2020, section VI.A, which
+    does not state how levels are drawn.
     """
     check(module, dataset, alterations, levels, key, training)
     shape = dataset.images.shape
@@ -339,6 +150,142 @@ def limited_data_augmentation(
     return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
 
 
+def network_parallelization(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    classifier: Classifier | None = None,
+    levels: str = "random",
+    **training: Any,
+) -> Classifier:
+    """Puts a network trained only on altered copies beside the original (NP).
+
+    The copies are those of `data_augmentation`; the networks are joined by `parallel`.
+
+    Args:
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      classifier: the original; by default one is trained first with the same settings.
+      levels: see `data_augmentation`.
+      **training: see `data_augmentation`, for the second network; its epochs hold no
+        originals.
+
+    Raises:
+      TypeError: as `data_augmentation`.
+      ValueError: as `data_augmentation`, or if the classifier's outputs are "scores" or
+        its number of classes differs from the module's.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: Arcaini et al., 2020, section VI.C.
+    """
+    check(module, dataset, alterations, levels, key, training)
+    if classifier is not None:
+        _check_fits(classifier, module, dataset, key, training)
+    else:
+        classifier = original(module, dataset, key, training)
+    subsets = on_half(dataset.images.shape, alterations, key)
+    return parallel(
+        classifier, _second(module, dataset, subsets, key, levels, training)
+    )
+
+
+def limited_network_parallelization(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    threshold: float = 0.8,
+    classifier: Classifier | None = None,
+    validation: Dataset | None = None,
+    robustness: Sequence[float] | None = None,
+    levels: str = "random",
+    **training: Any,
+) -> Classifier:
+    """Puts a network trained where the original is weak beside the original (LNP).
+
+    It is trained only on the copies of `limited_data_augmentation`; the networks are
+    joined by `parallel`.
+
+    Args:
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      threshold: see `limited_data_augmentation`.
+      classifier: the original; by default one is trained first with the same settings.
+      validation: see `limited_data_augmentation`.
+      robustness: the original's robustness to each alteration, if known; then
+        `threshold` and `validation` are not used.
+      levels: see `data_augmentation`.
+      **training: see `network_parallelization`.
+
+    Raises:
+      TypeError: as `data_augmentation`.
+      ValueError: as `limited_data_augmentation` and `network_parallelization`.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: Arcaini et al., 2020, section VI.D.
+    """
+    check(module, dataset, alterations, levels, key, training)
+    if classifier is not None:
+        _check_fits(classifier, module, dataset, key, training)
+    weak, classifier, dataset = find_weak(
+        module,
+        dataset,
+        alterations,
+        key=key,
+        threshold=threshold,
+        classifier=classifier,
+        validation=validation,
+        robustness=robustness,
+        training=training,
+    )
+    if classifier is None:
+        classifier = original(module, dataset, key, training)
+    subsets = on_all(dataset.images.shape, weak)
+    return parallel(
+        classifier, _second(module, dataset, subsets, key, levels, training)
+    )
+
+
+def parallel(first: Classifier, second: Classifier) -> Classifier:
+    """Joins two classifiers: each class gets the higher of its two outputs.
+
+    The class answered is the one that either classifier is surest of. If the outputs of
+    both are "sigmoid", the maximum is that of the activations (the paper's max layer),
+    otherwise that of the probabilities, scaled down to a distribution, for attacks and
+    uncertainty.
+
+    Args:
+      first: a classifier.
+      second: a classifier of the same classes. If both have several samples, they must
+        have the same number.
+
+    Returns:
+      The classifier C_o || C_par; both classifiers' variables are its leaves.
+
+    Raises:
+      TypeError: if one is not a classifier.
+      ValueError: if the outputs of one are "scores", which cannot be compared.
+
+    Source: Arcaini et al., 2020, section VI.C.
+    """
+    _check_compares("first", first)
+    _check_compares("second", second)
+    sigmoid = first.outputs == second.outputs == "sigmoid"
+    return Classifier(
+        _max_of_activations if sigmoid else _max_of_log_probabilities,
+        (first, second),
+        "sigmoid" if sigmoid else "logits",
+        first.stochastic or second.stochastic,
+    )
+
+
 def worst_level(
     module: Any,
     dataset: Dataset,
@@ -350,25 +297,16 @@ def worst_level(
 ) -> Classifier:
     """Trains a more robust network at the levels with the highest loss.
 
-    It is `data_augmentation` at the worst of several random levels: `candidates` levels
-    are drawn for each copy, and the step trains on the one with the highest loss under
-    the current parameters. A step takes `candidates` more forward passes. Only copies
-    that are trained on count as images seen.
-
-    Example::
-
-        train = jaxrob.data.load("digits", "train")
-        alterations = [jaxrob.alterations.gaussian_blur(0.0, 2.0)]
-        classifier = jaxrob.retraining.worst_level(
-            jaxrob.networks.MLP(), train, alterations, key=jax.random.key(0), epochs=5
-        )
+    It is `data_augmentation` at the worst of several random levels for each copy: the
+    one with the highest loss under the current parameters. Only copies that are trained
+    on count as images seen.
 
     Args:
       module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.
-      candidates: levels for each copy, at least 1; with one it is data augmentation.
+      candidates: levels for each copy, at least 1; each takes a forward pass.
       **training: see `data_augmentation`.
 
     Returns:
@@ -388,3 +326,172 @@ def worst_level(
     subsets = originals(shape) + on_half(shape, alterations, key)
     batches = mixture(subsets, candidates=candidates)
     return fit(module, dataset, key=key, batches=batches, **training)
+
+
+def weak_alterations(
+    classifier: Classifier,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    threshold: float = 0.8,
+    levels: int = 41,
+    mesh: Mesh | None = None,
+) -> tuple[Alteration, ...]:
+    """The alterations that the limited methods train on: robustness below 100 %.
+
+    Args:
+      classifier: the original classifier.
+      dataset: images on which to measure. Use images for neither testing nor training:
+        the paper's test set lets the limited methods learn from their test images.
+      alterations: the alterations.
+      key: a random key for noise.
+      threshold: the lowest accepted accuracy.
+      levels: the number of evenly spaced levels of each alteration.
+      mesh: see `jaxrob.assess`.
+
+    Returns:
+      The weak alterations, in their order, possibly an empty tuple.
+
+    Source: Arcaini et al., 2020, section VI.B.
+    """
+    check_alterations(alterations)
+    levels = checked_integer("levels", levels, at_least=2)
+    found = assess(
+        classifier,
+        dataset,
+        tuple(alterations),
+        threshold,
+        strategy=Uniform(levels),
+        key=key,
+        mesh=mesh,
+    )
+    assessments = cast(tuple[Assessment, ...], found)
+    return below_one(alterations, [one.robustness for one in assessments])
+
+
+def _check_compares(name: str, classifier: Any) -> None:
+    check_type(name, classifier, Classifier, "a jaxrob.Classifier")
+    if classifier.outputs == "scores":
+        raise ValueError(f'{name} must not have outputs="scores", which do not compare')
+
+
+def _check_fits(
+    classifier: Any,
+    module: Any,
+    dataset: Dataset,
+    key: jax.Array,
+    training: dict[str, Any],
+) -> None:
+    _check_compares("classifier", classifier)
+    image_shape = dataset.images.shape[1:]
+    number = classifier.num_classes(image_shape)
+    own = num_outputs(module, image_shape, training.get("outputs", "logits"), key)
+    if number != own:
+        raise ValueError(
+            f"classifier must have the {own} classes of the new network for images of "
+            f"the shape {image_shape}; it returns {number}"
+        )
+
+
+def _max_of_activations(
+    both: tuple[Classifier, Classifier],
+    images: jax.Array,
+    keys: jax.Array | None = None,
+) -> jax.Array:
+    return jnp.maximum(*(each.raw_outputs(images, keys) for each in both))
+
+
+def _max_of_log_probabilities(
+    both: tuple[Classifier, Classifier],
+    images: jax.Array,
+    keys: jax.Array | None = None,
+) -> jax.Array:
+    # Used as logits, whose softmax scales the probabilities to a sum of 1.
+    return jnp.maximum(*(each.log_probabilities(images, keys) for each in both))
+
+
+def _second(
+    module: Any,
+    dataset: Dataset,
+    subsets: list[Subset],
+    key: jax.Array,
+    levels: str,
+    training: dict[str, Any],
+) -> Classifier:
+    # Its initial parameters differ from those of an original trained with this key.
+    key = jax.random.fold_in(key, 1)
+    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
+
+
+def below_one(
+    alterations: Sequence[Alteration], robustness: Sequence[float]
+) -> tuple[Alteration, ...]:
+    values = checked_array("robustness", robustness, "...", at_least=0, at_most=1)
+    if values.shape != (len(alterations),):
+        raise ValueError(
+            f"robustness must have {len(alterations)} numbers, as alterations; got the "
+            f"shape {values.shape}"
+        )
+    return tuple(one for one, value in zip(alterations, values) if value < 1)
+
+
+def find_weak(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    threshold: float,
+    classifier: Classifier | None,
+    validation: Dataset | None,
+    robustness: Sequence[float] | None,
+    training: dict[str, Any],
+) -> tuple[tuple[Alteration, ...], Classifier | None, Dataset]:
+    """Returns the weak alterations, the original if known, and the training data."""
+    # The arguments are those of `limited_data_augmentation`, with the settings of `fit`
+    # as `training`.
+    threshold = checked_share("threshold", threshold)
+    if classifier is not None:
+        check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    if validation is not None:
+        check_type("validation", validation, Dataset, "a jaxrob.Dataset")
+    if robustness is None:
+        if validation is None:
+            if classifier is not None:
+                raise ValueError(
+                    "validation or robustness must be given with a classifier; got None"
+                )
+            dataset, validation = _split(dataset, key)
+        if classifier is None:
+            classifier = original(module, dataset, key, training)
+        weak = weak_alterations(
+            classifier,
+            validation,
+            alterations,
+            key=key,
+            threshold=threshold,
+            mesh=training.get("mesh"),
+        )
+    else:
+        weak = below_one(alterations, robustness)
+    if not weak:
+        raise ValueError(
+            "alterations must hold one to which the original's robustness is below 1"
+        )
+    return weak, classifier, dataset
+
+
+def original(
+    module: Any, dataset: Dataset, key: jax.Array, training: dict[str, Any]
+) -> Classifier:
+    training = {k: value for k, value in training.items() if k != "on_epoch"}
+    if training.get("checkpoint") is not None:
+        training["checkpoint"] = f"{training['checkpoint']}-original"
+    return fit(module, dataset, key=key, **training)
+
+
+def _split(dataset: Dataset, key: jax.Array) -> tuple[Dataset, Dataset]:
+    order = host_generator(key).permutation(len(dataset))
+    held_out = max(1, int(_HELD_OUT * len(dataset)))
+    return dataset[np.sort(order[held_out:])], dataset[np.sort(order[:held_out])]

@@ -7,13 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerators import (
-    compiling,
-    costs,
-    hlo,
-    measured,
-    targets,
-)
+from accelerators import compiling, costs, hlo, measured, targets
 from accelerators.programs import (
     NETWORKS,
     Mean,
