@@ -136,7 +136,7 @@ def _of_pictures() -> Any:
     return assessed(some, classifier=world.small_cnn(), dataset=world.pictures())
 
 
-def _doubtful_ranges() -> Any:
+def doubtful_ranges() -> Any:
     """Ranges, levels and thresholds that draw a warning."""
     noise = alterations.gaussian_noise(0.0, 50.0)
     blur = alterations.gaussian_blur(0.0, 40.0)
@@ -263,7 +263,7 @@ CASES = {
         classifier=world.STOCHASTIC, alpha=0.5, threshold=0.5
     ),
     "assessing.of_pictures": _of_pictures,
-    "assessing.doubtful_ranges": _doubtful_ranges,
+    "assessing.doubtful_ranges": doubtful_ranges,
     "assessing.read_again": _read_again,
     "assessing.of_each_image": _of_each_image,
     "few_images.half_width": lambda: {
