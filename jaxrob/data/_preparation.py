@@ -4,17 +4,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jaxrob._arguments.checks import (
-    check_ascending,
     check_choice,
+    checked_bounds,
     checked_flag,
     checked_integer,
-    checked_number,
+    checked_integers,
     checked_size,
 )
-from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.messages import wrong_type
 from jaxrob._arguments.texts import required, warn
 from jaxrob.data._source import Shown
 
@@ -94,6 +92,12 @@ def checked_preparation(
     checked_flag("dct_scaling", dct_scaling)
     if dct_scaling and (resize or size) is None:
         raise ValueError("dct_scaling must be False without resize or size; got True")
+    if value_range is not None:
+        value_range = checked_bounds("value_range", value_range)
+    if slice_at is not None:
+        slice_at = checked_integers("slice_at", slice_at, at_least=0)
+        if len(slice_at) != 2 or slice_at[0] > 2:
+            raise ValueError(f"slice_at must be (axis below 3, index); got {slice_at}")
     fit = Fit(
         resize=resize or size,
         crop=crop,
@@ -101,8 +105,8 @@ def checked_preparation(
         orientation=orientation,
         dct_scaling=dct_scaling,
         background=_checked_colour(background),
-        value_range=_checked_range(value_range),
-        slice_at=_checked_slice(slice_at),
+        value_range=value_range,
+        slice_at=slice_at,
     )
     max_bytes = checked_integer("max_bytes", max_bytes, at_least=1, at_most=2**62)
     return Preparation(fit, grey, unreadable == "leave_out", max_bytes)
@@ -124,29 +128,6 @@ def _checked_colour(background: Any) -> tuple[int, int, int] | None:
             f'background must be an opaque colour such as "#ff8800"; got {background!r}'
         )
     return found
-
-
-def _checked_range(value_range: Any) -> tuple[float, float] | None:
-    if value_range is None:
-        return None
-    if isinstance(value_range, np.ndarray) and value_range.ndim == 1:
-        value_range = tuple(value_range.tolist())
-    if not isinstance(value_range, tuple | list) or len(value_range) != 2:
-        raise ValueError(
-            f"value_range must be None or (low, high); got {named(value_range)}"
-        )
-    low, high = (checked_number("value_range", one) for one in value_range)
-    check_ascending("value_range[0]", low, "value_range[1]", high)
-    return low, high
-
-
-def _checked_slice(slice_at: Any) -> tuple[int, int] | None:
-    if slice_at is None:
-        return None
-    if not isinstance(slice_at, tuple | list) or len(slice_at) != 2:
-        raise ValueError(f"slice_at must be (axis, index); got {named(slice_at)}")
-    axis = checked_integer("slice_at: axis", slice_at[0], at_least=0, at_most=2)
-    return axis, checked_integer("slice_at: index", slice_at[1], at_least=0)
 
 
 _DIFFER = "not the same in all files"
