@@ -82,7 +82,7 @@ class Dataset:
     name: str = "dataset"
     # Whether the labels are the assessed network's own answers on unaltered images.
     _has_pseudo_labels: bool = dataclasses.field(default=False, init=False, repr=False)
-    # What the provenance says about how files of pictures were read.
+    # For the provenance: how files of pictures were read.
     _reading: Mapping[str, Any] | None = dataclasses.field(
         default=None, kw_only=True, repr=False
     )

@@ -64,13 +64,11 @@ _MAX_PIXELS_PER_BYTE = 1032 * 8
 class Expected(NamedTuple):
     """What all pictures of a data set must have."""
 
-    # Height and width in pixels, upright; None if any will do.
-    size: tuple[int, int] | None
-    channels: int  # Of the decoded picture
-    dtype: np.dtype  # Of the decoded picture, uint8 or float32
-    why: str  # The end of the message about the size, after what was found
-    # The end of the message about channels and type, after what was found.
-    why_kind: str
+    size: tuple[int, int] | None  # Height and width, upright; None if any will do
+    channels: int
+    dtype: np.dtype  # uint8 or float32
+    why: str  # The end of the message about the size
+    why_kind: str  # That of the message about channels and type
 
 
 def decode_image(
@@ -80,7 +78,6 @@ def decode_image(
     grey: bool = False,
     expected: Expected | None = None,
 ) -> tuple[np.ndarray, Oddities]:
-    # It reads the first frame of an animation, and converts palettes and CMYK to RGB.
     with readable(name):
         if not data:
             raise ValueError("it is empty")

@@ -175,10 +175,9 @@ class Pictures(NamedTuple):
 
     path: pathlib.Path  # Where they are, for messages and the data set's name
     names: Sequence[str]  # Their names, which identify them beside their bytes
-    # Returns a file's bytes, by its index; raises ValueErrors.
-    contents: Callable[[int], bytes]
-    where: Callable[[int], str]  # Returns a file's path for messages, by its index
-    skipped: Sequence[str]  # The names of hidden and system files that were passed over
+    contents: Callable[[int], bytes]  # A file's bytes; raises ValueErrors
+    where: Callable[[int], str]  # A file's path for messages
+    skipped: Sequence[str]  # The names of hidden and system files
 
 
 def as_dataset(

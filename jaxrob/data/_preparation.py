@@ -24,21 +24,13 @@ _LARGEST_SIDE = 2**14
 class Fit(NamedTuple):
     """Turning, resizing and cropping of every image when it is read."""
 
-    # Height and width, one number for the shorter side, or None.
-    resize: tuple[int, int] | int | None = None
-    # Height and width of the centre that is kept after resizing, or None.
+    resize: tuple[int, int] | int | None = None  # One number for the shorter side
     crop: tuple[int, int] | None = None
-    interpolation: str = "bicubic"  # "bicubic" or "bilinear", both antialiased
-    # "exif" first puts the image upright by its EXIF; "stored" does not.
+    interpolation: str = "bicubic"
     orientation: str = "exif"
-    # Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size, the least that is
-    # no smaller than what it is resized to.
     dct_scaling: bool = False
-    # The colour on which transparent pictures are laid, RGB, or None.
     background: tuple[int, int, int] | None = None
-    # The stored values that become 0 and 1; None for what the file says.
     value_range: tuple[float, float] | None = None
-    # The axis and the index of the picture in a volume, or None.
     slice_at: tuple[int, int] | None = None
 
 
@@ -50,17 +42,11 @@ class Preparation(NamedTuple):
 
 
 class Oddities(NamedTuple):
-    # The EXIF orientation, 1 to 8; None if it is damaged; 1, upright, also if the
-    # orientation is ignored
-    orientation: int | None = 1
-    # The largest value of an image of 16 bits a channel, if nothing says how many of
-    # them it uses; otherwise None
-    brightest: int | None = None
-    is_cmyk: bool = False  # Whether its colours are those of a printer
-    # Whether it has further frames or pages, which are not read
-    is_animated: bool = False
-    # How values of DICOM or NIfTI became [0, 1], odd only beside others
-    shown: Shown | None = None
+    orientation: int | None = 1  # As EXIF says, 1 to 8; None if it is damaged
+    brightest: int | None = None  # See `Samples`
+    is_cmyk: bool = False
+    is_animated: bool = False  # Whether it has further frames or pages
+    shown: Shown | None = None  # Odd only beside others
 
 
 def checked_preparation(

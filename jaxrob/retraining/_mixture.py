@@ -102,9 +102,8 @@ def grid_levels(
     alteration: Alteration, num_copies: int, copy: jax.Array, shape: tuple[int, ...]
 ) -> jax.Array:
     """Returns the levels of the 2020 paper's scripts, one for each copy of an image."""
-    # They are the upper end of the range and the point halfway there from the identity
-    # and, with four copies, the same for the lower end. If the identity is the upper
-    # end, two copies use the lower end instead.
+    # The upper end of the range and the point halfway there and, with four copies, the
+    # same for the lower end. If the upper end is the identity, it is the lower end.
     identity = alteration.identity
     sides = (alteration.upper, alteration.lower)
     if identity == alteration.upper:
@@ -160,11 +159,9 @@ def mixture(
     subsets: Sequence[Subset], levels: str = "random", candidates: int = 1
 ) -> Callable[[int], Batches]:
     """Returns batches of all copies in random order, mixed as evenly as possible."""
-    # Every batch holds each subset in the same proportion, up to an image or two. An
-    # epoch holds each image once for each of its copies. To keep shapes static, a step
-    # reads as many images of each subset as any batch holds. It alters them all, but
-    # trains only on those of its batch: alterations run on a few more images than the
-    # network.
+    # Every batch holds each subset in the same proportion, up to an image or two. To
+    # keep shapes static, a step reads and alters as many images of each subset as any
+    # batch holds, but trains only on those of its batch.
     total = sum(subset.size for subset in subsets)
     parts = [
         f"{subset.copies} of {len(subset.images)}, "
@@ -185,14 +182,9 @@ def mixture(
 
 
 class _Layout(NamedTuple):
-    # `[subsets]`, the images of each subset that a step reads: the largest number in
-    # any batch.
-    num_read: np.ndarray
-    # `[T, subsets]`, the copies of each subset in all earlier batches.
-    starts: np.ndarray
-    # int32 `[T, B]`, indices of the images to train on, among the images that a step
-    # reads, subset by subset.
-    chosen: np.ndarray
+    num_read: np.ndarray  # `[subsets]`, images that a step reads: the most in a batch
+    starts: np.ndarray  # `[T, subsets]`, copies in all earlier batches
+    chosen: np.ndarray  # int32 `[T, B]`, the images to train on, of those read
 
 
 def _layout(subsets: Sequence[Subset], steps: int, batch_size: int) -> _Layout:

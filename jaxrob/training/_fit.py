@@ -269,11 +269,9 @@ _DIGEST = "digest"
 
 
 class Checkpoints(NamedTuple):
-    path: str | os.PathLike[str]  # the folder
+    path: str | os.PathLike[str]
     manager: Any  # orbax's `CheckpointManager` of the folder
-    # Those of the training, as JSON values. Only a training with the same settings can
-    # resume a checkpoint.
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # JSON values; only the same ones resume a checkpoint
 
 
 def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoints:

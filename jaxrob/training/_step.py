@@ -66,15 +66,11 @@ def every_image(num_images: int) -> Callable[[int], Batches]:
 class Network(NamedTuple):
     """A module as pure functions of parameters and other variables."""
 
-    # `start(key, images)` returns the initial parameters and other variables.
-    start: Callable[..., tuple[Any, Any]]
-    # `train(params, others, images, key)` returns the module's outputs in training
-    # mode, and the new other variables; the key is for dropout.
+    start: Callable[..., tuple[Any, Any]]  # (key, images) -> params, others
+    # (params, others, images, key) -> outputs in training mode, others
     train: Callable[..., tuple[jax.Array, Any]]
-    # `evaluate(params, others, images)` returns its outputs in evaluation mode.
-    evaluate: Callable[..., jax.Array]
-    # `classifier(params, others, outputs)` returns a classifier.
-    classifier: Callable[..., Classifier]
+    evaluate: Callable[..., jax.Array]  # (params, others, images) -> outputs
+    classifier: Callable[..., Classifier]  # (params, others, outputs)
     description: str  # a text that identifies the module
 
 
@@ -185,8 +181,7 @@ _EPOCHS = 5
 class Schedule(NamedTuple):
     epoch_steps: int  # steps in a whole epoch
     num_steps: int  # steps in all; the last epoch may end early
-    # Steps between checkpoints, None without checkpoints.
-    checkpoint_every: int | None = None
+    checkpoint_every: int | None = None  # steps between checkpoints
 
 
 class PlannedStep(NamedTuple):
@@ -195,8 +190,7 @@ class PlannedStep(NamedTuple):
     ends_epoch: bool  # whether it is the last step of the epoch
     is_kept: bool  # whether a checkpoint follows it
     image_index: np.ndarray  # `[R]`, the rows of the data set that it reads
-    # Its rows of the other arrays of `Batches.draw`, by name.
-    drawn: dict[str, np.ndarray]
+    drawn: dict[str, np.ndarray]  # its rows of the other arrays of `Batches.draw`
 
 
 def make_schedule(
@@ -248,10 +242,9 @@ def remaining_steps(
 
 
 class TrainingState(NamedTuple):
-    params: Any  # the module's parameters
-    # Its other variables, such as batch statistics, by collection.
-    collections: dict[str, Any]
-    optimizer: optax.OptState  # the optimiser's state
+    params: Any
+    collections: dict[str, Any]  # other variables, such as batch statistics
+    optimizer: optax.OptState
 
 
 # Takes the state, images, labels, rows drawn and the step's number, and returns the
