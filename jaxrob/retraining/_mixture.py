@@ -77,19 +77,6 @@ def on_all(shape: tuple[int, ...], alterations: Sequence[Alteration]) -> list[Su
 LEVELS = ("random", "grid")
 
 
-def altered(
-    alteration: Alteration, images: jax.Array, levels: jax.Array, key: jax.Array
-) -> jax.Array:
-    keys = jax.random.split(key, len(images))
-    prepared = (
-        jax.vmap(alteration.prepared)(images, keys)
-        if alteration.stochastic
-        else jax.vmap(alteration.prepared)(images)
-    )
-    over_images = jax.vmap(alteration.at_level)
-    return jax.vmap(over_images, (None, 0))(prepared, levels)
-
-
 def random_levels(
     alteration: Alteration, shape: tuple[int, ...], key: jax.Array
 ) -> jax.Array:
@@ -238,12 +225,10 @@ def _make(
 ) -> tuple[jax.Array, jax.Array]:
     chosen = drawn["chosen"]
     cuts = np.cumsum(num_read)[:-1]
-    blocks = jnp.split(images, cuts), jnp.split(drawn["copy"], cuts)
+    blocks = zip(subsets, jnp.split(images, cuts), jnp.split(drawn["copy"], cuts))
     copies = [
-        _altered_subset(
-            subset, block, copy, jax.random.fold_in(key, number), levels, candidates
-        )
-        for number, (subset, block, copy) in enumerate(zip(subsets, *blocks))
+        _altered_subset(*block, jax.random.fold_in(key, number), levels, candidates)
+        for number, block in enumerate(blocks)
     ]
     images, labels = jnp.concatenate(copies, axis=1)[:, chosen], labels[chosen]
     if candidates == 1:
@@ -272,4 +257,9 @@ def _altered_subset(
         level = grid_levels(alteration, subset.copies, copy, shape)
     else:
         level = random_levels(alteration, shape, level_key)
-    return altered(alteration, images, level, noise_key)
+    if alteration.stochastic:
+        keys = jax.random.split(noise_key, len(images))
+        prepared = jax.vmap(alteration.prepared)(images, keys)
+    else:
+        prepared = jax.vmap(alteration.prepared)(images)
+    return jax.vmap(jax.vmap(alteration.at_level), (None, 0))(prepared, level)
