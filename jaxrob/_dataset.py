@@ -212,7 +212,7 @@ class Dataset:
         """A data set larger than memory, read again in every pass over it.
 
         From a `torch.utils.data.DataLoader`, a `grain.DataLoader`, a batched
-        `tf.data.Dataset`, or a class of your own.
+        `tf.data.Dataset`, or a class of your own; in place of a `Dataset`.
 
         Example::
 
@@ -235,9 +235,6 @@ class Dataset:
           image: the key of the images, where a batch is a mapping.
           label: the key of the labels.
           channels_first: whether images are `[B, C, H, W]`, see `from_items`.
-
-        Returns:
-          A data set that `evaluate` and `assess` take in place of a `Dataset`.
 
         Raises:
           TypeError: if `batches` is not iterable, or only once, as an iterator is.

@@ -351,7 +351,7 @@ _VARIABLE = "JAXROB_DATA_DIR"
 def load(
     name: str, split: str = "test", data_dir: str | os.PathLike[str] | None = None
 ) -> Dataset:
-    """Loads a data set by its name.
+    """Loads a data set by its name: uint8 images `[N, H, W, C]`.
 
     Example::
 
@@ -363,9 +363,6 @@ def load(
       data_dir: the folder that holds the folders `mnist`, `cifar10` and `idc/images`,
         as `mnist`, `cifar10` and `idc_patches` take them. None stands for the
         environment variable JAXROB_DATA_DIR. "digits" needs neither.
-
-    Returns:
-      The data set, uint8 images `[N, H, W, C]`.
 
     Raises:
       ValueError: if the name or split is unknown, or a file is damaged.

@@ -80,9 +80,6 @@ def tar_shards(
       value_range: see `image_folder`.
       slice_at: see `image_folder`.
 
-    Returns:
-      Images as `image_folder` returns them.
-
     Raises:
       FileNotFoundError: if there is no such archive.
       TypeError: if `shards` is not a path or a sequence of paths.

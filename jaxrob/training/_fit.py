@@ -66,7 +66,7 @@ def fit(
     mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Classifier:
-    """Trains a Flax module on a data set, and returns it as a classifier.
+    """Trains a Flax module on a data set; returns a classifier, in evaluation mode.
 
     The loss is the cross-entropy of the module's log-probabilities.
 
@@ -105,9 +105,6 @@ def fit(
         those of one device, except for rounding. For several processes see
         `jaxrob.evaluate`.
       progress: whether to show a progress bar.
-
-    Returns:
-      The classifier, in evaluation mode.
 
     Raises:
       TypeError: if `dataset` is not a `Dataset` in memory.
