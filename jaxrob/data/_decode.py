@@ -67,8 +67,7 @@ class Expected(NamedTuple):
     size: tuple[int, int] | None  # Height and width, upright; None if any will do
     channels: int
     dtype: np.dtype  # uint8 or float32
-    why: str  # The end of the message about the size
-    why_kind: str  # That of the message about channels and type
+    why: str = ""  # The end of a message
 
 
 def decode_image(
@@ -88,8 +87,8 @@ def decode_image(
         array, odd = _of_samples(source, name, fit, grey, expected)
     channels, dtype = array.shape[-1], array.dtype
     if expected and (channels, dtype) != (expected.channels, expected.dtype):
-        kind = kind_text(channels, dtype)
-        raise Unsuited(f"{name}: read as {kind}, {expected.why_kind}")
+        kinds = _kind(channels, dtype), _kind(expected.channels, expected.dtype)
+        raise Unsuited(f"{name}: read as {kinds[0]}, expected {kinds[1]}{expected.why}")
     return array, odd
 
 
@@ -189,11 +188,14 @@ def _of_samples(
 
 
 def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> None:
-    if expected is not None and expected.size not in (None, size):
-        raise ValueError(f"{name}: {size[0]}x{size[1]} pixels, {expected.why}")
+    if expected and expected.size and expected.size != size:
+        texts = ["x".join(map(str, sides)) for sides in (size, expected.size)]
+        raise ValueError(
+            f"{name}: {texts[0]} pixels, expected {texts[1]}{expected.why}"
+        )
 
 
-def kind_text(channels: int, dtype: np.dtype) -> str:
+def _kind(channels: int, dtype: np.dtype) -> str:
     bits = "8 bits" if dtype == np.uint8 else "more than 8 bits"
     return f"{channels} channel{'s' * (channels != 1)} of {dtype} ({bits} a value)"
 

@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import check_choice, checked_integer, checked_path
 from jaxrob._arguments.texts import required
 from jaxrob._dataset import Dataset
 from jaxrob._files import most_unpacked, open_file
-from jaxrob.data._decode import Expected, decode_image, kind_text
+from jaxrob.data._decode import Expected, decode_image
 from jaxrob.data._image_folder import image_folder
 from jaxrob.data._preparation import Oddities, warn_of
 from jaxrob.data._source import is_gzip, read_file
@@ -173,9 +173,7 @@ def _find(folder: pathlib.Path, name: str) -> pathlib.Path:
 
 
 _NAME = re.compile(r".*_class([01])\.png", re.IGNORECASE | re.DOTALL)
-_BYTES = np.dtype(np.uint8)
-_KIND = f"expected {kind_text(3, _BYTES)}"
-_PATCH = Expected((50, 50), 3, _BYTES, "expected 50x50", _KIND)
+_PATCH = Expected((50, 50), 3, np.dtype(np.uint8))
 
 
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:

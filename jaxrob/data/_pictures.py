@@ -19,7 +19,7 @@ from jaxrob._files import DAMAGE, read_npz
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
 from jaxrob.data import _medical
 from jaxrob.data._classes import checked_class_names
-from jaxrob.data._decode import Expected, decode_image, kind_text, readable
+from jaxrob.data._decode import Expected, decode_image, readable
 from jaxrob.data._preparation import (
     MAX_BYTES,
     Oddities,
@@ -275,17 +275,9 @@ def _expected(
             continue
         height, width, channels = image.shape
         is_resized = fit.crop is not None or fit.resize is not None
-        why = (
-            f"but {name} has {height}x{width}; pass size=(height, width) to resize "
-            "all images"
-        )
-        why_kind = (
-            f"but {name} as {kind_text(channels, image.dtype)}. Store all pictures "
-            "alike, or read them apart"
-        )
+        why = f", as {name} has: pass size=(height, width), or read them apart"
         size = None if is_resized else (height, width)
-        expected = Expected(size, channels, image.dtype, why, why_kind)
-        return image.shape, expected, odd
+        return image.shape, Expected(size, channels, image.dtype, why), odd
     raise ValueError(f"{pictures.path}: none of its pictures is readable. {first}")
 
 
