@@ -56,8 +56,7 @@ _EXIF = b"Exif\0\0"
 # PNG chunks that may hold an orientation.
 _PNG_NOTES = (b"eXIf", b"iTXt", b"tEXt", b"zTXt")
 _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"
-# Deflate's greatest ratio times the eight pixels in a byte of a black-and-white PNG;
-# JPEG stays far below.
+# Deflate's greatest ratio times the eight pixels in a byte of a black-and-white PNG.
 _MAX_PIXELS_PER_BYTE = 1032 * 8
 
 
@@ -254,8 +253,6 @@ def _scale(
     image: Any, wanted: tuple[int, int]
 ) -> tuple[float, float, float, float] | None:
     """Lets a JPEG be decoded at a reduced size, if that suffices for a wanted one."""
-    # Pillow picks the least of 1/8, 1/4, 1/2 and 1 that leaves both sides as long as
-    # wanted.
     if image.format != "JPEG":
         return None
     size = image.size
@@ -274,8 +271,7 @@ def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
 
 
 def _verify(data: bytes) -> None:
-    # Decoding does not read a PNG's checksums and end. `verify` does, but the image is
-    # unusable afterwards.
+    # Decoding reads no checksums; `verify` does, but leaves the image unusable.
     if _PNG_END not in data:
         raise ValueError("truncated: it has no end chunk")
     pil = required("PIL.Image", "reading images", "experiments")
@@ -316,8 +312,7 @@ def readable(name: str) -> Iterator[None]:
     except Unsuited as error:
         raise Unsuited(f"{name}: {error}") from error
     except Exception as error:
-        # Hostile files raise errors of all kinds in decoders: SyntaxError,
-        # struct.error, IndexError, DecompressionBombError and more.
+        # Hostile files raise errors of all kinds in decoders, SyntaxError too.
         reason = str(error) or type(error).__name__
         if "<_io.BytesIO" in reason:  # Pillow names its input by the address.
             reason = "its contents are those of no format that is read"

@@ -432,8 +432,6 @@ def find_weak(
     training: dict[str, Any],
 ) -> tuple[tuple[Alteration, ...], Classifier | None, Dataset]:
     """Returns the weak alterations, the original if known, and the training data."""
-    # The arguments are those of `limited_data_augmentation`, with the settings of `fit`
-    # as `training`.
     threshold = checked_share("threshold", threshold)
     if classifier is not None:
         check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")

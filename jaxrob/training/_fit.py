@@ -289,8 +289,6 @@ def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoin
 def save(checkpoints: Checkpoints, count: int, state: TrainingState) -> None:
     import orbax.checkpoint as ocp
 
-    # Orbax writes under a temporary name, renames the finished checkpoint, and only
-    # then removes the previous one.
     items = ocp.args.Composite(
         trained=ocp.args.StandardSave(tuple(state)),
         settings=ocp.args.JsonSave(
@@ -347,8 +345,7 @@ def _named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turns every exception inside into a ValueError that names the folder."""
     try:
         yield
-    # Damaged files raise errors of all kinds in orbax: KeyError, TypeError, those of
-    # JSON, and a plain Exception of its storage.
+    # Damaged files raise errors of all kinds in orbax, a plain Exception too.
     except Exception as error:
         raise ValueError(
             f"checkpoint {path} is damaged, or does not fit the module and the "

@@ -247,8 +247,7 @@ class TrainingState(NamedTuple):
     optimizer: optax.OptState
 
 
-# Takes the state, images, labels, rows drawn and the step's number, and returns the
-# next state and the loss.
+# (state, images, labels, rows drawn, the step's number) -> the next state, the loss
 Step = Callable[..., tuple[TrainingState, jax.Array]]
 
 
