@@ -178,12 +178,12 @@ def fit(
             state, loss = Call(step, (state, *given)).run()
             bar.update()
             # Reading the loss waits for the step.
-            if planned.ends_epoch or planned.is_kept:
-                if not np.isfinite(float(loss)):
-                    when = f"epoch {planned.epoch}, step {planned.done}"
-                    raise FloatingPointError(
-                        f"the loss is {loss} after {when}: lower the rate"
-                    )
+            must_be_read = planned.ends_epoch or planned.is_kept
+            if must_be_read and not np.isfinite(float(loss)):
+                when = f"epoch {planned.epoch}, step {planned.done}"
+                raise FloatingPointError(
+                    f"the loss is {loss} at {when}: lower the rate"
+                )
             if checkpoints is not None and planned.is_kept:
                 save(checkpoints, planned.done, state)
             if planned.ends_epoch:
@@ -221,11 +221,7 @@ def check_training(
     from flax import linen, nnx
 
     check_type(
-        "module",
-        module,
-        linen.Module | nnx.Module,
-        "a Flax Linen or NNX module (networks of other frameworks are trained in their "
-        "own)",
+        "module", module, linen.Module | nnx.Module, "a Flax Linen or NNX module"
     )
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     check_key(key)
@@ -255,9 +251,7 @@ def check_training(
 def check_batches(batches: Any) -> None:
     check_type("batches(batch_size)", batches, Batches, "jaxrob.training.Batches")
     checked_integer("Batches.size", batches.size, at_least=1)
-    check_type(
-        "Batches.draw", batches.draw, Callable, "a function of a NumPy generator"
-    )
+    check_type("Batches.draw", batches.draw, Callable, "a function of a generator")
     check_type("Batches.make", batches.make, Callable, "a function that makes a batch")
     checked_text("Batches.description", batches.description, may_be_empty=True)
 

@@ -118,13 +118,12 @@ def _of_nnx(module: Any) -> Network:
         _by_path(snapshot(state)) for state in states
     )
 
-    def merge(graph: Any, params: Any, rngs: Any, others: Any) -> Any:
+    def merge(graph: Any, *states: Any) -> Any:
         trees = params_tree, rngs_tree, others_tree
-        values = params, rngs, others
         # Dictionaries may come back in another order.
         parts = [
-            jax.tree.unflatten(tree, [some[path] for path in paths])
-            for (tree, paths), some in zip(trees, values)
+            jax.tree.unflatten(tree, [state[path] for path in paths])
+            for (tree, paths), state in zip(trees, states)
         ]
         return nnx.merge(graph, *parts)
 
@@ -142,20 +141,15 @@ def _of_nnx(module: Any) -> Network:
     def classifier(params: Any, others: Any, outputs: str) -> Classifier:
         return Classifier.from_nnx(merge(evaluating, params, rngs, others), outputs)
 
-    initial = [
-        part for one in (params, others) for pair in one.items() for part in pair
-    ]
-    return Network(
-        lambda key, images: (params, others),
-        train,
-        evaluate,
-        classifier,
-        # Training starts from these weights, so they are part of its identity.
-        stable_repr(type(module))
-        + digest(
-            part if isinstance(part, str) else host_array(part) for part in initial
-        ),
-    )
+    # Training starts from these weights, so they are part of its identity.
+    leaves = [pair for state in (params, others) for pair in state.items()]
+    weights = digest(part for path, leaf in leaves for part in (path, host_array(leaf)))
+    description = stable_repr(type(module)) + weights
+
+    def start(key: jax.Array, images: jax.Array) -> tuple[Any, Any]:
+        return params, others
+
+    return Network(start, train, evaluate, classifier, description)
 
 
 def _by_path(state: Any) -> tuple[dict[str, jax.Array], tuple[Any, list[str]]]:
