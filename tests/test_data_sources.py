@@ -112,7 +112,6 @@ class Tensor:
 
 
 def wholes(items, **given):
-    """The labels of items in memory and of items that are read again."""
     for max_bytes in (1 << 30, 0):
         found = Dataset.from_items(items, max_bytes=max_bytes, **given)
         yield [found] if max_bytes else list(found.batches())

@@ -262,7 +262,6 @@ FOUR, NO_CLASS = random_images(4), np.zeros(4, int)
     [
         ({"target_confidence": 0}, ValueError, "target_confidence"),
         ({"target_confidence": 1}, ValueError, "target_confidence"),
-        ({"target_confidence": float("nan")}, ValueError, "target_confidence"),
         ({"targets": NO_CLASS}, ValueError, "targets must differ from the labels"),
         ({"targets": NO_CLASS[:2] + 1}, ValueError, "targets must have the shape"),
         ({"targets": NO_CLASS + 4}, ValueError, "targets must lie"),

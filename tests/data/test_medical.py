@@ -103,7 +103,6 @@ def test_transfer_syntaxes(tmp_path):
 
 
 def encapsulated(frame, values):
-    """Returns a file whose pixels are a JPEG."""
     pydicom = pytest.importorskip("pydicom", reason="needs jaxrob[medical]")
     found = pydicom.dcmread(io.BytesIO(dicom(values, bits=8)))
     found.file_meta.TransferSyntaxUID = pydicom.uid.JPEGBaseline8Bit

@@ -1,7 +1,6 @@
 """The data sets with a name: CIFAR-10, MNIST, digits, IDC patches, IDX files."""
 
 import gzip
-import pathlib
 import pickle
 import struct
 import tracemalloc
@@ -17,7 +16,7 @@ from sklearn.datasets import load_digits
 from jaxrob.data import NAMES, cifar10, digits, idc_patches, load, mnist
 from jaxrob.data._named import read_idx
 
-from .files import encoded, write_folder, write_tar
+from .files import Trap, encoded, write_folder, write_tar
 
 CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 RECORD = 3073
@@ -105,16 +104,6 @@ def test_what_is_missing_is_named(tmp_path):
     (tmp_path / "data_batch_4.bin").unlink()
     with pytest.raises(FileNotFoundError, match="data_batch_4.bin"):
         cifar10(tmp_path, "train")
-
-
-class Trap:
-    """An object that leaves a trace when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return pathlib.Path.touch, (pathlib.Path(self.path),)
 
 
 @pytest.mark.parametrize(
@@ -414,18 +403,12 @@ def test_real_patches(real_folder):
 
 @pytest.fixture
 def root(tmp_path):
-    """Makes a data folder with one image in each test split."""
     for folder in ("mnist", "cifar10", "idc/images"):
         (tmp_path / folder).mkdir(parents=True)
-    mnist = tmp_path / "mnist"
-    (mnist / "t10k-images-idx3-ubyte").write_bytes(
-        struct.pack(">IIII", 0x803, 1, 28, 28) + bytes(784)
-    )
-    (mnist / "t10k-labels-idx1-ubyte").write_bytes(struct.pack(">IIB", 0x801, 1, 5))
+    (tmp_path / "mnist" / IMAGES).write_bytes(images_file(1))
+    (tmp_path / "mnist" / LABELS).write_bytes(labels_file([5]))
     (tmp_path / "cifar10" / "test_batch.bin").write_bytes(bytes([5]) + bytes(3072))
-    Image.fromarray(np.zeros((50, 50, 3), np.uint8)).save(
-        tmp_path / "idc" / "images" / "a_class1.png"
-    )
+    write(tmp_path / "idc" / "images", "a_class1.png")
     return tmp_path
 
 

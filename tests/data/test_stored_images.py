@@ -86,13 +86,7 @@ def test_parts_and_single_pictures(folder):
         dataset[:0]
 
 
-def test_few_images_read_few_files(folder, monkeypatch):
-    from jaxrob.data import _image_folder
-
-    read, opened = _image_folder.read_file, []
-    monkeypatch.setattr(
-        _image_folder, "read_file", lambda path: (opened.append(path), read(path))[1]
-    )
+def test_few_images_read_few_files(folder, opened):
     dataset = image_folder(folder, max_bytes=FEW)
     np.asarray(dataset[::20].images)
     # Beside the first, whose size all must have.

@@ -375,8 +375,6 @@ def test_any_array_can_be_altered():
 
 
 def returns(value, outputs):
-    """A classifier with one value for all images and classes."""
-
     def apply(variables, images):
         return jnp.full((len(images), 10), value)
 
@@ -426,10 +424,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         "given, message",
         [
-            ({"key": 0}, "key"),
-            ({"key": np.zeros(2)}, "key"),
             ({"classifier": lambda x: x}, "classifier"),
-            ({"dataset": (IMAGES, LABELS)}, "dataset"),
             ({"alteration": lambda x, y: x}, "alteration"),
         ],
     )

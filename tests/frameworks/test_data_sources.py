@@ -126,9 +126,7 @@ def test_grain_sources():
         check(Dataset.from_batches(source.batch(16), NAMES))
     sampler = grain.samplers.SequentialSampler(len(IMAGES), grain.sharding.NoSharding())
     loader = grain.DataLoader(
-        data_source=rows(),
-        sampler=sampler,
-        operations=[grain.transforms.Batch(16)],
+        data_source=rows(), sampler=sampler, operations=[grain.transforms.Batch(16)]
     )
     check(Dataset.from_batches(loader, NAMES))
     with pytest.raises(ValueError, match="must end; got RepeatMapDataset"):
