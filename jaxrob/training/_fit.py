@@ -181,9 +181,7 @@ def fit(
             must_be_read = planned.ends_epoch or planned.is_kept
             if must_be_read and not np.isfinite(float(loss)):
                 when = f"epoch {planned.epoch}, step {planned.done}"
-                raise FloatingPointError(
-                    f"the loss is {loss} at {when}: lower the rate"
-                )
+                raise FloatingPointError(f"the loss is {loss}, {when}: lower the rate")
             if checkpoints is not None and planned.is_kept:
                 save(checkpoints, planned.done, state)
             if planned.ends_epoch:
@@ -220,9 +218,8 @@ def check_training(
     # Flax is slow to import; a caller with a module has imported it already.
     from flax import linen, nnx
 
-    check_type(
-        "module", module, linen.Module | nnx.Module, "a Flax Linen or NNX module"
-    )
+    wanted = "a Flax Linen or NNX module (other networks are trained in their own)"
+    check_type("module", module, linen.Module | nnx.Module, wanted)
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     check_key(key)
     checked_integer("batch_size", batch_size, at_least=1, at_most=len(dataset))
