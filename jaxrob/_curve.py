@@ -450,7 +450,7 @@ class ScoreCurve:
         return found, levels
 
     def to_json(self) -> str:
-        """The curve as strict JSON text; the scores are an array in base64 of zlib."""
+        """The curve as strict JSON text."""
         return to_json(self)
 
     @staticmethod

@@ -110,8 +110,8 @@ def _parsed(stream: Any, most: int) -> np.ndarray:
     needed = math.prod(shape) * dtype.itemsize
     if not 1 <= len(shape) == rank <= 64 or needed > most or room > sys.maxsize:
         raise ValueError(
-            f"its header says the shape {shape} of {dtype.name}, {needed} bytes; at "
-            f"most {most} may be there: unpack it first if that is meant"
+            f"its header says {needed} bytes, the shape {shape}; at most {most} may be "
+            "there: unpack it first if that is meant"
         )
     data = stream.read(needed)
     # Reading past the end also makes gzip verify its checksum.
@@ -146,7 +146,7 @@ def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     images_path = _find(folder, f"{_PREFIX[split]}-images-idx3-ubyte")
     labels_path = _find(folder, f"{_PREFIX[split]}-labels-idx1-ubyte")
     images, labels = read_idx(images_path), read_idx(labels_path)
-    if images.dtype != np.uint8 or images.shape[1:] != (28, 28) or len(images) == 0:
+    if images.dtype != np.uint8 or images.shape[1:] != (28, 28) or not len(images):
         raise ValueError(
             f"{images_path}: {images.dtype} {images.shape}, expected uint8 (N, 28, 28)"
         )
@@ -285,7 +285,7 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
             return _from_images(images, split)
     for name in _PICKLES:
         if (root / name).exists():
-            raise ValueError(_refuse_pickle(root / name))
+            raise _refused(root / name)
     raise FileNotFoundError(
         f"{root}: expected {_ARCHIVE}, the folder {_FOLDER}, "
         f"{' '.join(_BATCHES[split])}, or {split}.tar.gz of class folders there"
@@ -294,9 +294,8 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
 def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
     if not place.is_file():
-        return {
-            name: read_file(place / name) for name in names if (place / name).is_file()
-        }
+        paths = [place / name for name in names]
+        return {path.name: read_file(path) for path in paths if path.is_file()}
     return {
         parts[-1]: member.contents
         for parts, member in read_tar(place, wanted=names.__contains__)
@@ -306,7 +305,7 @@ def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
 
 def _parse(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
     if data[:1] == bytes([_PICKLE_MARK]):
-        raise ValueError(_refuse_pickle(name))
+        raise _refused(name)
     if not data or len(data) % _RECORD:
         raise ValueError(f"{name}: {len(data)} bytes, no multiple of {_RECORD}")
     records = np.frombuffer(data, np.uint8).reshape(-1, _RECORD)
@@ -331,10 +330,10 @@ def _from_images(path: pathlib.Path, split: str) -> Dataset:
     )
 
 
-def _refuse_pickle(name: str | pathlib.Path) -> str:
-    return (
-        f"{name}: CIFAR-10 for Python, which is made of pickles; they are never "
-        f"loaded, because a pickle can run any code. Use the binary version, {_ARCHIVE}"
+def _refused(name: str | pathlib.Path) -> ValueError:
+    return ValueError(
+        f"{name}: CIFAR-10 for Python is made of pickles, which are never loaded, as "
+        f"they can run any code. Use the binary version, {_ARCHIVE}"
     )
 
 
