@@ -82,7 +82,7 @@ class Dataset:
     name: str = "dataset"
     # Whether the labels are the assessed network's own answers on unaltered images.
     _has_pseudo_labels: bool = dataclasses.field(default=False, init=False, repr=False)
-    # What the provenance says about how files of pictures were read.
+    # For the provenance: how files of pictures were read.
     _reading: Mapping[str, Any] | None = dataclasses.field(
         default=None, kw_only=True, repr=False
     )
@@ -212,7 +212,7 @@ class Dataset:
         """A data set larger than memory, read again in every pass over it.
 
         From a `torch.utils.data.DataLoader`, a `grain.DataLoader`, a batched
-        `tf.data.Dataset`, or a class of your own.
+        `tf.data.Dataset`, or a class of your own; in place of a `Dataset`.
 
         Example::
 
@@ -235,9 +235,6 @@ class Dataset:
           image: the key of the images, where a batch is a mapping.
           label: the key of the labels.
           channels_first: whether images are `[B, C, H, W]`, see `from_items`.
-
-        Returns:
-          A data set that `evaluate` and `assess` take in place of a `Dataset`.
 
         Raises:
           TypeError: if `batches` is not iterable, or only once, as an iterator is.

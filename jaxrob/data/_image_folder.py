@@ -27,8 +27,7 @@ _Parts = tuple[str, ...]
 # The value of `labels` for class folders.
 FOLDERS = "folders"
 _ENDINGS = ", ".join(SUFFIXES)
-# Names of DICOM files as archives export them: "IM000001", "1.2.840.3", "x.IMA". Only
-# these are opened to see what they are.
+# Of such names files are opened to see if they are DICOM: "IM000001", "x.IMA".
 _OF_DICOM = re.compile(r"[^.]+|.+\.(\d+|ima|dicom|dic)", re.IGNORECASE)
 _WANTED = f"{_ENDINGS}; in a folder also DICOM files without an ending"
 # A file outside an archive.

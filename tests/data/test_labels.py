@@ -152,7 +152,7 @@ def test_folders_that_are_numbers_need_their_order(folder):
     "text, message",
     [
         ("{", "not a JSON file"),
-        ('{"ant": 1, "bee": 2}', "got other indices"),
+        ('{"ant": 1, "bee": 2}', "from 0"),
         ('["ant", "ant"]', "'ant' stands there twice"),
         ("7", "expected a list of names"),
         ('["ant", "cat"]', "its class 'dog' is none of the class_names"),
