@@ -32,12 +32,19 @@ _COARSEST = 1e-3
 
 
 class Normality(NamedTuple):
-    """How normal samples are. All arrays have the samples' leading axes."""
+    """How normal samples are. All arrays have the samples' leading axes.
 
-    statistic: jax.Array  # corrected for n; infinite where all are equal
+    Attributes:
+      statistic: Anderson and Darling's A², corrected for n; infinite if all are equal.
+      mean: the samples' mean.
+      standard_deviation: theirs, with n - 1; 0 if all are equal.
+      resolved: whether float32 resolves the samples; else the statistic says little.
+    """
+
+    statistic: jax.Array
     mean: jax.Array
-    standard_deviation: jax.Array  # with n - 1; 0 where all are equal
-    resolved: jax.Array  # whether float32 resolves them; else it says little
+    standard_deviation: jax.Array
+    resolved: jax.Array
 
 
 def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normality:
