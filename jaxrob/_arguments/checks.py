@@ -367,3 +367,33 @@ def checked_size(size: Any, name: str = "size") -> tuple[int, int] | None:
         checked_integer(name, height, at_least=1),
         checked_integer(name, width, at_least=1),
     )
+
+
+def check_index(index: Any, length: int) -> None:
+    """Rejects an invalid index into `length` inputs."""
+    wanted = "a slice, or an array of integers or booleans"
+    if isinstance(index, slice):
+        for part in (index.start, index.stop, index.step):
+            if part is not None:
+                checked_integer("index", part)
+        return
+    try:
+        array = np.asarray(index)
+    except (TypeError, ValueError):  # Lists of unequal lengths; tracers.
+        raise wrong_type("index", wanted, index) from None
+    if array.ndim == 0:
+        raise TypeError(
+            f"index must be {wanted}; got {named(index)}, use [i : i + 1] for one input"
+        )
+    if array.ndim != 1 or array.dtype.kind not in "biu":
+        raise wrong_type("index", wanted, array)
+    if array.dtype.kind == "b":
+        if len(array) != length:
+            raise IndexError(
+                f"index must hold {length} booleans, one for each input; got "
+                f"{len(array)}"
+            )
+    elif array.size and not -length <= array.min() <= array.max() < length:
+        raise IndexError(
+            f"index must lie in 0 ... {length - 1}; got {array.min()} to {array.max()}"
+        )
