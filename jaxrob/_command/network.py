@@ -159,7 +159,6 @@ def _from_code(
     )
 
 
-# Flags that apply to one kind of pictures only.
 _OF_FOLDERS = (
     "size",
     "resize",

@@ -140,7 +140,6 @@ def _flip_negative(bits: jax.Array) -> jax.Array:
     return jnp.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
-# Newton's iterations.
 _ITERATIONS = 14
 # Derivatives cancel where an exponent vanishes: a step is taken from this far away.
 _NUDGE = 1e-2
@@ -377,7 +376,6 @@ def fit_normal(found: Moments[np.ndarray], delta: float, num_samples: int) -> An
             [np.exp(np.log(delta) - largest), _boxcox(np.log(delta) - centre, lmbda)]
         )
         score = (bound - in_unit_mean) / in_unit_std
-        # The paper's units again.
         grown = np.exp(lmbda * centre)
         mean = [np.exp(largest) * in_unit_mean[0]]
         mean.append(grown * in_unit_mean[1] + _boxcox(centre, lmbda))
