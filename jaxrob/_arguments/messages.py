@@ -106,7 +106,6 @@ TO_RENUMBER = (
     "Labels that are names are numbered by class_names=classifier.class_names; numbers "
     "are translated in the source (Hugging Face: align_labels_with_mapping)"
 )
-# More than one class has the name.
 _SEVERAL = -1
 
 
@@ -179,7 +178,6 @@ def if_no_classes(shape: Any) -> str:
     return IF_NO_CLASSES
 
 
-# The most arrays that an error lists.
 _MOST_LISTED = 10
 
 
@@ -243,7 +241,6 @@ def _members(returned: Any) -> dict[str, Any]:
 def failed_on_images(
     what: str, image_shape: tuple[int, ...], error: Exception
 ) -> ValueError:
-    # The traceback of its cause begins with the user's frames then.
     begin_with_users(error)
     shape, hint = ", ".join(map(str, image_shape)), ""
     if len(image_shape) == 2:

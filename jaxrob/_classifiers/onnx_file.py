@@ -24,7 +24,6 @@ from jaxrob._files import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31
-# Input types that float32 images may be cast to.
 _FLOATING = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
@@ -92,7 +91,6 @@ def onnx_network(
     size, version = batch_size or fixed, _digest(data, weights)
     host = HostFunction(run, None, name, version, size, writes=False, is_any=is_any)
     placed = OnHost(host, _laid_out(preprocessing, lengths, name))
-    # A single output stands for two classes.
     num_classes = 2 if num_classes == 1 else num_classes
     return Network(placed, outputs or last or "logits", name, num_classes)
 

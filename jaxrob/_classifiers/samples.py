@@ -15,11 +15,9 @@ from jaxrob._arguments.checks import check_type, checked_flag, checked_text, pla
 from jaxrob._arguments.messages import class_number, named, wrong_type
 
 _PICTURE_MODES = ("L", "RGB")
-# Such as boxes.
 _OTHER = "what is no array of the image's size"
 # A loader of a part of a data set of ...: nobody nests more.
 _MOST_NESTED = 8
-# Of a batch that groups items.
 _BATCH_BYTES = 1 << 26
 _MOST_IN_BATCH = 1024
 

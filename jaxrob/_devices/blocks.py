@@ -73,7 +73,6 @@ class Call(NamedTuple):
             return self.function.lower(*self.args, **self.static)
 
     def _mesh_set(self) -> contextlib.AbstractContextManager[Any]:
-        # The caller may have set another one.
         return jax.set_mesh(self.mesh.mesh) if self.mesh else contextlib.nullcontext()
 
 
@@ -167,7 +166,6 @@ def _taken_or_zero(rows: jax.Array, indices: np.ndarray) -> jax.Array:
     return jnp.take(rows, indices, axis=0, mode="fill", fill_value=0)
 
 
-# The most bytes of a piece.
 _MOST_BYTES = 2**24
 
 

@@ -238,7 +238,6 @@ def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
     for name in prefix.split("/"):
         node = node[name]
     found, wanted = _flat(node), _flat(as_dicts(nnx.state(module, nnx.Param)))
-    # Draws and members have a leading axis.
     lead = 1 if kind in ("draws", "members") else 0
     for name, array in wanted.items():
         shape = found[name].shape[lead:] if name in found else None

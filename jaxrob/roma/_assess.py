@@ -411,7 +411,6 @@ def _unseen(like: Answers, number: int) -> Answers:
     return Answers(**fields)
 
 
-# Inputs whose answers a journal takes at once.
 _INPUTS = 256
 
 

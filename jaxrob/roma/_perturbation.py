@@ -23,7 +23,6 @@ from jaxrob._numbers import warn_beyond_pixels
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._tolerance import masses
 
-# The balls' norms.
 NORMS = ("linf", "l2", "l1")
 
 
@@ -183,7 +182,6 @@ def nudged(
     moved = latent + share * _symmetric(
         jax.random.bits(key, latent.shape, jnp.uint32) >> 16
     )
-    # Mirrored at the ball's ends.
     return jnp.where(jnp.abs(moved) > 1, jnp.sign(moved) * 2 - moved, moved)
 
 
