@@ -263,7 +263,7 @@ def _spread(one: Assessment, per_class: np.ndarray) -> str:
     if one.scores is not None or not len(known):
         return ""
     return figures.bars(
-        np.histogram(known, bins=20, range=(0, 1))[0].tolist(),
+        np.histogram(known, bins=10, range=(0, 1))[0].tolist(),
         alt=f"how many of {len(known)} classes have which robustness",
         x_label="robustness of the class",
         y_label="classes",

@@ -272,12 +272,11 @@ def _figure(one: Assessment) -> str:
         if one.measure != "effectiveness":
             values = one.curve.effectiveness
             lines.append(figures.Line("effectiveness", one.levels, values))
-    level = f"level of {short(one.alteration)}"
     return figures.curves(
         lines,
         (one.lower, one.upper),
-        alt=f"{measure} over the {level}: {robustness(one)} of the range is accepted",
-        x_label=f"{axis_label(level, one.unit)}; {images_at_levels(one)} images each",
+        alt=f"{measure} over the level: {robustness(one)} of the range is accepted",
+        x_label=f"{axis_label('level', one.unit)}; {images_at_levels(one)} images each",
         y_label=value_label(one),
         level=percent_of(one.confidence_level),
         threshold=one.threshold if one.scores is None else None,

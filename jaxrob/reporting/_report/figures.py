@@ -16,8 +16,9 @@ from jaxrob.reporting._report.report import Tested
 from jaxrob.reporting._results import Picture
 from jaxrob.reporting._words import number, percent, short, with_unit
 
-_WIDTH, _HEIGHT = 640, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 620, 14, 210  # Of the frame.
+# Narrow, so that its letters can be read on a phone and beside a table in print.
+_WIDTH, _HEIGHT = 400, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 386, 14, 150  # Of the frame.
 _QUARTERS = (0, 0.25, 0.5, 0.75, 1)
 # The most base64 bytes of all pictures: every browser reads a page of 5 MB, and the
 # rest takes less than 2 MB.
@@ -107,7 +108,7 @@ def estimates(
     opened_by: str = "levels",
 ) -> str:
     """Draws shares in rows, a mark for each network; without a level no legend."""
-    left, pitch = 190, max(20, 12 * len(names) + 6)
+    left, pitch = 148, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
     bottom = height - 36
 
@@ -118,7 +119,7 @@ def estimates(
     for share in _QUARTERS:
         parts.append(_segment("grid", x(share), 6, x(share), bottom))
         parts.append(_text(x(share), bottom + 15, _percent(share)))
-    parts.append(_text((left + _WIDTH - 26) / 2, height - 6, x_label))
+    parts.append(_text(_WIDTH / 2, height - 6, x_label))
     parts += [_segment("threshold", x(one), 6, x(one), bottom) for one in required]
     for index, (name, row) in enumerate(rows.items()):
         middle = 12 + pitch * (index + 0.5)
@@ -245,10 +246,10 @@ def _y(share: float) -> float:
 
 
 def _ticks(lower: float, upper: float) -> list[float]:
-    """From four to nine round numbers within the range."""
+    """From three to seven round numbers within the range."""
     step = 10.0 ** math.floor(math.log10((upper - lower) / 4))
     steps = (step * times for times in (1, 2, 2.5, 5, 10))
-    step = next(one for one in steps if (upper - lower) / one < 9)
+    step = next(one for one in steps if (upper - lower) / one < 6)
     first, last = math.ceil(lower / step - 1e-9), math.floor(upper / step + 1e-9)
     return [step * index for index in range(first, last + 1)]
 

@@ -162,7 +162,7 @@ def _sides(report: Report) -> list[Part]:
             lines,
             (lower, upper),
             alt=f"{said} of {len(group)} networks over the level of {short(title)}",
-            x_label=axis_label(f"level of {short(title)}", of),
+            x_label=axis_label("level", of),
             y_label=said,
             threshold=common_threshold([one for _, one in group]),
             identity=group[0][1].identity,

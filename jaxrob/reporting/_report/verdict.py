@@ -299,8 +299,9 @@ def _adjustments(
 def _scope(report: Report) -> Words:
     if not (number := len(report.warned)):
         return say("no_warnings")
-    said = "; ".join(short(one, 160) for one in report.warned[:_MOST_NAMES])
-    said += "; ..." * (number > _MOST_NAMES)
+    some = list(dict.fromkeys(report.warned))
+    said = "; ".join(short(one, 160) for one in some[:_MOST_NAMES])
+    said += "; ..." * (len(some) > _MOST_NAMES)
     return say("warnings", number=counted(number, "warning"), said=said)
 
 
