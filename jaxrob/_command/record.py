@@ -46,8 +46,9 @@ def run(values: Values) -> Run:
     """Returns the record so far."""
     from jaxrob.reporting import Run
 
+    seed = "" if values["seed"].present else f" --seed={values.seed}"
     return Run(
-        _command[0],
+        _command[0] + seed,
         _started[0],
         platform.platform(),
         values.tester,

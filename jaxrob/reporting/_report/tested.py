@@ -193,7 +193,7 @@ def _versions(results: Results) -> Pairs:
     return (
         *((name, _entries(sources, "versions", name)) for name in names),
         ("devices", _same(devices) or _UNKNOWN),
-        ("random key (seed)", _entries(sources, "key")),
+        ("random key", _entries(sources, "key")),
     )
 
 
