@@ -239,7 +239,7 @@ def figure(
         )
     columns = min(columns, len(assessments))
     rows = math.ceil(len(assessments) / columns)
-    whole = pyplot().figure(figsize=(3.6 * columns, 3.4 * rows), layout="constrained")
+    whole = new_figure(3.6 * columns, 3.4 * rows)
     panels = whole.subfigures(rows, columns, squeeze=False).flat
     # Labels under all images would overlap.
     labelled = np.unique([0, (num_examples - 1) / 2, num_examples - 1])
@@ -299,18 +299,23 @@ def _checked_image(image: Any) -> np.ndarray:
 
 def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
     if axes is None:
-        return pyplot().figure(figsize=size, layout="constrained").add_subplot()
+        return new_figure(*size).add_subplot()
     if not hasattr(axes, "axvspan"):
         raise TypeError(f"axes must be axes of matplotlib; got {named(axes)}")
     return axes
 
 
-def pyplot() -> Any:
+def new_figure(width: float, height: float) -> Any:
     try:
-        from matplotlib import pyplot as module
+        from matplotlib import pyplot
     except ImportError as error:
         raise ImportError(f"plots need matplotlib: {install('command')}") from error
-    return module
+    # Without a screen or a notebook nobody sees and closes figures: only the last one
+    # stays open, for pyplot.savefig.
+    name = "jaxrob" if pyplot.get_backend().lower() == "agg" else None
+    if name:
+        pyplot.close(name)
+    return pyplot.figure(name, (width, height), layout="constrained")
 
 
 def literal(name: str) -> str:

@@ -22,7 +22,7 @@ from jaxrob._assessment.paired import (
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words
 from jaxrob.metrics._testing import num_rank_resamples, rank_intervals, surely_better
-from jaxrob.reporting._plot import ACCEPTED, LINES, checked_axes, literal, pyplot
+from jaxrob.reporting._plot import ACCEPTED, LINES, checked_axes, literal, new_figure
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -309,7 +309,7 @@ def rank_figure(found: Sequence[Ranks]) -> Any:
     """Plots several ranks, one below the other, see `plot_ranks`; at least one."""
     found = checked_sequence("found", found, Ranks, "jaxrob.reporting.Ranks")
     rows = 1.2 + 0.28 * len(found[0].networks)
-    whole = pyplot().figure(figsize=(6, rows * len(found)), layout="constrained")
+    whole = new_figure(6, rows * len(found))
     for axes, one in zip(whole.subplots(len(found), squeeze=False)[:, 0], found):
         plot_ranks(one, axes)
     return whole
