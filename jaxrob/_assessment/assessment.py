@@ -29,7 +29,7 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve
-from jaxrob._files.reading import parsed
+from jaxrob._files import parsed
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval, measures
 from jaxrob.metrics._measures import MEAN, TOP_K, any_measure, measure_named

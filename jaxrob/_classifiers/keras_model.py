@@ -34,7 +34,7 @@ from jaxrob._classifiers.network import (
     snapshot,
 )
 from jaxrob._devices.host_function import HostFunction
-from jaxrob._files.reading import most_unpacked, open_file
+from jaxrob._files import most_unpacked, open_file
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"

@@ -20,7 +20,7 @@ from jaxrob._classifiers.network import (
     outputs_after,
 )
 from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
-from jaxrob._files.reading import check_regular, open_file
+from jaxrob._files import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31

@@ -355,7 +355,8 @@ def _image(path: str | None) -> np.ndarray:
     """Returns the picture that is altered."""
     if path is None:
         return np.asarray(data.digits("test").images[3])
-    from jaxrob.data._decode import Fit, decode_image
+    from jaxrob.data._decode import decode_image
+    from jaxrob.data._preparation import Fit
     from jaxrob.data._source import read_file
 
     on_white = Fit(background=(255, 255, 255))

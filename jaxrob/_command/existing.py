@@ -11,7 +11,7 @@ from jaxrob._arguments.texts import readable
 from jaxrob._command.define import Values
 from jaxrob._command.outcomes import check_reports, write_reports
 from jaxrob._command.refused import Refused, check_distinct, check_file
-from jaxrob._files.writing import write_file
+from jaxrob._files import write_file
 from jaxrob.reporting import Results
 from jaxrob.reporting._report import with_tester
 from jaxrob.reporting._results import adjusted, difference_text

@@ -22,7 +22,7 @@ from jaxrob._command.refused import (
 )
 from jaxrob._command.subject import Subject
 from jaxrob._devices.mesh import is_first
-from jaxrob._files.writing import lock, not_written, write_file
+from jaxrob._files import lock, not_written, write_file
 from jaxrob.metrics import ALEXNET
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._columns import log_name

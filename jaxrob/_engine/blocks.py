@@ -18,7 +18,6 @@ from jaxrob._dataset import (
     Dataset,
     are_classes,
     check_labels_below,
-    note_values,
 )
 from jaxrob._devices.blocks import (
     is_on,
@@ -29,6 +28,7 @@ from jaxrob._devices.blocks import (
 )
 from jaxrob._devices.memory import Kept, bucket
 from jaxrob._devices.mesh import ImageMesh, own_rows, platform, put, put_rows, sharded
+from jaxrob._numbers import note_values
 from jaxrob._stored_images import StoredImages
 from jaxrob.strategies._drive import Span
 

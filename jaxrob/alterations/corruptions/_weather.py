@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.texts import install
-from jaxrob._files.reading import content_of
+from jaxrob._files import content_of
 from jaxrob._identity.digest import hashable_partial
 from jaxrob._numbers import unit_range
 from jaxrob.alterations._alteration import Alteration, check_colours, check_image
