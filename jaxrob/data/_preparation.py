@@ -66,6 +66,7 @@ class Oddities(NamedTuple):
     is_cmyk: bool = False  # Whether its colours are those of a printer
     # Whether it has further frames or pages, which are not read
     is_animated: bool = False
+    is_enlarged: bool = False  # Whether resizing made it larger
     # How values of DICOM or NIfTI became [0, 1], odd only beside others
     shown: Shown | None = None
 
@@ -258,6 +259,12 @@ def warn_of(
         (
             lambda one: one.is_animated,
             "are animations or have several pages, of which only the first was read.",
+        ),
+        (
+            lambda one: one.is_enlarged,
+            "have fewer pixels than size= or resize= asks for, and were enlarged, so "
+            "that they are blurred before any alteration. Leave them out if the "
+            "network learnt sharp ones.",
         ),
     )
     for is_one, what in table:
