@@ -145,8 +145,8 @@ def _run(train_set: jaxrob.Dataset) -> reporting.Run:
     The digest is of the pixels, then the labels.
     """
     seed = [f"--seed={_SEED.value}"] * (not _SEED.present)
-    digest = hashlib.sha256(np.ascontiguousarray(train_set.images))
-    digest.update(np.ascontiguousarray(train_set.labels))
+    digest = hashlib.sha256(np.asarray(train_set.images).tobytes())
+    digest.update(np.asarray(train_set.labels).tobytes())
     return reporting.Run(
         shlex.join(["python", *sys.argv, *seed]),
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

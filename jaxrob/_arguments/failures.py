@@ -22,6 +22,8 @@ def failed_on_images(
             " (they are taken as [B, H, W, C]; if they are [B, C, H, W], pass "
             "np.moveaxis(images, 1, -1))"
         )
+    if type(error).__name__ == "TraceContextError":
+        hint = " (give a module of Flax NNX to jaxrob.Classifier.from_nnx(module))"
     return ValueError(
         f"{what} failed on images of the shape [B, {shape}]{hint}: {error_text(error)}"
     )

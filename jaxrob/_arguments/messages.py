@@ -76,6 +76,10 @@ def classifier_wanted(given: Any) -> str:
         for package, call in _CLASSIFIERS.items():
             if f"{kind.__module__}.".startswith(f"{package}."):
                 return f"{wanted}: say jaxrob.Classifier.{call}"
+    if callable(given) and not isinstance(given, type):
+        return (
+            f"{wanted}: say jaxrob.Classifier(fn, variables), of fn(variables, images)"
+        )
     return wanted
 
 

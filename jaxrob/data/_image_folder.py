@@ -93,8 +93,9 @@ def image_folder(
     of phones, are put upright, and CMYK is converted without a colour profile: not all
     loaders used in training do so. A `jaxrob.RobustnessWarning` counts these images,
     images of 16 bits a channel that use only 12 or 14, and images that resizing
-    enlarged: when they are decoded, so of more than `max_bytes` at the end of a run. It also says if DICOM or NIfTI files have different windows, some of them
-    no rescaling, or a window or `value_range` in which nearly nothing is seen.
+    enlarged: when they are decoded, so of more than `max_bytes` at the end of a run. It
+    also says if DICOM or NIfTI files have different windows, some of them no rescaling,
+    or a window or `value_range` in which nearly nothing is seen.
 
     Args:
       path: a folder, or a tar archive, whose images are read where they stand in it; or
