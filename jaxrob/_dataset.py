@@ -15,8 +15,7 @@ from jaxrob._arguments.checks import (
     checked_text,
     plain_array,
 )
-from jaxrob._arguments.classes import TO_RENUMBER, numbered
-from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.messages import TO_RENUMBER, named, numbered, wrong_type
 from jaxrob._classifiers.samples import (
     ItemBatches,
     Parts,
@@ -26,7 +25,7 @@ from jaxrob._classifiers.samples import (
     read_batch,
     read_items,
 )
-from jaxrob._identity.digest import digest, object_bytes
+from jaxrob._identity.identity import digest, object_bytes
 from jaxrob._numbers import note_values, widen
 from jaxrob._stored_images import StoredImages
 

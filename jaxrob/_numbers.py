@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 
 # The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
 _SUM_TOLERANCE = 1e-2

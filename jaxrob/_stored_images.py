@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._identity.digest import digest
+from jaxrob._identity.identity import digest
 
 _DIGEST_BYTES = 16
 # Images read ahead of the one awaited, as their bytes.

@@ -13,7 +13,7 @@ from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
 from jaxrob._arguments.texts import readable
 from jaxrob._assessment.criterion import Scores
 from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._classifiers.score import SCORE_NAME
+from jaxrob._classifiers.network import SCORE_NAME
 from jaxrob._codec import (
     WRITTEN,
     Array,

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import joined, taken
 from jaxrob._devices.mesh import ImageMesh, from_first, is_first

@@ -13,8 +13,7 @@ from jaxrob._arguments.checks import (
     checked_path,
     checked_text,
 )
-from jaxrob._arguments.texts import required
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import required, warn
 from jaxrob._dataset import Dataset
 from jaxrob._files import DAMAGE, read_npz
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable

@@ -15,8 +15,7 @@ from jaxrob._arguments.checks import (
     checked_size,
 )
 from jaxrob._arguments.messages import named, wrong_type
-from jaxrob._arguments.texts import required
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import required, warn
 from jaxrob.data._source import Shown
 
 # Decoded pictures up to this size are kept in memory: 7,000 of 224 x 224.

@@ -19,8 +19,8 @@ from jaxrob._arguments.checks import (
     checked_sequence,
     checked_traceable,
 )
-from jaxrob._arguments.classes import class_outputs
-from jaxrob._arguments.warnings import computing, was_computing
+from jaxrob._arguments.messages import class_outputs
+from jaxrob._arguments.texts import computing, was_computing
 
 
 @pytest.mark.parametrize("three", [3, np.int8(3), np.array(3)])

@@ -9,9 +9,10 @@ import pytest
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._command import outcomes, user_code
+from jaxrob._command import user_code
+from jaxrob._command.define import Refused
 from jaxrob._command.network import identified, load_network
-from jaxrob._command.refused import Refused
+from jaxrob._command.results import held
 from jaxrob._command.run import _COMMANDS
 
 from .outcomes import check, only, succeeded
@@ -97,9 +98,9 @@ def test_nothing_of_the_same_network_is_lost(assess, roma, tmp_path):
 
 def test_two_runs_do_not_write_into_one_folder(assess, tmp_path):
     folder = tmp_path / "results"
-    with outcomes.held(folder):
+    with held(folder):
         check(assess(), 2, "another run writes there")
-        with pytest.raises(Refused), outcomes.held(folder):
+        with pytest.raises(Refused), held(folder):
             pass
     assert not folder.exists()
     assert assess()[0] == 0

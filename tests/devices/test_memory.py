@@ -10,9 +10,8 @@ import pytest
 from jax.sharding import Mesh
 
 import jaxrob
-from jaxrob._devices import memory
-from jaxrob._devices.blocks import filled, in_blocks, prefetched, taken
-from jaxrob._devices.memory import Kept
+from jaxrob._devices import blocks as device_blocks
+from jaxrob._devices.blocks import Kept, filled, in_blocks, prefetched, taken
 from jaxrob._devices.mesh import checked_mesh, put_whole
 from jaxrob._engine import blocks, execution
 from jaxrob.alterations import gaussian_noise
@@ -246,7 +245,7 @@ def test_images_in_the_memory_of_the_host(expected):
 
 @pytest.fixture
 def counts_at_each_call(monkeypatch):
-    monkeypatch.setattr(memory, "_SECONDS", 0.0)
+    monkeypatch.setattr(device_blocks, "_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -264,16 +263,16 @@ def test_programs_are_dropped_where_maps_are_many(
     maps, limit = tmp_path / "maps", tmp_path / "limit"
     maps.write_text("a line\n" * number)
     limit.write_text("65530\n")
-    monkeypatch.setattr(memory, "_MAPS", maps)
-    monkeypatch.setattr(memory, "_LIMIT", limit)
-    memory.make_room()
+    monkeypatch.setattr(device_blocks, "_MAPS", maps)
+    monkeypatch.setattr(device_blocks, "_LIMIT", limit)
+    device_blocks.make_room()
     assert compiled._cache_size() == kept
     assert compiled(1.0) == 2.0
 
 
 def test_elsewhere_nothing_is_done(compiled, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "_MAPS", tmp_path / "none")
-    memory.make_room()
+    monkeypatch.setattr(device_blocks, "_MAPS", tmp_path / "none")
+    device_blocks.make_room()
     assert compiled._cache_size() == 1
 
 
@@ -292,7 +291,7 @@ def test_dropped_programs_give_their_maps_back(counts_at_each_call, monkeypatch)
     for function in functions:
         function(jax.numpy.arange(5.0))
     most = number()
-    monkeypatch.setattr(memory, "_LARGEST_SHARE", 0.0)
-    memory.make_room()
+    monkeypatch.setattr(device_blocks, "_LARGEST_SHARE", 0.0)
+    device_blocks.make_room()
     assert most > before + 30
     assert number() < most - 30

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from jaxrob.networks import MLP, VGG16, IdcCNN, MnistCNN, ResNet, StridedCNN
-from jaxrob.networks._papers import max_pool
+from jaxrob.networks import MLP, VGG16, IdcCNN, MnistCNN, ResNet, StridedCNN, max_pool
 
 
 def random_variables(module, images):

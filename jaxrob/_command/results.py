@@ -1,6 +1,7 @@
-"""What a run writes: its results folder, reports, outcomes, failing pictures."""
+"""Results: what a run writes, and the commands on results that are there."""
 
 import contextlib
+import functools
 import importlib.util
 import os
 import pathlib
@@ -11,10 +12,10 @@ import jax
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._arguments.texts import counted, install
-from jaxrob._command.define import Values
-from jaxrob._command.refused import (
+from jaxrob._arguments.texts import counted, install, readable
+from jaxrob._command.define import (
     Refused,
+    Values,
     check_distinct,
     check_file,
     check_folders,
@@ -27,6 +28,8 @@ from jaxrob.metrics import ALEXNET
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._columns import log_name
 from jaxrob.reporting._exports import check_empty
+from jaxrob.reporting._report import with_tester
+from jaxrob.reporting._results import adjusted, difference_text
 
 _REPORTS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
 
@@ -48,7 +51,6 @@ def check_reports(paths: Sequence[str]) -> None:
 def write_reports(
     paths: Sequence[str], results: Sequence[Results], earlier: Sequence[Results] = ()
 ) -> None:
-    """Writes the report of results to each of the files."""
     for path in map(pathlib.Path, paths):
         make = getattr(reporting, _REPORTS[path.suffix.lower()])
         text = make(results, earlier)
@@ -58,7 +60,6 @@ def write_reports(
 
 
 def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
-    """Parses the requirements of `--require`."""
     try:
         return [reporting.requirement(text, quantities) for text in texts]
     except ValueError as error:
@@ -106,7 +107,6 @@ def check_outcomes(values: Values) -> None:
 
 
 def write_outcomes(values: Values, results: Results) -> None:
-    """Writes the outcomes to the files that `--junit` and `--summary` name."""
     if not is_first():
         return
     if values.junit is not None:
@@ -168,7 +168,6 @@ def write_failing_pictures(
     altered: Sequence[jaxrob.Alteration],
     results: Results,
 ) -> None:
-    """Writes a folder for each alteration."""
     for assessment, one in zip(results.assessments, altered):
         folder = pathlib.Path(values.failing, log_name(one.name))
         number = reporting.write_failing(
@@ -184,8 +183,6 @@ def write_failing_pictures(
 
 
 class Replacing(NamedTuple):
-    """What a run replaces in the folder."""
-
     quantities: Sequence[str]  # Those whose requirements it replaces
     requirements: Sequence[Requirement]  # The new ones
     # The names of the new assessments; None if it replaces none
@@ -194,7 +191,6 @@ class Replacing(NamedTuple):
 
 
 def checked_folder(values: Values) -> pathlib.Path:
-    """Returns the folder that `--output` names."""
     output = pathlib.Path(values.output)
     if output.exists() and not output.is_dir():
         raise Refused(f"--output={output}: there is a file of that name")
@@ -202,7 +198,9 @@ def checked_folder(values: Values) -> pathlib.Path:
     return output
 
 
-def earlier(output: pathlib.Path, found: Subject, replacing: Replacing) -> Results:
+def earlier_results(
+    output: pathlib.Path, found: Subject, replacing: Replacing
+) -> Results:
     """Returns the folder's results of the same network, or empty results."""
     nothing = Results(found.name, found.class_names, ())
     if not os.path.lexists(output / "results.json"):
@@ -292,3 +290,174 @@ def held(output: pathlib.Path) -> Iterator[None]:
                 output.rmdir()  # If nothing was written.
     finally:
         os.close(folder)
+
+
+def run_compare(values: Values, words: Sequence[str]) -> str:
+    check_reports(values.report)
+    old, new = map(read_results_at, words)
+    after = {one.alteration: one for one in new.assessments}
+    found = []
+    for before in old.assessments:
+        if before.alteration not in after:
+            raise Refused(f"{words[1]} has no assessment of {before.alteration}")
+        try:
+            new_one = after[before.alteration]
+            found.append(jaxrob.compare(new_one, before, new_one.confidence_level))
+        except ValueError as error:
+            raise Refused(f"{before.alteration}: {error}") from error
+    lines = [
+        f"{before.alteration}: {before.robustness:.2%} -> "
+        f"{after[before.alteration].robustness:.2%}, {difference_text(one)}"
+        f"{_decided(before, after[before.alteration])}"
+        for before, one in zip(old.assessments, adjusted(found))
+    ]
+    # Names must not start new lines.
+    print("\n".join(map(readable, lines)))
+    write_reports(values.report, [new], [old])
+    regressions = reporting.regressions(new.assessments, old.assessments)
+    return reporting.verdict([], {}, regressions)
+
+
+def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:
+    """Returns the least shares of decided images, if "unknown" answers do not count."""
+    if not (before.is_of_decided or after.is_of_decided):
+        return ""
+    then, now = (f"{one.lowest_decided_ratio:.1%}" for one in (before, after))
+    shares = f"{then} -> {now}".replace("nan%", "-")
+    return f", decided at accepted levels: {shares} or more"
+
+
+def read_results_at(path: str) -> Results:
+    place = pathlib.Path(path)
+    if not place.exists():
+        raise Refused(f"{path}: there is no such folder or file")
+    if place.is_dir():
+        return reporting.read_results(place)
+    text = place.read_text(encoding="utf-8")
+    try:
+        return Results(None, None, (jaxrob.Assessment.from_json(text),))
+    except ValueError as error:
+        raise Refused(f"{path}: {error}") from error
+
+
+_FIGURES = (".png", ".svg", ".pdf")
+
+
+def run_rank(values: Values, words: Sequence[str]) -> str:
+    _check_figure(values.figure)
+    networks = _networks(_folders(words))
+    found = reporting.ranks(networks, values.confidence_level)
+    print("\n\n".join(map(reporting.rank_table, found)))
+    if values.figure:
+        _draw(values.figure, found)
+    return ""
+
+
+def _draw(path: str, found: Sequence[reporting.Ranks]) -> None:
+    figure = reporting.rank_figure(found)
+    place = pathlib.Path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(place, dpi=120)
+    print(f"wrote {place}")
+
+
+def _check_figure(path: str | None) -> None:
+    if path is None:
+        return
+    if pathlib.Path(path).suffix.lower() not in _FIGURES:
+        raise Refused(f"--figure={path}: it must end with {', '.join(_FIGURES)}")
+    if pathlib.Path(path).is_dir():
+        raise Refused(f"--figure={path}: there is a folder of that name")
+    check_file("figure", path)
+
+
+def _folders(words: Sequence[str]) -> list[pathlib.Path]:
+    """Returns the results folders: those given, or those within the one given."""
+    for word in words:
+        if not pathlib.Path(word).exists():
+            raise Refused(f"{word}: there is no such folder or file")
+    if len(words) > 1:
+        return [pathlib.Path(word) for word in words]
+    place = pathlib.Path(words[0])
+    if not place.is_dir():
+        raise Refused(f"{place}: expected a folder; got a file")
+    if (place / "results.json").exists():
+        raise Refused(
+            f"{place}: it holds the results of one network, which has no rank; name "
+            "the results folders of several, or the folder that they are in"
+        )
+    inner = sorted(one.parent for one in place.glob("*/results.json"))
+    if len(inner) < 2:
+        raise Refused(
+            f"{place}: expected the results folders of at least two networks in it; "
+            f"got {len(inner)}"
+        )
+    return inner
+
+
+def _networks(
+    folders: Sequence[pathlib.Path],
+) -> dict[str, tuple[jaxrob.Assessment, ...]]:
+    """Returns the assessments by the network's name, or by the folder's without one."""
+    found = [(folder, read_results_at(os.fspath(folder))) for folder in folders]
+    named = [
+        (folder, one.network or folder.resolve().name, one.assessments)
+        for folder, one in found
+    ]
+    networks: dict[str, tuple[jaxrob.Assessment, ...]] = {}
+    where: dict[str, pathlib.Path] = {}
+    for folder, name, assessments in named:
+        if name in networks:
+            raise Refused(
+                f"{where[name]} and {folder} both hold results of a network called "
+                f"{name!r}; assess one of them with another --name"
+            )
+        if not assessments:
+            raise Refused(f"{folder}: it has no assessment under an alteration")
+        networks[name], where[name] = assessments, folder
+    return networks
+
+
+def run_report(values: Values, words: Sequence[str]) -> str:
+    paths = values.report or [str(_default_path(words[0]))]
+    check_reports(paths)
+    results = [
+        with_tester(read_results_at(word), values.tester, values.organisation)
+        for word in words
+    ]
+    earlier = [read_results_at(path) for path in values.earlier]
+    write_reports(paths, results, earlier)
+    return ""
+
+
+def _default_path(word: str) -> pathlib.Path:
+    place = pathlib.Path(word)
+    return (place if place.is_dir() else place.parent) / "report.html"
+
+
+_FORMS = {
+    "csv": reporting.to_csv,
+    "levels_csv": functools.partial(reporting.to_csv, rows="levels"),
+    "roma_csv": functools.partial(reporting.to_csv, rows="roma"),
+    "latex": reporting.to_latex,
+}
+
+
+def run_export(values: Values, words: Sequence[str]) -> str:
+    given = {name: getattr(values, name) for name in _FORMS}
+    wanted: dict[str, str] = {name: path for name, path in given.items() if path}
+    if not wanted:
+        raise Refused(
+            f"expected one of {', '.join(f'--{name}=...' for name in _FORMS)}"
+        )
+    check_distinct(list(wanted.items()))
+    for name, path in wanted.items():
+        check_file(name, path)
+    results = [read_results_at(word) for word in words]
+    # Everything is made before anything is written.
+    texts = {wanted[name]: _FORMS[name](results) for name in wanted}
+    for path, text in texts.items():
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, text.encode())
+        print(f"wrote {path}")
+    return ""
