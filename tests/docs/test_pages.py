@@ -86,7 +86,7 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, request):
             assert math.isclose(value, number, **_TOLERANCE), f"line {block.line}"
     for picture in (ROOT / "docs" / "figures").glob("*.png"):
         if (drawn := tmp_path / picture.name).exists():
-            assert np.abs(_coarse(drawn) - _coarse(picture)).mean() < 4, picture.name
+            assert np.abs(_coarse(drawn) - _coarse(picture)).mean() < 1, picture.name
 
 
 def _coarse(picture):
