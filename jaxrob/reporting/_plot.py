@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
     checked_sequence,
 )
 from jaxrob._arguments.messages import named
-from jaxrob._arguments.texts import install
+from jaxrob._arguments.texts import required
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import ScoreCurve
 from jaxrob._keys import check_key
@@ -306,10 +306,7 @@ def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
 
 
 def new_figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError(f"plots need matplotlib: {install('command')}") from error
+    pyplot = required("matplotlib.pyplot", "a plot", "command")
     # Without a screen or a notebook nobody sees and closes figures: only the last one
     # stays open, for pyplot.savefig.
     name = "jaxrob" if pyplot.get_backend().lower() == "agg" else None

@@ -22,7 +22,6 @@ from jaxrob.reporting._words import (
     full_evaluations,
     level_of,
     request_text,
-    sampling_of,
 )
 
 
@@ -166,7 +165,7 @@ _OF_FEW: _Columns = {
 def _words_of_few(few: Sequence[Assessment]) -> list[str]:
     if not few:
         return []
-    samplings = [sampling_of(one) for one in few]
+    samplings = [one.sampling for one in few if one.sampling is not None]
     sure = dict.fromkeys(map(confidence_text, samplings))
     asked = dict.fromkeys(map(request_text, samplings))
     ended = {one.status: ending_text(one) for one in samplings}

@@ -24,14 +24,9 @@ _ENDED = {
 }
 
 
-def sampling_of(one: Assessment) -> Sampling:
-    if one.sampling is None:
-        raise ValueError(f"{one.alteration} was assessed on all images")
-    return one.sampling
-
-
 def full_evaluations(one: Assessment) -> int:
-    return one.diagnostics.points * sampling_of(one).num_images
+    assert one.sampling is not None
+    return one.diagnostics.points * one.sampling.num_images
 
 
 def request_text(sampling: Sampling) -> str:

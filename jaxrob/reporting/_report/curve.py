@@ -115,8 +115,6 @@ def _overview(report: Report) -> str:
     return figures.estimates(
         rows,
         report.names,
-        alt="the robustness to each alteration, with its interval",
-        x_label="robustness, the share of the range that is good enough",
         level=level_of(report.ones),
         opened_by="levels and images not looked at" if report.has_few else "levels",
         required=sorted(required),
@@ -262,12 +260,7 @@ def _spread(one: Assessment, per_class: np.ndarray) -> str:
     known = per_class[~np.isnan(per_class)]
     if one.scores is not None or not len(known):
         return ""
-    return figures.bars(
-        np.histogram(known, bins=10, range=(0, 1))[0].tolist(),
-        alt=f"how many of {len(known)} classes have which robustness",
-        x_label="robustness of the class",
-        y_label="classes",
-    )
+    return figures.bars(np.histogram(known, bins=10, range=(0, 1))[0].tolist())
 
 
 def _classes(one: Assessment) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:

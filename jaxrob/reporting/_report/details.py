@@ -372,16 +372,6 @@ def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
         pairs=counted(len(pairs[0]), "pair"),
         differ=int((found.welch[pairs] < 0.05).sum()),
     )
-    estimates = {
-        name: [figures.Estimate(float(plr), *ends)]
-        for name, plr, ends in zip(found.names, found.plr, found.interval.tolist())
-    }
-    figure = figures.estimates(
-        estimates,
-        ("plr",),
-        alt="mean probabilistic local robustness of each category",
-        x_label=f"mean plr, with its {level} interval over the images",
-    )
     categories = table(
         range(len(found.names)),
         ("category", "row", lambda k: found.names[k]),
@@ -390,7 +380,7 @@ def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
         ("mean plr", "n", lambda k: percent(found.plr[k], 3)),
         (f"{level} interval", "n", lambda k: interval(*found.interval[k])),
     )
-    return [Figure(figure), Text(words), categories]
+    return [Text(words), categories]
 
 
 def _least_robust(roma: RomaResult, names: Sequence[str]) -> list[Part]:

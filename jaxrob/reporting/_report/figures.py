@@ -101,13 +101,11 @@ def estimates(
     rows: Mapping[str, Sequence[Estimate | None]],
     names: Sequence[str],
     *,
-    alt: str,
-    x_label: str,
-    level: str = "",
-    required: Sequence[float] = (),
-    opened_by: str = "levels",
+    level: str,
+    required: Sequence[float],
+    opened_by: str,
 ) -> str:
-    """Draws shares in rows, a mark for each network; without a level no legend."""
+    """Draws robustnesses in rows, a mark for each network."""
     left, pitch = 148, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
     bottom = height - 36
@@ -119,7 +117,8 @@ def estimates(
     for share in _QUARTERS:
         parts.append(_segment("grid", x(share), 6, x(share), bottom))
         parts.append(_text(x(share), bottom + 15, _percent(share)))
-    parts.append(_text(_WIDTH / 2, height - 6, x_label))
+    words = "robustness, the share of the range that is good enough"
+    parts.append(_text(_WIDTH / 2, height - 6, words))
     parts += [_segment("threshold", x(one), 6, x(one), bottom) for one in required]
     for index, (name, row) in enumerate(rows.items()):
         middle = 12 + pitch * (index + 0.5)
@@ -127,8 +126,6 @@ def estimates(
         for which, one in enumerate(row):
             at = middle + 12 * (which - (len(names) - 1) / 2)
             parts.append(_estimate(one, which, at, x))
-    if not level:
-        return _figure(parts, height, alt)
     kind = "line any" if len(names) > 1 else "line k0"
     others = {f"{level} interval (images)": _segment(kind, 0, 6, 26, 6)}
     if any(one and one.left_open for row in rows.values() for one in row):
@@ -136,11 +133,12 @@ def estimates(
         others[words] = _segment("levels", 0, 6, 26, 6)
     if required:
         others["required"] = _segment("threshold", 13, 0, 13, 12)
+    alt = "the robustness to each alteration, with its interval"
     return _figure(parts, height, alt) + _legend(names, others)
 
 
-def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> str:
-    """Draws a histogram of shares: counts in equal parts of [0, 1]."""
+def bars(counts: Sequence[int]) -> str:
+    """Draws how many classes have which robustness: counts in equal parts of [0, 1]."""
     height, floor = 150, 110
     width = (_RIGHT - _LEFT) / len(counts)
     parts = []
@@ -153,7 +151,9 @@ def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> str:
         place = _LEFT + share * (_RIGHT - _LEFT)
         parts.append(_text(place, floor + 15, f"{share:.0%}"))
     parts.append(_segment("tick", _LEFT, floor, _RIGHT, floor))
-    return _figure(parts + _labels(x_label, y_label, height), height, alt)
+    parts += _labels("robustness of the class", "classes", height)
+    alt = f"how many of {sum(counts)} classes have which robustness"
+    return _figure(parts, height, alt)
 
 
 def _estimate(one: Estimate | None, which: int, y: float, x: _Place) -> str:

@@ -236,7 +236,6 @@ def plan(report: Report) -> Iterator[Section]:
 
 
 def _plan(results: Results, level: int) -> tuple[Part, ...]:
-    """The plan; its alterations are left out where the operating domain has them."""
     if (plan := results.plan) is None:
         return (Text("There was no plan."),)
     few = [("number of images", _planned_few(plan))] if plan.wants_few else []
@@ -260,33 +259,15 @@ def _plan(results: Results, level: int) -> tuple[Part, ...]:
             one.reason or "no reason was given",
         )
         for one in plan.alterations
-        if differences or not _is_domain(results, plan)
     )
     parts: list[Part] = [Facts(facts), Text(say("plan_digest"), "soft")]
-    if rows:
-        heads = ("planned", "range", "settings", "reason")
-        parts.append(Table(heads, rows, ("row", "", "name", "name")))
+    heads = ("planned", "range", "settings", "reason")
+    parts.append(Table(heads, rows, ("row", "", "name", "name")))
     if differences:
         parts.append(Heading("Where the results differ from the plan", level))
     else:
-        own = "" if rows else ", and its settings and reasons"
-        parts.append(Text(say("as_planned", own=own)))
+        parts.append(Text(say("as_planned")))
     return *parts, *(Text(one, "warning") for one in differences)
-
-
-def _is_domain(results: Results, plan: Plan) -> bool:
-    done = {
-        _normalised(one.alteration): (_entry(one.provenance, "settings"), reason)
-        for one, reason in zip(results.assessments, results.reasons)
-    }
-    for planned in plan.alterations:
-        settings, reason = done.get(_normalised(planned.name), (None, None))
-        if reason != planned.reason or any(
-            str(_entry(settings, name)) != str(value)
-            for name, value in planned.settings.items()
-        ):
-            return False
-    return True
 
 
 def is_as_planned(results: Results) -> bool:

@@ -99,7 +99,7 @@ def first_page(report: Report) -> Iterator[Section]:
     ]
     parts += [Text(meanings, "soft")] * bool(meanings)
     if report.many:
-        best = f" {_first(report)} {_highest(report)} {_surely(report)}"
+        best = f" {_first(report)} {_surely(report)}"
         parts.append(Text((strong("Which network is best."), best)))
     for title, said in (
         ("Not tested:", _not_tested(report.results)),
@@ -205,8 +205,6 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
         if asked.quantity in ("robustness", "robustness.low"):
             is_sure = asked.sign == AT_LEAST and not is_doubted(one, asked.quantity)
             how_sure = is_sure * _certainty(tested, asked, number) or how_sure
-        if asked.quantity == "worst_class":
-            how_sure += _of_worst(tested)
         if one.is_of_decided and not math.isnan(one.lowest_decided_ratio):
             how_sure += line("of_decided", least=percent(one.lowest_decided_ratio))
     low, high = outcome.value
@@ -215,19 +213,6 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
         shown = f"{points(low)} to {points(high)}"
     of = readable(outcome.subject)
     return of, outcome.state, asked.condition, shown, how_sure
-
-
-def _of_worst(tested: Tested) -> str:
-    """Names a class that is not good enough unaltered, so that no alteration is."""
-    one, unaltered = tested.one, _unaltered_by_class(tested.one)
-    values = one.robustness_per_class
-    if values is None or not len(unaltered):
-        return ""
-    worst = int(np.where(np.isnan(values), np.inf, values).argmin())
-    # NaN, where it is not known, is not below either.
-    name = short(tested.classes[worst], 40)
-    words = f". “{name}” is not good enough even unaltered"
-    return words * bool(unaltered[worst] < one.threshold)
 
 
 def _unaltered_by_class(one: Assessment) -> np.ndarray:
@@ -284,15 +269,12 @@ def _adjustments(
     elif one.sampling is None and one.error_bound:
         words = f"with the levels' {points(one.error_bound)}"
         lefts[words] = margins[1] - one.error_bound
-    # An end equal to the requirement meets it.
-    holds = [key for key, left in lefts.items() if left > 0 or (left == 0 and is_met)]
-    unknown = [key for key, left in lefts.items() if math.isnan(left)]
-    fails = [key for key in lefts if key not in holds and key not in unknown]
-    return (
-        (f", also {' and '.join(holds)}" if holds else "")
-        + (f", but not {' or '.join(fails)}" if fails else "")
-        + (f"; not known {' or '.join(unknown)}" if unknown else "")
-    )
+    said = ""
+    for what, left in lefts.items():
+        # An end equal to the requirement meets it.
+        holds = ", also" if left > 0 or (left == 0 and is_met) else ", but not"
+        said += f"{'; not known' if math.isnan(left) else holds} {what}"
+    return said
 
 
 def _scope(report: Report) -> Words:
@@ -365,23 +347,6 @@ def _first(report: Report) -> str:
     )
     texts = dict.fromkeys(str(one.message) for one in raised)
     return words + "".join(f" Warning: {one}" for one in texts)
-
-
-def _highest(report: Report) -> str:
-    rows = [{_key(each): each for each in one.assessments} for one in report.results]
-    shared = [
-        robustness
-        for key in rows[0]
-        if all(key in row for row in rows)
-        and not np.isnan(robustness := [row[key].robustness for row in rows]).any()
-    ]
-    if not shared:
-        return "No alteration was assessed alike for all networks."
-    said = ", ".join(
-        f"{short(name)} for {sum(one[which] == max(one) for one in shared)}"
-        for which, name in enumerate(report.names)
-    )
-    return line("highest", number=counted(len(shared), "alteration"), of=said)
 
 
 def _surely(report: Report) -> str:
