@@ -229,16 +229,7 @@ def _undecided(one: Assessment, alpha: float) -> str:
         text += f" The {in_words(one.measure)} is that of the decided images alone."
     if one.sampling is not None or not isinstance(one.curve, Curve):
         return text
-    first = one.first_unknown_level
-    if len(first) > 1:
-        return f"{text} {_tally(one, first, 'unknown', 'others')}"
-    level = float(first[0])
-    where = f"first at {_first_at(one, level)}"
-    if math.isnan(level):
-        where = "at no level that was looked at"
-    elif level == one.identity:
-        where = "unaltered"
-    return f"{text} The image is unknown {where}."
+    return f"{text} {_tally(one, one.first_unknown_level, 'unknown', 'others')}"
 
 
 def _tally(one: Assessment, first: np.ndarray, what: str, others: str) -> str:

@@ -19,7 +19,6 @@ from jaxrob.reporting._words import number, percent, short, with_unit
 # Narrow, so that its letters can be read on a phone and beside a table in print.
 _WIDTH, _HEIGHT = 400, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 386, 14, 150  # Of the frame.
-_QUARTERS = (0, 0.25, 0.5, 0.75, 1)
 # The most base64 bytes of all pictures: every browser reads a page of 5 MB, and the
 # rest takes less than 2 MB.
 _MOST_BYTES = 2_500_000
@@ -114,7 +113,7 @@ def estimates(
         return left + (_WIDTH - left - 26) * share
 
     parts = []
-    for share in _QUARTERS:
+    for share in (0, 0.25, 0.5, 0.75, 1):
         parts.append(_segment("grid", x(share), 6, x(share), bottom))
         parts.append(_text(x(share), bottom + 15, _percent(share)))
     words = "robustness, the share of the range that is good enough"
@@ -135,25 +134,6 @@ def estimates(
         others["required"] = _segment("threshold", 13, 0, 13, 12)
     alt = "the robustness to each alteration, with its interval"
     return _figure(parts, height, alt) + _legend(names, others)
-
-
-def bars(counts: Sequence[int]) -> str:
-    """Draws how many classes have which robustness: counts in equal parts of [0, 1]."""
-    height, floor = 150, 110
-    width = (_RIGHT - _LEFT) / len(counts)
-    parts = []
-    for index, count in enumerate(counts):
-        left, tall = _LEFT + index * width, (floor - 26) * count / max(*counts, 1)
-        parts.append(_rect("bar", left + 1, floor - tall, width - 2, tall))
-        if count:
-            parts.append(_text(left + width / 2, floor - tall - 4, f"{count:,}"))
-    for share in _QUARTERS:
-        place = _LEFT + share * (_RIGHT - _LEFT)
-        parts.append(_text(place, floor + 15, f"{share:.0%}"))
-    parts.append(_segment("tick", _LEFT, floor, _RIGHT, floor))
-    parts += _labels("robustness of the class", "classes", height)
-    alt = f"how many of {sum(counts)} classes have which robustness"
-    return _figure(parts, height, alt)
 
 
 def _estimate(one: Estimate | None, which: int, y: float, x: _Place) -> str:

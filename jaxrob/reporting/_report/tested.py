@@ -11,7 +11,6 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._report.curve import threshold
 from jaxrob.reporting._report.parts import (
-    Bullets,
     Facts,
     Heading,
     Mark,
@@ -28,7 +27,6 @@ from jaxrob.reporting._requirements import Plan, PlannedAlteration, planned_requ
 from jaxrob.reporting._results import Results, Run
 from jaxrob.reporting._words import VERSION, number, short, with_unit
 
-_MOST_CLASSES = 60
 _MOST_WORDS = 400  # Letters that describe a level or a setting.
 _UNKNOWN = "not known"
 
@@ -37,8 +35,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 def tested(report: Report) -> Iterator[Section]:
     parts: list[Part] = [Facts(_network(one)) for one in report.networks]
-    level = 4 if report.many else 3
-    images = [_images(one, level) for one in report.networks]
+    images = [_images(one) for one in report.networks]
     for of, some in report.grouped(images):
         parts += [Heading(f"Images of {of}")] * bool(of)
         parts += some
@@ -77,17 +74,13 @@ def _network(network: Network) -> Pairs:
     return tuple(facts)
 
 
-def _images(network: Network, level: int) -> tuple[Part, ...]:
+def _images(network: Network) -> tuple[Part, ...]:
     assessments = network.results.assessments
     counts = [
         one.curve.counts.at(0).inputs for one in assessments if one.sampling is None
     ]
-    classes, words = _counts(counts, network.classes) if counts else ((), "")
-    facts = Facts(_data(network.results))
-    parts = facts, Text(_few_images(assessments, words))
-    if not classes:
-        return parts
-    return *parts, Heading("Images by class", level), Bullets(classes, "columns")
+    words = _counts(counts, network.classes) if counts else ""
+    return Facts(_data(network.results)), Text(_few_images(assessments, words))
 
 
 def _data(results: Results) -> Pairs:
@@ -122,19 +115,17 @@ def _data(results: Results) -> Pairs:
     return tuple(facts)
 
 
-def _counts(
-    counts: Sequence[np.ndarray], names: Sequence[str]
-) -> tuple[tuple[str, ...], str]:
+def _counts(counts: Sequence[np.ndarray], names: Sequence[str]) -> str:
     # Of scores only the number of images is known.
     by_class = [one for one in counts if len(one) > 1] or counts[:1]
     first = by_class[0]
     differ = any(not np.array_equal(one, first) for one in by_class)
     if differ or len({int(one.sum()) for one in counts}) > 1:
-        return (), "The alterations were assessed on different images."
+        return "The alterations were assessed on different images."
     number = counted(int(first.sum()), "image")
     words = f"{number}, the same for every alteration and level."
     if len(first) == 1:
-        return (), words
+        return words
     fewest, most = int(first.argmin()), int(first.argmax())
     if first.min() == first.max():
         words += f" Each class has {counted(int(first[0]), 'image')}."
@@ -146,9 +137,7 @@ def _counts(
     empty = int((first == 0).sum())
     if empty:
         words += f" {counted(empty, 'class', 'classes')} without images say nothing."
-    if len(first) > _MOST_CLASSES:
-        return (), words
-    return tuple(f"{name}: {count:,}" for name, count in zip(names, first)), words
+    return words
 
 
 def _few_images(assessments: Sequence[Assessment], words: str) -> str:
