@@ -235,10 +235,9 @@ def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
     listed = order[:_WORST_CLASSES] if len(order) > _MOST_CLASSES else order
     caption = "By class"
     if len(listed) < len(order):
-        half = percent(float(np.nanmedian(per_class)))
-        caption += (
-            f": The {len(listed)} worst of {len(inputs)} classes, half above {half}"
-        )
+        half = percent(per_class[order[len(order) // 2]])
+        caption += f": The {len(listed)} worst of {len(inputs)} classes"
+        caption += f"; half of all are below {half}"
     elif len(order) < len(inputs):
         caption += f": {len(order)} of {len(inputs)} classes have images"
     what = "stability" if one.is_stability else "robustness"
