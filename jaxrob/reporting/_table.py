@@ -53,11 +53,7 @@ def table(assessments: Sequence[Assessment]) -> str:
       TypeError: if it is a single assessment.
       ValueError: if there is no assessment.
     """
-    if isinstance(assessments, Assessment):
-        raise TypeError(
-            "assessments must be a sequence; got an Assessment: give [assessment]"
-        )
-    wanted = "jaxrob.Assessment"
+    wanted = "jaxrob.Assessment, such as [assessment]"
     assessments = checked_sequence("assessments", assessments, Assessment, wanted)
     conditions = set(map(_condition, assessments))
     few = [one for one in assessments if one.sampling is not None]

@@ -1,7 +1,7 @@
 """Words and summaries of results, for tables, plots and reports."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, NamedTuple
 
@@ -185,7 +185,6 @@ def by_cause(
 
 def _warned(pairs: Sequence[tuple[str, str]], number: int, worst: int | None) -> Warned:
     names, texts = zip(*pairs)
-    few = [*names[:_MOST_NAMES], *["..."] * (len(names) > _MOST_NAMES)]
     if len(names) == 1:
         return Warned(names[0], texts[0])
     shown = worst or 0
@@ -193,7 +192,12 @@ def _warned(pairs: Sequence[tuple[str, str]], number: int, worst: int | None) ->
     which = "those of others differ" if worst is None else "the worst"
     numbers = "" if len(set(texts)) == 1 else f" (Numbers of {names[shown]}, {which}.)"
     text = texts[shown] + numbers
-    return Warned(f"{len(names)} of {number} ({', '.join(few)})", text)
+    return Warned(f"{len(names)} of {number} ({first_names(names)})", text)
+
+
+def first_names(texts: Iterable[str], between: str = ", ") -> str:
+    some = list(dict.fromkeys(texts))
+    return between.join([*some[:_MOST_NAMES], *["..."] * (len(some) > _MOST_NAMES)])
 
 
 _UNKNOWN = "not known"

@@ -242,17 +242,6 @@ def _tally(one: Assessment, first: np.ndarray, what: str, others: str) -> str:
     )
 
 
-def _first_at(one: Assessment, level: float) -> str:
-    """Names a level, and the one before it; not if that is the nearest of all."""
-    nearer = np.abs(one.levels - one.identity) < abs(level - one.identity)
-    same = (one.levels - one.identity) * (level - one.identity) >= 0
-    before = one.levels[nearer & same]
-    last = before[np.abs(before - level).argmin()] if len(before) else one.identity
-    # That it is not so at once is said of all.
-    known = not is_at_once(one, np.asarray(last))
-    return with_unit(level, one.unit) + f" (not yet at {number(float(last))})" * known
-
-
 def _figure(one: Assessment) -> str:
     low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     known, measure = ~np.isnan(one.values), in_words(one.measure)
@@ -286,7 +275,7 @@ def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
     later = first_to_fail(one)
     said = [
         f"image {place} of “{short(names[int(curve.labels[place])], 40)}”, seen at "
-        + _first_at(one, float(first[place]))
+        + with_unit(float(first[place]), one.unit)
         for place in later[:_MOST_FAILURES]
     ]
     which = "First to fail,"

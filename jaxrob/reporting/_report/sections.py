@@ -181,19 +181,16 @@ def warnings(report: Report) -> Iterator[Section]:
 
 
 def limits(report: Report) -> Iterator[Section]:
-    classes, ones = report.has_classes, report.ones
-    counts, good, bad = "against", "good", "bad"
-    if classes:
-        counts, good, bad = "as an error of", "accurate", "wrong"
+    ones = report.ones
     scored = any(one.scores is not None for one in ones)
     items = [
         say("limit_no_certificate"),
         say("limit_alone"),
         say("limit_kind"),
-        say("limit_labels", counts=counts),
+        say("limit_labels"),
         say("limit_training"),
         say("limit_alike", unless=line("unless_scored") * scored),
-        say("limit_led_to", good=good, bad=bad),
+        say("limit_led_to"),
         say("limit_proof"),
     ]
     for name, applies in (

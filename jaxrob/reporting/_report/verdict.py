@@ -47,6 +47,7 @@ from jaxrob.reporting._words import (
     VERSION,
     confidence_text,
     distinct_percent,
+    first_names,
     interval,
     is_open_by_levels,
     percent,
@@ -54,7 +55,6 @@ from jaxrob.reporting._words import (
     short,
 )
 
-_MOST_NAMES = 5  # Names of alterations or classes in a sentence.
 # The alterations of the papers, which an assessor may look for.
 _USUAL = (
     *("gaussian noise", "gaussian blur", "brightness", "horizontal translation"),
@@ -185,17 +185,12 @@ def _failed(every: Sequence[Outcome]) -> list[str]:
     for state in (NOT_MET, NOT_SHOWN):
         if some := [one for one in every if one.state == state]:
             of = "" if said else f" of {counted(len(every), 'check')}"
-            names = _named(
+            names = first_names(
                 short(one.subject) + f" {one.requirement.quantity}" * several
                 for one in some
             )
             said.append(f"{len(some)}{of} {state} ({names})")
     return said
-
-
-def _named(names: Iterable[str]) -> str:
-    some = list(dict.fromkeys(names))
-    return ", ".join(some[:_MOST_NAMES]) + ", ..." * (len(some) > _MOST_NAMES)
 
 
 def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
@@ -213,13 +208,6 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
         shown = f"{points(low)} to {points(high)}"
     of = readable(outcome.subject)
     return of, outcome.state, asked.condition, shown, how_sure
-
-
-def _unaltered_by_class(one: Assessment) -> np.ndarray:
-    """The values of the classes unaltered; none where they are not known."""
-    at = np.flatnonzero(one.levels == one.identity)
-    known = one.scores is None and one.sampling is None and one.curve.num_classes
-    return one.values_per_class[at[0]] if known and len(at) else np.zeros(0)
 
 
 def _certainty(tested: Tested, requirement: Requirement, number: int) -> str:
@@ -280,9 +268,7 @@ def _adjustments(
 def _scope(report: Report) -> Words:
     if not (number := len(report.warned)):
         return say("no_warnings")
-    some = list(dict.fromkeys(report.warned))
-    said = "; ".join(short(one, 160) for one in some[:_MOST_NAMES])
-    said += "; ..." * (len(some) > _MOST_NAMES)
+    said = first_names([short(one, 160) for one in report.warned], "; ")
     return say("warnings", number=counted(number, "warning"), said=said)
 
 
@@ -407,12 +393,12 @@ def _to_judge(report: Report) -> list[str]:
 
 
 def _bad_unaltered(tested: Tested) -> str:
-    values = _unaltered_by_class(tested.one)
-    if not len(values):
+    one = tested.one
+    at = np.flatnonzero(one.levels == one.identity)
+    is_known = one.scores is None and one.sampling is None and one.curve.num_classes
+    if not is_known or not len(at):
         return ""
-    inputs = tested.one.curve.counts.at(0).inputs
-    bad = np.flatnonzero((values < tested.one.threshold) & (inputs > 0)).tolist()
+    values, inputs = one.values_per_class[at[0]], one.curve.counts.at(0).inputs
+    bad = np.flatnonzero((values < one.threshold) & (inputs > 0)).tolist()
     said = [f"“{short(tested.classes[k], 40)}” ({percent(values[k])})" for k in bad]
-    more = len(said) - _MOST_NAMES
-    said[_MOST_NAMES:] = [f"{more} more"] * (more > 0)
-    return ", ".join(said)
+    return first_names(said)
