@@ -17,7 +17,6 @@ from jaxrob.reporting._words import (
     corruption_means,
     corruptions,
     ending_text,
-    error_text,
     excursions,
     full_evaluations,
     level_of,
@@ -92,10 +91,7 @@ def table(assessments: Sequence[Assessment]) -> str:
             f"stability{of}: right is what the network itself answers unaltered"
         )
     if (found := corruptions(assessments)) is not None:
-        below += [
-            f"{name}: {error_text(one)}" + f" ({one.reason})" * bool(one.reason)
-            for name, one in corruption_means(found)
-        ]
+        below += [f"{name}: {text}" for name, text in corruption_means(found)]
     below += [f"{one.of}: {one.text}" for one in by_cause(assessments)]
     return "\n".join([*lines, *map(readable, below)])
 

@@ -335,16 +335,20 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     return Corruptions(rows, mean, mce)
 
 
-def corruption_means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
+def corruption_means(found: Corruptions) -> list[tuple[str, str]]:
     pairs = (
         ("mean error over 15 corruptions, severities 1 to 5", found.mean),
         ("mCE, relative to AlexNet's errors on ImageNet-C", found.mce),
     )
-    return [(name, one) for name, one in pairs if one is not None]
+    return [
+        (name, error_text(one) + f" ({one.reason})" * bool(one.reason))
+        for name, one in pairs
+        if one is not None
+    ]
 
 
-def error_text(one: CorruptionError) -> str:
-    if math.isnan(one.value):
+def error_text(one: CorruptionError | None) -> str:
+    if one is None or math.isnan(one.value):
         return _UNKNOWN
     low, high = one.confidence_interval
     beside = "" if math.isnan(low) else f", {interval(low, high)}"

@@ -103,9 +103,7 @@ def _lacking_pictures(results: Results) -> str:
     lacking = sum(each.image is None for each in pictures)
     if not pictures:
         return "The results hold no pictures, so none are shown."
-    are = "is" if lacking == 1 else "are"
-    words = line("lacking", number=len(pictures), lacking=lacking, are=are)
-    return words * bool(lacking)
+    return line("lacking", number=len(pictures), lacking=lacking) * bool(lacking)
 
 
 def _article(report: Report, each: Tested, side: int | None) -> list[Part]:

@@ -40,7 +40,6 @@ from jaxrob.reporting._report.verdict import first_page
 from jaxrob.reporting._results import p_value_text
 from jaxrob.reporting._words import (
     ROUNDED,
-    Corruption,
     corruption_means,
     corruptions,
     error_text,
@@ -62,16 +61,15 @@ def common_corruptions(report: Report) -> Iterator[Section]:
         level = level_of([one for one in some if one.unit == "severity"])
         parts += [Heading(network.name)] * report.many
         parts.append(Text(f"Intervals are of {level}."))
-        averages = [
-            (name, error_text(one) + f": {one.reason}" * bool(one.reason))
-            for name, one in corruption_means(found)
-        ]
+        averages = corruption_means(found)
         parts += [Facts(averages)] * bool(averages)
         each = table(
             found.rows,
             ("corruption", "row", lambda row: row.name),
             ("mean error", "n", lambda row: error_text(row.error)),
-            ("relative to AlexNet", "n", _to_alexnet) if relative else None,
+            ("relative to AlexNet", "n", lambda it: error_text(it.relative_to_alexnet))
+            if relative
+            else None,
             ("fails at severity", "n", lambda row: severity_text(row.fails_at)),
         )
         parts.append(each)
@@ -79,10 +77,6 @@ def common_corruptions(report: Report) -> Iterator[Section]:
             parts.append(Text(say("alexnet"), "soft"))
     if len(parts) > 1:
         yield Section("Common corruptions", parts, "corruptions")
-
-
-def _to_alexnet(row: Corruption) -> str:
-    return error_text(row.relative_to_alexnet) if row.relative_to_alexnet else ""
 
 
 def earlier(report: Report) -> Iterator[Section]:
