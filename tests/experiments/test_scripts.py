@@ -21,8 +21,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def done(run):
-    """Runs a script that must succeed; returns its output."""
-
     def done(script, *arguments, **environment):
         code, out, err = run(script, *arguments, **environment)
         assert code == 0, err
@@ -33,8 +31,6 @@ def done(run):
 
 @pytest.fixture
 def refused(run):
-    """Runs a script that must fail, and say why."""
-
     def refused(message, script, *arguments, **environment):
         code, out, err = run(script, *arguments, **environment)
         assert code != 0 and message in out + err
