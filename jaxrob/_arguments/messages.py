@@ -79,6 +79,10 @@ def classifier_wanted(given: Any) -> str:
         for package, call in _CLASSIFIERS.items():
             if f"{kind.__module__}.".startswith(f"{package}."):
                 return f"{wanted}: say jaxrob.Classifier.{call}"
+    if callable(given) and not isinstance(given, type):
+        return (
+            f"{wanted}: say jaxrob.Classifier(fn, variables), of fn(variables, images)"
+        )
     return wanted
 
 
@@ -250,6 +254,8 @@ def failed_on_images(
             " (they are taken as [B, H, W, C]; if they are [B, C, H, W], pass "
             "np.moveaxis(images, 1, -1))"
         )
+    if type(error).__name__ == "TraceContextError":
+        hint = " (give a module of Flax NNX to jaxrob.Classifier.from_nnx(module))"
     return ValueError(
         f"{what} failed on images of the shape [B, {shape}]{hint}: {error_text(error)}"
     )

@@ -338,13 +338,10 @@ def run_rank(values: Values, words: Sequence[str]) -> str:
 
 
 def _draw(path: str, found: Sequence[reporting.Ranks]) -> None:
-    from jaxrob.reporting._plot import pyplot
-
     figure = reporting.rank_figure(found)
     place = pathlib.Path(path)
     place.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(place, dpi=120)
-    pyplot().close(figure)
     print(f"wrote {place}")
 
 

@@ -102,7 +102,7 @@ def _digits(values: Values) -> Subject:
             key=jax.random.key(values.seed),
             epochs=_EPOCHS,
         )
-    name = values.name or "small network trained on the spot"
+    name = values.name or "small network trained on digits/train"
     return Subject(dataclasses.replace(classifier, name=name), dataset)
 
 

@@ -157,7 +157,8 @@ def _of_bytes(
             if box != (0, 0, *image.size):
                 image = image.crop(box)
             array = np.array(image)
-    odd = Oddities(stored, None, is_cmyk, is_animated)
+    is_enlarged = wanted[0] > width or wanted[1] > height
+    odd = Oddities(stored, None, is_cmyk, is_animated, is_enlarged)
     return array[..., np.newaxis] if grey else array, odd
 
 
@@ -181,6 +182,7 @@ def _of_samples(
         stored,
         samples.brightest,
         is_animated=source.is_first_of_many,
+        is_enlarged=wanted[0] > width or wanted[1] > height,
         shown=samples.shown,
     )
     return np.ascontiguousarray(values), odd

@@ -84,9 +84,9 @@ def image_folder(
     Only the first frame or page is read, CMYK is converted without a colour profile,
     and images with an EXIF orientation are put upright: not all loaders used in
     training do so. A `jaxrob.RobustnessWarning` counts these images, those of 16 bits
-    that use only 12 or 14, enlarged ones of fewer than 8 pixels a side, and DICOM or
-    NIfTI files of different windows or in which nearly nothing is seen; of more than
-    `max_bytes` at the end of a run.
+    that use only 12 or 14, those that resizing enlarged, and DICOM or NIfTI files of
+    different windows or in which nearly nothing is seen; of more than `max_bytes` at
+    the end of a run.
 
     Args:
       path: a folder, or a tar archive, whose images are read where they stand in it; or

@@ -1,20 +1,22 @@
 """How pictures are prepared, and what is odd about them."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-from jaxrob._arguments.checks import (
-    check_choice,
-    checked_bounds,
-    checked_flag,
-    checked_integer,
-    checked_integers,
-    checked_size,
-)
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from jaxrob._arguments.checks import check_choice
+from jaxrob._arguments.checks import checked_bounds
+from jaxrob._arguments.checks import checked_flag
+from jaxrob._arguments.checks import checked_integer
+from jaxrob._arguments.checks import checked_integers
+from jaxrob._arguments.checks import checked_size
 from jaxrob._arguments.messages import wrong_type
-from jaxrob._arguments.texts import required, warn
+from jaxrob._arguments.texts import required
+from jaxrob._arguments.texts import warn
 from jaxrob.data._source import Shown
+from typing import Any
+from typing import NamedTuple
 
 # Decoded pictures up to this size are kept in memory: 7,000 of 224 x 224.
 MAX_BYTES = 1 << 30
@@ -46,6 +48,7 @@ class Oddities(NamedTuple):
     brightest: int | None = None  # See `Samples`
     is_cmyk: bool = False
     is_animated: bool = False  # Whether it has further frames or pages
+    is_enlarged: bool = False  # Whether resizing made it larger
     shown: Shown | None = None  # Odd only beside others
 
 
@@ -77,7 +80,7 @@ def checked_preparation(
     checked_flag("grey", grey)
     checked_flag("dct_scaling", dct_scaling)
     if dct_scaling and (resize or size) is None:
-        raise ValueError("dct_scaling must be False without resize or size; got True")
+        raise ValueError("dct_scaling needs resize=, or size=; got neither")
     if value_range is not None:
         value_range = checked_bounds("value_range", value_range)
     if slice_at is not None:
@@ -200,6 +203,12 @@ def warn_of(
         (
             lambda one: one.is_animated,
             "are animations or have several pages, of which only the first was read.",
+        ),
+        (
+            lambda one: one.is_enlarged,
+            "have fewer pixels than size= or resize= asks for, and were enlarged, so "
+            "that they are blurred before any alteration. Leave them out if the "
+            "network learnt sharp ones.",
         ),
     )
     for is_odd, what in table:
