@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         training,
         uncertainty,
     )
-    from jaxrob._arguments.warnings import RobustnessWarning
+    from jaxrob._arguments.texts import RobustnessWarning
     from jaxrob._assessment.assess import assess
     from jaxrob._assessment.assessment import Assessment
     from jaxrob._assessment.compare import Comparison, compare
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from jaxrob._assessment.criterion import Tolerance
     from jaxrob._assessment.diagnostics import Diagnostics
     from jaxrob._classifiers.classifier import Classifier
-    from jaxrob._classifiers.network import Preprocessing
-    from jaxrob._classifiers.score import Score
+    from jaxrob._classifiers.network import Preprocessing, Score
     from jaxrob._curve import Curve, ReducedCurve, ScoreCurve
     from jaxrob._dataset import Dataset
     from jaxrob._engine.evaluate import evaluate
@@ -73,8 +72,8 @@ _NAMES = {
     "Preprocessing": "_classifiers.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
-    "RobustnessWarning": "_arguments.warnings",
-    "Score": "_classifiers.score",
+    "RobustnessWarning": "_arguments.texts",
+    "Score": "_classifiers.network",
     "ScoreCurve": "_curve",
     "Tolerance": "_assessment.criterion",
     "assess": "_assessment.assess",

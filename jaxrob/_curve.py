@@ -9,7 +9,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_number
 from jaxrob._arguments.messages import named
-from jaxrob._classifiers.score import SCORE_NAME, check_score_name
+from jaxrob._classifiers.network import SCORE_NAME, check_score_name
 from jaxrob._codec import (
     WRITTEN,
     Array,

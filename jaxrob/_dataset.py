@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import (
@@ -16,8 +15,7 @@ from jaxrob._arguments.checks import (
     checked_text,
     plain_array,
 )
-from jaxrob._arguments.classes import TO_RENUMBER, numbered
-from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.messages import TO_RENUMBER, named, numbered, wrong_type
 from jaxrob._classifiers.samples import (
     ItemBatches,
     Parts,
@@ -27,7 +25,8 @@ from jaxrob._classifiers.samples import (
     read_batch,
     read_items,
 )
-from jaxrob._identity.digest import digest, object_bytes
+from jaxrob._identity.identity import digest, object_bytes
+from jaxrob._numbers import note_values, widen
 from jaxrob._stored_images import StoredImages
 
 _NO_BATCH = "no batch"
@@ -357,41 +356,6 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
         f"the images of {dataset.name} are nearly black: no value is above {high:.3g} "
         f"of {most}. {reason}"
     )
-
-
-def note_values(into: list[Any], images: np.ndarray | jax.Array) -> None:
-    """Widens a range by that of images, see `checked_value_range`."""
-    kind = "images" if images.ndim == 4 else "other"
-    kind = "bytes" if images.dtype == np.uint8 else kind
-    widen(into, *checked_value_range(images), kind)
-
-
-def widen(into: list[Any], low: float, high: float, kind: str) -> None:
-    """Widens a range, see `note_values`."""
-    into[:] = min([low, *into[:1]]), max([high, *into[1:2]]), kind
-
-
-def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
-    """Rejects NaN, infinities and, in images (rank 4), values outside [0, 1]."""
-    # These two reductions copy nothing, and a NaN makes both NaN.
-    low, high = float(images.min()), float(images.max())
-    if not jnp.issubdtype(images.dtype, jnp.floating):
-        return low, high
-    if not (np.isfinite(low) and np.isfinite(high)):
-        finite = np.isfinite(np.asarray(images)).reshape(len(images), -1).all(axis=1)
-        bad = np.flatnonzero(~finite)
-        raise ValueError(
-            f"images must be finite; {len(bad)} of {len(images)} hold NaN or infinity, "
-            f"the first at index {bad[0]}"
-        )
-    if images.ndim == 4 and (low < 0 or high > 1):
-        raise ValueError(
-            "floating images (rank 4) must lie in [0, 1]; got values in "
-            f"[{low:.9g}, {high:.9g}] (pass uint8 for 0-255; numpy.clip mends what a "
-            "resize has rounded; leave normalisation out of the data: it belongs to "
-            "the classifier, as mean= and std= or in its apply function)"
-        )
-    return low, high
 
 
 def checked_labels(

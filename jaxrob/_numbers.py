@@ -1,12 +1,13 @@
-"""What a network is given and returns: bytes as pixels, outputs as probabilities."""
+"""What a network is given and returns: ranges, bytes as pixels, log-probabilities."""
 
 import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 
 # The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
 _SUM_TOLERANCE = 1e-2
@@ -100,3 +101,38 @@ def warn_beyond_pixels(epsilon: float, norm: str) -> None:
             f"epsilon is {epsilon:g}, but pixels lie in [0, 1], so that every image is "
             f"in the ball. For pixels of 0-255 divide by 255: epsilon={epsilon:g}/255."
         )
+
+
+def note_values(into: list[Any], images: np.ndarray | jax.Array) -> None:
+    """Widens a range by that of images, see `checked_value_range`."""
+    kind = "images" if images.ndim == 4 else "other"
+    kind = "bytes" if images.dtype == np.uint8 else kind
+    widen(into, *checked_value_range(images), kind)
+
+
+def widen(into: list[Any], low: float, high: float, kind: str) -> None:
+    """Widens a range, see `note_values`."""
+    into[:] = min([low, *into[:1]]), max([high, *into[1:2]]), kind
+
+
+def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
+    """Rejects NaN, infinities and, in images (rank 4), values outside [0, 1]."""
+    # These two reductions copy nothing, and a NaN makes both NaN.
+    low, high = float(images.min()), float(images.max())
+    if not jnp.issubdtype(images.dtype, jnp.floating):
+        return low, high
+    if not (np.isfinite(low) and np.isfinite(high)):
+        finite = np.isfinite(np.asarray(images)).reshape(len(images), -1).all(axis=1)
+        bad = np.flatnonzero(~finite)
+        raise ValueError(
+            f"images must be finite; {len(bad)} of {len(images)} hold NaN or infinity, "
+            f"the first at index {bad[0]}"
+        )
+    if images.ndim == 4 and (low < 0 or high > 1):
+        raise ValueError(
+            "floating images (rank 4) must lie in [0, 1]; got values in "
+            f"[{low:.9g}, {high:.9g}] (pass uint8 for 0-255; numpy.clip mends what a "
+            "resize has rounded; leave normalisation out of the data: it belongs to "
+            "the classifier, as mean= and std= or in its apply function)"
+        )
+    return low, high

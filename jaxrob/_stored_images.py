@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._identity.digest import digest
+from jaxrob._identity.identity import digest
 
 _DIGEST_BYTES = 16
 # Images read ahead of the one awaited, as their bytes.
@@ -234,7 +234,7 @@ class StoredImages:
         self.store.warn_of(self.odd(), number)
 
     def value_range(self) -> list[Any]:
-        """Returns the range of the images read so far, see `_dataset.note_values`."""
+        """Returns the range of the images read so far, see `_numbers.note_values`."""
         low, high = self.store._ends[:, self.indices]
         if np.isnan(low).all():
             return []

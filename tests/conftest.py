@@ -67,7 +67,7 @@ def room_for_programs():
     """Makes room, because most tests compile without an assessment that would."""
     import jax  # Reads the settings below.
 
-    from jaxrob._devices.memory import make_room
+    from jaxrob._devices.blocks import make_room
 
     make_room()
     if machine.bytes_used() > MOST_BYTES_USED:

@@ -1,8 +1,4 @@
-"""Checks arguments before anything is traced or computed.
-
-Messages name the argument, what it was and what is allowed. A `checked_*` function
-returns the value as the library takes it; a `check_*` function only raises.
-"""
+"""Checks of arguments, before anything is traced. `checked_*` functions return them."""
 
 import math
 import numbers
@@ -34,13 +30,11 @@ _LARGEST_INTEGER = 2**31 - 1
 
 
 def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
-    """Raises an error for a value of another type."""
     if not isinstance(value, kind):
         raise wrong_type(name, wanted, value)
 
 
 def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
-    """Raises an error unless a name is among those allowed."""
     if not isinstance(value, str):
         raise wrong_type(name, f"one of {tuple(allowed)}", value)
     if value not in allowed:
@@ -56,13 +50,11 @@ def check_hashable(name: str, value: Any) -> None:
 
 
 def checked_flag(name: str, value: Any) -> bool:
-    """Returns True or False."""
     check_type(name, value, bool | np.bool_, "True or False")
     return bool(value)
 
 
 def checked_text(name: str, value: Any, *, may_be_empty: bool = False) -> str:
-    """Returns a text."""
     check_type(name, value, str, "a text")
     if not value and not may_be_empty:
         raise ValueError(f"{name} must be a text that is not empty; got {value!r}")
@@ -99,7 +91,6 @@ def checked_sequence(
 
 
 def checked_names(name: str, value: Any) -> tuple[str, ...]:
-    """Returns names, such as those of classes."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "UO" and value.ndim == 1:
         value = value.tolist()
     return checked_sequence(name, value, str, "texts")
@@ -130,7 +121,6 @@ def checked_integer(
 def checked_integers(
     name: str, value: Any, *, at_least: int, min_length: int = 1
 ) -> tuple[int, ...]:
-    """Returns a sequence of integers that are at least `at_least`."""
     kinds = int | np.integer
     found = checked_sequence(name, value, kinds, "integers", min_length=min_length)
     return tuple(checked_integer(name, one, at_least=at_least) for one in found)
@@ -145,7 +135,6 @@ def checked_number(
     at_most: float | None = None,
     below: float | None = None,
 ) -> float:
-    """Returns a finite number within its range."""
     if not _is_number(value):
         raise wrong_type(name, "a number", value)
     try:
@@ -175,14 +164,12 @@ def checked_number(
 
 
 def checked_share(name: str, number: Any) -> float:
-    """Returns a number in [0, 1], such as a threshold or a probability."""
     return checked_number(name, number, at_least=0, at_most=1)
 
 
 def check_ascending(
     lower_name: str, lower: float, upper_name: str, upper: float
 ) -> None:
-    """Raises an error for the ends of an empty range."""
     if not lower < upper:
         raise ValueError(
             f"{lower_name} must be below {upper_name}; got {lower:g} and {upper:g}"
@@ -190,7 +177,6 @@ def check_ascending(
 
 
 def checked_bounds(name: str, value: Any) -> tuple[float, float]:
-    """Returns the two ends of a range."""
     wanted = "the finite ends of a range, (lower, upper) with lower < upper"
     is_pair = isinstance(value, Sequence | np.ndarray) and np.ndim(value) == 1
     if not is_pair or len(value) != 2 or not all(map(_is_number, value)):
@@ -280,7 +266,6 @@ def _kind(dtype: Any) -> str | None:
 
 
 def _first(array: np.ndarray, where: np.ndarray) -> str:
-    """Describes the first selected value and its index."""
     found = tuple(map(int, np.argwhere(where)[0]))
     if not found:
         return str(array)
@@ -310,7 +295,6 @@ def fits(
 
 
 def lengths_text(shape: str, lengths: dict[str, int]) -> str:
-    """Describes the known lengths of a shape's letters, such as " with N = 5"."""
     parts = [f"{letter} = {n}" for letter, n in lengths.items() if letter in shape]
     return f" with {', '.join(parts)}" if parts else ""
 
@@ -354,13 +338,6 @@ def checked_images(images: Any) -> np.ndarray | jax.Array:
             f"where they are a memory map, which is not converted; got {dtype!r}"
         )
     return images.astype(native)
-
-
-def looks_channels_first(image_shape: tuple[int, ...]) -> bool:
-    """Whether an image looks like `[C, H, W]`, which would be taken as `[H, W, C]`."""
-    if len(image_shape) != 3 or image_shape[0] not in (1, 3, 4):
-        return False
-    return min(image_shape[1:]) > 4
 
 
 def plain_array(name: str, values: Any, wanted: str) -> np.ndarray:

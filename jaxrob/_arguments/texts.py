@@ -1,9 +1,17 @@
-"""Texts for people: on one line, counted, and how an extra is installed."""
+"""Texts that people read: names, counts, extras to install, and warnings."""
 
+import contextlib
+import contextvars
 import importlib
+import os
+import pathlib
 import re
+import sys
 import types
 import unicodedata
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
 # Joiners, which some scripts need. All other invisible characters are spelt out.
 _SEEN = "\u200c\u200d"
@@ -41,7 +49,6 @@ def counted(number: int, one: str, more: str | None = None) -> str:
 
 
 def install(extra: str) -> str:
-    """Returns the command that installs an extra."""
     # The package is on no registry, so "pip install jaxrob" would install a stranger's.
     return f'pip install -e ".[{extra}]" in a clone of jaxrob'
 
@@ -57,3 +64,93 @@ def required(module: str, purpose: str, extra: str) -> types.ModuleType:
         raise ImportError(
             f"{purpose} needs {missing}, which is not installed: {install(extra)}"
         ) from error
+
+
+# What a message begins with: an alteration's name, for instance.
+_OF = re.compile(r"[^.:\n]{1,80}: ")
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
+_PACKAGE = str(pathlib.Path(__file__).parents[1]) + os.sep
+
+# Collects the messages of the current public call.
+_collector: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
+    "jaxrob_warnings", default=None
+)
+
+
+class RobustnessWarning(UserWarning):
+    """Something looks like a mistake, and the numbers may not mean what they seem to.
+
+    The message says what was seen and what to do. Results keep the messages, such as
+    `jaxrob.Assessment` in ``warnings``. To stop at the first one instead::
+
+        warnings.simplefilter("error", jaxrob.RobustnessWarning)
+    """
+
+
+def warn(message: str) -> None:
+    """Warns, as from the line that called the library, and keeps the message."""
+    # Within `collected` each message is raised once.
+    kept = _collector.get()
+    if kept is not None:
+        if message in kept:
+            return
+        kept.append(message)
+    warnings.warn(message, RobustnessWarning, stacklevel=_levels_to_caller())
+
+
+@contextlib.contextmanager
+def collected() -> Iterator[list[str]]:
+    # An inner collector takes precedence: a warning about one of several alterations
+    # stays with that alteration.
+    messages: list[str] = []
+    token = _collector.set(messages)
+    try:
+        yield messages
+    finally:
+        _collector.reset(token)
+
+
+def cause_of(message: str) -> str:
+    """Returns what warnings of one cause share: words without numbers and subjects."""
+    return _NUMBER.sub("#", _OF.sub("", message, count=1))
+
+
+def _levels_to_caller() -> int:
+    """Counts the stack levels from `warn` up to the library's caller."""
+    frame, level, last_inside = sys._getframe(1), 1, 1
+    while frame is not None:
+        file = frame.f_code.co_filename
+        # A public function may be decorated by a context manager.
+        is_decorator = file == contextlib.__file__ and last_inside == level - 1
+        if file.startswith(_PACKAGE) or is_decorator:
+            last_inside = level
+        frame, level = frame.f_back, level + 1
+    return last_inside + 1
+
+
+_MARK = "_jaxrob_computing"
+
+
+def computing() -> "_Computing":
+    """Marks each error that leaves the block. Answers are computed inside."""
+    return _Computing()
+
+
+def was_computing(error: BaseException) -> bool:
+    try:
+        return getattr(error, _MARK, False) is True
+    except Exception:  # A user's class may raise anything.
+        return False
+
+
+class _Computing(contextlib.ContextDecorator):
+    """`contextlib.contextmanager` writes to errors, which a user's may forbid."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        # The error counts more than the mark.
+        with contextlib.suppress(Exception):
+            if error is not None:
+                setattr(error, _MARK, True)

@@ -10,12 +10,12 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
-from jaxrob._arguments.warnings import collected, warn
+from jaxrob._arguments.texts import collected, warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import Exploration, check_few, explore
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.score import Score
+from jaxrob._classifiers.network import Score
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead

@@ -13,7 +13,7 @@ from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
 from jaxrob._arguments.texts import readable
 from jaxrob._assessment.criterion import Scores
 from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._classifiers.score import SCORE_NAME
+from jaxrob._classifiers.network import SCORE_NAME
 from jaxrob._codec import (
     WRITTEN,
     Array,
@@ -29,7 +29,7 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve
-from jaxrob._files.reading import parsed
+from jaxrob._files import parsed
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval, measures
 from jaxrob.metrics._measures import MEAN, TOP_K, any_measure, measure_named

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.paired import (
     Answers,

@@ -10,13 +10,13 @@ import jax
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type, checked_flag, checked_number
-from jaxrob._arguments.warnings import collected
+from jaxrob._arguments.texts import collected
 from jaxrob._assessment.assess import checked_measure, result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import SomeImages, check_few
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.score import Score, checked_score
+from jaxrob._classifiers.network import Score, checked_score
 from jaxrob._codec import Number, Row, document, from_json, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors

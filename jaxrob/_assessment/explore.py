@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.warnings import collected, warn
+from jaxrob._arguments.texts import collected, warn
 from jaxrob._assessment.assessment import Sampling
 from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few

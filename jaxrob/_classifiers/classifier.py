@@ -18,9 +18,12 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.classes import class_outputs, if_no_classes
-from jaxrob._arguments.failures import failed_on_images
-from jaxrob._arguments.messages import named
+from jaxrob._arguments.messages import (
+    class_outputs,
+    failed_on_images,
+    if_no_classes,
+    named,
+)
 from jaxrob._classifiers.keras_model import keras_network
 from jaxrob._classifiers.network import (
     Network,
@@ -37,7 +40,7 @@ from jaxrob._classifiers.torch_module import (
     torch_network,
     transformers_network,
 )
-from jaxrob._identity.program import traced
+from jaxrob._identity.identity import traced
 from jaxrob._numbers import log_normalised
 
 # The kinds of outputs that `apply_fn` may return.
@@ -539,7 +542,6 @@ class Classifier:
 
 
 def check_has_classes(classifier: Classifier) -> None:
-    """Rejects a network whose outputs are anything but classes."""
     if classifier.outputs == "any":
         raise ValueError(
             'a network with outputs="any" has no classes: only evaluate and assess '

@@ -15,27 +15,21 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_path
-from jaxrob._arguments.classes import (
-    IF_NO_CLASSES,
-    class_outputs,
-    with_arrays,
-)
-from jaxrob._arguments.texts import install, required
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.messages import IF_NO_CLASSES, class_outputs, with_arrays
+from jaxrob._arguments.texts import install, required, warn
 from jaxrob._classifiers.network import (
     Network,
     OnHost,
     Preprocessed,
     Preprocessing,
     checked_layout,
-    class_parts,
     outputs_after,
     preprocessed,
     snapshot,
 )
 from jaxrob._devices.host_function import HostFunction
-from jaxrob._files.reading import most_unpacked, open_file
-from jaxrob._identity.digest import digest
+from jaxrob._files import most_unpacked, open_file
+from jaxrob._identity.identity import class_parts, digest
 
 _PURPOSE = "Classifier.from_keras"
 # Layers that do not change the kind of outputs.
@@ -53,7 +47,6 @@ def keras_network(
     name: str | None,
     batch_size: int | None,
 ) -> Network:
-    """See `Classifier.from_keras`."""
     layout, is_any = checked_layout(preprocessing, False), outputs == "any"
     keras, own = _read(model, is_any)
     backend = keras.backend.backend()
@@ -170,7 +163,6 @@ def _without_trainable(settings: Any) -> Any:
 
 
 def _digest(keras: Any, model: Any) -> str:
-    """Computes a digest of a model's layers, weights, and code that is not Keras's."""
     config = model.to_json() if hasattr(model, "to_json") else type(model).__qualname__
     parts: list[Any] = [config]
     for variable in model.variables:

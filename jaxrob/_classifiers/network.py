@@ -1,10 +1,8 @@
-"""What all networks need: preprocessing, variables, where they run, an identity."""
+"""What surrounds a network: preprocessing, a call on the host, a score of outputs."""
 
 import dataclasses
-import functools
-import inspect
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,19 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import (
+    check_choice,
     check_hashable,
     check_type,
     checked_array,
     checked_flag,
     checked_integer,
     checked_size,
-    looks_channels_first,
 )
-from jaxrob._arguments.classes import IF_NO_CLASSES
+from jaxrob._arguments.messages import IF_NO_CLASSES, looks_channels_first
 from jaxrob._arguments.texts import required
 from jaxrob._devices.host_function import HostFunction, host_callback
-from jaxrob._identity.digest import hashable_partial
-from jaxrob._identity.program import Fingerprinted
+from jaxrob._identity.identity import Fingerprinted, hashable_partial
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -35,13 +32,12 @@ _ACTIVATIONS = {
     "hardsigmoid": "sigmoid",
     "logsoftmax": "logits",
 }
-# Levels of nested objects; deeper ones are identified by their class.
-_MAX_DEPTH = 4
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
-Parts = Iterator[str | np.ndarray]
-# Yields the identifying parts of a framework's own value; None for other values.
-Describe = Callable[[Any], Parts | None]
+
+# How the labels lie in the picture, and so how they move with its pixels.
+LABELS = ("fixed", "masks", "boxes")
+#: The name of a score: it stands in tables and file names.
+SCORE_NAME = r"[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]{0,58}[^\s\x00-\x1f\x7f])?"
 
 # One number, or one for each channel; a height and a width, or one number for both.
 Numbers = float | Sequence[float] | np.ndarray
@@ -168,7 +164,6 @@ class Network(NamedTuple):
 def linen_network(
     module: Any, variables: Any, outputs: str, call: dict[str, Any]
 ) -> Network:
-    """See `Classifier.from_linen`."""
     # Flax is imported only where it is used: a plain function does not need it.
     from flax import linen
 
@@ -183,7 +178,6 @@ def linen_network(
 def nnx_network(
     module: Any, outputs: str, preprocessing: Preprocessing | None, name: str | None
 ) -> Network:
-    """See `Classifier.from_nnx`."""
     from flax import nnx
 
     check_type("module", module, nnx.Module, "a Flax NNX module")
@@ -200,7 +194,6 @@ def equinox_network(
     preprocessing: Preprocessing | None,
     name: str | None,
 ) -> Network:
-    """See `Classifier.from_equinox`."""
     equinox = required("equinox", _PURPOSE, "equinox")
     check_type("module", module, equinox.Module, "an Equinox module")
     wanted = "an equinox.nn.State or None"
@@ -224,7 +217,6 @@ def host_network(
     version: str | None,
     batch_size: int | None,
 ) -> Network:
-    """See `Classifier.from_host`."""
     check_type("function", function, Callable, "a function of a NumPy array of images")
     is_any = outputs == "any"
     if is_any and num_classes is not None:
@@ -263,8 +255,6 @@ def preprocessed(
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessed:
-    """A function of variables and images, applied to preprocessed images."""
-
     function: Callable[..., Any]
     preprocessing: Preprocessing
 
@@ -301,50 +291,6 @@ def snapshot(tree: Any) -> Any:
     return jax.tree.map(
         lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree
     )
-
-
-def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Parts:
-    """Yields the parts that identify layers' classes outside of their framework."""
-    classes = {kind for layer in layers for kind in type(layer).__mro__} - {object}
-    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
-        if not kind.__module__.startswith(framework):
-            yield from _of_class(kind, describe)
-
-
-def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
-    """Yields the parts that identify a value, the same in every process."""
-    described = describe(value)
-    if described is not None:
-        yield from described
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-        yield value
-    elif isinstance(value, _PLAIN):
-        yield repr(value)
-    elif len(within) > _MAX_DEPTH or any(value is outer for outer in within):
-        yield _name(type(value))
-    elif isinstance(value, dict):
-        yield f"{_name(type(value))} {len(value)}"
-        for key, part in value.items():
-            yield from value_parts(key, describe, (*within, value))
-            yield from value_parts(part, describe, (*within, value))
-    elif isinstance(value, set | frozenset):
-        yield f"set {sorted(map(repr, value))}"
-    elif isinstance(value, list | tuple):
-        yield f"{_name(type(value))} {len(value)}"
-        for part in value:
-            yield from value_parts(part, describe, (*within, value))
-    elif isinstance(value, type):
-        yield _name(value)
-    elif isinstance(value, functools.partial):
-        for part in (value.func, value.args, value.keywords):
-            yield from value_parts(part, describe, (*within, value))
-    elif inspect.isroutine(value):
-        yield from _function_parts(value, describe, within)
-    else:
-        yield _name(type(value))
-        yield from value_parts(
-            getattr(value, "__dict__", {}), describe, (*within, value)
-        )
 
 
 def _numbers(name: str, value: Any) -> tuple[float, ...]:
@@ -386,45 +332,87 @@ def _apply_equinox(variables: Any, images: jax.Array, *, rest: Any) -> Any:
     return jax.vmap(lambda image: module(image, state)[0])(images)
 
 
-def _of_class(kind: type, describe: Describe) -> Parts:
-    for name, member in sorted(vars(kind).items()):
-        function = getattr(member, "__func__", getattr(member, "fget", member))
-        if isinstance(function, types.FunctionType):
-            yield name
-            yield from _function_parts(function, describe, ())
-        elif not name.startswith("__") and isinstance(member, (*_PLAIN, tuple, list)):
-            yield name
-            yield from value_parts(member, describe)
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """How good a network's output is, by a function of yours, image by image.
+
+    `evaluate` and `assess` take one as `score`, or the function alone. The measure at a
+    level is then the mean score; robustness, intervals, few images, comparisons and
+    reports follow from it.
+
+    Example::
+
+        def iou(outputs, masks):
+            found = outputs[..., 0] > 0
+            shared = (found & masks).sum((1, 2))
+            either = (found | masks).sum((1, 2))
+            # Right where nothing is there and nothing is found.
+            return jnp.where(either == 0, 1, shared / jnp.maximum(either, 1))
+
+        score = jaxrob.Score(iou, name="IoU", version="1", labels="masks")
+        result = jaxrob.assess(network, dataset, blur, threshold=0.7, score=score)
+
+    Attributes:
+      function: takes the outputs of B images and their labels, and returns `[B]`
+        numbers in [0, 1], where 1 is best. Outputs are those of the network as it
+        returns them (of a network with classes, float32 `[B, K]`, or `[S, B, K]` of S
+        samples). Labels are an array `[B, ...]`, or a list of B entries where the data
+        set has a list. A function that JAX can trace runs on the devices, others
+        on the host, with NumPy arrays. Each image's score must depend on its own output
+        and label alone.
+      name: its name in tables, reports and journals: up to 60 characters on one line;
+        by default the function's own. The measure is then "mean IoU", for instance.
+      version: identifies the function, together with its name; to be changed whenever
+        its values may change. A journal and `compare` need both.
+      labels: what an alteration that moves pixels (a translation, rotation or zoom)
+        does with the labels:
+
+        * "fixed": nothing, they say nothing about places;
+        * "masks": they are arrays `[H, W]` or `[H, W, C]` of the picture's size, which
+          are altered as it is, integers and booleans by the nearest pixel;
+        * "boxes": each image has an array `[M, 4 + k]` that begins with x1, y1, x2, y2
+          in pixels (fractions of the picture are refused), or a dict with such "boxes"
+          and arrays of M entries beside them.
+          Boxes are moved and clipped to the picture; those outside are left out, with
+          their entries. The score then runs on the host, and gets floating arrays,
+          `[0, 4]` for an empty list;
+        * None: not said. Class indices `[N]` are fixed; other labels are then rejected
+          with an alteration that moves pixels.
+
+    Raises:
+      TypeError: if the function is not callable, or a text is none.
+      ValueError: if the name or `labels` is none of those.
+    """
+
+    function: Callable[[Any, Any], Any]
+    name: str = ""
+    version: str | None = None
+    labels: str | None = None
+
+    def __post_init__(self) -> None:
+        check_type("score", self.function, Callable, "a function of outputs and labels")
+        check_type("name", self.name, str, "text")
+        check_type("version", self.version, str | None, "text or None")
+        if self.labels is not None:
+            check_choice("labels", self.labels, LABELS)
+        if not self.name:
+            own = getattr(self.function, "__name__", "")
+            object.__setattr__(self, "name", own if own.isidentifier() else "score")
+        check_score_name("name of a score", self.name)
 
 
-def _function_parts(
-    function: Any, describe: Describe, within: tuple[Any, ...]
-) -> Parts:
-    code = getattr(function, "__code__", None)
-    if code is None:  # From a compiled module.
-        yield _name(function)
-        return
-    yield from _code_parts(code, describe)
-    within = (*within, function)
-    for part in (function.__defaults__, function.__kwdefaults__):
-        yield from value_parts(part, describe, within)
-    for cell in function.__closure__ or ():
-        try:
-            held = cell.cell_contents
-        except ValueError:  # Not assigned yet.
-            continue
-        yield from value_parts(held, describe, within)
+def check_score_name(name: str, value: Any) -> None:
+    check_type(name, value, str, "text")
+    if not re.fullmatch(SCORE_NAME, value):
+        raise ValueError(
+            f"{name} must have 1 to 60 characters on one line, without spaces at the "
+            f"ends; got {value!r}"
+        )
 
 
-def _code_parts(code: types.CodeType, describe: Describe) -> Parts:
-    yield f"{code.co_code.hex()} {code.co_names}"
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _code_parts(constant, describe)
-        else:
-            yield from value_parts(constant, describe)
-
-
-def _name(value: Any) -> str:
-    # Without the module, whose name differs when a script is run.
-    return getattr(value, "__qualname__", type(value).__qualname__)
+def checked_score(score: Any) -> Score | None:
+    if score is None or isinstance(score, Score):
+        return score
+    wanted = "a jaxrob.Score or a function of outputs and labels"
+    check_type("score", score, Callable, wanted)
+    return Score(score)

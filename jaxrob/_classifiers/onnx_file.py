@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.classes import IF_NO_CLASSES, if_no_classes
+from jaxrob._arguments.messages import IF_NO_CLASSES, if_no_classes
 from jaxrob._arguments.texts import required
 from jaxrob._classifiers.network import (
     Network,
@@ -20,7 +20,7 @@ from jaxrob._classifiers.network import (
     outputs_after,
 )
 from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
-from jaxrob._files.reading import check_regular, open_file
+from jaxrob._files import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31
@@ -48,7 +48,6 @@ def onnx_network(
     name: str | None,
     batch_size: int | None,
 ) -> Network:
-    """See `Classifier.from_onnx`."""
     onnx = required("onnx", "Classifier.from_onnx", "onnx")
     runtime = required("onnxruntime", "Classifier.from_onnx", "onnx")
     file = checked_path("path", path)
@@ -212,7 +211,6 @@ def _activation(graph: Any) -> str | None:
 def _laid_out(
     preprocessing: Preprocessing | None, lengths: list[int | None], name: str
 ) -> Preprocessing:
-    """Returns the preprocessing with the layout and size given by an input's shape."""
     given = checked_layout(preprocessing, False)
     if len(lengths) != 3:
         return given

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_flag, checked_text, plain_array
-from jaxrob._arguments.classes import class_number
-from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.messages import class_number, named, wrong_type
 
 _PICTURE_MODES = ("L", "RGB")
 # Such as boxes.
@@ -89,7 +88,6 @@ def as_array(value: Any) -> Any:
 
 
 def read_batch(batch: Any, parts: Parts) -> tuple[Any, Any]:
-    """Returns a batch's images, channels last, and labels."""
     images, labels = _image_and_label(batch, "a batch", "images, labels", parts)
     is_single = isinstance(labels, int | str) or getattr(labels, "ndim", None) == 0
     if is_single or _is_picture(images):
@@ -195,7 +193,6 @@ def _length(source: Any) -> int | None:
 def _read_each(
     source: Any, parts: Parts, name: str
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Yields each item's image and label."""
     # All images have one shape and type, and so have labels of the images' size. Either
     # all labels are integers, or none is.
     each = source
@@ -310,7 +307,6 @@ def _image_and_label(
 
 
 def _image(value: Any, parts: Parts) -> Any:
-    """Returns one image as an array, channels last."""
     array = as_array(value)
     if _is_picture(value):
         return array
@@ -366,7 +362,6 @@ def _of_tensor(value: Any) -> np.ndarray:
 
 
 def _is_tensor(value: Any) -> bool:
-    """Whether it is one of torch's."""
     return hasattr(value, "detach") and hasattr(value, "cpu")
 
 

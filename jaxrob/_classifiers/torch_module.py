@@ -8,21 +8,17 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.classes import class_outputs, with_arrays
-from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.messages import class_outputs, named, with_arrays, wrong_type
 from jaxrob._arguments.texts import error_text, required
 from jaxrob._classifiers.network import (
     Network,
     OnHost,
-    Parts,
     Preprocessing,
     checked_layout,
-    class_parts,
     outputs_after,
-    value_parts,
 )
 from jaxrob._devices.host_function import HostFunction
-from jaxrob._identity.digest import digest
+from jaxrob._identity.identity import Parts, class_parts, digest, value_parts
 
 # A colour whose channels differ, and pictures of two shapes that no processor makes.
 _COLOUR = (31, 122, 213, 180)
@@ -39,7 +35,6 @@ def torch_network(
     version: str | None,
     batch_size: int | None,
 ) -> Network:
-    """See `Classifier.from_torch`."""
     own = _copied(module)
     *_, last = own.modules()
     outputs = outputs or outputs_after(type(last).__name__) or "logits"
@@ -66,7 +61,6 @@ def transformers_network(
     version: str | None,
     batch_size: int | None,
 ) -> Network:
-    """See `Classifier.from_transformers`."""
     # The processor is run on pictures of one colour, to see whether it does what its
     # settings say and no more.
     transformers = required(
@@ -99,7 +93,6 @@ def timm_network(
     version: str | None,
     batch_size: int | None,
 ) -> Network:
-    """See `Classifier.from_timm`."""
     timm = required("timm", "Classifier.from_timm", "timm")
     if not isinstance(getattr(model, "pretrained_cfg", None), dict):
         raise wrong_type("model", "what timm.create_model returns", model)
@@ -169,7 +162,6 @@ class TorchRun:
             return pixels, _tensor(torch, returned, len(images))
 
     def _placed(self, images: Any) -> Any:
-        """Moves images to the device and dtype of the module's parameters."""
         first = next(self.module.parameters(), None)
         if first is None or not first.is_floating_point():
             return images
@@ -313,7 +305,6 @@ def _processor(transformers: Any, model: Any) -> Any:
 
 
 def _made(processor: Any, shape: tuple[int, int], channels: int) -> np.ndarray:
-    """Returns what the processor makes of a picture of one colour."""
     picture = np.empty((*shape, channels), np.uint8)
     picture[:] = _COLOUR[:channels]
     try:
@@ -348,8 +339,6 @@ def _size(made: list[np.ndarray]) -> tuple[int, int] | None:
 
 
 def _normalisation(processor: Any) -> tuple[float, Any, Any]:
-    """Returns scale, mean and standard deviation, of pixels in [0, 1]."""
-
     def setting(name: str) -> Any:
         return getattr(processor, name, None)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import (
     ROWS,
     Classifier,
@@ -16,13 +16,8 @@ from jaxrob._classifiers.classifier import (
     program_of,
 )
 from jaxrob._classifiers.keras_model import check_layers
-from jaxrob._identity.program import (
-    Fingerprinted,
-    Trace,
-    has_changed,
-    kept,
-    trace_of,
-)
+from jaxrob._identity.identity import Fingerprinted
+from jaxrob._identity.program import Trace, has_changed, kept, trace_of
 
 # More constants than this in a function are probably weights.
 _MOST_CAPTURED = 1000
@@ -69,7 +64,6 @@ def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInf
 
 
 def current_trace(classifier: Classifier, image_shape: tuple[int, ...]) -> Trace:
-    """Returns a classifier's present trace; a fingerprinted one's is there."""
     if isinstance(classifier.apply_fn, Fingerprinted):
         return classifier.apply_fn.info
     return _current_trace(classifier, image_shape)[0]

@@ -55,7 +55,7 @@ from jaxrob._codec._objects import (
     with_digest,
     write_object,
 )
-from jaxrob._files.reading import most_unpacked, parsed
+from jaxrob._files import most_unpacked, parsed
 
 __all__ = (
     "WRITTEN",

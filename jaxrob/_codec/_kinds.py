@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import checked_array, checked_integer, checked_number
-from jaxrob._files.reading import short
+from jaxrob._files import short
 
 
 @dataclasses.dataclass

@@ -26,7 +26,7 @@ from jaxrob._codec._kinds import (
     must,
     object_at,
 )
-from jaxrob._files.reading import short
+from jaxrob._files import short
 
 #: How classes that are documents of their own are written and read.
 DOCUMENTS: dict[type, Codec] = {}

@@ -10,37 +10,38 @@ import jax
 
 import jaxrob
 from jaxrob import reporting, strategies
-from jaxrob._arguments.warnings import warn
-from jaxrob._command import catalogue, outcomes, record, user_code
+from jaxrob._arguments.texts import warn
+from jaxrob._command import catalogue, user_code
 from jaxrob._command.catalogue import Written, read_call
-from jaxrob._command.define import Values
-from jaxrob._command.ending import answers_are_there
-from jaxrob._command.existing import read_results_at
-from jaxrob._command.outcomes import (
+from jaxrob._command.define import Refused, Values, check_folders
+from jaxrob._command.ending import answers_are_there, recorded_run, with_other_runs
+from jaxrob._command.results import (
+    Replacing,
     check_failing,
     check_outcomes,
     check_reports,
     check_required,
+    checked_folder,
+    earlier_results,
+    held,
+    read_results_at,
     required,
     write_failing_pictures,
     write_outcomes,
     write_reports,
 )
-from jaxrob._command.refused import Refused, check_folders
-from jaxrob._command.running import (
-    check_measure,
-    few_images_of,
-    join_hosts,
-    mesh_of_all,
-    print_passes,
-    with_requirements,
-)
 from jaxrob._command.subject import (
     Subject,
     announce,
+    check_measure,
+    few_images_of,
     first_look,
+    join_hosts,
     journal_of,
     load_subject,
+    mesh_of_all,
+    print_passes,
+    with_requirements,
 )
 from jaxrob._devices.mesh import is_first
 from jaxrob._engine.preflight import preflight
@@ -59,8 +60,6 @@ QUANTITIES = names_of(OF_ALTERATION, OF_SET)
 
 
 class _Request(NamedTuple):
-    """The request, from the flags or a plan."""
-
     alterations: list[Written]  # the alterations as written
     threshold: float  # the lowest accepted value
     measure: str  # the name of the measure
@@ -70,14 +69,13 @@ class _Request(NamedTuple):
 
 
 def run_assess(values: Values, words: Sequence[str]) -> str:
-    """Assesses a network."""
     del words
     request = _requested(values)
     if values.pictures in (1, 2):
         raise Refused(f"--pictures must be 0, or 3 to 16; got {values.pictures}")
     check_reports(values.report)
     check_outcomes(values)
-    output = outcomes.checked_folder(values)
+    output = checked_folder(values)
     check_folders(values, "journal", "compilation_cache", "failing")
     check_failing(values)
     join_hosts(values)
@@ -97,10 +95,10 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     pairs = catalogue.all_made(request.alterations, shape, values.frost)
     altered = [one for one, _ in pairs]
     reasons = [written.reason for _, written in pairs]
-    replacing = outcomes.Replacing(
+    replacing = Replacing(
         QUANTITIES, request.requirements, names, bool(values.regressions)
     )
-    outcomes.earlier(output, found, replacing)
+    earlier_results(output, found, replacing)
     earlier = reporting.earlier_assessments(values.regressions, names)
     before = _earlier(request, names, values)
     for flag, some in (("regressions", earlier), ("earlier", before)):
@@ -115,15 +113,15 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     if values.dry_run:
         print_passes(found, altered, request.few or _strategy(values))
         return ""
-    with outcomes.held(output):
-        kept = outcomes.earlier(output, found, replacing)
+    with held(output):
+        kept = earlier_results(output, found, replacing)
         results = _assessed(found, altered, reasons, request, values, kept)
         regressions = reporting.regressions(results.assessments, earlier)
         results = dataclasses.replace(
             results,
             regressions=tuple(regressions),
             differences=reporting.differences(results.assessments, before),
-            runs=record.with_others(kept.runs, record.run(values)),
+            runs=with_other_runs(kept.runs, recorded_run(values)),
         )
         _write(output, results)
     print(reporting.table(results.assessments))
@@ -148,7 +146,6 @@ def _requested(values: Values) -> _Request:
 
 
 def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Request:
-    """Adds the plan's requirements of single alterations, and checks all of them."""
     if request.plan is not None:
         has_own = any(one.requirements for one in request.plan.alterations)
         if has_own and len(names) > len(request.plan.alterations):
@@ -292,7 +289,7 @@ def _assessed(
         plan=request.plan,
         roma=kept.roma,
         attack=kept.attack,
-        runs=record.with_others(kept.runs, record.run(values)),
+        runs=with_other_runs(kept.runs, recorded_run(values)),
     )
     # Alterations assessed on few images share them, and a budget, and so end together.
     together = [altered] if request.few else altered

@@ -23,9 +23,8 @@ import jaxrob
 from jaxrob import alterations, data, reporting
 from jaxrob._arguments.texts import install
 from jaxrob._command import user_code
-from jaxrob._command.define import Values
-from jaxrob._command.refused import Refused, check_file, did_you_mean
-from jaxrob._command.subject import pair
+from jaxrob._command.define import Refused, Values, check_file, did_you_mean
+from jaxrob._command.network import pair
 from jaxrob.alterations import Alteration, presets
 
 Value = str | float | bool
@@ -39,8 +38,6 @@ _LONGEST = 1000
 
 
 class Written(NamedTuple):
-    """An alteration as it is written."""
-
     name: str  # The name of a library alteration, or a Python file and a name in it
     # The lower and the upper end of the range; None for the default
     ends: tuple[float, float] | None
@@ -79,7 +76,6 @@ def read_call(text: str) -> Written:
 
 
 def _value(node: ast.expr) -> Value:
-    """Returns a number or a word."""
     if isinstance(node, ast.Name):
         return {"true": True, "false": False}.get(node.id.lower(), node.id)
     found = ast.literal_eval(node)
@@ -148,7 +144,6 @@ def _maker(name: str) -> Callable[..., Any]:
 def made(
     written: Written, image_shape: Sequence[int], frost_folder: str | None = None
 ) -> Alteration:
-    """Makes the alteration that was written."""
     if user_code.is_code(written.name):
         return _users_own(written, image_shape)
     if written.name in BY_SEVERITY:
@@ -298,7 +293,6 @@ _HEADER = ("name", "default range", "unit", "nothing at", "settings", "range fro
 
 
 def run_alterations(values: Values, words: Sequence[str]) -> str:
-    """Lists the alterations for pictures of a size."""
     del words
     path = values.pictures
     if path is not None and pathlib.Path(path).suffix.lower() != ".png":
@@ -352,10 +346,10 @@ def _print_table(altered: Sequence[jaxrob.Alteration], size: tuple[int, int]) ->
 
 
 def _image(path: str | None) -> np.ndarray:
-    """Returns the picture that is altered."""
     if path is None:
         return np.asarray(data.digits("test").images[3])
-    from jaxrob.data._decode import Fit, decode_image
+    from jaxrob.data._decode import decode_image
+    from jaxrob.data._preparation import Fit
     from jaxrob.data._source import read_file
 
     on_white = Fit(background=(255, 255, 255))

@@ -1,11 +1,16 @@
-"""The command's flags by topic, each defined once.
+"""The command's flags by topic, each defined once, and checks of what they are given.
 
 They are named after the arguments of the library's functions. Every command has values
 of its own, so that it has no flag that does not apply.
 """
 
+import contextlib
+import difflib
 import importlib
-from collections.abc import Callable, Sequence
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
@@ -30,7 +35,6 @@ class _Flag(NamedTuple):
 
 
 def requirements(*quantities: str, more: str = "") -> Define:
-    """Returns a function that defines the flag of requirements on these quantities."""
     about = (
         f'End with status 1 unless it holds: "{quantities[0]}>=0.5", for instance; '
         f"of {', '.join(quantities)}. {more}As often as you like."
@@ -39,8 +43,6 @@ def requirements(*quantities: str, more: str = "") -> Define:
 
 
 def _topic(*rows: _Flag) -> Define:
-    """Returns a function that defines these flags."""
-
     def define(to: Values) -> None:
         for kind, name, default, about, least, most, choices in rows:
             make = getattr(flags, f"DEFINE_{kind}")
@@ -285,3 +287,99 @@ export = _topic(
         "Write the table of assessments to this LaTeX file; it needs booktabs."),
 )
 # fmt: on
+
+
+class Refused(Exception):
+    """Wrong use, or bad input found before anything is computed: status 2."""
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Returns a hint at the name that was probably meant, or ""."""
+    # Hyphens, underscores and case do not distinguish names.
+    plain = {one.lower().replace("_", ""): one for one in names}
+    given = name.lower().replace("_", "").replace("-", "").replace(" ", "")
+    close = difflib.get_close_matches(given, plain, n=1)
+    # One word of a longer name is often thought to suffice.
+    words = {}
+    for one in plain.values():
+        words |= {word: one for word in one.split("_") if word not in words}
+    if not close and (near := difflib.get_close_matches(given, words, n=1)):
+        return f" Did you mean {words[near[0]]}?"
+    return f" Did you mean {plain[close[0]]}?" if close else ""
+
+
+def check_given(values: Values, words: Sequence[str], expected: str) -> None:
+    """Rejects empty values, and flags that were taken as the value of another."""
+    for name in values:
+        if not values[name].present:
+            continue
+        value = values[name].value
+        texts = value if isinstance(value, list) else [value]
+        if not texts or any(isinstance(one, str) and not one.strip() for one in texts):
+            raise Refused(f"--{name}: its value is empty; leave it out, or say one")
+        for one in texts:
+            if isinstance(one, str) and one.startswith("--"):
+                raise Refused(f"--{name}: its value is missing; the next is {one}")
+    for number, word in enumerate(words):
+        if not word.strip():
+            raise Refused(
+                f"the argument {number + 1} is empty; expected {expected or 'flags'}"
+            )
+
+
+def check_folders(values: Values, *names: str) -> None:
+    """Rejects flags' folders that cannot be made, or written to."""
+    # Only the first process writes; before the processes have met, the flag identifies
+    # it.
+    if "process_id" in values and values.process_id:
+        return
+    for name in names:
+        path = getattr(values, name)
+        if path is not None:
+            _check(f"--{name}={path}", pathlib.Path(path), None)
+
+
+def check_file(flag: str, path: str | os.PathLike[str]) -> None:
+    """Rejects a file that cannot be written. An existing file stays as it is."""
+    path = pathlib.Path(path)
+    _check(f"--{flag}={path}", path.parent, path)
+
+
+def check_distinct(files: Sequence[tuple[str, str]]) -> None:
+    """Rejects two flags that name one file, because one would replace the other's."""
+    named: dict[str, str] = {}
+    for flag, path in files:
+        place = os.path.realpath(path)
+        if os.path.exists(place) and not os.path.isfile(place):
+            continue
+        if place in named:
+            raise Refused(
+                f"--{named[place]} and --{flag} both name {path}; each must name "
+                "another file"
+            )
+        named[place] = flag
+
+
+def _check(what: str, folder: pathlib.Path, file: pathlib.Path | None) -> None:
+    made: list[pathlib.Path] = []
+    try:
+        for one in (*reversed(folder.parents), folder):
+            if not one.exists():
+                one.mkdir(exist_ok=True)
+                made.append(one)
+        if file is None:
+            tempfile.TemporaryFile(dir=folder).close()
+            return
+        is_new = not file.exists()
+        open(file, "ab").close()
+        if is_new:
+            file.unlink()
+    except OSError as error:
+        where = error.filename or folder
+        raise Refused(
+            f"{what}: it cannot be written, {where}: {error.strerror}"
+        ) from error
+    finally:
+        for one in reversed(made):
+            with contextlib.suppress(OSError):
+                one.rmdir()

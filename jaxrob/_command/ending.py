@@ -1,20 +1,27 @@
-"""How the command prints and ends: its statuses, streams and signals."""
+"""How a run ends: its status, streams and signals, and the record of it."""
+
+from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
+import hashlib
 import io
 import os
+import pathlib
+import platform
 import re
+import shlex
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from jaxrob._arguments.warnings import was_computing
+from jaxrob._arguments.texts import was_computing
 from jaxrob._command import user_code
-from jaxrob._command.refused import Refused
+from jaxrob._command.define import Refused, Values
 
 GOOD, NOT_GOOD_ENOUGH, WRONG_USE, FAILED = range(4)
 MEANING = {
@@ -41,7 +48,6 @@ _answers = [False]
 
 
 def begin_status() -> None:
-    """Begins a command: nothing is computed yet."""
     _answers[0] = False
 
 
@@ -70,7 +76,6 @@ def status_of(error: BaseException) -> int:
 
 
 def _chain(error: BaseException) -> Iterable[BaseException]:
-    """Returns an error and those that it came from."""
     found: dict[int, BaseException] = {}
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -85,11 +90,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class _Stream:
-    """A stream that records write errors instead of raising them.
-
-    Attributes:
-      lost: the first write error, or None.
-    """
+    """Records the first write error, as `lost`, instead of raising it."""
 
     def __init__(self, stream: Any, escapes: bool) -> None:
         self.lost: OSError | None = None
@@ -152,7 +153,6 @@ def say(text: str, command: str | None = None) -> None:
 
 
 def say_traceback(error: BaseException) -> None:
-    """Prints an error's traceback."""
     print(plain("".join(traceback.format_exception(error))), end="", file=sys.stderr)
 
 
@@ -180,3 +180,77 @@ def _interrupt(number: int, frame: Any) -> None:
     del frame
     signal.signal(number, signal.SIG_DFL)
     raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
+
+
+if TYPE_CHECKING:  # It loads JAX, and the help does not need it.
+    from jaxrob.reporting import File, Run
+
+_ROLES = {
+    "classifier": "network",
+    "images": "pictures",
+    "labels": "labels",
+    "plan": "plan",
+}
+
+# The command line, its beginning and its warnings, for functions to write to.
+_command: list[str] = []
+_started: list[str] = []
+_warnings: list[str] = []
+
+
+def begin_record(arguments: Sequence[str]) -> None:
+    """Begins the record of a command line, whose first word is the command."""
+    now = datetime.datetime.now(datetime.UTC)
+    _command[:] = [shlex.join(["jaxrob", *arguments])]
+    _started[:] = [now.isoformat(timespec="seconds")]
+    _warnings.clear()
+
+
+def record_warning(text: str) -> None:
+    _warnings.append(text)
+
+
+def recorded_run(values: Values) -> Run:
+    from jaxrob.reporting import Run
+
+    return Run(
+        _command[0],
+        _started[0],
+        platform.platform(),
+        values.tester,
+        values.organisation,
+        _files(values),
+        tuple(_warnings),
+    )
+
+
+def with_other_runs(kept: Sequence[Run], one: Run) -> tuple[Run, ...]:
+    """Returns a folder's runs: a new one replaces that of the same command."""
+    others = [each for each in kept if _verb(each) != _verb(one)]
+    return (*others, one)
+
+
+def _verb(one: Run) -> list[str]:
+    return one.command.split(maxsplit=2)[1:2]
+
+
+def _files(values: Values) -> tuple[File, ...]:
+    from jaxrob.reporting import File
+
+    found = []
+    for flag, role in _ROLES.items():
+        given = getattr(values, flag, None)
+        if not given:
+            continue
+        # A function in a file of Python is given as file.py:name.
+        path = given.rpartition(":")[0] if ".py:" in given else given
+        if os.path.exists(path):
+            found.append(File(role, path, _digest(pathlib.Path(path))))
+    return tuple(found)
+
+
+def _digest(path: pathlib.Path) -> str | None:
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -11,24 +11,27 @@ import jaxrob
 from jaxrob import reporting
 from jaxrob._arguments.checks import check_choice
 from jaxrob._arguments.texts import counted
-from jaxrob._command import outcomes, record
-from jaxrob._command.define import Values
-from jaxrob._command.ending import answers_are_there
-from jaxrob._command.outcomes import (
+from jaxrob._command.define import Values, check_folders
+from jaxrob._command.ending import answers_are_there, recorded_run, with_other_runs
+from jaxrob._command.results import (
+    Replacing,
     check_outcomes,
     check_reports,
+    checked_folder,
+    earlier_results,
+    held,
     required,
     write_outcomes,
     write_reports,
 )
-from jaxrob._command.refused import check_folders
-from jaxrob._command.running import join_hosts, mesh_of_all
 from jaxrob._command.subject import (
     Subject,
     announce,
     first_look,
+    join_hosts,
     journal_of,
     load_subject,
+    mesh_of_all,
 )
 from jaxrob._devices.mesh import is_first
 from jaxrob.reporting import Requirement, Results, Run
@@ -41,18 +44,17 @@ QUANTITIES = names_of(OF_ROMA)
 
 
 def run_roma(values: Values, words: Sequence[str]) -> str:
-    """Estimates probabilistic local robustness."""
     del words
     check_choice("estimator", values.estimator, jaxrob.roma.ESTIMATORS)
     requirements = required(values.require, QUANTITIES)
     check_reports(values.report)
     check_outcomes(values)
-    output = outcomes.checked_folder(values)
+    output = checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     join_hosts(values)
     found = load_subject(values)
-    replacing = outcomes.Replacing(QUANTITIES, requirements)
-    outcomes.earlier(output, found, replacing)
+    replacing = Replacing(QUANTITIES, requirements)
+    earlier_results(output, found, replacing)
     first_look(found, values.seed)
     announce(found)
     if values.dry_run:
@@ -68,11 +70,11 @@ def run_roma(values: Values, words: Sequence[str]) -> str:
         print(f"{len(found.dataset)} images: {passes} forward passes")
         return ""
     journal = journal_of(values, "roma", found)
-    with outcomes.held(output):
-        earlier = outcomes.earlier(output, found, replacing)
+    with held(output):
+        earlier = earlier_results(output, found, replacing)
         result = _estimated(found, values, journal)
         answers_are_there()
-        _write(output, earlier, result, requirements, record.run(values))
+        _write(output, earlier, result, requirements, recorded_run(values))
     _print_summary(result)
     print(f"wrote {output}/")
     if values.report and is_first():
@@ -124,7 +126,7 @@ def _write(
             earlier,
             roma=result,
             requirements=asked,
-            runs=record.with_others(earlier.runs, run_record),
+            runs=with_other_runs(earlier.runs, run_record),
         )
         reporting.write_results(output, results)
 

@@ -12,23 +12,24 @@ from typing import Any, NamedTuple
 from absl import flags
 
 import jaxrob
-from jaxrob._arguments.texts import error_text
-from jaxrob._arguments.warnings import RobustnessWarning, cause_of
-from jaxrob._command import define, record
+from jaxrob._arguments.texts import RobustnessWarning, cause_of, error_text
+from jaxrob._command import define
+from jaxrob._command.define import Refused, check_given, did_you_mean
 from jaxrob._command.ending import (
     FAILED,
     GOOD,
     MEANING,
     NOT_GOOD_ENOUGH,
     WRONG_USE,
+    begin_record,
     begin_status,
     forgiving,
+    record_warning,
     say,
     say_traceback,
     signals_as_interruptions,
     status_of,
 )
-from jaxrob._command.refused import Refused, check_given, did_you_mean
 
 _WIDTH = 88
 # Arguments in messages of the library, and their pairs of numbers or words.
@@ -39,14 +40,12 @@ _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 
 
 class _Command(NamedTuple):
-    """One of the commands."""
-
     does: str  # Its description, one line
     words: str  # Its positional arguments, as the help shows them
     # The least and the largest number of positional arguments
     number: tuple[int, int | None]
     sections: dict[str, tuple[define.Define, ...]]  # Its flags by topic
-    module: str = "existing"  # Where its function is, which loads JAX
+    module: str = "results"  # Where its function is, which loads JAX
 
     @property
     def flags(self) -> flags.FlagValues:
@@ -141,7 +140,6 @@ _COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; by default with the arguments of the process."""
     with forgiving() as out:
         status = _main(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
@@ -176,9 +174,8 @@ def _main(arguments: list[str]) -> int:
 
 
 def _ended(name: str, command: _Command, rest: list[str]) -> int:
-    """Runs a command; every outcome becomes a status."""
     begin_status()
-    record.begin([name, *rest])
+    begin_record([name, *rest])
     values = command.flags
     try:
         with signals_as_interruptions():
@@ -295,7 +292,7 @@ def _warnings_on_a_line(values: flags.FlagValues) -> Iterator[None]:
             return
         said.add(cause)
         text = _as_flags(str(message), values)
-        record.warned(text)
+        record_warning(text)
         say(f"warning: {text}")
 
     with warnings.catch_warnings():

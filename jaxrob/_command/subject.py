@@ -1,54 +1,55 @@
-"""The subject of an assessment: a network and pictures."""
+"""What a run works on, and how: network and pictures, hosts, images, passes."""
 
 import dataclasses
+import io
 import pathlib
 import re
+import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 import jaxrob
 from jaxrob import data
-from jaxrob._arguments.texts import counted
-from jaxrob._arguments.warnings import computing, was_computing
+from jaxrob._arguments.texts import computing, counted, was_computing
+from jaxrob._assessment.criterion import ratio_per_image
 from jaxrob._classifiers.network import OnHost, Preprocessed, on_host
-from jaxrob._command.define import Values
-from jaxrob._command.network import identified, load_network
-from jaxrob._command.refused import Refused
+from jaxrob._command.define import Refused, Values
+from jaxrob._command.network import (
+    identified,
+    load_images,
+    load_network,
+    read_class_names,
+)
 from jaxrob._dataset import check_labels_below
 from jaxrob._engine.evaluate import UNALTERED
+from jaxrob.reporting import Plan, Requirement
+from jaxrob.reporting._requirements import AT_LEAST
+from jaxrob.strategies import ASAP, FewImages, Including, Strategy, Uniform
 
 # The epochs in which a small network learns the digits to an accuracy of 95 %.
 _EPOCHS = 20
 
 
 class Subject(NamedTuple):
-    """A network and the pictures that it is assessed on."""
-
     classifier: jaxrob.Classifier  # The network
     dataset: jaxrob.Dataset  # The pictures
 
     @property
     def name(self) -> str:
-        """The network's name."""
         return self.classifier.name or "network"
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """The names of the classes, if the network or the pictures define them."""
         return self.classifier.class_names or self.dataset.class_names
 
 
 def load_subject(values: Values) -> Subject:
-    """Loads the network and the pictures of the flags, and checks them together.
-
-    Raises:
-      Refused: if they do not go together.
-      ValueError: if a file is invalid; and as `load_network`.
-    """
+    """Loads the network and the pictures of the flags, and checks them together."""
     if values.classifier is None:
         return _digits(values)
     if values.images is None:
@@ -66,7 +67,6 @@ def load_subject(values: Values) -> Subject:
 
 
 def journal_of(values: Values, kind: str, subject: Subject) -> str | None:
-    """Returns the journal of a kind of work, in the folder that `--journal` names."""
     if values.journal is None:
         return None
     folder = pathlib.Path(values.journal)
@@ -76,7 +76,6 @@ def journal_of(values: Values, kind: str, subject: Subject) -> str | None:
 
 
 def announce(subject: Subject) -> None:
-    """Prints the network, the pictures and the device."""
     kind = jax.devices()[0].device_kind
     height, width, channels = subject.dataset.images.shape[1:]
     print(
@@ -152,7 +151,6 @@ def _check_classes(subject: Subject, num_classes: int) -> None:
 
 
 def _size(classifier: jaxrob.Classifier) -> tuple[int, int] | None:
-    """Returns the image size that a network requires, or None."""
     function: Any = on_host(classifier.apply_fn) or classifier.apply_fn
     if isinstance(function, Preprocessed | OnHost):
         size: Any = function.preprocessing.size
@@ -195,157 +193,136 @@ def first_look(subject: Subject, seed: int) -> None:
         ) from error
 
 
-# Flags that apply to one kind of pictures only.
-_OF_FOLDERS = (
-    "size",
-    "resize",
-    "crop",
-    "interpolation",
-    "orientation",
-    "channels",
-    "dct_scaling",
-    "unreadable",
-    "max_bytes",
-    "background",
-    "value_range",
-    "slice_at",
-)
-_OF_ARRAYS = ("images_array", "labels_array")
+_NAMES = ("coordinator_address", "num_processes", "process_id")
 
 
-def load_images(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
-    """Loads the data set of the flags, evenly subsampled if it has too many images.
-
-    Raises:
-      Refused: if a flag does not apply to these pictures.
-      ValueError: if a file is damaged or invalid.
-      FileNotFoundError: if there is no such file.
-      ImportError: if a package that reads the file is not installed.
-    """
-    name = values.images
-    if name in data.NAMES:
-        if pathlib.Path(name).exists():
-            raise Refused(
-                f"--images={name} names a data set, and something here too; say "
-                f"--images=./{name} for that"
-            )
-        kind = "a data set with a name"
-        _refuse(values, kind, *_OF_FOLDERS, *_OF_ARRAYS, "class_names", "labels")
-        found = data.load(name, "test", values.data_dir)
-    elif pathlib.Path(name).suffix.lower() == ".npz":
-        _refuse(values, "an .npz file", *_OF_FOLDERS)
-        if values.labels not in ("folders", "none"):
-            raise Refused(
-                f"--labels={values.labels}: the labels of an .npz file are an array in "
-                "it, --labels_array, or none"
-            )
-        labels = None if values.labels == "none" else values.labels_array
-        found = data.npz(name, values.images_array, labels, class_names=class_names)
-    else:
-        _refuse(values, "pictures", *_OF_ARRAYS)
-        found = _pictures(values, class_names)
-    if values.num_images is None:
-        return found
-    return found[:: -(-len(found) // values.num_images)]
-
-
-def read_class_names(values: Values) -> tuple[str, ...] | None:
-    """The names that `--class_names` lists, or those in the file that it names."""
-    text = values.class_names
-    if text is None:
-        return None
-    if pathlib.Path(text).exists():
-        from jaxrob.data._classes import checked_class_names
-
-        return checked_class_names(text)
-    names = tuple(one.strip() for one in text.split(","))
-    if len(names) < 2 or not all(names):
-        raise Refused(
-            f"--class_names={text}: there is no such file; names have commas between "
-            "them"
+def join_hosts(values: Values) -> None:
+    """Joins the other processes, and sets the folder of compiled programs."""
+    # Must be called before anything uses a device.
+    given = [getattr(values, name) for name in _NAMES]
+    if any(value is not None for value in given):
+        if any(value is None for value in given):
+            raise Refused(f"--{', --'.join(_NAMES)} go together; got {given}")
+        jax.distributed.initialize(
+            values.coordinator_address, values.num_processes, values.process_id
         )
-    return names
+        if jax.process_index():
+            sys.stdout = io.StringIO()
+    if values.compilation_cache is not None:
+        jax.config.update("jax_compilation_cache_dir", values.compilation_cache)
+        # Compilation time is mostly hundreds of small programs of less than a second
+        # each.
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
-def _pictures(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
-    labels = None if values.labels == "none" else values.labels
-    size, crop = pair(values, "size"), pair(values, "crop")
-    if values.resize is not None and size is not None:
-        raise Refused("--resize and --size say the same; leave one out")
-    if values.resize is not None and crop is None:
-        raise Refused(
-            "--resize leaves the longer sides as they come; say --crop too, such as "
-            f"--crop={values.resize}"
-        )
-    load_images = data.image_folder
-    if _are_shards(values):
-        load_images = data.tar_shards
-        if not values["labels"].present:
-            labels = "cls"
-    return load_images(
-        values.images,
-        size=size,
-        grey=values.channels == "grey",
-        resize=values.resize,
-        crop=crop,
-        interpolation=values.interpolation,
-        labels=labels,
-        class_names=class_names,
-        orientation=values.orientation,
-        dct_scaling=values.dct_scaling,
-        unreadable=values.unreadable,
-        max_bytes=values.max_bytes,
-        background=values.background,
-        value_range=_numbers(values, "value_range", float),
-        slice_at=_numbers(values, "slice_at", int),
-    )
-
-
-def _are_shards(values: Values) -> bool:
-    """Whether pictures are in shards of WebDataset: by their labels or by the path."""
-    if values.labels.partition(":")[0] in ("cls", "json"):
-        return True
-    path = pathlib.Path(values.images)
-    if path.is_dir():
-        return any(one.suffix.lower() == ".tar" for one in path.iterdir())
-    return not path.exists() and "{" in path.name
-
-
-def _numbers(values: Values, name: str, kind: Callable[[str], Any]) -> Any:
-    """Returns the two numbers of a flag, or None if it is not given."""
-    texts = getattr(values, name)
-    if texts is None:
+def mesh_of_all() -> Mesh | None:
+    if jax.process_count() == 1:
         return None
+    return Mesh(np.array(jax.devices()), ("images",))
+
+
+FLAGS = ("half_width", "budget", "curtail")
+
+
+def few_images_of(values: Values, plan: Plan | None) -> FewImages | None:
+    given = [name for name in FLAGS if values[name].present]
+    found: Any = values
+    if plan is not None and plan.wants_few:
+        if given:
+            raise Refused(f"--{given[0]}: the plan says it; leave it out, or the plan")
+        found = plan
+    half_width, budget, curtail = found.half_width, found.budget, found.curtail
+    if half_width is None and budget is None and not curtail:
+        return None
+    levels = ASAP() if values.levels is None else Uniform(values.levels)
     try:
-        first, second = map(kind, texts)
+        return FewImages(levels, half_width, budget, curtail)
     except ValueError as error:
-        raise Refused(
-            f"--{name} must be two numbers with a comma between them; got "
-            f"{','.join(texts)}"
-        ) from error
-    return first, second
+        raise Refused(f"--{error}") from error
 
 
-def pair(values: Values, name: str) -> tuple[int, int] | None:
-    """Returns height and width, from a flag of one or two numbers."""
-    texts = getattr(values, name)
-    if texts is None:
-        return None
-    if len(texts) not in (1, 2) or not all(
-        text.strip().isascii() and text.strip().isdigit() and int(text) > 0
-        for text in texts
-    ):
+def with_requirements(
+    few: FewImages, requirements: Sequence[Requirement], earlier: Sequence[str]
+) -> FewImages:
+    """Adds the requirement that ends the work early."""
+    # This is the highest bound on the robustness, if all requirements are such bounds
+    # of all alterations: the lower end of an interval is most informative if the work
+    # was not ended early.
+    flags = "--half_width, --budget and --curtail"
+    if earlier:
         raise Refused(
-            f"--{name} must be a height and a width in pixels, such as --{name}=224,224"
-            f", or one number for both; got {','.join(texts)}"
+            "--regressions and --earlier compare the answers on every image at every "
+            f"level, which {flags} leave out; leave these out, or those"
         )
-    height, width = texts * (3 - len(texts))
-    return int(height), int(width)
+    known = ("robustness", "robustness.low")
+    for one in requirements:
+        if one.quantity in known:
+            continue
+        raise Refused(
+            f"--require: {one.quantity} needs all images; leave it out, or "
+            f"{flags}. What goes with them: robustness, which ends each alteration as "
+            "soon as it is certain, and robustness.low, which does not"
+        )
+    # One bound ends all alterations.
+    if any(
+        one.quantity != "robustness" or one.sign != AT_LEAST or one.alteration
+        for one in requirements
+    ):
+        return few
+    least = max((one.bound for one in requirements), default=None)
+    return dataclasses.replace(few, required=least)
 
 
-def _refuse(values: Values, kind: str, *names: str) -> None:
-    for name in names:
-        if values[name].present:
-            raise Refused(
-                f"--{name} has no meaning for {kind}, --images={values.images}"
-            )
+def check_measure(measure: str) -> None:
+    try:
+        ratio_per_image(measure)
+    except ValueError as error:
+        raise Refused(f"--{error}") from error
+
+
+# The levels that ASAP asks for: at least, usually, and at most, unless a curve crosses
+# the threshold many times.
+_OF_ASAP = (9, 16, 30)
+
+
+def print_passes(
+    subject: Subject,
+    altered: Sequence[jaxrob.Alteration],
+    strategy: Strategy,
+) -> None:
+    """Prints the passes of an assessment; of few images, the most of them."""
+    few = strategy if isinstance(strategy, FewImages) else None
+    strategy = few.strategy if few is not None else strategy
+    images = len(subject.dataset)
+    fewest, number, most = _levels(strategy)
+    about = "" if fewest == most else "about "
+    levels = f"{number} levels"
+    if about:
+        levels = f"about {levels} ({fewest} to {most})"
+    for one in altered:
+        print(f"  {one.name} [{one.lower:g}, {one.upper:g}] {one.unit}".rstrip())
+    passes = images * number * len(altered)
+    print(
+        f"{counted(images, 'image')} x {levels} x "
+        f"{counted(len(altered), 'alteration')}: {about}{passes:,} forward passes"
+    )
+    if few is not None:
+        passes = min(passes, few.budget or passes)
+        print(f"{_said(few)}: at most about {passes:,} of these")
+
+
+def _levels(strategy: Strategy) -> tuple[int, int, int]:
+    if isinstance(strategy, Including):
+        fewest, number, most = _levels(strategy.strategy)
+        more = len(strategy.levels)
+        return fewest + more, number + more, most + more
+    if isinstance(strategy, Uniform):
+        return strategy.n, strategy.n, strategy.n
+    assert isinstance(strategy, ASAP)  # The command has no other strategies.
+    return _OF_ASAP
+
+
+def _said(few: FewImages) -> str:
+    said = [] if few.half_width is None else [f"--half_width={few.half_width:g}"]
+    said += [] if few.budget is None else [f"--budget={few.budget}"]
+    return " ".join(said + ["--curtail"] * few.curtail)

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import jaxrob
-from jaxrob._command.refused import Refused, did_you_mean
+from jaxrob._command.define import Refused, did_you_mean
 
 _FORM = re.compile(r"(?P<path>.+?\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
 
@@ -28,19 +28,16 @@ _read: dict[str, dict[str, str]] = {}
 
 
 def is_code(text: str) -> bool:
-    """Returns whether a text has the form file.py:name."""
     return _FORM.fullmatch(text) is not None
 
 
 def path_of(text: str) -> pathlib.Path:
-    """Returns the file of a text of that form."""
     found = _FORM.fullmatch(text)
     assert found is not None
     return pathlib.Path(found["path"])
 
 
 def parameters(function: Any) -> list[str]:
-    """Returns the parameters that a call must give, by position."""
     try:
         known = inspect.signature(function).parameters.values()
     except ValueError:  # Some built-in functions, of one value.
@@ -54,12 +51,7 @@ def parameters(function: Any) -> list[str]:
 
 
 def load(text: str, flag: str) -> Any:
-    """Returns the object of a name in a file. The file is run, once.
-
-    Raises:
-      Refused: if there is no such file, it is not Python, or it has no such name.
-      BaseException: any exception that the file raises.
-    """
+    """Returns the object of a name in a file. The file is run, once."""
     found = _FORM.fullmatch(text)
     assert found is not None
     path = os.path.realpath(found["path"])
@@ -93,10 +85,7 @@ def reading(text: str) -> Iterator[None]:
 
 
 def digests(text: str) -> list[str]:
-    """Returns the digests of a file that was run and of those that it read, in order.
-
-    Modules that it imported are among these.
-    """
+    """The digests of a file that was run and of all that it read, in order."""
     return [*_read[os.path.realpath(path_of(text))].values()]
 
 
@@ -138,11 +127,9 @@ _noting: list[dict[str, None]] = []
 
 @contextlib.contextmanager
 def noted(digests: dict[str, str], folder: str) -> Iterator[None]:
-    """Adds the SHA-256 of each file that is opened for reading inside, in that order.
+    """Adds the SHA-256 of each file opened for reading inside, in that order.
 
-    Not of those of Python, installed packages, jaxrob and the system, nor in hidden
-    folders, which hold caches. Of a compiled module it takes the source. Files that
-    other languages open are not noticed.
+    Not of Python's, packages', jaxrob's or the system's files, nor of hidden folders.
     """
     _listen()
     opened: dict[str, None] = {}

@@ -13,9 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
-from jaxrob._arguments.classes import IF_NO_CLASSES, class_outputs, if_no_classes
-from jaxrob._arguments.failures import begin_with_users
-from jaxrob._arguments.messages import named
+from jaxrob._arguments.messages import (
+    IF_NO_CLASSES,
+    begin_with_users,
+    class_outputs,
+    if_no_classes,
+    named,
+)
 from jaxrob._arguments.texts import error_text
 from jaxrob._devices.blocks import filled, joined
 
@@ -68,7 +72,6 @@ class HostFunction:
         return _classes_found(self, image_shape)
 
     def returned(self, images: np.ndarray | jax.Array) -> Any:
-        """Returns what an `is_any` function returns on all images."""
         parts = []
         for batch, number in _batches(images, self.batch_size, self.writes):
             with _noted(batch.shape):
@@ -77,7 +80,6 @@ class HostFunction:
         return _all_rows(parts)
 
     def __call__(self, images: np.ndarray | jax.Array) -> np.ndarray:
-        """Returns its outputs, float32 `[B, K]`."""
         parts = []
         for batch, number in _batches(images, self.batch_size, self.writes):
             with _noted(batch.shape):
@@ -95,7 +97,6 @@ class HostFunction:
     def pulled_back(
         self, images: np.ndarray | jax.Array, change: np.ndarray | jax.Array
     ) -> np.ndarray:
-        """Returns the gradient, float32 of the images' shape; see `gradient`."""
         assert self.gradient is not None
         changes = _batches(change, self.batch_size, self.writes)
         parts = []

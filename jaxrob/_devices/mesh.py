@@ -20,9 +20,9 @@ from jaxrob._keys import is_key
 
 @dataclasses.dataclass(frozen=True)
 class ImageMesh:
-    """A mesh, and those of its axes along which images are split.
+    """A mesh, and the axes along which images are split.
 
-    Along the others, if any, XLA splits a network that is larger than a device.
+    Along the others, XLA splits a network that is larger than a device.
     """
 
     mesh: Mesh  # XLA chooses all shardings (`AxisType.Auto`)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrob import uncertainty
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.score import Score
+from jaxrob._classifiers.network import Score
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
 from jaxrob._engine.blocks import Block
 from jaxrob._engine.journal import array_entry

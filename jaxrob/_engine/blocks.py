@@ -18,17 +18,18 @@ from jaxrob._dataset import (
     Dataset,
     are_classes,
     check_labels_below,
-    note_values,
 )
 from jaxrob._devices.blocks import (
+    Kept,
+    bucket,
     is_on,
     is_on_devices,
     padded,
     prefetched,
     taken_on_devices,
 )
-from jaxrob._devices.memory import Kept, bucket
 from jaxrob._devices.mesh import ImageMesh, own_rows, platform, put, put_rows, sharded
+from jaxrob._numbers import note_values
 from jaxrob._stored_images import StoredImages
 from jaxrob.strategies._drive import Span
 

@@ -21,14 +21,14 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
-from jaxrob._arguments.warnings import collected, warn
+from jaxrob._arguments.texts import collected, warn
 from jaxrob._classifiers.classifier import Classifier, check_has_classes
-from jaxrob._classifiers.score import Score, checked_score
+from jaxrob._classifiers.network import Score, checked_score
 from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._curve import Curve, ReducedCurve, ScoreCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt, with_pseudo_labels
+from jaxrob._devices.blocks import Kept, make_room
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.memory import Kept, make_room
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.blocks import first_batch, must_be_read
 from jaxrob._engine.execution import Execution, progress_bar, set_up

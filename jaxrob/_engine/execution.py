@@ -23,7 +23,7 @@ from jaxrob._classifiers.trace import (
     trace_info,
     unnamed,
 )
-from jaxrob._devices.memory import Kept, bucket, bytes_to_keep, rows_that_fit
+from jaxrob._devices.blocks import Kept, bucket, bytes_to_keep, rows_that_fit
 from jaxrob._devices.mesh import (
     ImageMesh,
     check_same,
@@ -37,8 +37,7 @@ from jaxrob._engine.journal import CachedAnswers
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.scores import ScoreRule
 from jaxrob._engine.step import Answerer, answerer_for, levels_are_sequential
-from jaxrob._identity.digest import digest
-from jaxrob._identity.identity import text
+from jaxrob._identity.identity import digest, text
 from jaxrob._keys import classifier_keys
 
 # Shorter runs need no word.

@@ -24,13 +24,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import joined, taken
 from jaxrob._devices.mesh import ImageMesh, from_first, is_first
 from jaxrob._engine.provenance import alteration_fingerprint, classifier_name
-from jaxrob._files.reading import check_regular
-from jaxrob._files.writing import lock, sync
+from jaxrob._files import check_regular, lock, sync
 from jaxrob.alterations import Alteration
 
 T = TypeVar("T")

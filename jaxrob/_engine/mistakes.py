@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.score import Score
+from jaxrob._classifiers.network import Score
 from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import first_of, is_on_devices, taken, taken_on_devices

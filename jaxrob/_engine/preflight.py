@@ -8,15 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.checks import looks_channels_first
-from jaxrob._arguments.classes import TO_RENUMBER
-from jaxrob._arguments.warnings import collected, warn
+from jaxrob._arguments.messages import TO_RENUMBER, looks_channels_first
+from jaxrob._arguments.texts import collected, warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._engine.blocks import must_be_read
-from jaxrob._identity.identity import is_identifiable
-from jaxrob._identity.program import Fingerprinted
+from jaxrob._identity.identity import Fingerprinted, is_identifiable
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts

@@ -12,15 +12,21 @@ from jax.sharding import Mesh
 from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.network import on_host
-from jaxrob._classifiers.score import Score
+from jaxrob._classifiers.network import Score, on_host
 from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.blocks import first_batch
-from jaxrob._identity.digest import contiguous, digest, host_array, host_or_sharded
-from jaxrob._identity.identity import is_identifiable, name_of, text
-from jaxrob._identity.program import Fingerprinted
+from jaxrob._identity.identity import (
+    Fingerprinted,
+    contiguous,
+    digest,
+    host_array,
+    host_or_sharded,
+    is_identifiable,
+    name_of,
+    text,
+)
 from jaxrob._keys import check_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.warnings import computing
+from jaxrob._arguments.texts import computing
 from jaxrob._curve import AnyCurve
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._devices.memory import bucket, rows_in_memory
+from jaxrob._devices.blocks import bucket, rows_in_memory
 from jaxrob._devices.mesh import platform, put, sharded
 from jaxrob._engine.answers import AnswerCollector, CountCollector
 from jaxrob._engine.blocks import Block, CountedBatches, picked_blocks, placed_blocks

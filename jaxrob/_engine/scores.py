@@ -17,13 +17,13 @@ import numpy as np
 
 from jaxrob._arguments.messages import named
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.network import OnHost, on_host
+from jaxrob._classifiers.network import OnHost, Score, on_host
 from jaxrob._classifiers.samples import as_array
-from jaxrob._classifiers.score import Score
 from jaxrob._classifiers.trace import current_trace
 from jaxrob._dataset import are_classes
 from jaxrob._devices.blocks import padded
-from jaxrob._identity.program import Fingerprinted, fingerprint_of, traced
+from jaxrob._identity.identity import Fingerprinted, traced
+from jaxrob._identity.program import fingerprint_of
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 from jaxrob.alterations._moves import check_integers
 

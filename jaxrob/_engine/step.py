@@ -10,8 +10,7 @@ import numpy as np
 
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import OnHost, Preprocessing, on_host
-from jaxrob._devices.blocks import Call
-from jaxrob._devices.memory import is_best_with_few_rows
+from jaxrob._devices.blocks import Call, is_best_with_few_rows
 from jaxrob._devices.mesh import ImageMesh, gathered, on_each_device, platform
 from jaxrob._engine.answers import Answers, answer, no_answers
 from jaxrob._engine.blocks import PlacedBlock

@@ -1,4 +1,4 @@
-"""Describes a value in full, as text that is the same in every process.
+"""What identifies values and functions: texts and digests, the same in every process.
 
 What is this package's is identified by name and parameters, other functions by what
 they compute, once they are `Fingerprinted`.
@@ -7,16 +7,22 @@ they compute, once they are `Fingerprinted`.
 import dataclasses
 import enum
 import functools
-from collections.abc import Iterator, Sequence
+import hashlib
+import inspect
+import re
+import types
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr
+from jax.core import Tracer
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
-from jaxrob._identity.digest import HashablePartial, array_text, digest, host_array
-from jaxrob._identity.program import Fingerprinted, fingerprint_of
+from jaxrob._devices.blocks import in_pieces, is_split
+from jaxrob._keys import is_key
 
 _PACKAGE = __name__.partition(".")[0]
 # Longer sequences of numbers are described by a digest.
@@ -26,6 +32,110 @@ _MOST_NUMBERS = 16
 FOLLOWS = {"follows": True}
 
 T = TypeVar("T")
+
+# Levels of nested objects; deeper ones are identified by their class.
+_MAX_DEPTH = 4
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+Parts = Iterator[str | np.ndarray]
+# Yields the identifying parts of a framework's own value; None for other values.
+Describe = Callable[[Any], Parts | None]
+
+
+def stable_repr(value: Any) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def digest(parts: Iterable[str | np.ndarray | jax.Array]) -> str:
+    """A hexadecimal digest of texts and arrays, of 128 bits."""
+    # A sharded array has the digest of the whole one, and is read piece by piece.
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, str):
+            found.update(part.encode() + b"\0")
+            continue
+        found.update(f"{part.dtype}{part.shape}".encode() + b"\0")
+        for piece in in_pieces(part) if is_split(part) else [part]:
+            found.update(contiguous(piece))
+    return found.hexdigest()
+
+
+def array_text(array: Any) -> str:
+    """The type and shape of an array, and a digest of its values."""
+    # An array of JAX's, whose values stay, is digested once.
+    known = _texts.get(id(array))
+    if known is not None:
+        return known[1]
+    on_host = host_array(array)
+    text = f"{on_host.dtype}{on_host.shape} {digest([contiguous(on_host)])}"
+    if isinstance(array, jax.Array):
+        at = id(array)
+        forget = weakref.ref(array, lambda _: _texts.pop(at, None))
+        _texts[at] = forget, text
+    return text
+
+
+# By identity, as long as the array lives: the reference that ends it, and its text.
+_texts: dict[int, tuple[weakref.ref[Any], str]] = {}
+
+
+def contiguous(array: Any) -> Any:
+    """An array on the host whose memory a hash takes as it is."""
+    # Of an array of objects, their `object_bytes`.
+    if isinstance(array, np.ndarray) and array.dtype.hasobject:
+        return b"".join(map(object_bytes, array))
+    return np.ascontiguousarray(array)
+
+
+def object_bytes(value: Any) -> bytes:
+    """Bytes that identify a label: array, text, number, or a list or dict of them."""
+    if isinstance(value, Mapping):
+        parts = [part for one in sorted(value.items(), key=str) for part in one]
+        kind = "dict"
+    elif isinstance(value, list | tuple):
+        parts, kind = [*value], "list"
+    elif value is None or isinstance(value, str | bytes):
+        return f"{len(repr(value))} {value!r}".encode()
+    else:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufUS":
+            raise TypeError(
+                "must be an array, a text or a number, or lists and dicts of these; "
+                f"got {type(value).__name__}"
+            )
+        return f"{array.dtype}{array.shape} ".encode() + array.tobytes()
+    return f"{kind} {len(parts)} ".encode() + b"".join(map(object_bytes, parts))
+
+
+def host_array(leaf: Any) -> np.ndarray:
+    """A leaf of a pytree as a NumPy array. Random keys become their data."""
+    return np.asarray(_data(leaf))
+
+
+def host_or_sharded(leaf: Any) -> np.ndarray | jax.Array:
+    """A leaf as `host_array` returns it, but one that is sharded over devices stays."""
+    data = _data(leaf)
+    return data if is_split(data) else np.asarray(data)
+
+
+def _data(leaf: Any) -> Any:
+    return jax.random.key_data(leaf) if is_key(leaf) else leaf
+
+
+@dataclasses.dataclass(frozen=True)
+class HashablePartial:
+    """A `functools.partial` that equals one of the same parts, for `jax.jit`."""
+
+    function: Callable[..., Any]
+    keywords: tuple[tuple[str, Any], ...]  # sorted by name
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args, **dict(self.keywords))
+
+
+def hashable_partial(
+    function: Callable[..., Any], /, **keywords: Any
+) -> HashablePartial:
+    return HashablePartial(function, tuple(sorted(keywords.items())))
 
 
 def text(value: Any) -> str:
@@ -55,18 +165,6 @@ def name_of(value: Any) -> str:
         if _is_ours(value)
         else value.__qualname__
     )
-
-
-def fingerprinted_parts(value: T, names: Sequence[str], program: ClosedJaxpr) -> T:
-    """Gives functions of a dataclass, unless identifiable, their fingerprint."""
-    functions = {name: getattr(value, name) for name in names}
-    found = fingerprint_of(program)
-    pins = {
-        name: Fingerprinted(found.digest, function, found.on_host)
-        for name, function in functions.items()
-        if not is_identifiable(function)
-    }
-    return dataclasses.replace(cast(Any, value), **pins)
 
 
 @functools.cache
@@ -146,3 +244,171 @@ def _is_own(value: Any) -> bool:
 def _is_ours(value: Any) -> bool:
     module = getattr(value, "__module__", None) or ""
     return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fingerprinted:
+    """A function that equals another only if both compute the same now.
+
+    Otherwise `jax.jit` would reuse a program compiled for other captured values.
+    """
+
+    token: str  # a digest of what it computes; first, because it is compared fast
+    function: Callable[..., Any]
+    on_host: tuple[Any, ...] = ()  # functions that it calls, which no trace looks into
+    # What else its trace found.
+    info: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def is_identifiable(self) -> bool:
+        """Whether the token distinguishes it from all others."""
+        return not self.on_host
+
+    def __hash__(self) -> int:
+        return hash(self.token)
+
+    def __call__(self, *args: Any) -> Any:
+        return with_own_arrays(self.function, *args)
+
+
+def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
+    """Traces a function as it is now; also returns the shapes of its outputs."""
+    # A new function object, because JAX keeps the traces of those that it knows.
+    return jax.make_jaxpr(lambda *args: function(*args), return_shape=True)(*args)
+
+
+def with_own_arrays(function: Callable[..., Any], *args: Any) -> Any:
+    """Calls a function so that a traced program holds none of the user's arrays."""
+    # JAX converts one of 64 bits once, whatever is written into it meanwhile.
+    leaves, tree = jax.tree.flatten(args)
+    places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
+    inputs, returned = [leaves[at] for at in places], []
+
+    def outputs(*inputs: Any) -> list[Any]:
+        for at, one in zip(places, inputs):
+            leaves[at] = one
+        returned[:] = jax.tree.flatten(function(*jax.tree.unflatten(tree, leaves)))
+        return [one for one in returned[0] if isinstance(one, Tracer)]
+
+    if not places:
+        return function(*args)
+    program, _ = traced(outputs, *inputs)
+    _make_own(program.jaxpr)
+    own = ClosedJaxpr(program.jaxpr, list(map(_own, program.consts)))
+    found = iter(jaxpr_as_fun(own)(*inputs))
+    parts = (
+        next(found) if isinstance(one, Tracer) else _own(one) for one in returned[0]
+    )
+    return jax.tree.unflatten(returned[1], parts)
+
+
+def _own(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _make_own(jaxpr: Any) -> None:
+    """Copies arrays of no axes, which are within the equations."""
+    for equation in jaxpr.eqns:
+        for one in equation.invars:
+            if isinstance(one, Literal):
+                one.val = _own(one.val)
+        for within in programs_within(equation.params):
+            _make_own(within)
+
+
+def programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    """Yields the programs that an operation calls, such as a loop's body."""
+    for value in params.values():
+        for one in value if isinstance(value, tuple | list) else [value]:
+            if isinstance(one, ClosedJaxpr):
+                yield one.jaxpr
+            elif isinstance(one, Jaxpr):
+                yield one
+
+
+def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Parts:
+    """Yields the parts that identify layers' classes outside of their framework."""
+    classes = {kind for layer in layers for kind in type(layer).__mro__} - {object}
+    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
+        if not kind.__module__.startswith(framework):
+            yield from _of_class(kind, describe)
+
+
+def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
+    """Yields the parts that identify a value, the same in every process."""
+    described = describe(value)
+    if described is not None:
+        yield from described
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        yield value
+    elif isinstance(value, _PLAIN):
+        yield repr(value)
+    elif len(within) > _MAX_DEPTH or any(value is outer for outer in within):
+        yield _name(type(value))
+    elif isinstance(value, dict):
+        yield f"{_name(type(value))} {len(value)}"
+        for key, part in value.items():
+            yield from value_parts(key, describe, (*within, value))
+            yield from value_parts(part, describe, (*within, value))
+    elif isinstance(value, set | frozenset):
+        yield f"set {sorted(map(repr, value))}"
+    elif isinstance(value, list | tuple):
+        yield f"{_name(type(value))} {len(value)}"
+        for part in value:
+            yield from value_parts(part, describe, (*within, value))
+    elif isinstance(value, type):
+        yield _name(value)
+    elif isinstance(value, functools.partial):
+        for part in (value.func, value.args, value.keywords):
+            yield from value_parts(part, describe, (*within, value))
+    elif inspect.isroutine(value):
+        yield from _function_parts(value, describe, within)
+    else:
+        yield _name(type(value))
+        yield from value_parts(
+            getattr(value, "__dict__", {}), describe, (*within, value)
+        )
+
+
+def _of_class(kind: type, describe: Describe) -> Parts:
+    for name, member in sorted(vars(kind).items()):
+        function = getattr(member, "__func__", getattr(member, "fget", member))
+        if isinstance(function, types.FunctionType):
+            yield name
+            yield from _function_parts(function, describe, ())
+        elif not name.startswith("__") and isinstance(member, (*_PLAIN, tuple, list)):
+            yield name
+            yield from value_parts(member, describe)
+
+
+def _function_parts(
+    function: Any, describe: Describe, within: tuple[Any, ...]
+) -> Parts:
+    code = getattr(function, "__code__", None)
+    if code is None:  # From a compiled module.
+        yield _name(function)
+        return
+    yield from _code_parts(code, describe)
+    within = (*within, function)
+    for part in (function.__defaults__, function.__kwdefaults__):
+        yield from value_parts(part, describe, within)
+    for cell in function.__closure__ or ():
+        try:
+            held = cell.cell_contents
+        except ValueError:  # Not assigned yet.
+            continue
+        yield from value_parts(held, describe, within)
+
+
+def _code_parts(code: types.CodeType, describe: Describe) -> Parts:
+    yield f"{code.co_code.hex()} {code.co_names}"
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _code_parts(constant, describe)
+        else:
+            yield from value_parts(constant, describe)
+
+
+def _name(value: Any) -> str:
+    # Without the module, whose name differs when a script is run.
+    return getattr(value, "__qualname__", type(value).__qualname__)

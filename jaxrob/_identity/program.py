@@ -5,17 +5,25 @@ import functools
 import math
 import re
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
-from jax.core import Tracer
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.sharding import AbstractMesh, Mesh, Sharding
 
 from jaxrob._devices.host_function import HostCall
-from jaxrob._identity.digest import HashablePartial, array_text, digest, host_array
+from jaxrob._identity.identity import (
+    Fingerprinted,
+    HashablePartial,
+    T,
+    array_text,
+    digest,
+    host_array,
+    is_identifiable,
+    programs_within,
+)
 
 # Types of parameters, asked for in this order because most are of the first.
 _PLAIN = (bool, int, float, str, type(None))
@@ -37,8 +45,6 @@ _FIXED = ("builtins", "flax", "jax", "jaxlib", "jaxrob", "ml_dtypes", "numpy")
 
 
 class ProgramFingerprint(NamedTuple):
-    """What identifies a program, the same in every process."""
-
     digest: str  # of all operations and constants
     num_captured: int  # numbers in arrays that the function took from around it
     # The functions on the host that it calls and that have no name and version: then
@@ -46,39 +52,7 @@ class ProgramFingerprint(NamedTuple):
     on_host: tuple[Any, ...]
 
 
-def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
-    """Traces a function as it is now; also returns the shapes of its outputs."""
-    # A new function object, because JAX keeps the traces of those that it knows.
-    return jax.make_jaxpr(lambda *args: function(*args), return_shape=True)(*args)
-
-
-def with_own_arrays(function: Callable[..., Any], *args: Any) -> Any:
-    """Calls a function so that a traced program holds none of the user's arrays."""
-    # JAX converts one of 64 bits once, whatever is written into it meanwhile.
-    leaves, tree = jax.tree.flatten(args)
-    places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
-    inputs, returned = [leaves[at] for at in places], []
-
-    def outputs(*inputs: Any) -> list[Any]:
-        for at, one in zip(places, inputs):
-            leaves[at] = one
-        returned[:] = jax.tree.flatten(function(*jax.tree.unflatten(tree, leaves)))
-        return [one for one in returned[0] if isinstance(one, Tracer)]
-
-    if not places:
-        return function(*args)
-    program, _ = traced(outputs, *inputs)
-    _make_own(program.jaxpr)
-    own = ClosedJaxpr(program.jaxpr, list(map(_own, program.consts)))
-    found = iter(jaxpr_as_fun(own)(*inputs))
-    parts = (
-        next(found) if isinstance(one, Tracer) else _own(one) for one in returned[0]
-    )
-    return jax.tree.unflatten(returned[1], parts)
-
-
 def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
-    """Fingerprints a program, independent of the devices on which it runs."""
     found = _Found({}, {}, {}, [])
     text = _closed_text(program, found)
     return ProgramFingerprint(
@@ -89,13 +63,12 @@ def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
 
 
 def largest_array(jaxpr: Any) -> int:
-    """Returns the bytes of the largest array that a program computes."""
     sizes = [0]
     for equation in jaxpr.eqns:
         for variable in equation.outvars:
             if hasattr(variable.aval, "size"):
                 sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
-        sizes += map(largest_array, _programs_within(equation.params))
+        sizes += map(largest_array, programs_within(equation.params))
     return max(sizes)
 
 
@@ -117,37 +90,11 @@ def operations(jaxpr: Any) -> float:
             terms = kernel.size / kernel.shape[params["dimension_numbers"].rhs_spec[0]]
             number += 2 * terms * equation.outvars[0].aval.size
         repeats = params["length"] if name == "scan" else 1
-        number += repeats * sum(map(operations, _programs_within(params)))
+        number += repeats * sum(map(operations, programs_within(params)))
     return number
 
 
-def _own(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
-def _make_own(jaxpr: Any) -> None:
-    """Copies arrays of no axes, which are within the equations."""
-    for equation in jaxpr.eqns:
-        for one in equation.invars:
-            if isinstance(one, Literal):
-                one.val = _own(one.val)
-        for within in _programs_within(equation.params):
-            _make_own(within)
-
-
-def _programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
-    """Yields the programs that an operation calls, such as a loop's body."""
-    for value in params.values():
-        for one in value if isinstance(value, tuple | list) else [value]:
-            if isinstance(one, ClosedJaxpr):
-                yield one.jaxpr
-            elif isinstance(one, Jaxpr):
-                yield one
-
-
 class _Found(NamedTuple):
-    """What has been found in a program so far."""
-
     # All by identity.
     arrays: dict[int, tuple[Any, str]]  # captured arrays with their texts
     programs: dict[int, str]  # the texts of the programs within
@@ -267,8 +214,6 @@ def _type_text(kind: Any) -> str:
 
 
 class Trace(NamedTuple):
-    """What a trace shows."""
-
     fingerprint: ProgramFingerprint  # what identifies the program
     outputs: Any  # the shapes of what it returns
     largest_array: int  # the bytes of the largest array that it computes
@@ -276,7 +221,6 @@ class Trace(NamedTuple):
 
 
 def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:
-    """Returns what a program that was `traced` shows."""
     jaxpr = program.jaxpr
     fingerprint = fingerprint_of(program)
     return Trace(fingerprint, outputs, largest_array(jaxpr), operations(jaxpr))
@@ -347,27 +291,13 @@ def _nothing() -> None:
     pass
 
 
-@dataclasses.dataclass(frozen=True)
-class Fingerprinted:
-    """A function that equals another one only if both compute the same.
-
-    A function equals itself even where what it takes from around it has changed; then
-    `jax.jit` must not use a program that was compiled for other values.
-    """
-
-    token: str  # a digest of what it computes; first, because it is compared fast
-    function: Callable[..., Any]
-    on_host: tuple[Any, ...] = ()  # functions that it calls, which no trace looks into
-    # What else its trace found.
-    info: Any = dataclasses.field(default=None, compare=False, repr=False)
-
-    @property
-    def is_identifiable(self) -> bool:
-        """Whether the token distinguishes it from all others."""
-        return not self.on_host
-
-    def __hash__(self) -> int:
-        return hash(self.token)
-
-    def __call__(self, *args: Any) -> Any:
-        return with_own_arrays(self.function, *args)
+def fingerprinted_parts(value: T, names: Sequence[str], program: ClosedJaxpr) -> T:
+    """Gives functions of a dataclass, unless identifiable, their fingerprint."""
+    functions = {name: getattr(value, name) for name in names}
+    found = fingerprint_of(program)
+    pins = {
+        name: Fingerprinted(found.digest, function, found.on_host)
+        for name, function in functions.items()
+        if not is_identifiable(function)
+    }
+    return dataclasses.replace(cast(Any, value), **pins)

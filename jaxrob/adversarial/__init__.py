@@ -1,13 +1,17 @@
 """Adversarial attacks, and how vulnerable a classifier is to them."""
 
-from jaxrob.adversarial._adversariability import Adversariability, adversariability
+from jaxrob.adversarial._adversariability import (
+    Adversariability,
+    adversariability,
+    fgsm,
+    pgd,
+)
 from jaxrob.adversarial._attack import (
     Attack,
     most_adversarial,
     structural_similarity,
     windowed_similarity,
 )
-from jaxrob.adversarial._gradient import fgsm, pgd
 from jaxrob.adversarial._lbfgs import lbfgs
 
 __all__ = (

@@ -17,7 +17,7 @@ from jaxrob._arguments.checks import (
     checked_sequence,
 )
 from jaxrob._arguments.messages import classifier_wanted
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier, check_has_classes
 from jaxrob._classifiers.trace import (
     TraceInfo,
@@ -264,8 +264,6 @@ UNTARGETED = -1
 
 
 class Problem(NamedTuple):
-    """Checked inputs of an attack."""
-
     classifier: Classifier  # the classifier, on each device
     images: np.ndarray  # float32 `[N, H, W, C]`, on the host
     labels: np.ndarray  # int32 `[N]`
@@ -279,7 +277,6 @@ class Problem(NamedTuple):
 
     @property
     def correct(self) -> np.ndarray:
-        """Bool `[N]`, whether the unaltered image is classified correctly."""
         return np.asarray(self.before.predicted == self.labels)
 
 
@@ -452,7 +449,6 @@ LEAD = 1e-5
 def ranking_scores(
     classifier: Classifier, images: jax.Array, keys: jax.Array | None
 ) -> jax.Array:
-    """The scores by which the classifier ranks the classes."""
     # They are the logarithms of the mean probabilities over its samples or, of a
     # classifier without probabilities, the mean scores.
     if classifier.outputs == "scores":

@@ -52,8 +52,6 @@ _quasi_newton = optax.scale_by_lbfgs(MEMORY)
 
 
 class Evaluation(NamedTuple):
-    """The classifier's answer at a point."""
-
     loss: jax.Array  # the loss of the target class
     slope: jax.Array  # its gradient
     reached: jax.Array  # whether the target is reached
@@ -69,8 +67,6 @@ class Bracket(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The state of the search for one image."""
-
     trial: jax.Array  # where the classifier is evaluated next
     is_first: jax.Array  # whether that is the unaltered image
     point: jax.Array  # the last trial accepted
@@ -352,7 +348,6 @@ def lbfgs(
 
 
 def _targeted(problem: Problem, targets: Any) -> list[np.ndarray]:
-    """Returns the classes aimed at, `[N]`, in each of some attacks."""
     if isinstance(targets, np.ndarray):
         return [_checked_targets(targets, problem)]
     if targets == "runner-up":

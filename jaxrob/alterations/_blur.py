@@ -6,7 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from jaxrob._identity.digest import hashable_partial
+from jaxrob._identity.identity import hashable_partial
 from jaxrob.alterations._alteration import (
     About,
     Alteration,

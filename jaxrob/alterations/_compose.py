@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import (
     checked_text,
 )
 from jaxrob._arguments.messages import named
-from jaxrob._identity.digest import hashable_partial
+from jaxrob._identity.identity import hashable_partial
 from jaxrob.alterations._alteration import (
     About,
     Alteration,

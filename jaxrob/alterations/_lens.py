@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import check_choice, checked_number
-from jaxrob._identity.digest import hashable_partial
+from jaxrob._identity.identity import hashable_partial
 from jaxrob.alterations._alteration import (
     UNITS,
     About,

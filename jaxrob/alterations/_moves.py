@@ -18,9 +18,8 @@ from jaxrob._arguments.checks import (
     checked_number,
 )
 from jaxrob._arguments.messages import named, wrong_type
-from jaxrob._identity.digest import digest
-from jaxrob._identity.identity import fingerprinted_parts, is_identifiable
-from jaxrob._identity.program import Fingerprinted, traced
+from jaxrob._identity.identity import Fingerprinted, digest, is_identifiable, traced
+from jaxrob._identity.program import fingerprinted_parts
 from jaxrob.alterations._alteration import Alteration, as_given, check_level, in_float32
 from jaxrob.alterations._resample import bilinear
 

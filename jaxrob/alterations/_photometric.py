@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.scipy.special import ndtri
 
 from jaxrob._arguments.checks import checked_flag
-from jaxrob._identity.digest import hashable_partial
+from jaxrob._identity.identity import hashable_partial
 from jaxrob._keys import random_words
 from jaxrob.alterations._alteration import (
     About,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax
 
 from jaxrob._arguments.checks import check_choice, checked_flag
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob.alterations import corruptions
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._blur import gaussian_blur

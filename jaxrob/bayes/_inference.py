@@ -21,11 +21,12 @@ from jaxrob._arguments.checks import (
     checked_flag,
     checked_integer,
 )
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._devices.mesh import is_first, local, put, replicated
-from jaxrob._identity.program import fingerprint_of, traced
+from jaxrob._identity.identity import traced
+from jaxrob._identity.program import fingerprint_of
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (
     Data,
@@ -306,7 +307,6 @@ def _steps(
     objective: _Objective,
     optimizer: optax.GradientTransformation,
 ) -> tuple[_State, jax.Array]:
-    """Runs the steps first ... first + stride - 1, adding their ELBOs to the total."""
     num_images = len(data.labels)
 
     def step(

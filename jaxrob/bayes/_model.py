@@ -23,7 +23,7 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_number,
 )
-from jaxrob._arguments.failures import failed_on_images
+from jaxrob._arguments.messages import failed_on_images
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._codec import Integer, Text
 from jaxrob._dataset import Dataset, check_labels_below
@@ -35,7 +35,7 @@ from jaxrob._devices.mesh import (
     put,
     replicated,
 )
-from jaxrob._identity.digest import HashablePartial, hashable_partial
+from jaxrob._identity.identity import HashablePartial, hashable_partial
 from jaxrob._numbers import as_floats
 from jaxrob._stored_images import StoredImages
 
@@ -93,7 +93,6 @@ def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
 
 
 def normals(bits: jax.Array, num_draws: int) -> jax.Array:
-    """Returns standard normals in antithetic pairs, evenly spread over the pairs."""
     # The first halves of the pairs are a Sobol' net, randomised by a digital shift
     # (random bits flip its binary digits) and mapped by the normal quantile function.
     # Each draw is standard normal and independent over the K coordinates, so that means
@@ -109,14 +108,12 @@ def normals(bits: jax.Array, num_draws: int) -> jax.Array:
 
 @functools.lru_cache(maxsize=64)
 def _net(num_points: int, dimensions: int) -> np.ndarray:
-    """Returns the first points of a Sobol' net, uint32 `[num_points, dimensions]`."""
     exponent = (num_points - 1).bit_length()
     points = scipy.stats.qmc.Sobol(dimensions, scramble=False).random_base2(exponent)
     return (points[:num_points] * 2**32).astype(np.uint32)
 
 
 def _variables(module: Any, image: jax.Array, key: jax.Array) -> tuple[Any, Any]:
-    """Returns parameters and other variables; a Linen module is initialised."""
     if isinstance(module, linen.Module):
         try:
             fixed = dict(_init(key, image, module=module))
@@ -153,7 +150,6 @@ def variables_apply_fn(module: Any) -> Callable[..., Any]:
 
 
 def as_dicts(variables: Any) -> Any:
-    """Converts an NNX state to nested dictionaries; other variables are unchanged."""
     return (
         nnx.to_pure_dict(variables) if isinstance(variables, nnx.State) else variables
     )
@@ -186,8 +182,6 @@ class Likelihood(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The arrays of the model."""
-
     # Nested dictionaries of D parameters in all; only the structure matters.
     params: Any
     fixed: Any  # the module's other variables
@@ -197,8 +191,6 @@ class Data(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """The input of every kind of inference."""
-
     likelihood: Likelihood  # the network and its head
     data: Data  # the data, replicated on all devices
     num_classes: int  # number of classes, K

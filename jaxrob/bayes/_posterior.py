@@ -17,9 +17,9 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_sequence,
 )
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import OUTPUTS, Classifier
-from jaxrob._identity.digest import HashablePartial, hashable_partial
+from jaxrob._identity.identity import HashablePartial, hashable_partial
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (
     Head,
@@ -67,7 +67,6 @@ class Posterior:
 
 
 def draw(posterior: Posterior, num_samples: int, key: jax.Array) -> Any:
-    """Draws parameters from the posterior, stacked along a leading axis."""
     num_samples = checked_integer("num_samples", num_samples, at_least=1)
     key = checked_key(key)
     if posterior.samples is not None:
@@ -215,7 +214,6 @@ def mc_dropout(
 
 
 def dropout_apply_fn(module: Any) -> HashablePartial:
-    """Returns a module's `apply_fn(variables, images, key)`, with dropout active."""
     if isinstance(module, linen.Module):
         return hashable_partial(_apply_linen, module=module)
     check_type("module", module, nnx.Module, "a Flax module, Linen or NNX")

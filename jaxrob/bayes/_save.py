@@ -17,9 +17,8 @@ from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.messages import wrong_type
 from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._codec import Integer, Layout, Row, Text, document, from_json, to_json
-from jaxrob._files.reading import DAMAGE, read_npz
-from jaxrob._files.writing import write_file
-from jaxrob._identity.digest import (
+from jaxrob._files import DAMAGE, read_npz, write_file
+from jaxrob._identity.identity import (
     HashablePartial,
     digest,
     hashable_partial,

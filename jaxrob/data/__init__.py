@@ -7,9 +7,8 @@ nothing is extracted to disk.
 
 from jaxrob.data._image_folder import image_folder
 from jaxrob.data._named import NAMES, cifar10, digits, idc_patches, load, mnist
-from jaxrob.data._npz import npz
-from jaxrob.data._slices import slices
-from jaxrob.data._tar_shards import tar_shards
+from jaxrob.data._pictures import npz, slices
+from jaxrob.data._tar import tar_shards
 
 __all__ = (
     "NAMES",

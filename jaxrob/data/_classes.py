@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import checked_names, checked_path
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._source import read_file
 

@@ -24,7 +24,7 @@ from jaxrob.data._formats import (
     open_tiff,
     read_tiff,
 )
-from jaxrob.data._oddities import Oddities
+from jaxrob.data._preparation import Fit, Oddities
 from jaxrob.data._source import (
     MAX_PIXELS,
     Source,
@@ -33,6 +33,7 @@ from jaxrob.data._source import (
     in_channels,
     laid_on,
     resized,
+    transparent,
     turned,
 )
 
@@ -72,27 +73,6 @@ class Expected(NamedTuple):
     why_kind: str
 
 
-class Fit(NamedTuple):
-    """Turning, resizing and cropping of every image when it is read."""
-
-    # Height and width, one number for the shorter side, or None.
-    resize: tuple[int, int] | int | None = None
-    # Height and width of the centre that is kept after resizing, or None.
-    crop: tuple[int, int] | None = None
-    interpolation: str = "bicubic"  # "bicubic" or "bilinear", both antialiased
-    # "exif" first puts the image upright by its EXIF; "stored" does not.
-    orientation: str = "exif"
-    # Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size, the least that is
-    # no smaller than what it is resized to.
-    dct_scaling: bool = False
-    # The colour on which transparent pictures are laid, RGB, or None.
-    background: tuple[int, int, int] | None = None
-    # The stored values that become 0 and 1; None for what the file says.
-    value_range: tuple[float, float] | None = None
-    # The axis and the index of the picture in a volume, or None.
-    slice_at: tuple[int, int] | None = None
-
-
 def decode_image(
     data: bytes,
     name: str,
@@ -110,8 +90,11 @@ def decode_image(
         array, odd = _of_bytes(data, name, fit, grey, expected)
     else:
         array, odd = _of_samples(source, name, fit, grey, expected)
-    if expected is not None:
-        _check_kind(array, name, expected)
+    channels, dtype = array.shape[-1], array.dtype
+    if expected and (channels, dtype) != (expected.channels, expected.dtype):
+        raise Unsuited(
+            f"{name}: read as {kind_text(channels, dtype)}, {expected.why_kind}"
+        )
     return array, odd
 
 
@@ -167,9 +150,7 @@ def _of_bytes(
             if fit.dct_scaling:
                 shown = _scale(image, _turned(wanted, stored))
             is_cmyk = image.mode == "CMYK"
-            image, is_clear = _to_rgb(pil, image, fit.background)
-            if is_clear and fit.background is None:
-                raise _Transparent
+            image = _to_rgb(pil, image, fit.background)
             method = getattr(pil.Resampling, fit.interpolation.upper())
             if shown is not None:
                 image = image.resize(_turned(wanted, stored), method, box=shown)
@@ -200,8 +181,6 @@ def _of_samples(
         box = _kept(wanted, fit)
         samples = source.samples()
         values = laid_on(samples, fit.background)
-        if values is None:
-            raise _Transparent
         values = in_channels(turned(values, stored), grey)
         values = resized(values, wanted, fit.interpolation)
         values = values[box[1] : box[3], box[0] : box[2]]
@@ -219,15 +198,6 @@ def _of_samples(
 def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> None:
     if expected is not None and expected.size not in (None, size):
         raise ValueError(f"{name}: {size[0]}x{size[1]} pixels, {expected.why}")
-
-
-def _check_kind(array: np.ndarray, name: str, expected: Expected) -> None:
-    """Rejects a picture of other channels or values than the others."""
-    channels, dtype = array.shape[-1], array.dtype
-    if (channels, dtype) != (expected.channels, expected.dtype):
-        raise Unsuited(
-            f"{name}: read as {kind_text(channels, dtype)}, {expected.why_kind}"
-        )
 
 
 def kind_text(channels: int, dtype: np.dtype) -> str:
@@ -356,11 +326,6 @@ def readable(name: str) -> Iterator[None]:
         raise
     except Unsuited as error:
         raise Unsuited(f"{name}: {error}") from error
-    except _Transparent as error:
-        raise ValueError(
-            f"{name}: transparent in places, and what shows there is unknown: pass "
-            'background="white", or the colour on which the network saw such pictures'
-        ) from error
     except Exception as error:
         # Hostile files raise errors of all kinds in decoders: SyntaxError,
         # struct.error, IndexError, DecompressionBombError and more.
@@ -368,10 +333,6 @@ def readable(name: str) -> Iterator[None]:
         if "<_io.BytesIO" in reason:  # Pillow names its input by the address.
             reason = "its contents are those of no format that is read"
         raise Unreadable(f"{name}: not a readable picture: {reason}") from error
-
-
-class _Transparent(Exception):
-    """A transparent picture without a background: not unreadable, but undecided."""
 
 
 class _PixelBudget:
@@ -399,19 +360,16 @@ class _PixelBudget:
 _PIXEL_BUDGET = _PixelBudget()
 
 
-def _to_rgb(
-    pil: Any, image: Any, background: tuple[int, int, int] | None
-) -> tuple[Any, bool]:
-    """Converts to RGB, on a background, and says whether the image was transparent."""
-    is_transparent = False
+def _to_rgb(pil: Any, image: Any, background: tuple[int, int, int] | None) -> Any:
+    """Converts to RGB, on a background."""
     if image.has_transparency_data:
         image = image.convert("RGBA")
-        is_transparent = image.getchannel("A").getextrema()[0] < 255
         if background is not None:
             below = pil.new("RGBA", image.size, background)
             image = pil.alpha_composite(below, image)
-    if image.mode == "RGB":
-        image.load()  # `convert` would copy it.
-    else:
-        image = image.convert("RGB")
-    return image, is_transparent
+        elif image.getchannel("A").getextrema()[0] < 255:
+            raise transparent()
+    if image.mode != "RGB":
+        return image.convert("RGB")
+    image.load()  # `convert` would copy it.
+    return image

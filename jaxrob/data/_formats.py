@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.texts import required
-from jaxrob._files.reading import npy_array
+from jaxrob._files import npy_array
 from jaxrob.data._source import (
     MAX_PIXELS,
     Samples,

@@ -4,12 +4,11 @@ import contextlib
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Unpack
+from collections.abc import Iterable, Iterator, Sequence
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
-from jaxrob._files.reading import open_file
+from jaxrob._files import open_file
 from jaxrob.data._classes import (
     check_looks,
     check_sorted,
@@ -20,7 +19,7 @@ from jaxrob.data._classes import (
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._medical import HEAD_BYTES, is_dicom
 from jaxrob.data._pictures import Pictures, as_dataset
-from jaxrob.data._preparation import Asked, checked_preparation
+from jaxrob.data._preparation import MAX_BYTES, checked_preparation
 from jaxrob.data._source import is_of_system, read_file
 from jaxrob.data._tar import Member, read_member, read_tar
 
@@ -41,7 +40,18 @@ def image_folder(
     *,
     labels: str | os.PathLike[str] | None = FOLDERS,
     class_names: Sequence[str] | str | os.PathLike[str] | None = None,
-    **preparation: Unpack[Asked],
+    size: int | tuple[int, int] | None = None,
+    grey: bool = False,
+    resize: int | None = None,
+    crop: int | tuple[int, int] | None = None,
+    interpolation: str = "bicubic",
+    orientation: str = "exif",
+    dct_scaling: bool = False,
+    unreadable: str = "error",
+    max_bytes: int = MAX_BYTES,
+    background: str | None = None,
+    value_range: tuple[float, float] | None = None,
+    slice_at: tuple[int, int] | None = None,
 ) -> Dataset:
     """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
 
@@ -156,7 +166,20 @@ def image_folder(
         names the file.
       ImportError: if the package that reads a picture is missing.
     """
-    prepared = checked_preparation(**preparation)
+    prepared = checked_preparation(
+        size=size,
+        grey=grey,
+        resize=resize,
+        crop=crop,
+        interpolation=interpolation,
+        orientation=orientation,
+        dct_scaling=dct_scaling,
+        unreadable=unreadable,
+        max_bytes=max_bytes,
+        background=background,
+        value_range=value_range,
+        slice_at=slice_at,
+    )
     if labels is not None and not (isinstance(labels, str) and labels == FOLDERS):
         labels = checked_path("labels", labels)
     names = checked_class_names(class_names)
@@ -167,52 +190,41 @@ def image_folder(
         entries = _in_archive(path, prepared.max_bytes)
     else:
         raise FileNotFoundError(f"{path}: expected a folder or a tar archive there")
-    found = _collected(entries, path, labels == FOLDERS)
-    order, classes = sorted(found.images), None
+    images, folders, skipped = _collected(entries, path, labels == FOLDERS)
+    order, classes = sorted(images), None
     places = [_name(path, parts) for parts in order]
     if labels == FOLDERS:
         if names is None:
-            check_looks(found.folders, path)
-            check_sorted(found.folders, path)
-        classes, names = [parts[-2] for parts in order], names or found.folders
+            check_looks(folders, path)
+            check_sorted(folders, path)
+        classes, names = [parts[-2] for parts in order], names or folders
     elif labels is not None:
         rows = read_labels(pathlib.Path(labels), {"/".join(p): p for p in order})
         order, classes = list(rows), [label for label, _ in rows.values()]
         places = [place for _, place in rows.values()]
     numbers, names = numbered(classes, names, path, places)
+
+    def contents(index: int) -> bytes:
+        if (member := images[order[index]]) is _ON_DISK:
+            return read_file(path.joinpath(*order[index]))
+        return read_member(path, member)
+
     pictures = Pictures(
         path,
         ["/".join(parts) for parts in order],
-        _contents(path, [found.images[parts] for parts in order], order),
+        contents,
         lambda index: _name(path, order[index]),
-        found.skipped,
+        skipped,
     )
     return as_dataset(pictures, numbers, names, prepared)
-
-
-class _Found(NamedTuple):
-    """The images of a folder or archive, undecoded."""
-
-    images: dict[_Parts, Member]  # Where each is, by the parts of its path
-    folders: tuple[str, ...]  # The class folders' names, if they are used
-    skipped: list[str]  # The names of hidden and system files
-
-
-def _contents(
-    path: pathlib.Path, members: Sequence[Member], order: Sequence[_Parts]
-) -> Callable[[int], bytes]:
-    """Returns a function from an image's index to its file's bytes."""
-    if members[0] is _ON_DISK:
-        return lambda index: read_file(path.joinpath(*order[index]))
-    return lambda index: read_member(path, members[index])
 
 
 def _collected(
     entries: Iterable[tuple[_Parts, Member | None]],
     path: pathlib.Path,
     in_folders: bool,
-) -> _Found:
-    """Finds the images, and checks their places if classes are folders."""
+) -> tuple[dict[_Parts, Member], tuple[str, ...], list[str]]:
+    """Returns the images by their paths' parts, class folders, and files skipped."""
     images: dict[_Parts, Member] = {}
     others, folders, skipped = [], [], []
     for parts, member in entries:
@@ -228,10 +240,8 @@ def _collected(
             images[parts] = member
     if not in_folders and not images:
         raise ValueError(f"{path}: no picture in it ({_WANTED})")
-    names = ()
-    if in_folders:
-        names = _class_names(path, sorted(images), others, folders)
-    return _Found(images, names, skipped)
+    names = _class_names(path, sorted(images), others, folders) if in_folders else ()
+    return images, names, skipped
 
 
 def _in_archive(

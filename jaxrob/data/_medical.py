@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.texts import required
-from jaxrob._files.reading import most_unpacked
+from jaxrob._files import most_unpacked
 from jaxrob.data._source import (
     MAX_FILE_BYTES,
     Samples,

@@ -15,10 +15,10 @@ import numpy as np
 from jaxrob._arguments.checks import check_choice, checked_integer, checked_path
 from jaxrob._arguments.texts import required
 from jaxrob._dataset import Dataset
-from jaxrob._files.reading import most_unpacked, open_file
+from jaxrob._files import most_unpacked, open_file
 from jaxrob.data._decode import Expected, decode_image, kind_text
 from jaxrob.data._image_folder import image_folder
-from jaxrob.data._oddities import Oddities, warn_of
+from jaxrob.data._preparation import Oddities, warn_of
 from jaxrob.data._source import is_gzip, read_file
 from jaxrob.data._tar import read_tar
 
@@ -46,7 +46,7 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
     Source: Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI
     machine learning repository, 1998 (its test part).
     """
-    check_split(split)
+    _check_split(split)
     size = checked_integer("size", size, at_least=1, at_most=1024)
     bunch = required(
         "sklearn.datasets", "the digits data set", "experiments"
@@ -55,14 +55,12 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
     chosen = test if split == "test" else ~test
     pixels = np.round(bunch.images[chosen] * (255 / 16)).astype(np.uint8)
     pil = required("PIL.Image", "the digits data set", "experiments")
-    images = np.stack(
-        [
-            np.asarray(pil.fromarray(p).resize((size, size), pil.Resampling.BICUBIC))
-            for p in pixels
-        ]
-    )
+    resized = [
+        pil.fromarray(image).resize((size, size), pil.Resampling.BICUBIC)
+        for image in pixels
+    ]
     return Dataset(
-        images[..., np.newaxis],
+        np.stack(list(map(np.asarray, resized)))[..., np.newaxis],
         bunch.target[chosen].astype(np.int32),
         class_names=tuple("0123456789"),
         name=f"digits/{split}",
@@ -148,7 +146,7 @@ def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
     Source: LeCun, Cortes and Burges, the MNIST database of handwritten digits.
     """
-    check_split(split)
+    _check_split(split)
     folder = checked_path("directory", directory)
     images_path = _find(folder, f"{_PREFIX[split]}-images-idx3-ubyte")
     labels_path = _find(folder, f"{_PREFIX[split]}-labels-idx1-ubyte")
@@ -222,25 +220,23 @@ def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
         raise ValueError(
             f"{folder}: empty, expected ..._class0.png and ..._class1.png in it"
         )
-    labels = np.array([_label(path) for path in paths], np.int32)
+    matches = [_NAME.fullmatch(path.name) for path in paths]
+    for path, match in zip(paths, matches):
+        if match is None:
+            raise ValueError(
+                f"{path}: no class in the name, expected ..._class0.png or "
+                "..._class1.png"
+            )
+    labels = np.array([match[1] for match in matches if match], np.int32)
+
+    def read(path: pathlib.Path) -> tuple[np.ndarray, Oddities]:
+        return decode_image(read_file(path), str(path), expected=_PATCH)
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        images, odd = zip(*pool.map(_read, paths))
+        images, odd = zip(*pool.map(read, paths))
     warn_of(folder, dict(zip(map(str, paths), odd)), len(paths))
     images = np.stack(images)
     return Dataset(images, labels, class_names=("benign", "malignant"), name="idc")
-
-
-def _label(path: pathlib.Path) -> int:
-    match = _NAME.fullmatch(path.name)
-    if match is None:
-        raise ValueError(
-            f"{path}: no class in the name, expected ..._class0.png or ..._class1.png"
-        )
-    return int(match[1])
-
-
-def _read(path: pathlib.Path) -> tuple[np.ndarray, Oddities]:
-    return decode_image(read_file(path), str(path), expected=_PATCH)
 
 
 _CLASS_NAMES = (
@@ -285,7 +281,7 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
     Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009.
     """
-    check_split(split)
+    _check_split(split)
     root = checked_path("directory", directory)
     names = _BATCHES[split]
     for place in (root, root / _FOLDER, root / _ARCHIVE):
@@ -367,12 +363,8 @@ def _refuse_pickle(name: str | pathlib.Path) -> str:
     )
 
 
-SPLITS = ("test", "train")
-
-
-def check_split(split: str) -> None:
-    """Rejects a split that is neither "test" nor "train"."""
-    check_choice("split", split, SPLITS)
+def _check_split(split: str) -> None:
+    check_choice("split", split, ("test", "train"))
 
 
 NAMES = ("digits", "mnist", "cifar10", "idc")
@@ -406,7 +398,7 @@ def load(
       ImportError: if an optional dependency is missing.
     """
     check_choice("name", name, NAMES)
-    check_split(split)
+    _check_split(split)
     if data_dir is not None:
         data_dir = checked_path("data_dir", data_dir)
     if name == "idc" and split != "test":
@@ -414,24 +406,19 @@ def load(
     if name == "digits":
         return digits(split)
     root = data_dir if data_dir is not None else os.environ.get(_VARIABLE)
+    place = "idc/images" if name == "idc" else name
     if not root:
         raise FileNotFoundError(
             f"{name} needs files: pass data_dir or set {_VARIABLE} to the folder that "
-            f"holds the folder {_folder(name)}; the data set 'digits' needs nothing"
+            f"holds the folder {place}; the data set 'digits' needs nothing"
         )
-    folder = pathlib.Path(root, _folder(name))
+    folder = pathlib.Path(root, place)
     try:
-        if name == "mnist":
-            return mnist(folder, split)
-        if name == "cifar10":
-            return cifar10(folder, split)
-        return idc_patches(folder)
+        if name == "idc":
+            return idc_patches(folder)
+        return (mnist if name == "mnist" else cifar10)(folder, split)
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error} (data_dir or {_VARIABLE} is {os.fspath(root)!r}); the data set "
             "'digits' needs nothing"
         ) from error
-
-
-def _folder(name: str) -> str:
-    return "idc/images" if name == "idc" else name

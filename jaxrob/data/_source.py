@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.texts import required
-from jaxrob._files.reading import open_file
+from jaxrob._files import open_file
 
 # The largest number of values of one picture, and of all decoded at the same time:
 # about 13,000 x 13,000 pixels. It is also Pillow's limit, which programs often switch
@@ -83,8 +83,7 @@ def in_unit_range(
 ) -> tuple[np.ndarray, int | None]:
     """Maps stored values to [0, 1]."""
     # uint8 without a range stays as it is.
-    kind, bits = values.dtype.kind, 8 * values.dtype.itemsize
-    is_deep = False
+    kind, is_deep = values.dtype.kind, False
     if value_range is not None:
         if values.dtype == np.uint8:
             raise has_8_bits(value_range)
@@ -94,7 +93,8 @@ def in_unit_range(
     elif most is not None:
         low, high = least, most
     elif kind == "u":
-        low, high, is_deep = 0, 2**bits - 1, bits == 16
+        high = np.iinfo(values.dtype).max
+        low, is_deep = 0, values.dtype == np.uint16
     elif kind == "f":
         low, high = 0.0, 1.0
     else:
@@ -103,14 +103,16 @@ def in_unit_range(
             "nothing says their range: pass value_range=(low, high), the values that "
             "become 0 and 1"
         )
-    found = _range_of(values)
-    if not low <= found[0] <= found[1] <= high:
+    lowest, highest = float(values.min()), float(values.max())
+    if not (np.isfinite(lowest) and np.isfinite(highest)):
+        raise ValueError("it holds NaN or infinity")
+    if not low <= lowest <= highest <= high:
         raise Unsuited(
-            f"its values lie in [{found[0]:g}, {found[1]:g}], not in the range "
+            f"its values lie in [{lowest:g}, {highest:g}], not in the range "
             f"[{low:g}, {high:g}]: pass value_range=(low, high), the values that "
             "become 0 and 1"
         )
-    return scaled(values, low, high), int(found[1]) if is_deep else None
+    return scaled(values, low, high), int(highest) if is_deep else None
 
 
 def has_8_bits(value_range: tuple[float, float]) -> Unsuited:
@@ -148,26 +150,25 @@ def finite_number(name: str, value: Any) -> float:
     return found
 
 
-def _range_of(values: np.ndarray) -> tuple[float, float]:
-    low, high = float(values.min()), float(values.max())
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise ValueError("it holds NaN or infinity")
-    return low, high
-
-
 # Luma of ITU-R 601-2, as by Pillow.
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
-def laid_on(
-    samples: Samples, background: tuple[int, int, int] | None
-) -> np.ndarray | None:
+def transparent() -> Unsuited:
+    """Returns the error of a transparent picture without a background."""
+    return Unsuited(
+        "transparent in places, and what shows there is unknown: pass "
+        'background="white", or the colour on which the network saw such pictures'
+    )
+
+
+def laid_on(samples: Samples, background: tuple[int, int, int] | None) -> np.ndarray:
     """Returns the values `[H, W, C]`, transparent ones laid on a colour of 0-255."""
     values, alpha = samples.values, samples.alpha
     if alpha is None or alpha.min() == 1:
         return values
     if background is None:
-        return None
+        raise transparent()
     is_bytes = values.dtype == np.uint8
     if is_bytes:
         values = scaled(values, 0, 255)
@@ -214,15 +215,9 @@ def resized(
         return values
     pil = required("PIL.Image", "reading images", "experiments")
     method = getattr(pil.Resampling, interpolation.upper())
-    planes = [
-        np.asarray(
-            pil.fromarray(np.ascontiguousarray(values[..., channel])).resize(
-                size, method
-            )
-        )
-        for channel in range(values.shape[-1])
-    ]
-    found = np.stack(planes, axis=-1)
+    planes = map(np.ascontiguousarray, np.moveaxis(values, -1, 0))
+    resized = [pil.fromarray(plane).resize(size, method) for plane in planes]
+    found = np.stack(list(map(np.asarray, resized)), axis=-1)
     # A bicubic filter overshoots at edges.
     return found if found.dtype == np.uint8 else found.clip(0, 1)
 
@@ -258,11 +253,11 @@ def is_gzip(file: BufferedIOBase) -> bool:
 
 
 _FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "dicomdir")
-_FOLDERS = ("__MACOSX",)
 
 
 def is_of_system(parts: tuple[str, ...]) -> bool:
     """Whether a system keeps a file for itself: hidden, or by its name."""
-    if any(part.startswith(".") or part in _FOLDERS for part in parts):
-        return True
-    return bool(parts) and parts[-1].lower() in _FILES
+    return (
+        any(part.startswith(".") or part == "__MACOSX" for part in parts)
+        or "".join(parts[-1:]).lower() in _FILES
+    )

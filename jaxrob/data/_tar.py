@@ -1,15 +1,321 @@
-"""Tar archives, of which one pass finds all members; nothing is extracted to disk."""
+"""Tar archives, of which one pass finds all members, and shards of WebDataset."""
 
 import gzip
+import json
 import os
+import pathlib
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from jaxrob._files.reading import most_unpacked, open_file
-from jaxrob.data._source import MAX_FILE_BYTES, is_gzip
+from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._dataset import Dataset
+from jaxrob._files import most_unpacked, open_file
+from jaxrob.data._classes import checked_class_names, numbered
+from jaxrob.data._decode import SUFFIXES
+from jaxrob.data._pictures import Pictures, as_dataset
+from jaxrob.data._preparation import MAX_BYTES, checked_preparation
+from jaxrob.data._source import MAX_FILE_BYTES, is_gzip, is_of_system
+
+# Arrays are other fields of a sample.
+_PICTURES = tuple(one.removeprefix(".") for one in SUFFIXES if one != ".npy")
+_RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
+_MOST_SHARDS = 100_000
+_FIELD = "label"
+
+
+def tar_shards(
+    shards: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    labels: str | None = "cls",
+    class_names: Sequence[str] | str | os.PathLike[str] | None = None,
+    size: int | tuple[int, int] | None = None,
+    grey: bool = False,
+    resize: int | None = None,
+    crop: int | tuple[int, int] | None = None,
+    interpolation: str = "bicubic",
+    orientation: str = "exif",
+    dct_scaling: bool = False,
+    unreadable: str = "error",
+    max_bytes: int = MAX_BYTES,
+    background: str | None = None,
+    value_range: tuple[float, float] | None = None,
+    slice_at: tuple[int, int] | None = None,
+) -> Dataset:
+    """Loads images from tar archives in the layout of WebDataset.
+
+    Example::
+
+        dataset = jaxrob.data.tar_shards(
+            "imagenet-val-{000000..000006}.tar", resize=256, crop=224
+        )
+
+    The files of a sample share their key, the path up to the first dot of the file's
+    name: `0001.jpg` and `0001.cls`. One pass reads the headers and labels of all
+    archives; images are read where they stand, decoded now or when they are needed, as
+    by `image_folder`. They keep the order of the shards and of the samples in them.
+    Other files of a sample are ignored, hidden and system files skipped and counted.
+
+    Args:
+      shards: the path of an archive; a pattern of paths such as
+        `"shard-{000000..000012}.tar"`; a folder, whose .tar files are read in the order
+        of their names; or a sequence of paths.
+      labels: "cls", if a sample's file `.cls` holds the class's index, or its name if
+        `class_names` has it; "json" or "json:FIELD", if an object in its file `.json`
+        has the index or name in the field "label" or FIELD; or None for images without
+        labels.
+      class_names: as for `image_folder`; by default the sorted names, if there are any.
+      size: see `image_folder`.
+      grey: see `image_folder`.
+      resize: see `image_folder`.
+      crop: see `image_folder`.
+      interpolation: see `image_folder`.
+      orientation: see `image_folder`.
+      dct_scaling: see `image_folder`.
+      unreadable: see `image_folder`.
+      max_bytes: see `image_folder`.
+      background: see `image_folder`.
+      value_range: see `image_folder`.
+      slice_at: see `image_folder`.
+
+    Returns:
+      Images as `image_folder` returns them.
+
+    Raises:
+      FileNotFoundError: if there is no such archive.
+      TypeError: if `shards` is not a path or a sequence of paths.
+      ValueError: if a shard is compressed, damaged, holds links or a name that leads
+        outside, or comes twice; a sample has no image or several, or no label or an
+        invalid one; or as `image_folder`. The message names the file.
+      ImportError: if the package that reads a picture is missing.
+    """
+    prepared = checked_preparation(
+        size=size,
+        grey=grey,
+        resize=resize,
+        crop=crop,
+        interpolation=interpolation,
+        orientation=orientation,
+        dct_scaling=dct_scaling,
+        unreadable=unreadable,
+        max_bytes=max_bytes,
+        background=background,
+        value_range=value_range,
+        slice_at=slice_at,
+    )
+    extension, read_label = _checked_labels(labels)
+    names = checked_class_names(class_names)
+    paths = _paths(shards)
+    samples: list[_Sample] = []
+    skipped: list[str] = []
+    for number, path in enumerate(paths):
+        found, passed_over = _samples(path, number, extension, read_label)
+        samples += found
+        skipped += passed_over
+    first = paths[0]
+    if not samples:
+        raise ValueError(f"{first}: no sample in it and the other shards")
+    classes = None if labels is None else [one.label for one in samples]
+
+    def where(index: int) -> str:
+        return f"{paths[samples[index].shard]}/{samples[index].name}"
+
+    places = [where(index) for index in range(len(samples))]
+    numbers, names = numbered(classes, names, first, places)
+
+    def contents(index: int) -> bytes:
+        return read_member(paths[samples[index].shard], samples[index].member)
+
+    pictures = Pictures(
+        first.parent if len(paths) > 1 else first,
+        [f"{paths[one.shard].name}/{one.name}" for one in samples],
+        contents,
+        where,
+        skipped,
+    )
+    return as_dataset(pictures, numbers, names, prepared)
+
+
+class Member(NamedTuple):
+    """A file in an archive; `contents` is None if they were not read."""
+
+    offset: int
+    size: int
+    contents: bytes | None = None
+
+
+class _Sample(NamedTuple):
+    """A labelled image in a shard."""
+
+    shard: int  # The shard's index
+    name: str  # The image's name in the shard
+    member: Member
+    label: str  # The class's index or name; empty without labels
+
+
+def _samples(
+    path: pathlib.Path,
+    number: int,
+    extension: str | None,
+    read_label: Callable[[bytes], str],
+) -> tuple[list[_Sample], list[str]]:
+    """Returns a shard's samples in order, and the names of files skipped."""
+    with open_file(path) as file:
+        if is_gzip(file):
+            raise ValueError(
+                f"{path}: compressed, and images are read where they stand. Uncompress "
+                f"it: gunzip {path.name} (JPEG files do not become smaller by it)"
+            )
+    pictures: dict[str, tuple[str, Member]] = {}
+    labels: dict[str, str] = {}
+    keys: dict[str, None] = {}
+    skipped = []
+
+    for parts, member in read_tar(path, lambda name: _split(name)[1] == extension):
+        if member is None:
+            continue
+        name = "/".join(parts)
+        if is_of_system(parts):
+            skipped.append(f"{path.name}/{name}")
+            continue
+        stem, kind = _split(parts[-1])
+        key = "/".join((*parts[:-1], stem))
+        keys[key] = None
+        if kind in _PICTURES:
+            if key in pictures:
+                raise ValueError(
+                    f"{path}/{name}: the second image of the sample {key}, after "
+                    f"{pictures[key][0]}"
+                )
+            pictures[key] = name, member
+        elif kind == extension:
+            if key in labels:
+                raise ValueError(f"{path}/{name}: the second label of the sample {key}")
+            try:
+                labels[key] = read_label(member.contents or b"")
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{path}/{name}: {error}") from error
+    for key in keys:
+        if key not in pictures:
+            raise ValueError(
+                f"{path}: its sample {key} has no picture; expected {key}.jpg"
+            )
+        if extension is not None and key not in labels:
+            raise ValueError(
+                f"{path}: its sample {key} has no label; expected {key}.{extension}. "
+                "labels= says where labels are, and labels=None reads images without"
+            )
+    samples = [
+        _Sample(number, name, member, labels.get(key, ""))
+        for key, (name, member) in pictures.items()
+    ]
+    return samples, skipped
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Splits a file's name at the first dot into the key's end and the kind."""
+    stem, _, kind = name.partition(".")
+    return stem, kind.lower()
+
+
+def _checked_labels(labels: Any) -> tuple[str | None, Callable[[bytes], str]]:
+    """Returns the ending of files of labels, and a function that reads a label."""
+    if labels is None:
+        return None, bytes.decode
+    if not isinstance(labels, str):
+        raise wrong_type("labels", '"cls", "json", "json:FIELD" or None', labels)
+    kind, _, field = labels.partition(":")
+    if labels == "cls":
+        return "cls", _class_in_text
+    if kind == "json" and (field or labels == "json"):
+        return "json", lambda data: _class_in_json(data, field or _FIELD)
+    raise ValueError(
+        f'labels must be "cls", "json", "json:FIELD" or None; got {labels!r}'
+    )
+
+
+def _class_in_text(data: bytes) -> str:
+    found = data.decode("utf-8-sig").strip()
+    if not found or "\n" in found:
+        raise ValueError(
+            f"expected a class as text on one line; got {named(found[:40])}"
+        )
+    return found
+
+
+def _class_in_json(data: bytes, field: str) -> str:
+    found = json.loads(data)
+    if not isinstance(found, dict) or field not in found:
+        raise ValueError(f"expected an object with the field {field!r}")
+    label = found[field]
+    is_index = isinstance(label, int) and not isinstance(label, bool) and label >= 0
+    if not is_index and not (isinstance(label, str) and label):
+        raise ValueError(
+            f"the field {field!r} must be a class's index or name; got {named(label)}"
+        )
+    return str(label)
+
+
+def _paths(shards: Any) -> list[pathlib.Path]:
+    """Returns the shards' paths in order."""
+    if isinstance(shards, str | os.PathLike):
+        path = checked_path("shards", shards)
+        if path.is_dir():
+            paths = _in_folder(path)
+        else:
+            paths = [path] if path.exists() else _expanded(os.fspath(path))
+    elif isinstance(shards, Sequence) and not isinstance(shards, bytes):
+        paths = [checked_path(f"shards[{at}]", one) for at, one in enumerate(shards)]
+    else:
+        raise wrong_type("shards", "a path or a sequence of paths", shards)
+    if not paths:
+        raise ValueError("shards must hold at least one path; got none")
+    seen = set()
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: expected a tar archive there")
+        if path.resolve() in seen:
+            raise ValueError(f"shards must be different; {path} comes twice")
+        seen.add(path.resolve())
+    return paths
+
+
+def _in_folder(path: pathlib.Path) -> list[pathlib.Path]:
+    found = sorted(one for one in path.iterdir() if not one.name.startswith("."))
+    for one in found:
+        if one.name.lower().endswith((".tar.gz", ".tgz", ".tar.xz", ".tar.zst")):
+            raise ValueError(
+                f"{one}: compressed, and images are read where they stand. Uncompress "
+                "it to a .tar"
+            )
+    paths = [one for one in found if one.suffix.lower() == ".tar"]
+    if not paths:
+        raise ValueError(f"{path}: no .tar file in it")
+    return paths
+
+
+def _expanded(pattern: str) -> list[pathlib.Path]:
+    """Expands ranges such as {000..012}, the first one slowest."""
+    found = [pattern]
+    while match := _RANGE.search(found[0]):
+        first, last = match.groups()
+        number = int(last) - int(first) + 1
+        if number < 1 or number * len(found) > _MOST_SHARDS:
+            raise ValueError(
+                f"shards must ascend in {match[0]}, to at most {_MOST_SHARDS} paths; "
+                f"got {pattern!r}"
+            )
+        # The same place in all of them may hold another number, of the same width.
+        found = [
+            _RANGE.sub(f"{at:0{len(first)}}", one, count=1)
+            for one in found
+            for at in range(int(first), int(last) + 1)
+        ]
+    return [pathlib.Path(one) for one in found]
+
 
 # ImageNet has 1.4 million. A small archive can hold huge numbers of empty members.
 MAX_MEMBERS = 4_000_000
@@ -27,14 +333,6 @@ _DAMAGE = (
 )
 
 
-class Member(NamedTuple):
-    """A file in an archive; `contents` is None if they were not read."""
-
-    offset: int
-    size: int
-    contents: bytes | None = None
-
-
 def read_tar(
     path: str | os.PathLike[str],
     wanted: Callable[[str], bool],
@@ -42,7 +340,7 @@ def read_tar(
 ) -> Iterator[tuple[tuple[str, ...], Member | None]]:
     """Yields the parts of names, and the files (None for a folder), of a tar or tar.gz.
 
-    Hidden members, of which a part of the name begins with a dot, are not checked.
+    Hidden and system members are neither checked nor read.
     """
     path = os.fspath(path)
     with open_file(path) as file:
@@ -50,9 +348,6 @@ def read_tar(
         # Not tarfile's own decompression, which does not read to the stream's end.
         unpacked: Any = gzip.GzipFile(fileobj=file) if is_packed else file
         stream: Any = _Bounded(unpacked, most)
-
-        def is_read(name: str) -> bool:
-            return wanted(name) or (is_packed and later(name))
 
         try:
             with tarfile.TarFile(fileobj=stream) as archive:
@@ -64,9 +359,9 @@ def read_tar(
                         yield parts, None
                         continue
                     contents = None
-                    if not is_hidden(parts):
+                    if not is_of_system(parts):
                         _check_file(member, parts)
-                        if is_read(parts[-1]):
+                        if wanted(parts[-1]) or (is_packed and later(parts[-1])):
                             stream.seek(member.offset_data)
                             contents = stream.contents(member.size)
                     yield parts, Member(member.offset_data, member.size, contents)
@@ -99,11 +394,6 @@ def read_member(path: str | os.PathLike[str], member: Member) -> bytes:
     if len(found) < member.size:
         raise ValueError(f"{os.fspath(path)}: it has become shorter")
     return found
-
-
-def is_hidden(parts: tuple[str, ...]) -> bool:
-    """Whether a part of a name begins with a dot."""
-    return any(part.startswith(".") for part in parts)
 
 
 def _members(archive: Any) -> Iterator[tarfile.TarInfo]:

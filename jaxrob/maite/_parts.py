@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import (
     checked_share,
 )
 from jaxrob._arguments.messages import named, wrong_type
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.samples import as_array
 from jaxrob._curve import Curve
 from jaxrob._dataset import Dataset
@@ -152,7 +152,6 @@ def _check_batch(batch: Any) -> None:
 
 
 def _pixels_of(image: np.ndarray) -> np.ndarray:
-    """Returns float32 `[H, W, C]`, checked as a data set is."""
     if image.ndim != 3:
         raise ValueError(f"it must have the shape [C, H, W]; got {named(image)}")
     (pixels,) = np.asarray(Dataset(np.moveaxis(image, 0, -1)[None]).images)

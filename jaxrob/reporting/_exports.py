@@ -19,8 +19,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._files.reading import short
-from jaxrob._files.writing import not_written, write_new
+from jaxrob._files import not_written, short, write_new
 from jaxrob.alterations import Alteration
 from jaxrob.reporting._columns import (
     OF_CORRUPTIONS,

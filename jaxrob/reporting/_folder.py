@@ -19,8 +19,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import Layout, Text, document, from_json, to_json
-from jaxrob._files.reading import DAMAGE, content_of, parsed, read_npz
-from jaxrob._files.writing import lock, write_file
+from jaxrob._files import DAMAGE, content_of, lock, parsed, read_npz, write_file
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._requirements import Plan, Required
 from jaxrob.reporting._results import (

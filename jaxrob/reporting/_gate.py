@@ -13,8 +13,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_sequence,
 )
-from jaxrob._arguments.texts import readable
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import readable, warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting._requirements import (

@@ -15,7 +15,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ScoreCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._identity.digest import host_array
+from jaxrob._identity.identity import host_array
 from jaxrob._keys import alteration_keys, checked_key
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_names, checked_sequence
-from jaxrob._arguments.texts import readable
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import readable, warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import answers_of, check_pair, question_of
 from jaxrob._assessment.paired import (

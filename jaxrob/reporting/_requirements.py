@@ -21,7 +21,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assessment import MEASURE, Assessment
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
-from jaxrob._files.reading import content_of, short
+from jaxrob._files import content_of, short
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, accuracy
 from jaxrob.metrics._counts import Counts

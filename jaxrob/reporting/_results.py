@@ -21,8 +21,8 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
 from jaxrob._codec import Layout, Number, Row, Text, document
 from jaxrob._curve import ReducedCurve, ScoreCurve
-from jaxrob._files.reading import short
-from jaxrob._identity.digest import contiguous
+from jaxrob._files import short
+from jaxrob._identity.identity import contiguous
 from jaxrob.adversarial import Attack
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._testing import holm

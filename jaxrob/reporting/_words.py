@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.texts import readable
-from jaxrob._arguments.warnings import cause_of
+from jaxrob._arguments.texts import cause_of, readable
 from jaxrob._assessment.assessment import Assessment, Sampling
 from jaxrob._assessment.diagnostics import SIGNS, severity
 from jaxrob.metrics import ALEXNET, CorruptionError, FailingLevel, ReferenceErrors

@@ -16,10 +16,10 @@ from jaxrob.retraining._methods import (
     limited_network_parallelization,
     network_parallelization,
     parallel,
+    weak_alterations,
     worst_level,
 )
 from jaxrob.retraining._mixture import copies, input_sizes
-from jaxrob.retraining._weak import weak_alterations
 
 __all__ = (
     "copies",

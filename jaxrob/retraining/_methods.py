@@ -1,26 +1,154 @@
-"""DA, LDA, NP and LNP of the 2020 paper, and the worst level."""
+"""DA, LDA, NP and LNP of the 2020 paper, what they call weak, and the worst level."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
 
-from jaxrob._arguments.checks import check_type, checked_integer
+from jaxrob._arguments.checks import (
+    check_type,
+    checked_array,
+    checked_integer,
+    checked_share,
+)
+from jaxrob._assessment.assess import assess
+from jaxrob._assessment.assessment import Assessment
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._keys import host_generator
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._mixture import (
     Subset,
     check,
+    check_alterations,
     mixture,
     on_all,
     on_half,
     originals,
 )
-from jaxrob.retraining._weak import find_weak, original
+from jaxrob.strategies import Uniform
 from jaxrob.training import fit
 from jaxrob.training._step import num_outputs
+
+# The share of the training data that is held out if no validation data are given.
+_HELD_OUT = 0.1
+
+
+def data_augmentation(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    levels: str = "random",
+    **training: Any,
+) -> Classifier:
+    """Trains a more robust network on the images and altered copies of them (DA).
+
+    For each alteration, half of the images are drawn at random and copied: four times
+    if levels lie on both sides of the identity, else (and for rotation) twice, see
+    `copies` and `input_sizes`. The network is trained from scratch, because training
+    only on copies makes a network forget the originals.
+
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        alterations = [jaxrob.alterations.gaussian_blur(0.0, 2.0)]
+        classifier = jaxrob.retraining.data_augmentation(
+            jaxrob.networks.MLP(), train, alterations, key=jax.random.key(0), epochs=5
+        )
+
+    Args:
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      levels: "random": drawn uniformly from the range in each epoch. "grid": the ends
+        of the range and the points halfway there, as in the authors' scripts.
+      **training: further settings of `jaxrob.training.fit`; an epoch is a pass over
+        originals and copies.
+
+    Returns:
+      The retrained classifier.
+
+    Raises:
+      TypeError: if `alterations` is not a sequence of alterations.
+      ValueError: if `alterations` is empty, `levels` is neither of the above, or as
+        `jaxrob.training.fit`.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
+    convolutional neural networks for image classification, 2020, section VI.A. The
+    paper does not state how levels are drawn.
+    """
+    check(module, dataset, alterations, levels, key, training)
+    shape = dataset.images.shape
+    subsets = originals(shape) + on_half(shape, alterations, key)
+    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
+
+
+def limited_data_augmentation(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    threshold: float = 0.8,
+    classifier: Classifier | None = None,
+    validation: Dataset | None = None,
+    robustness: Sequence[float] | None = None,
+    levels: str = "random",
+    **training: Any,
+) -> Classifier:
+    """Trains on the images and on copies altered where the original is weak (LDA).
+
+    Only alterations to which the original network's robustness is below 100 % are used.
+    Every image is copied for each of them, as often as by `data_augmentation`.
+
+    Args:
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      threshold: the lowest accepted accuracy, for the original's robustness.
+      classifier: the original; by default one is trained first with the same settings.
+      validation: images on which the original's robustness is measured, at 41 levels of
+        each alteration; needed with `classifier`. By default a random tenth of the data
+        set, on which no network is then trained. (The paper uses its test set.)
+      robustness: the original's robustness to each alteration, if known; then
+        `threshold`, `classifier` and `validation` are not used.
+      levels: see `data_augmentation`.
+      **training: see `data_augmentation`.
+
+    Returns:
+      The retrained classifier.
+
+    Raises:
+      TypeError: as `data_augmentation`.
+      ValueError: as `data_augmentation`; if the robustness is 100 % for all
+        alterations, does not fit them, or cannot be measured without `validation`.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: Arcaini et al., 2020, section VI.B.
+    """
+    check(module, dataset, alterations, levels, key, training)
+    weak, _, dataset = find_weak(
+        module,
+        dataset,
+        alterations,
+        key=key,
+        threshold=threshold,
+        classifier=classifier,
+        validation=validation,
+        robustness=robustness,
+        training=training,
+    )
+    shape = dataset.images.shape
+    subsets = originals(shape) + on_all(shape, weak)
+    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
 
 
 def network_parallelization(
@@ -168,6 +296,102 @@ def parallel(first: Classifier, second: Classifier) -> Classifier:
     )
 
 
+def worst_level(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    candidates: int = 4,
+    **training: Any,
+) -> Classifier:
+    """Trains a more robust network at the levels with the highest loss.
+
+    It is `data_augmentation` at the worst of several random levels: `candidates` levels
+    are drawn for each copy, and the step trains on the one with the highest loss under
+    the current parameters. A step takes `candidates` more forward passes. Only copies
+    that are trained on count as images seen.
+
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        alterations = [jaxrob.alterations.gaussian_blur(0.0, 2.0)]
+        classifier = jaxrob.retraining.worst_level(
+            jaxrob.networks.MLP(), train, alterations, key=jax.random.key(0), epochs=5
+        )
+
+    Args:
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      candidates: levels for each copy, at least 1; with one it is data augmentation.
+      **training: see `data_augmentation`.
+
+    Returns:
+      The retrained classifier.
+
+    Raises:
+      TypeError: as `data_augmentation`.
+      ValueError: as `data_augmentation`, or if `candidates` is below 1.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: worst-of-k training of Engstrom, Tran, Tsipras, Schmidt and Madry, Exploring
+    the landscape of spatial robustness, 2019, here for any alteration.
+    """
+    check(module, dataset, alterations, "random", key, training)
+    candidates = checked_integer("candidates", candidates, at_least=1)
+    shape = dataset.images.shape
+    subsets = originals(shape) + on_half(shape, alterations, key)
+    batches = mixture(subsets, candidates=candidates)
+    return fit(module, dataset, key=key, batches=batches, **training)
+
+
+def weak_alterations(
+    classifier: Classifier,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    threshold: float = 0.8,
+    levels: int = 41,
+    mesh: Mesh | None = None,
+) -> tuple[Alteration, ...]:
+    """The alterations that the limited methods train on: robustness below 100 %.
+
+    The paper measures the robustness on its test set, so that the limited methods learn
+    from their test images. Use images that are used neither for testing nor training.
+
+    Args:
+      classifier: the original classifier.
+      dataset: images on which to measure.
+      alterations: the alterations.
+      key: a random key for noise.
+      threshold: the lowest accepted accuracy.
+      levels: the number of evenly spaced levels of each alteration.
+      mesh: see `jaxrob.assess`.
+
+    Returns:
+      The weak alterations, in their order, possibly an empty tuple.
+
+    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
+    convolutional neural networks for image classification, 2020, section VI.B.
+    """
+    check_alterations(alterations)
+    levels = checked_integer("levels", levels, at_least=2)
+    found = assess(
+        classifier,
+        dataset,
+        tuple(alterations),
+        threshold,
+        strategy=Uniform(levels),
+        key=key,
+        mesh=mesh,
+    )
+    assessments = cast(tuple[Assessment, ...], found)
+    return below_one(alterations, [one.robustness for one in assessments])
+
+
 def _check_compares(name: str, classifier: Any) -> None:
     check_type(name, classifier, Classifier, "a jaxrob.Classifier")
     if classifier.outputs == "scores":
@@ -225,166 +449,77 @@ def _second(
     return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
 
 
-def data_augmentation(
-    module: Any,
-    dataset: Dataset,
-    alterations: Sequence[Alteration],
-    *,
-    key: jax.Array,
-    levels: str = "random",
-    **training: Any,
-) -> Classifier:
-    """Trains a more robust network on the images and altered copies of them (DA).
-
-    For each alteration, half of the images are drawn at random and copied: four times
-    if levels lie on both sides of the identity, else (and for rotation) twice, see
-    `copies` and `input_sizes`. The network is trained from scratch, because training
-    only on copies makes a network forget the originals.
-
-    Example::
-
-        train = jaxrob.data.load("digits", "train")
-        alterations = [jaxrob.alterations.gaussian_blur(0.0, 2.0)]
-        classifier = jaxrob.retraining.data_augmentation(
-            jaxrob.networks.MLP(), train, alterations, key=jax.random.key(0), epochs=5
+def below_one(
+    alterations: Sequence[Alteration], robustness: Sequence[float]
+) -> tuple[Alteration, ...]:
+    values = checked_array("robustness", robustness, "...", at_least=0, at_most=1)
+    if values.shape != (len(alterations),):
+        raise ValueError(
+            f"robustness must have one number for each of the {len(alterations)} "
+            f"alterations; got the shape {values.shape}"
         )
-
-    Args:
-      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
-      dataset: the training set.
-      alterations: the alterations.
-      key: a random key.
-      levels: "random": drawn uniformly from the range in each epoch. "grid": the ends
-        of the range and the points halfway there, as in the authors' scripts.
-      **training: further settings of `jaxrob.training.fit`; an epoch is a pass over
-        originals and copies.
-
-    Returns:
-      The retrained classifier.
-
-    Raises:
-      TypeError: if `alterations` is not a sequence of alterations.
-      ValueError: if `alterations` is empty, `levels` is neither of the above, or as
-        `jaxrob.training.fit`.
-      FloatingPointError: if the loss is no longer finite.
-
-    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section VI.A. The
-    paper does not state how levels are drawn.
-    """
-    check(module, dataset, alterations, levels, key, training)
-    shape = dataset.images.shape
-    subsets = originals(shape) + on_half(shape, alterations, key)
-    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
+    return tuple(one for one, value in zip(alterations, values) if value < 1)
 
 
-def limited_data_augmentation(
+def find_weak(
     module: Any,
     dataset: Dataset,
     alterations: Sequence[Alteration],
     *,
     key: jax.Array,
-    threshold: float = 0.8,
-    classifier: Classifier | None = None,
-    validation: Dataset | None = None,
-    robustness: Sequence[float] | None = None,
-    levels: str = "random",
-    **training: Any,
-) -> Classifier:
-    """Trains on the images and on copies altered where the original is weak (LDA).
-
-    Only alterations to which the original network's robustness is below 100 % are used.
-    Every image is copied for each of them, as often as by `data_augmentation`.
-
-    Args:
-      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
-      dataset: the training set.
-      alterations: the alterations.
-      key: a random key.
-      threshold: the lowest accepted accuracy, for the original's robustness.
-      classifier: the original; by default one is trained first with the same settings.
-      validation: images on which the original's robustness is measured, at 41 levels of
-        each alteration; needed with `classifier`. By default a random tenth of the data
-        set, on which no network is then trained. (The paper uses its test set.)
-      robustness: the original's robustness to each alteration, if known; then
-        `threshold`, `classifier` and `validation` are not used.
-      levels: see `data_augmentation`.
-      **training: see `data_augmentation`.
-
-    Returns:
-      The retrained classifier.
-
-    Raises:
-      TypeError: as `data_augmentation`.
-      ValueError: as `data_augmentation`; if the robustness is 100 % for all
-        alterations, does not fit them, or cannot be measured without `validation`.
-      FloatingPointError: if the loss is no longer finite.
-
-    Source: Arcaini et al., 2020, section VI.B.
-    """
-    check(module, dataset, alterations, levels, key, training)
-    weak, _, dataset = find_weak(
-        module,
-        dataset,
-        alterations,
-        key=key,
-        threshold=threshold,
-        classifier=classifier,
-        validation=validation,
-        robustness=robustness,
-        training=training,
-    )
-    shape = dataset.images.shape
-    subsets = originals(shape) + on_all(shape, weak)
-    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
-
-
-def worst_level(
-    module: Any,
-    dataset: Dataset,
-    alterations: Sequence[Alteration],
-    *,
-    key: jax.Array,
-    candidates: int = 4,
-    **training: Any,
-) -> Classifier:
-    """Trains a more robust network at the levels with the highest loss.
-
-    It is `data_augmentation` at the worst of several random levels: `candidates` levels
-    are drawn for each copy, and the step trains on the one with the highest loss under
-    the current parameters. A step takes `candidates` more forward passes. Only copies
-    that are trained on count as images seen.
-
-    Example::
-
-        train = jaxrob.data.load("digits", "train")
-        alterations = [jaxrob.alterations.gaussian_blur(0.0, 2.0)]
-        classifier = jaxrob.retraining.worst_level(
-            jaxrob.networks.MLP(), train, alterations, key=jax.random.key(0), epochs=5
+    threshold: float,
+    classifier: Classifier | None,
+    validation: Dataset | None,
+    robustness: Sequence[float] | None,
+    training: dict[str, Any],
+) -> tuple[tuple[Alteration, ...], Classifier | None, Dataset]:
+    """Returns the weak alterations, the original if known, and the training data."""
+    # The arguments are those of `limited_data_augmentation`, with the settings of `fit`
+    # as `training`.
+    threshold = checked_share("threshold", threshold)
+    if classifier is not None:
+        check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    if validation is not None:
+        check_type("validation", validation, Dataset, "a jaxrob.Dataset")
+    if robustness is None:
+        if validation is None:
+            if classifier is not None:
+                raise ValueError(
+                    "validation must be given with a classifier, images that it was "
+                    "not trained on (or else its robustness); got None"
+                )
+            dataset, validation = _split(dataset, key)
+        if classifier is None:
+            classifier = original(module, dataset, key, training)
+        weak = weak_alterations(
+            classifier,
+            validation,
+            alterations,
+            key=key,
+            threshold=threshold,
+            mesh=training.get("mesh"),
         )
+    else:
+        weak = below_one(alterations, robustness)
+    if not weak:
+        raise ValueError(
+            "alterations must hold one to which the original's robustness is below "
+            "100 %; it is 100 % for all, so there is nothing to mend"
+        )
+    return weak, classifier, dataset
 
-    Args:
-      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
-      dataset: the training set.
-      alterations: the alterations.
-      key: a random key.
-      candidates: levels for each copy, at least 1; with one it is data augmentation.
-      **training: see `data_augmentation`.
 
-    Returns:
-      The retrained classifier.
+def original(
+    module: Any, dataset: Dataset, key: jax.Array, training: dict[str, Any]
+) -> Classifier:
+    training = {k: value for k, value in training.items() if k != "on_epoch"}
+    if training.get("checkpoint") is not None:
+        training["checkpoint"] = f"{training['checkpoint']}-original"
+    return fit(module, dataset, key=key, **training)
 
-    Raises:
-      TypeError: as `data_augmentation`.
-      ValueError: as `data_augmentation`, or if `candidates` is below 1.
-      FloatingPointError: if the loss is no longer finite.
 
-    Source: worst-of-k training of Engstrom, Tran, Tsipras, Schmidt and Madry, Exploring
-    the landscape of spatial robustness, 2019, here for any alteration.
-    """
-    check(module, dataset, alterations, "random", key, training)
-    candidates = checked_integer("candidates", candidates, at_least=1)
-    shape = dataset.images.shape
-    subsets = originals(shape) + on_half(shape, alterations, key)
-    batches = mixture(subsets, candidates=candidates)
-    return fit(module, dataset, key=key, batches=batches, **training)
+def _split(dataset: Dataset, key: jax.Array) -> tuple[Dataset, Dataset]:
+    """Splits a data set into nine tenths and a random tenth."""
+    order = host_generator(key).permutation(len(dataset))
+    held_out = max(1, int(_HELD_OUT * len(dataset)))
+    return dataset[np.sort(order[held_out:])], dataset[np.sort(order[:held_out])]

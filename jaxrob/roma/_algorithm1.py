@@ -10,7 +10,7 @@ from jax.scipy.special import log_ndtr
 from scipy import special, stats
 
 from jaxrob._arguments.checks import checked_flag, checked_traceable
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob.roma._draws import (
     Array,
     Inputs,
@@ -286,8 +286,6 @@ FITTED = {
 
 
 class Confidences(NamedTuple):
-    """Of each draw, `[..., m]`."""
-
     # The logarithm of the highest incorrect confidence (section 3.2).
     log_hic: jax.Array
     # The size of the largest number it was computed from, whose rounding it shares.

@@ -19,7 +19,7 @@ from jaxrob._arguments.checks import (
     checked_path,
 )
 from jaxrob._arguments.messages import classifier_wanted, named
-from jaxrob._arguments.warnings import collected, computing, warn
+from jaxrob._arguments.texts import collected, computing, warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
 from jaxrob._devices.blocks import filled, first_of, joined, put_at, taken

@@ -13,8 +13,14 @@ import scipy
 
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
-from jaxrob._devices.blocks import Call, in_blocks, joined, taken
-from jaxrob._devices.memory import bucket, nearest_bucket
+from jaxrob._devices.blocks import (
+    Call,
+    bucket,
+    in_blocks,
+    joined,
+    nearest_bucket,
+    taken,
+)
 from jaxrob._devices.mesh import ImageMesh, on_each_device, platform, put_whole
 from jaxrob._engine.execution import Bar, rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
@@ -40,16 +46,12 @@ class Work:
 
 
 class Inputs(NamedTuple):
-    """Unperturbed inputs and what is known of them, on the host."""
-
     images: np.ndarray  # `[N, H, W, C]`, uint8 or float32 in [0, 1]
     indices: np.ndarray  # `[N]` uint32, their indices, which the random keys depend on
     excluded: np.ndarray  # `[N]` int32, the class predicted at each
 
 
 class Settings(NamedTuple):
-    """What the caller asked for, on the host."""
-
     delta: float  # the least confidence of a distinct misclassification, in (0, 1)
     num_samples: int  # plain draws for each input
     bar: Bar  # where progress is shown, in draws
@@ -148,7 +150,6 @@ def drawing(
     rows: int,
     statistic: Statistic,
 ) -> Call:
-    """The call that draws around a block of inputs; arrays or their shapes."""
     static = {"num_samples": num_samples, "rows": rows, "statistic": statistic}
     return Call(_step, (work, *block), static, work.mesh)
 
@@ -385,13 +386,11 @@ COUNTED = {"counted": ""}
 
 
 def count(work: Work, inputs: Inputs, settings: Settings) -> Answers:
-    """Estimator "count": hits among plain draws, with an exact interval."""
     hits = summarise_draws(work, inputs, settings, HITS)
     return counted(hits, settings.num_samples, settings.confidence_level)
 
 
 def counted(hits: np.ndarray, num_samples: int, confidence_level: float) -> Answers:
-    """The answers that `[N]` hits among so many plain draws give."""
     low, high = clopper_pearson(hits, num_samples, confidence_level)
     with np.errstate(divide="ignore"):
         log_p, log_low, log_high = (
@@ -417,7 +416,6 @@ def observe_hits(
 
 
 def count_hits(hits: jax.Array) -> jax.Array:
-    """`[b]` the number of hits, from `[b, n]`."""
     return hits.sum(axis=1, dtype=jnp.int32)
 
 

@@ -35,8 +35,14 @@ from jaxrob.roma._estimate import (
     with_estimates,
 )
 from jaxrob.roma._rare._importance import by_importance, importance_obstacle
-from jaxrob.roma._rare._pilot import Candidates, draw_pilot, pairs_that_matter
-from jaxrob.roma._rare._splitting import by_splitting, expected_cost, splitting_obstacle
+from jaxrob.roma._rare._splitting import (
+    Candidates,
+    by_splitting,
+    draw_pilot,
+    expected_cost,
+    pairs_that_matter,
+    splitting_obstacle,
+)
 
 
 class Estimator(NamedTuple):
@@ -97,22 +103,16 @@ Method = Callable[[Work, Candidates, Estimate, Bar], Estimate]
 
 
 def importance(work: Work, inputs: Inputs, settings: Settings) -> Answers:
-    """Estimator "importance": tilted importance sampling, wherever its weights allow.
-
-    Inputs are counted where every other plain draw is a hit, since there is nothing to
-    tilt towards.
-    """
+    """Counts where every other plain draw is a hit: nothing to tilt towards."""
     enough = settings.num_samples // 2
     return _cascade(work, inputs, settings, [by_importance], enough)
 
 
 def splitting(work: Work, inputs: Inputs, settings: Settings) -> Answers:
-    """Estimator "splitting": adaptive multilevel splitting for every input."""
     return _cascade(work, inputs, settings, [by_splitting], None)
 
 
 def auto(work: Work, inputs: Inputs, settings: Settings) -> Answers:
-    """Estimator "auto": counted, by importance sampling, or by splitting."""
     shape = inputs.images.shape[1:]
     methods: list[Method] = []
     if importance_obstacle(work, shape) is None:

@@ -17,9 +17,8 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_text,
 )
-from jaxrob._identity.digest import hashable_partial
-from jaxrob._identity.identity import fingerprinted_parts, is_identifiable
-from jaxrob._identity.program import traced
+from jaxrob._identity.identity import hashable_partial, is_identifiable, traced
+from jaxrob._identity.program import fingerprinted_parts
 from jaxrob._numbers import warn_beyond_pixels
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._tolerance import masses

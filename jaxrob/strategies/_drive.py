@@ -15,7 +15,7 @@ from jaxrob._arguments.checks import (
     checked_share,
 )
 from jaxrob._arguments.messages import wrong_type
-from jaxrob._arguments.warnings import computing
+from jaxrob._arguments.texts import computing
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._strategy import (
     STATUSES,

@@ -32,7 +32,7 @@ from jaxrob._devices.mesh import (
     replicated,
 )
 from jaxrob._engine.provenance import dataset_fingerprint
-from jaxrob._identity.digest import digest, host_array
+from jaxrob._identity.identity import digest, host_array
 from jaxrob._keys import check_key, checked_key, host_generator
 from jaxrob.training._step import (
     Batches,

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxrob._arguments.failures import failed_on_images
+from jaxrob._arguments.messages import failed_on_images
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import snapshot
 from jaxrob._dataset import Dataset
 from jaxrob._devices.mesh import ImageMesh, put, put_rows, replicated, sharded
-from jaxrob._identity.digest import digest, host_array, stable_repr
+from jaxrob._identity.identity import digest, host_array, stable_repr
 from jaxrob._keys import is_key
 from jaxrob._numbers import as_floats
 

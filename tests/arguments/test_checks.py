@@ -1,5 +1,7 @@
-"""The vocabulary of argument checks."""
+"""Checks of arguments, the class outputs among others, and whose error it is."""
 
+import collections
+import dataclasses
 import pathlib
 from fractions import Fraction
 
@@ -17,6 +19,8 @@ from jaxrob._arguments.checks import (
     checked_sequence,
     checked_traceable,
 )
+from jaxrob._arguments.messages import class_outputs
+from jaxrob._arguments.texts import computing, was_computing
 
 
 @pytest.mark.parametrize("three", [3, np.int8(3), np.array(3)])
@@ -119,3 +123,96 @@ def test_sequences_bounds_and_paths():
     for wrong in (3, b"x", "", None, "\0"):
         with pytest.raises((TypeError, ValueError), match="p must be a path"):
             checked_path("p", wrong)
+
+
+RIGHT = np.zeros((6, 4))
+MAP = np.zeros((6, 2, 2, 4))
+Pair = collections.namedtuple("Pair", ["features", "head"])
+
+
+@dataclasses.dataclass
+class Output:
+    features: object
+    logits: object = None
+
+
+class Plain:
+    def __init__(self, **parts):
+        vars(self).update(parts)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        RIGHT,
+        {"loss": np.float32(1), "map": MAP, "out": RIGHT, "none": None},
+        {"logits": RIGHT, "features": np.ones((6, 9))},
+        (MAP, RIGHT),
+        [RIGHT, np.zeros(6), "text"],
+        Pair(MAP, RIGHT),
+        Output(np.ones((6, 9)), RIGHT),
+        Output(RIGHT),
+        Output(RIGHT, "no array"),
+        Plain(features=np.ones((6, 9)), logits=RIGHT),
+        Plain(head=RIGHT, other=np.ones((4, 6))),
+    ],
+)
+def test_what_is_taken(returned):
+    assert class_outputs("it", returned, 6) is RIGHT
+
+
+def test_samples_called_logits_are_taken():
+    samples = np.zeros((3, 6, 4))
+    assert class_outputs("it", {"logits": samples}, 6) is samples
+
+
+@pytest.mark.parametrize(
+    "returned, message",
+    [
+        (
+            (RIGHT, RIGHT[:, :3]),
+            r"\[0\] of the shape \(6, 4\), \[1\] of the shape .* for instance outputs",
+        ),
+        ({"a": MAP}, r"\['a'\] of the shape \(6, 2, 2, 4\).* needs outputs=\"any\""),
+        (Pair(RIGHT, RIGHT), "Pair of length 2: .features .* instance outputs.feat"),
+        (Plain(a=RIGHT, b=RIGHT), "got Plain: .a of the shape"),
+        ([[0.0, 1.0]] * 6, "got list of length 6. None of its arrays"),
+        (None, "got None"),
+        ("text", "got 'text', of type str"),
+    ],
+)
+def test_what_cannot_be_decided(returned, message):
+    with pytest.raises(TypeError, match=f"^it must return one array .*{message}"):
+        class_outputs("it", returned, 6)
+
+
+class Usual(ValueError):
+    pass
+
+
+class Slots(ValueError):
+    __slots__ = ()
+
+
+class NoDict(ValueError):
+    @property
+    def __dict__(self):
+        raise RuntimeError("no dict")
+
+
+class Locked(ValueError):
+    def __setattr__(self, name, value):
+        raise RuntimeError("locked")
+
+
+@pytest.mark.parametrize("kind", [Usual, Slots, NoDict, Locked, KeyboardInterrupt])
+def test_the_users_error_comes_out(kind):
+    error = kind("mine")
+    with pytest.raises(kind, match="mine") as caught, computing():
+        raise error
+    assert caught.value is error
+    assert was_computing(error) == (kind not in (Locked,))
+
+
+def test_other_errors_have_no_mark():
+    assert not was_computing(ValueError()) and not was_computing(NoDict())

@@ -8,7 +8,7 @@ import pytest
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._arguments.warnings import was_computing
+from jaxrob._arguments.texts import was_computing
 from jaxrob.metrics import ConfidenceInterval as Interval
 from jaxrob.strategies import Found, History, Including, Request, Uniform, all_images
 

@@ -11,7 +11,7 @@ from scipy import special
 import jaxrob
 from jaxrob import alterations, bayes
 from jaxrob._engine.answers import answer
-from jaxrob._identity.digest import host_array
+from jaxrob._identity.identity import host_array
 from jaxrob._numbers import log_normalised
 from jaxrob.networks import MLP
 

@@ -13,7 +13,7 @@ from PIL import Image
 from jaxrob import RobustnessWarning, alterations
 from jaxrob._command import catalogue
 from jaxrob._command.catalogue import Written, read_call
-from jaxrob._command.refused import Refused
+from jaxrob._command.define import Refused
 from jaxrob.alterations.corruptions import _weather
 
 SHAPE = (28, 28, 1)

@@ -10,7 +10,7 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations, reporting
-from jaxrob._arguments.warnings import computing
+from jaxrob._arguments.texts import computing
 from jaxrob._command.ending import plain, status_of
 from jaxrob.strategies import _drive
 

@@ -1,17 +1,38 @@
-"""What the site's pages and the README run runs, and prints what they show."""
+"""The site's pages and the README: what they run, show, name and list is true."""
 
+import collections
+import importlib
 import importlib.util
+import inspect
 import math
 import pathlib
+import pkgutil
 import re
+import tomllib
 
+import numpy as np
 import pytest
+from PIL import Image
+
+from jaxrob._command import catalogue
+from jaxrob.reporting._report.report import report_of
+from jaxrob.reporting._report.sections import glossary
+
+from ..reporting import reports as made
 
 ROOT = pathlib.Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 
-_spec = importlib.util.spec_from_file_location("pages", ROOT / "docs" / "pages.py")
-pages = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pages)
+
+def loaded(name):
+    """The module of a script of `docs/`."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+pages, summaries = loaded("pages"), loaded("summaries")
 
 PAGES = pages.pages()
 # RoMA's cascade, whose draws take longer than what compiles them.
@@ -75,3 +96,176 @@ def test_pages_show_what_there_is(page):
         assert picture.exists(), picture
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         assert (page.parent / target).exists(), target
+
+
+API_PAGES = sorted(set((DOCS / "api").glob("*.md")) - {DOCS / "api" / "index.md"})
+
+
+def public_modules(name="jaxrob"):
+    """The names of a package and of the public modules in it, at any depth."""
+    yield name
+    folders = getattr(importlib.import_module(name), "__path__", ())
+    for one in pkgutil.iter_modules(folders):
+        if not one.name.startswith("_"):
+            yield from public_modules(f"{name}.{one.name}")
+
+
+MODULES = list(public_modules())
+LISTED = collections.defaultdict(list)
+for _page in API_PAGES:
+    for _entry in summaries.entries(_page.read_text()):
+        LISTED[_entry.module].append(_entry.name)
+
+
+def test_nested_modules_are_looked_into():
+    assert {f"jaxrob.alterations.{one}" for one in ("corruptions", "presets")} <= {
+        *MODULES
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_lists_every_public_name(name):
+    """Once, under its module; the modules themselves have pages of their own."""
+    module = importlib.import_module(name)
+    public = {
+        one for one in module.__all__ if not inspect.ismodule(getattr(module, one))
+    }
+    # `jaxrob.Alteration` under another name.
+    public -= {"Alteration"} if name == "jaxrob.alterations" else set()
+    assert sorted(LISTED[name]) == sorted(public)
+
+
+@pytest.mark.parametrize("page", API_PAGES, ids=lambda page: page.stem)
+def test_begins_with_a_table_that_says_what_each_name_is(page):
+    text = page.read_text()
+    assert text.count(summaries.PLACE) == 1
+    assert text.index(summaries.PLACE) < text.index(".. currentmodule")
+    for entry in summaries.entries(text):
+        assert entry.words.endswith((".", "?")), entry
+    rows = summaries.with_summary(text).count("\n| {py:obj}`")
+    assert rows == len(summaries.entries(text)) > 1
+
+
+SHOWN = DOCS / "gallery"
+
+
+@pytest.fixture(scope="module")
+def gallery():
+    pytest.importorskip("skimage")
+    return loaded("gallery")
+
+
+@pytest.fixture(scope="module")
+def drawn(gallery):
+    return gallery.drawn()
+
+
+def test_all_but_frost_are_shown(drawn):
+    every = {*catalogue.NAMES, *catalogue.BY_SEVERITY}
+    assert {*drawn} == every - {"corruptions.frost"}
+    assert {path.stem for path in SHOWN.iterdir()} == {*drawn}
+
+
+def test_the_page_says_what_the_library_says(gallery, drawn):
+    """`docs/gallery.py` writes it; a change of an alteration's words changes it."""
+    assert (DOCS / "gallery.md").read_text() == gallery.page(drawn)
+
+
+def test_levels_alter_and_lie_in_the_range(gallery, drawn):
+    for name, one in drawn.items():
+        levels = gallery.levels(one)
+        assert len(levels) == gallery.LEVELS == len({*levels}), name
+        assert one.identity not in levels, name
+        assert one.lower <= levels.min() and levels.max() <= one.upper, name
+
+
+def test_the_pictures_are_small():
+    assert sum(path.stat().st_size for path in SHOWN.iterdir()) < 1_000_000
+
+
+@pytest.mark.slow
+def test_strips_are_those_that_are_drawn(gallery, drawn, tmp_path):
+    """Every seventh: noise, codecs, moves and blurs among them."""
+    gallery.main(tmp_path, dict([*drawn.items()][::7]))
+    for path in tmp_path.iterdir():
+        kept, made = (
+            np.float32(Image.open(folder / path.name)) for folder in (SHOWN, tmp_path)
+        )
+        # Other versions of a codec round differently.
+        assert np.abs(kept - made).mean() < 4, path.name
+
+
+@pytest.mark.slow
+def test_draws_the_pictures_that_pages_show(tmp_path):
+    """All of them, and no others."""
+    loaded("figures").main(tmp_path)
+    drawn = {path.name for path in tmp_path.iterdir()}
+    assert drawn == {path.name for path in (DOCS / "figures").glob("*.svg")}
+
+
+GLOSSARY = DOCS / "glossary.md"
+# What each report says of its own: the rule, the measure, the confidence level.
+_OWN = re.compile(r"rule |jitter|accuracy|%")
+
+
+def test_it_has_the_words_of_a_report():
+    words = re.findall(r"^\| ([^|]+) \|", GLOSSARY.read_text(), re.MULTILINE)[2:]
+    pairs = glossary(report_of([made.results()], []))
+    of_report = [term for term, _ in pairs if not _OWN.search(term)]
+    assert of_report
+    for term in of_report:
+        assert term.split(",")[0] in words
+
+
+def test_no_word_is_explained_twice():
+    words = re.findall(r"^\| ([^|]+) \|", GLOSSARY.read_text(), re.MULTILINE)
+    assert len(words) == len(set(words)) > 20
+
+
+def test_the_picture_is_of_the_present_page():
+    script = loaded("report_picture")
+    with Image.open(script.PICTURE) as image:
+        drawn_of = image.info.get(script.KEY)
+    assert drawn_of == script.makers_digest(), "run python docs/report_picture.py"
+
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+    "optional-dependencies"
+]
+READ = [
+    *ROOT.glob("*.md"),
+    *(
+        path
+        for folder in ("docs", "jaxrob", "experiments")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".md", ".py") and "_build" not in path.parts
+    ),
+]
+# From a registry: the name itself, at the end of a word, with or without extras.
+_FROM_REGISTRY = re.compile(
+    r"""(?:pip|uv|pipx) (?:\w+ )*install[^\n`]*[\s"']jaxrob\b"""
+)
+_EXTRAS = re.compile(r"""\.(?:whl)?\[([\w,]+)\]["']""")
+
+
+def test_no_page_or_message_takes_it_from_a_registry():
+    # The one that warns of it.
+    allowed = ROOT / "jaxrob" / "_arguments" / "texts.py"
+    found = {
+        f"{path.relative_to(ROOT)}: {one[0]}"
+        for path in READ
+        if path != allowed
+        for one in _FROM_REGISTRY.finditer(path.read_text())
+    }
+    assert not found
+
+
+def test_every_extra_that_is_named_exists():
+    for path in READ:
+        for named in _EXTRAS.findall(path.read_text()):
+            assert set(named.split(",")) <= {*EXTRAS}, path
+
+
+def test_the_page_lists_every_extra():
+    page = (ROOT / "docs" / "installation.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == {*EXTRAS}

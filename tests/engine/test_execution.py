@@ -8,7 +8,7 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations, steps
-from jaxrob._devices.memory import rows_that_fit
+from jaxrob._devices.blocks import rows_that_fit
 from jaxrob._engine import execution, step
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.step import levels_are_sequential

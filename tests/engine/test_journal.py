@@ -101,7 +101,7 @@ def test_one_run_writes_at_a_time(tmp_path, monkeypatch):
             Journal(path, header)
         assert path.read_bytes() == before
         # Without locks, lines of another run are noticed; none is cut.
-        monkeypatch.setattr("jaxrob._files.writing.fcntl", None)
+        monkeypatch.setattr("jaxrob._files.fcntl", None)
         with Journal(path, header) as second:
             second.append({"number": 2})
         with pytest.raises(OSError, match="journal"):

@@ -10,7 +10,7 @@ import pytest
 
 import jaxrob
 from jaxrob import Classifier, Dataset, RobustnessWarning
-from jaxrob._arguments.warnings import warn
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import (

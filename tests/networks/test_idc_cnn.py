@@ -201,7 +201,7 @@ def test_array_whose_header_lies(tmp_path, shape, length):
     )
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("dense_1/bias.npy", buffer.getvalue() + bytes(length))
-    with pytest.raises(ValueError, match="w.npz: dense_1/bias"):
+    with pytest.raises(ValueError, match="w.npz.*dense_1/bias"):
         load_idc_weights(path)
 
 

@@ -1,4 +1,4 @@
-"""What a training step sees, against what the method says."""
+"""What a training step sees, what it refuses, and how it goes on when interrupted."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxrob import Alteration, Dataset, alterations
+from jaxrob.alterations import presets
+from jaxrob.retraining import copies, data_augmentation, input_sizes
 from jaxrob.retraining._mixture import Subset, mixture, on_all, on_half, originals
+
+from ..on_devices import Network
 
 KEY = jax.random.key(0)
 # What was done to an image can be read off it.
@@ -163,3 +167,66 @@ def test_images_are_altered_as_the_alteration_does(make):
         return
     expected = jax.jit(jax.vmap(alteration))(images[: len(levels)], np.float32(levels))
     np.testing.assert_allclose(batch, expected, atol=1e-6)
+
+
+RESUMED_KEY = jax.random.key(5)
+
+
+def train(**settings):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (50, 4, 4, 1)).astype(np.uint8)
+    return data_augmentation(
+        # It has everything that has a state: dropout's keys, batch statistics.
+        Network(3),
+        Dataset(images, np.arange(50) % 3),
+        # Noise and levels are drawn in each step.
+        [alterations.gaussian_noise(0.0, 0.1), alterations.brightness(-0.9, 0.9)],
+        key=RESUMED_KEY,
+        batch_size=16,
+        epochs=4,
+        **settings,
+    )
+
+
+@pytest.mark.slow
+def test_a_training_that_was_interrupted_resumes_bit_for_bit(tmp_path):
+
+    def stop(epoch, classifier):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(checkpoint=tmp_path / "folder", checkpoint_every=5, on_epoch=stop)
+    resumed = []
+    whole = train()
+    after = train(
+        checkpoint=tmp_path / "folder",
+        checkpoint_every=100,
+        on_epoch=lambda epoch, classifier: resumed.append(epoch),
+    )
+    # Some steps were saved, and only what followed was done again.
+    assert resumed[0] > 1 and resumed[-1] == 4
+    leaves = jax.tree.leaves(whole.variables), jax.tree.leaves(after.variables)
+    for one, other in zip(*leaves):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+# Table II and III of the 2020 paper.
+TIMES = (4, 4, 2, 4, 2, 2, 2, 2)
+ORIGINALS = 210_593
+
+
+def test_copies_as_table_two():
+    assert tuple(map(copies, presets.cnn_2020())) == TIMES
+    below = Alteration("below", lambda image, level: image, -1.0, 0.0, 0.0)
+    assert copies(below) == 2
+
+
+def test_sizes_as_table_three():
+    ht, vt, rotation, bv, zoom, noise, blur, jpeg = some = presets.cnn_2020()
+    sizes = input_sizes(ORIGINALS, some, [bv, noise, blur, jpeg])
+    assert sizes["original"] == ORIGINALS
+    assert sizes["LDA"] == 2_316_523
+    assert sizes["LNP"] == 2_105_930
+    # Of a random half, the paper's number is 824 lower: 0.04 %.
+    assert sizes["DA"] - 2_526_281 == sizes["NP"] - 2_315_688 == 824

@@ -16,8 +16,7 @@ from jaxrob.roma._draws import SPLITTING, Pairs, Work, placed
 from jaxrob.roma._estimate import unknown
 from jaxrob.roma._perturbation import ball
 from jaxrob.roma._rare import _splitting
-from jaxrob.roma._rare._pilot import Candidates
-from jaxrob.roma._rare._splitting import by_splitting, split
+from jaxrob.roma._rare._splitting import Candidates, by_splitting, split
 
 pytestmark = pytest.mark.usefixtures("optimised")
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._identity.digest import hashable_partial
+from jaxrob._identity.identity import hashable_partial
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._geometric import Displacement, displaced, draw_uniform, smooth
 from jaxrob.alterations._lens import (

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import checked_integer
-from jaxrob._identity.digest import hashable_partial
+from jaxrob._identity.identity import hashable_partial
 from jaxrob._numbers import unit_range
 from jaxrob.alterations._alteration import (
     About,

@@ -15,8 +15,8 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.texts import install
-from jaxrob._files.reading import content_of
-from jaxrob._identity.digest import hashable_partial
+from jaxrob._files import content_of
+from jaxrob._identity.identity import hashable_partial
 from jaxrob._numbers import unit_range
 from jaxrob.alterations._alteration import Alteration, check_colours, check_image
 from jaxrob.alterations._lens import draw_angle, moved, ready_for_line

@@ -13,7 +13,7 @@ import numpy as np
 from jaxrob._arguments.checks import check_type, checked_path, checked_sequence
 from jaxrob._arguments.texts import readable
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._files.reading import content_of, parsed
+from jaxrob._files import content_of, parsed
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
 from jaxrob.reporting._report.parts import (
     Bullets,

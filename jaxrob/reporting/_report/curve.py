@@ -9,7 +9,7 @@ from jaxrob import metrics
 from jaxrob._arguments.texts import counted
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import ReducedCurve, ScoreCurve, select
-from jaxrob._identity.digest import digest
+from jaxrob._identity.identity import digest
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._columns import worst
 from jaxrob.reporting._report import figures

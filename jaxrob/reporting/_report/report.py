@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxrob._arguments.warnings import cause_of
+from jaxrob._arguments.texts import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison as Compared
 from jaxrob._assessment.compare import compare

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.texts import counted, readable
-from jaxrob._arguments.warnings import RobustnessWarning
+from jaxrob._arguments.texts import RobustnessWarning, counted, readable
 from jaxrob._assessment.assessment import Assessment, Sampling
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._gate import (

@@ -24,7 +24,6 @@ from jaxrob.roma._rare._mixture import (
     without_draws,
 )
 from jaxrob.roma._rare._particles import is_thorough
-from jaxrob.roma._rare._pilot import Candidates
 from jaxrob.roma._rare._search import (
     BATCH,
     MODE_COST,
@@ -38,7 +37,13 @@ from jaxrob.roma._rare._search import (
     searches_from,
     wants_more_searches,
 )
-from jaxrob.roma._rare._splitting import Evidence, cost_down_to, evidence, unexplained
+from jaxrob.roma._rare._splitting import (
+    Candidates,
+    Evidence,
+    cost_down_to,
+    evidence,
+    unexplained,
+)
 
 # Standard errors are multiplied by 1 + this times the error: the larger the less
 # reliable.
@@ -214,10 +219,7 @@ def _bounded_by_particles(
 
 
 def _least_divergence(seen: Evidence) -> np.ndarray:
-    """`[N]` the divergence of half-spaces as probable as the particles allow at most.
-
-    That of a normal variable whose mean is moved to the half-space's boundary.
-    """
+    """`[N]` nats to the half-space of a normal that the particles allow at most."""
     most = np.where(np.isfinite(seen.log_open), seen.log_open, seen.log_probability)
     most = np.nan_to_num(most + _SURE * seen.standard_error, nan=0.0, posinf=0.0)
     # Not below a half.

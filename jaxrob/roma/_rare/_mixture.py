@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from jaxrob._devices.blocks import in_blocks, joined, taken
-from jaxrob._devices.memory import bucket
+from jaxrob._devices.blocks import bucket, in_blocks, joined, taken
 from jaxrob._engine.execution import Bar
 from jaxrob.roma._draws import (
     MIXTURE,
@@ -204,7 +203,6 @@ def draw(
     stage: int,
     bar: Bar,
 ) -> Draws:
-    """Draws from mixtures."""
     number, num_draws = component.shape
     parts = num_draws // DRAWS
     rows = rows_on_a_device(work, inputs.images.shape[1:])

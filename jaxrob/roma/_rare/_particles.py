@@ -65,8 +65,6 @@ class ParticleSystems(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step did in l slots."""
-
     status: jax.Array  # int `[l]`, `GOING`, `FINISHED`, `STUCK` or `INVALID`
     # int `[l]`, particles above 0 if finished, else above the new level.
     above: jax.Array
@@ -115,7 +113,6 @@ def stepping(
     use: int,
     num_particles: int,
 ) -> Call:
-    """The call of `step`; arrays or their shapes."""
     args = work, systems, pairs, fresh, np.uint32(use)
     return Call(step, args, {"num_particles": num_particles}, work.mesh)
 

@@ -104,10 +104,7 @@ class Line(NamedTuple):
 
 
 class Modes(NamedTuple):
-    """L modes as searches see them, or as refined; arrays `[L, ...]`.
-
-    A search begins as the first three fields.
-    """
+    """L modes as searches see them, which begin with three fields, or as refined."""
 
     owner: np.ndarray  # int, the number of each one's input, ascending if refined
     numbers: np.ndarray  # uint32, its search's number among those of its input
@@ -403,7 +400,6 @@ def _climb(
 def _towards(
     work: Work, pairs: Pairs[jax.Array], numbers: jax.Array, line: Line
 ) -> tuple[tuple[Tilt, jax.Array], jax.Array]:
-    """The tilts towards modes, and the excess that `_BENT` limits."""
     ball = TILTED_BALLS[work.perturbation.norm]
     tilts = jax.vmap(ball.towards)(*line)
     if jax.vmap(ball.moments)(tilts, line.slope).deviation is None:
@@ -468,7 +464,6 @@ def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _line(u: jax.Array, margins: jax.Array, gradients: jax.Array) -> Line:
-    """The linear margins of l searches, from m points of each."""
     # Gradients may be NaN where the margin is not, as that of a square root at 0.
     gradients = jnp.where(jnp.isfinite(gradients), gradients, 0)
     slope = gradients.mean(axis=1)
@@ -501,6 +496,5 @@ def margins_at(
 
 
 def perturbed_by(work: Work, pairs: Pairs[jax.Array], u: jax.Array) -> jax.Array:
-    """The images `[l, m, H, W, C]` at such points."""
     images = as_floats(pairs.images)
     return work.perturbation.clipped(images[:, None] + work.perturbation.size * u)

@@ -98,12 +98,9 @@ class TiltedBall(NamedTuple):
     def towards(
         self, slope: jax.Array, intercept: jax.Array, variance: jax.Array
     ) -> Tilt:
-        """The tilt for a margin of `slope . u + intercept` and a rest of that variance.
+        """The tilt by which `slope . u + intercept` and a rest have the mean 0.
 
-        A density tilted by exp(theta margin) would move the mean of both parts, that of
-        the rest by theta times its variance. The theta taken is the one with which the
-        mean of the whole is 0 (or as near as tilts go). The tilt is the part along the
-        slope alone; it does not make up for what the rest would contribute.
+        exp(theta margin) moves both means; the tilt is the part along the slope.
         """
         length = self.length(slope)
         safe = jnp.where(length > 0, length, 1)
@@ -172,12 +169,10 @@ def _euclidean(slope: jax.Array) -> jax.Array:
 
 
 def _inner(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The inner product, which for many points and tilts is a product of matrices."""
     return jnp.dot(a.reshape(-1), b.reshape(-1), precision="highest")
 
 
 def _stretched(stretch: Stretch, normals: jax.Array) -> jax.Array:
-    """Standard normals `[...]`, wider along directions."""
     widening = jnp.sqrt(stretch.widths) - 1
     added = (widening * _parts(stretch, normals)) @ _rows(stretch)
     return normals + added.reshape(normals.shape)
@@ -342,7 +337,6 @@ def _l2_moments(tilt: Tilt, slope: jax.Array) -> Moments:
 
 
 def _l2_strongest(size: int) -> float:
-    """The mode at the largest divergence."""
     most = math.sqrt(-math.expm1(-2 * _LARGEST_DIVERGENCE / (size + 1)))
     return min(most, 1 - 1e-4)
 

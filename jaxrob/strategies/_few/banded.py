@@ -242,7 +242,6 @@ def allowed_width(now: Bands, half_width: float) -> float:
 
 
 def _approach(plan: _Plan) -> list[Wanted]:
-    """Requests a few times more precision of the crossing's place."""
     about = plan.about
     place = max(_ENOUGH * plan.half, about.uncertainty / _STEP)
     half = max(plan.half, plan.now.z * place / MARGIN)

@@ -225,7 +225,6 @@ class Bands(NamedTuple):
 
     @property
     def open(self) -> np.ndarray:
-        """The number of open steps in each interval, `[m]`."""
         return self.high - self.low
 
     @property

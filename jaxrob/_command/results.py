@@ -1,0 +1,466 @@
+"""Results: what a run writes, and the commands on results that are there."""
+
+import contextlib
+import functools
+import importlib.util
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+
+import jaxrob
+from jaxrob import reporting
+from jaxrob._arguments.texts import counted, install, readable
+from jaxrob._command.define import (
+    Refused,
+    Values,
+    check_distinct,
+    check_file,
+    check_folders,
+    did_you_mean,
+)
+from jaxrob._command.subject import Subject
+from jaxrob._devices.mesh import is_first
+from jaxrob._files import lock, not_written, write_file
+from jaxrob.metrics import ALEXNET
+from jaxrob.reporting import Requirement, Results
+from jaxrob.reporting._columns import log_name
+from jaxrob.reporting._exports import check_empty
+from jaxrob.reporting._report import with_tester
+from jaxrob.reporting._results import adjusted, difference_text
+
+_REPORTS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
+
+
+def check_reports(paths: Sequence[str]) -> None:
+    """Rejects files that are not reports, before anything is computed."""
+    for path in paths:
+        if pathlib.Path(path).suffix.lower() not in _REPORTS:
+            raise Refused(f"--report={path}: it must end with .html or .md")
+        if pathlib.Path(path).is_dir():
+            raise Refused(f"--report={path}: there is a folder of that name")
+        check_file("report", path)
+    if paths and importlib.util.find_spec("PIL") is None:
+        raise Refused(
+            f"--report needs Pillow, which is not installed: {install('command')}"
+        )
+
+
+def write_reports(
+    paths: Sequence[str], results: Sequence[Results], earlier: Sequence[Results] = ()
+) -> None:
+    for path in map(pathlib.Path, paths):
+        make = getattr(reporting, _REPORTS[path.suffix.lower()])
+        text = make(results, earlier)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, text.encode())
+        print(f"wrote {path}")
+
+
+def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
+    try:
+        return [reporting.requirement(text, quantities) for text in texts]
+    except ValueError as error:
+        raise Refused(f"--require: {str(error).removeprefix('text: ')}") from error
+
+
+def check_required(
+    said_by: str,
+    requirements: Sequence[Requirement],
+    names: Sequence[str],
+    has_earlier: bool,
+) -> None:
+    """Rejects requirements that nothing assessed could meet."""
+    for one in requirements:
+        if not any(map(one.is_of, names)):
+            raise Refused(
+                f"{said_by}: {one.alteration!r} is not assessed."
+                f"{did_you_mean(one.alteration or '', names)} There are: "
+                f"{', '.join(names)}"
+            )
+        if one.quantity == "difference" and not has_earlier:
+            raise Refused(
+                f"{said_by}: difference is to an earlier result; name its folder with "
+                "--earlier"
+            )
+        if one.quantity == "mce" and (lacking := sorted(ALEXNET.keys() - set(names))):
+            raise Refused(
+                f"{said_by}: mce is of all corruptions of imagenet_c; not assessed: "
+                f"{', '.join(lacking)}"
+            )
+
+
+def check_outcomes(values: Values) -> None:
+    """Rejects files of the outcomes that cannot be written, before the work."""
+    named = [("report", path) for path in dict.fromkeys(values.report)]
+    named += [(one, values[one].value) for one in ("junit", "summary")]
+    check_distinct([(flag, path) for flag, path in named if path is not None])
+    for flag in ("junit", "summary"):
+        path = values[flag].value
+        if path is None:
+            continue
+        if pathlib.Path(path).is_dir():
+            raise Refused(f"--{flag}={path}: there is a folder of that name")
+        check_file(flag, path)
+
+
+def write_outcomes(values: Values, results: Results) -> None:
+    if not is_first():
+        return
+    if values.junit is not None:
+        path = pathlib.Path(values.junit)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, reporting.to_junit(results).encode())
+        print(f"wrote {path}")
+    if values.summary is not None:
+        path = pathlib.Path(values.summary)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        where = values.report[0] if values.report else None
+        _append(path, reporting.to_summary(results, where).encode())
+        print(f"wrote {path}")
+
+
+def _append(path: pathlib.Path, content: bytes) -> None:
+    """Appends to a file, completely or not at all: other steps write there too."""
+    with open(path, "ab", buffering=0) as file:
+        # A pipe has no end.
+        before = file.seek(0, os.SEEK_END) if file.seekable() else 0
+        # A heading begins after an empty line.
+        left = memoryview(b"\n" * bool(before) + content)
+        try:
+            while left:
+                left = left[file.write(left) :]
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                file.truncate(before)
+            if isinstance(error, OSError):
+                raise not_written(path, error) from error
+            raise
+
+
+def check_failing(values: Values) -> None:
+    """Rejects a folder that cannot be written, before anything is computed."""
+    if values.failing is None:
+        return
+    if values.half_width is not None or values.budget is not None or values.curtail:
+        raise Refused(
+            "--failing needs the answer on every picture; leave out --half_width, "
+            "--budget and --curtail"
+        )
+    if importlib.util.find_spec("PIL") is None:
+        raise Refused(
+            f"--failing needs Pillow, which is not installed: {install('command')}"
+        )
+    try:
+        check_empty(pathlib.Path(values.failing))
+    except FileExistsError as error:
+        raise Refused(
+            f"--failing={values.failing}: it must be empty, or not there yet; choose "
+            "another folder"
+        ) from error
+
+
+def write_failing_pictures(
+    values: Values,
+    found: Subject,
+    altered: Sequence[jaxrob.Alteration],
+    results: Results,
+) -> None:
+    for assessment, one in zip(results.assessments, altered):
+        folder = pathlib.Path(values.failing, log_name(one.name))
+        number = reporting.write_failing(
+            folder,
+            assessment,
+            one,
+            found.dataset,
+            jax.random.key(values.seed),
+            class_names=found.class_names,
+        )
+        fails = "fails" if number == 1 else "fail"
+        print(f"wrote {folder}/: {counted(number, 'picture')} that {fails} first")
+
+
+class Replacing(NamedTuple):
+    quantities: Sequence[str]  # Those whose requirements it replaces
+    requirements: Sequence[Requirement]  # The new ones
+    # The names of the new assessments; None if it replaces none
+    alterations: Sequence[str] | None = None
+    regressions: bool = False  # Whether it looks for regressions
+
+
+def checked_folder(values: Values) -> pathlib.Path:
+    output = pathlib.Path(values.output)
+    if output.exists() and not output.is_dir():
+        raise Refused(f"--output={output}: there is a file of that name")
+    check_folders(values, "output")
+    return output
+
+
+def earlier_results(
+    output: pathlib.Path, found: Subject, replacing: Replacing
+) -> Results:
+    """Returns the folder's results of the same network, or empty results."""
+    nothing = Results(found.name, found.class_names, ())
+    if not os.path.lexists(output / "results.json"):
+        return nothing
+    there = reporting.read_results(output)
+    few = found.dataset[:1]
+    source = jaxrob.provenance(found.classifier, few)
+    own, network = source["classifier"], source["network"]
+    others = {one.provenance["classifier"] for one in there.assessments}
+    if own is not None and others == {own}:
+        _check_none_dropped(output, there, replacing)
+        return there
+    # Results of an unidentifiable network are replaced by those of one with the same
+    # name, unless they include parts that are not measured again.
+    alone = there.roma is None and there.attack is None
+    if alone and others <= {None} and own is None and there.network == found.name:
+        _check_none_dropped(output, there, replacing)
+        return nothing
+    which = there.network or "without a name"
+    networks = [one.provenance.get("network") for one in there.assessments]
+    if network.get("version") and network in networks:
+        raise Refused(
+            f"--output={output}: it holds results of {which}, from the same file or "
+            "weights, but with other --outputs, another preprocessing or another image "
+            "size; choose another folder"
+        )
+    raise Refused(
+        f"--output={output}: it holds results of another network, of the same one with "
+        "other --outputs, another preprocessing or image size, or of one that nothing "
+        f"tells from others ({which}); choose another folder"
+    )
+
+
+def _check_none_dropped(
+    output: pathlib.Path, there: Results, replacing: Replacing
+) -> None:
+    """Rejects a run that would lose results, or the failure of a gate."""
+    quantities, requirements, alterations, regressions = replacing
+    dropped, found = [], {}
+    if alterations is not None:
+        found |= {one.alteration: one for one in there.assessments}
+        lost = [one for one in found if one not in alterations]
+        dropped += [f"the results of {', '.join(lost)}"] if lost else []
+        if there.regressions and not regressions:
+            dropped.append("the regressions that were found")
+    elif there.roma is not None:
+        found["RoMA"] = there.roma
+    dropped += [
+        f"the requirement {one.said}, which is not met"
+        for one in there.requirements
+        if one.quantity in quantities
+        and not any(_replaces(each, one) for each in requirements)
+        and reporting.unmet([one], found, there.differences)
+    ]
+    if dropped:
+        raise Refused(
+            f"--output={output}: it holds results of this network, of which this run "
+            f"would drop {' and '.join(dropped)}; choose another folder, or ask for "
+            "these too"
+        )
+
+
+def _replaces(new: Requirement, old: Requirement) -> bool:
+    """Whether a requirement asks for the same quantity of at least the same results."""
+    return (new.quantity, new.sign) == (old.quantity, old.sign) and (
+        new.alteration in (None, old.alteration)
+    )
+
+
+@contextlib.contextmanager
+def held(output: pathlib.Path) -> Iterator[None]:
+    """Locks the folder for this process, and creates it if necessary."""
+    if not is_first():
+        yield
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    folder = os.open(output, os.O_RDONLY)
+    try:
+        if lock(folder) is False:
+            raise Refused(
+                f"--output={output}: another run writes there; choose another folder"
+            )
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                output.rmdir()  # If nothing was written.
+    finally:
+        os.close(folder)
+
+
+def run_compare(values: Values, words: Sequence[str]) -> str:
+    check_reports(values.report)
+    old, new = map(read_results_at, words)
+    after = {one.alteration: one for one in new.assessments}
+    found = []
+    for before in old.assessments:
+        if before.alteration not in after:
+            raise Refused(f"{words[1]} has no assessment of {before.alteration}")
+        try:
+            new_one = after[before.alteration]
+            found.append(jaxrob.compare(new_one, before, new_one.confidence_level))
+        except ValueError as error:
+            raise Refused(f"{before.alteration}: {error}") from error
+    lines = [
+        f"{before.alteration}: {before.robustness:.2%} -> "
+        f"{after[before.alteration].robustness:.2%}, {difference_text(one)}"
+        f"{_decided(before, after[before.alteration])}"
+        for before, one in zip(old.assessments, adjusted(found))
+    ]
+    # Names must not start new lines.
+    print("\n".join(map(readable, lines)))
+    write_reports(values.report, [new], [old])
+    regressions = reporting.regressions(new.assessments, old.assessments)
+    return reporting.verdict([], {}, regressions)
+
+
+def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:
+    """Returns the least shares of decided images, if "unknown" answers do not count."""
+    if not (before.is_of_decided or after.is_of_decided):
+        return ""
+    then, now = (f"{one.lowest_decided_ratio:.1%}" for one in (before, after))
+    shares = f"{then} -> {now}".replace("nan%", "-")
+    return f", decided at accepted levels: {shares} or more"
+
+
+def read_results_at(path: str) -> Results:
+    place = pathlib.Path(path)
+    if not place.exists():
+        raise Refused(f"{path}: there is no such folder or file")
+    if place.is_dir():
+        return reporting.read_results(place)
+    text = place.read_text(encoding="utf-8")
+    try:
+        return Results(None, None, (jaxrob.Assessment.from_json(text),))
+    except ValueError as error:
+        raise Refused(f"{path}: {error}") from error
+
+
+_FIGURES = (".png", ".svg", ".pdf")
+
+
+def run_rank(values: Values, words: Sequence[str]) -> str:
+    _check_figure(values.figure)
+    networks = _networks(_folders(words))
+    found = reporting.ranks(networks, values.confidence_level)
+    print("\n\n".join(map(reporting.rank_table, found)))
+    if values.figure:
+        _draw(values.figure, found)
+    return ""
+
+
+def _draw(path: str, found: Sequence[reporting.Ranks]) -> None:
+    from jaxrob.reporting._plot import pyplot
+
+    figure = reporting.rank_figure(found)
+    place = pathlib.Path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(place, dpi=120)
+    pyplot().close(figure)
+    print(f"wrote {place}")
+
+
+def _check_figure(path: str | None) -> None:
+    if path is None:
+        return
+    if pathlib.Path(path).suffix.lower() not in _FIGURES:
+        raise Refused(f"--figure={path}: it must end with {', '.join(_FIGURES)}")
+    if pathlib.Path(path).is_dir():
+        raise Refused(f"--figure={path}: there is a folder of that name")
+    check_file("figure", path)
+
+
+def _folders(words: Sequence[str]) -> list[pathlib.Path]:
+    """Returns the results folders: those given, or those within the one given."""
+    for word in words:
+        if not pathlib.Path(word).exists():
+            raise Refused(f"{word}: there is no such folder or file")
+    if len(words) > 1:
+        return [pathlib.Path(word) for word in words]
+    place = pathlib.Path(words[0])
+    if not place.is_dir():
+        raise Refused(f"{place}: expected a folder; got a file")
+    if (place / "results.json").exists():
+        raise Refused(
+            f"{place}: it holds the results of one network, which has no rank; name "
+            "the results folders of several, or the folder that they are in"
+        )
+    inner = sorted(one.parent for one in place.glob("*/results.json"))
+    if len(inner) < 2:
+        raise Refused(
+            f"{place}: expected the results folders of at least two networks in it; "
+            f"got {len(inner)}"
+        )
+    return inner
+
+
+def _networks(
+    folders: Sequence[pathlib.Path],
+) -> dict[str, tuple[jaxrob.Assessment, ...]]:
+    """Returns the assessments by the network's name, or by the folder's without one."""
+    found = [(folder, read_results_at(os.fspath(folder))) for folder in folders]
+    named = [
+        (folder, one.network or folder.resolve().name, one.assessments)
+        for folder, one in found
+    ]
+    networks: dict[str, tuple[jaxrob.Assessment, ...]] = {}
+    where: dict[str, pathlib.Path] = {}
+    for folder, name, assessments in named:
+        if name in networks:
+            raise Refused(
+                f"{where[name]} and {folder} both hold results of a network called "
+                f"{name!r}; assess one of them with another --name"
+            )
+        if not assessments:
+            raise Refused(f"{folder}: it has no assessment under an alteration")
+        networks[name], where[name] = assessments, folder
+    return networks
+
+
+def run_report(values: Values, words: Sequence[str]) -> str:
+    paths = values.report or [str(_default_path(words[0]))]
+    check_reports(paths)
+    results = [
+        with_tester(read_results_at(word), values.tester, values.organisation)
+        for word in words
+    ]
+    earlier = [read_results_at(path) for path in values.earlier]
+    write_reports(paths, results, earlier)
+    return ""
+
+
+def _default_path(word: str) -> pathlib.Path:
+    place = pathlib.Path(word)
+    return (place if place.is_dir() else place.parent) / "report.html"
+
+
+_FORMS = {
+    "csv": reporting.to_csv,
+    "levels_csv": functools.partial(reporting.to_csv, rows="levels"),
+    "roma_csv": functools.partial(reporting.to_csv, rows="roma"),
+    "latex": reporting.to_latex,
+}
+
+
+def run_export(values: Values, words: Sequence[str]) -> str:
+    given = {name: getattr(values, name) for name in _FORMS}
+    wanted: dict[str, str] = {name: path for name, path in given.items() if path}
+    if not wanted:
+        raise Refused(
+            f"expected one of {', '.join(f'--{name}=...' for name in _FORMS)}"
+        )
+    check_distinct(list(wanted.items()))
+    for name, path in wanted.items():
+        check_file(name, path)
+    results = [read_results_at(word) for word in words]
+    # Everything is made before anything is written.
+    texts = {wanted[name]: _FORMS[name](results) for name in wanted}
+    for path, text in texts.items():
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, text.encode())
+        print(f"wrote {path}")
+    return ""

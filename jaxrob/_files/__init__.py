@@ -1,1 +1,0 @@
-"""Files: opened only if regular, read within limits, written whole or not at all."""

@@ -1,1 +1,0 @@
-"""Random cases: the same networks, data and questions for the library and NumPy."""
