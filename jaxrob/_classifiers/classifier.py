@@ -360,7 +360,8 @@ class Classifier:
         What `from_torch` says of an argument holds here too, unless it is below.
 
         Args:
-          path: the file, with one input, the images, and one output `[B, K]`. With
+          path: the file, with one input, the images (uint8 ones are 255 times the
+            pixels), and one floating output `[B, K]` or `[B, K, 1, 1]`. With
             outputs="any", several outputs are given to the score by name.
           outputs: see `Classifier`. By default given by the last operation
             ("probabilities" for a Softmax, "sigmoid" for a Sigmoid), otherwise
@@ -371,9 +372,8 @@ class Classifier:
 
         Raises:
           FileNotFoundError: if there is nothing at `path`.
-          ValueError: if it is not an ONNX file, has several inputs or outputs, has
-            inputs or outputs that are not floating, keeps weights outside its folder,
-            or contradicts an argument; else as `from_torch`.
+          ValueError: if it is not an ONNX file, has other inputs or outputs, keeps
+            weights outside its folder, or contradicts an argument; else see above.
         """
         network = onnx_network(path, outputs, preprocessing, name, batch_size)
         return _from_network(network, class_names)

@@ -197,12 +197,14 @@ class HostCall:
 
 def _as_rows(returned: Any) -> np.ndarray:
     try:
-        return np.asarray(returned)
+        rows = np.asarray(returned)
     except ValueError as error:  # Of a list whose entries differ in shape.
         raise ValueError(
             f"the host function must return one array [B, K]; got {named(returned)}, "
             f"whose entries differ in shape. {IF_NO_CLASSES}"
         ) from error
+    # A last layer of convolution returns [B, K, 1, 1].
+    return rows[..., 0, 0] if rows.ndim == 4 and rows.shape[2:] == (1, 1) else rows
 
 
 def _first_rows(returned: Any, number: int, length: int) -> Any:
@@ -257,12 +259,6 @@ def _with_gradient(function: HostFunction, images: jax.Array) -> jax.Array:
     return _forward(function, images)
 
 
-def _forward_pass(
-    function: HostFunction, images: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    return _forward(function, images), images
-
-
 def _backward_pass(
     function: HostFunction, images: jax.Array, change: jax.Array
 ) -> tuple[jax.Array]:
@@ -276,17 +272,36 @@ def _backward_pass(
     return (gradient,)
 
 
-_with_gradient.defvjp(_forward_pass, _backward_pass)
+_with_gradient.defvjp(
+    lambda function, images: (_forward(function, images), images), _backward_pass
+)
+
+
+# Numbers of images that an exported network may be fixed to.
+_FIXED = (1, 4, 8, 16, 32, 64)
 
 
 @functools.lru_cache(maxsize=256)
 def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
-    black = np.zeros((function.batch_size or 2, *image_shape), np.float32)
-    if function.check is not None:
-        function.check(black)
-    # A program is being traced, of which what the function does with JAX is no part.
-    with jax.ensure_compile_time_eval():
-        return function(black).shape[1]
+    failures: list[Exception] = []
+    for number in [function.batch_size] if function.batch_size else [2, *_FIXED]:
+        black = np.zeros((number, *image_shape), np.float32)
+        try:
+            if function.check is not None:
+                function.check(black)
+            # A program is being traced, of which what it does with JAX is no part.
+            with jax.ensure_compile_time_eval():
+                num_classes = function(black).shape[1]
+        except Exception as error:  # The user's code may raise anything.
+            failures.append(error)
+            continue
+        if failures:
+            raise ValueError(
+                f"batch_size must be {number}, as the network takes that number of "
+                "images in each call; got None"
+            ) from failures[0]
+        return num_classes
+    raise failures[0]
 
 
 def _batches(
