@@ -177,11 +177,9 @@ def _class_output(session: Any, path: pathlib.Path) -> tuple[str, int | None]:
     outputs = every if len(every) == 1 else fitting
     if len(outputs) != 1:
         names = ", ".join(f"{each.name} {each.type}" for each in every)
-        maps = "seq(map(" in names
-        zipped = " (skl2onnx: convert with options={'zipmap': False})" * maps
         raise ValueError(
-            f"{path}: it must have one output [B, K] of floating numbers; got "
-            f"{len(every)}: {names}{zipped}. {IF_NO_CLASSES}"
+            f"{path}: it must have one output [B, K] of floating numbers (skl2onnx: "
+            f"options={{'zipmap': False}}); got {len(every)}: {names}. {IF_NO_CLASSES}"
         )
     (output,) = outputs
     if output.type not in _FLOATING:

@@ -109,33 +109,26 @@ class HostFunction:
     def _check(self, outputs: np.ndarray, number: int) -> None:
         fits = outputs.ndim == 2 and len(outputs) == number
         if not fits or self.num_classes not in (None, outputs.shape[1]):
+            hint = f". {if_no_classes(outputs.shape)}" * (outputs.ndim != 2)
             raise ValueError(
                 "the host function must return the shape "
-                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
-                + f". {if_no_classes(outputs.shape)}"
-                * (outputs.ndim != 2)
+                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}{hint}"
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
-            raise TypeError(
-                f"the host function must return numbers; got an array of "
-                f"{outputs.dtype}"
-            )
+            kind = outputs.dtype
+            raise TypeError(f"the host function must return numbers; got {kind}")
 
 
 def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
     """Calls a host function on images `[B, ...]`; returns float32 `[B, K]`."""
-    if function.gradient is None:
-        return _forward(function, images)
-    return _with_gradient(function, images)
-
-
-def own_errors() -> "_OwnErrors":
-    """Re-raises errors of host functions as they are, not as errors of JAX."""
-    return _OwnErrors()
+    call = _forward if function.gradient is None else _with_gradient
+    return call(function, images)
 
 
 class _OwnErrors(contextlib.ContextDecorator):
-    """Not made by `contextlib.contextmanager`, which restores the traceback."""
+    """Re-raises errors of host functions as they are, not as errors of JAX."""
+
+    # Not made by `contextlib.contextmanager`, which restores the traceback.
 
     def __enter__(self) -> None:
         if not _blocks:
@@ -152,6 +145,9 @@ class _OwnErrors(contextlib.ContextDecorator):
         begin_with_users(own)
         if own is not error:
             raise own from None
+
+
+own_errors = _OwnErrors
 
 
 def _own(error: BaseException) -> BaseException | None:
@@ -297,8 +293,7 @@ def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
             continue
         if failures:
             raise ValueError(
-                f"batch_size must be {number}, as the network takes that number of "
-                "images in each call; got None"
+                f"batch_size must be {number}, as many as the network takes; got None"
             ) from failures[0]
         return num_classes
     raise failures[0]
