@@ -2,19 +2,16 @@
 
 All functions except `unknown_threshold` take log-probabilities `[S, ..., K]` of S
 posterior samples and K classes, and return `[...]`. Below, p_t are the probabilities of
-sample t. Their mean over the samples, p, is the prediction.
+sample t, and their mean over the samples, p, is the prediction.
 
 Example::
 
     log_p = classifier.log_probabilities(images)  # [S, B, K]
     print(jaxrob.uncertainty.aleatoric(log_p))  # [B]
 
-There are two decompositions, each into parts that add up:
-
-* the variance, each part divided by 1 - 1/K: `aleatoric + epistemic = total`;
-* the entropy, in nats: the mean entropy of the samples (aleatoric) plus
-  `mutual_information` (epistemic) is `predictive_entropy`. Divided by log(K), each
-  lies in [0, 1].
+There are two decompositions: the variance, each part divided by 1 - 1/K, `aleatoric +
+epistemic = total`; and the entropy, in nats: the mean entropy of the samples
+(aleatoric) plus `mutual_information` (epistemic) is `predictive_entropy`.
 """
 
 import jax
@@ -94,7 +91,6 @@ def unknown_threshold(alpha: float) -> float:
 
 
 def _largest(log_probabilities: jax.Array) -> float:
-    """Returns the trace of the aleatoric part of a uniform distribution, `1 - 1/K`."""
     _check(log_probabilities)
     return 1 - 1 / log_probabilities.shape[-1]
 
@@ -120,8 +116,7 @@ def _check(log_probabilities: jax.Array) -> None:
     shape = log_probabilities.shape
     if len(shape) < 2 or shape[-1] < 2 or 0 in shape:
         raise ValueError(
-            "log_probabilities must have the shape [S, ..., K], with at least 2 "
-            f"classes; got {shape}"
+            f"log_probabilities must be [S, ..., K] of 2 classes or more; got {shape}"
         )
     # Traced values are unknown. NaN is allowed: it marks rows that are no distribution.
     if isinstance(log_probabilities, Tracer):
@@ -129,6 +124,6 @@ def _check(log_probabilities: jax.Array) -> None:
     largest = float(jnp.nanmax(log_probabilities))
     if largest > _SLACK:
         raise ValueError(
-            "log_probabilities must be logarithms, which are at most 0; got "
-            f"{largest:g} (take jax.nn.log_softmax of logits, jnp.log of probabilities)"
+            f"log_probabilities must be at most 0; got {largest:g} (take "
+            "jax.nn.log_softmax of logits, jnp.log of probabilities)"
         )

@@ -61,8 +61,7 @@ def range_text(
     return ""
 
 
-# The packages of networks' classes, and what makes a classifier of them. Those of
-# transformers and timm are torch's too: a class's own package comes before its bases'.
+# A class's own package (transformers, timm) comes before its bases' (torch).
 _CLASSIFIERS = {
     "transformers": "from_transformers(model)",
     "timm": "from_timm(model)",
@@ -156,7 +155,6 @@ def _numbers(class_names: tuple[str, ...]) -> dict[str, int]:
 
 
 def _nearest(text: str, class_names: tuple[str, ...]) -> str:
-    """Says which name is the nearest; if none is near, which there are."""
     plain = {name.casefold(): name for name in class_names}
     near = difflib.get_close_matches(text[:80].strip().casefold(), plain, n=1)
     if near:
@@ -173,7 +171,6 @@ IF_NO_CLASSES = (
 
 
 def if_no_classes(shape: Any) -> str:
-    """Returns the way out of outputs of a shape that is none of classes."""
     if len(shape) == 1:
         return (
             "One number for each image is a column, [B, 1], with "
@@ -187,9 +184,7 @@ _MOST_LISTED = 10
 
 
 def class_outputs(what: str, returned: Any, number: int) -> Any:
-    """Returns the class outputs among what a network returned, in any framework."""
-    # That is an array itself; of a tuple, a list, a mapping or another object its array
-    # called `logits`, or else its only array `[B, K]`.
+    # An array itself; among several the one called `logits`, or the only `[B, K]`.
     if _is_array(returned):
         return returned
     arrays = {at: one for at, one in _members(returned).items() if _is_array(one)}
@@ -263,17 +258,14 @@ def failed_on_images(
     )
 
 
-# Packages whose frames lie between a call of this library and the user's network, and
-# the modules of Python with which they call it.
+# Packages with frames between a call of this library and the user's network.
 _CALLERS = ("jaxrob", "jax", "contextlib", "functools")
 _FRAMEWORKS = (*_CALLERS, "flax", "torch", "keras", "equinox")
 
 
 def begin_with_users(error: BaseException) -> None:
     """Drops the frames before those of the user's network from an error's traceback."""
-    # Where the network is all of a framework's own layers it begins with these, and
-    # where no other code was called it stays whole, as with
-    # JAX_TRACEBACK_FILTERING=off.
+    # Of a framework's own layers it begins with these; without other code it stays.
     if jax.config.jax_traceback_filtering == "off":  # pyright: ignore
         return
     for skipped in (_FRAMEWORKS, _CALLERS):

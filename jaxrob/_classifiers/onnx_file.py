@@ -51,7 +51,11 @@ def onnx_network(
     onnx = required("onnx", "Classifier.from_onnx", "onnx")
     runtime = required("onnxruntime", "Classifier.from_onnx", "onnx")
     file = checked_path("path", path)
-    data = _read(file)
+    with open_file(file) as opened:
+        size = os.fstat(opened.fileno()).st_size
+        if size > _MAX_BYTES:
+            raise ValueError(f"{file}: {size} bytes; an ONNX file has at most 2**31")
+        data = opened.read()
     try:
         model = onnx.ModelProto.FromString(data)
     except Exception as error:  # The class depends on the protobuf installed.
@@ -63,8 +67,7 @@ def onnx_network(
     session = _session(runtime, file, data, bool(weights))
     source, (fixed, *lengths) = _input(session, file)
     asked, num_classes = (None, None) if is_any else _class_output(session, file)
-    # The last operation computes the outputs, so it must not be contradicted (in torch
-    # it is only the layer registered last). "scores" may come from any operation.
+    # It computes the outputs, so nothing may contradict it; "scores" come from any.
     last = None if asked is None else _activation(model.graph, asked)
     if outputs not in (None, "scores", last or outputs):
         raise ValueError(
@@ -87,17 +90,9 @@ def onnx_network(
             return outputs[0]
         return dict(zip((output.name for output in session.get_outputs()), outputs))
 
-    # Not the number of classes: it is found by a call on black images, so that images
-    # that do not fit are rejected before anything is computed.
-    host = HostFunction(
-        run,
-        None,
-        name,
-        _digest(data, weights),
-        batch_size or fixed,
-        writes=False,
-        is_any=is_any,
-    )
+    # The number of classes comes from a call on black images, before any other work.
+    size, version = batch_size or fixed, _digest(data, weights)
+    host = HostFunction(run, None, name, version, size, writes=False, is_any=is_any)
     seen = _laid_out(preprocessing, lengths, name)
     if dtype is np.uint8 and (seen.scale, seen.mean, seen.std) == ((1,), (0,), (1,)):
         seen = dataclasses.replace(seen, scale=255)
@@ -121,14 +116,6 @@ def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
     lines = "".join(f"{digest}\n" for digest in digests)
     together = hashlib.sha256(lines.encode()).hexdigest()
     return f"{own}, {len(digests)} files of weights sha256:{together}"
-
-
-def _read(path: pathlib.Path) -> bytes:
-    with open_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > _MAX_BYTES:
-            raise ValueError(f"{path}: {size} bytes; an ONNX file has at most 2**31")
-        return file.read()
 
 
 def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -> Any:

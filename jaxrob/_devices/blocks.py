@@ -36,9 +36,7 @@ def in_blocks(
     mesh: ImageMesh,
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Runs a step on blocks of rows of one size, each split over the devices."""
-    # All blocks have one size, so the step is compiled once. The last row is repeated
-    # to fill the last block, and what the step returns for the repetitions is dropped.
-    # The devices work on the next block while the caller has the one before.
+    # One size compiles once, filled by the last row. Devices work one block ahead.
     before = None
     for start in range(0, len(rows), size):
         block = rows[start : start + size]
@@ -88,7 +86,6 @@ def shapes_whole(tree: Any, mesh: ImageMesh) -> Any:
 
 
 def shapes_of(tree: Any, sharding: Sharding) -> Any:
-    """The arrays of a pytree as shapes and types on the devices of a sharding."""
     return jax.tree.map(lambda leaf: _shape_of(leaf, sharding), tree)
 
 
@@ -103,7 +100,6 @@ Tree = TypeVar("Tree")
 
 
 def first_of(tree: Tree, number: int) -> Tree:
-    """The first rows of all arrays of a pytree."""
     return jax.tree.map(lambda array: array[:number], tree)
 
 
@@ -124,7 +120,6 @@ def put_at(tree: Tree, chosen: np.ndarray, part: Tree) -> Tree:
 
 
 def joined(parts: list[Any]) -> Any:
-    """Pytrees of arrays, concatenated along the first axis."""
     return jax.tree.map(lambda *some: np.concatenate(some), *parts)
 
 
@@ -275,8 +270,7 @@ _MAX_BYTES_CPU = 8 * 2**20
 # The share of the free memory that one step may take; what is free where none says.
 _MEMORY_SHARE = 0.25
 _MEMORY_CPU = 2**32
-# The share for images that stay there from level to level. On a CPU, only what saves
-# reading a small data set again: its arrays are in memory anyway.
+# The share for images that stay; a CPU has its arrays in memory anyway.
 _KEPT_SHARE = 0.25
 _KEPT_CPU = 2**28
 # The number of arrays as large as the classifier's largest that are live at once.
@@ -286,7 +280,6 @@ _LIVE_ARRAYS = 3
 def rows_that_fit(
     largest_array: int, image_shape: tuple[int, ...], mesh: ImageMesh
 ) -> int:
-    """The rows of a step on all devices: as many as help and as memory allows."""
     device = mesh.local_devices[0]
     most = _MAX_ROWS
     if platform(mesh) == "tpu" and is_best_with_few_rows(image_shape, mesh):
@@ -332,7 +325,6 @@ def bucket(number: int, base: int) -> int:
 
 
 def nearest_bucket(number: int, base: int) -> int:
-    """Returns the power of `base` whose logarithm is nearest to that of `number`."""
     return base ** round(math.log(max(number, 1), base))
 
 
@@ -355,8 +347,6 @@ def _free_bytes(device: Any) -> int:
 
 
 class Kept:
-    """Arrays kept on the devices, as long as they fit."""
-
     def __init__(self, room: int) -> None:
         # The most images of a block, chosen in the run's first round.
         self.rows: int | None = None
@@ -379,8 +369,7 @@ class Kept:
         self._trees.clear()
 
 
-# A compiled program takes tens of memory maps on a CPU. Linux allows a process 65,530,
-# and ends it when XLA asks for more: after a few hundred classifiers, for instance.
+# A program takes tens of maps on a CPU; at 65,530 Linux ends a process.
 _MAPS = pathlib.Path("/proc/self/maps")
 _LIMIT = pathlib.Path("/proc/sys/vm/max_map_count")
 _LARGEST_SHARE = 0.4

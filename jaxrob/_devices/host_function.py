@@ -42,15 +42,13 @@ class HostFunction:
     name: str | None = None
     version: str | None = None
     batch_size: int | None = None  # images in each call; None for any number
-    # Takes images `[B, ...]` and, as `[B, K]`, the gradient of a scalar with respect to
-    # the outputs; returns that with respect to the images.
+    # Of images and a scalar's gradient in the outputs `[B, K]`: that in the images.
     gradient: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     # Refuses wrong outputs; called once, first of all, with black images.
     check: Callable[[np.ndarray], None] | None = None
     # Whether it may write to the images, and so gets arrays of its own
     writes: bool = True
-    # Whether it returns anything: arrays `[B, ...]`, a tuple or dict of them, or a list
-    # with an entry for each image
+    # Whether it returns arrays `[B, ...]`, a tuple or dict of them, or a list
     is_any: bool = False
 
     def __post_init__(self) -> None:
@@ -77,7 +75,9 @@ class HostFunction:
             with _noted(batch.shape):
                 found = self.function(batch)
                 parts.append(_first_rows(found, number, len(batch)))
-        return _all_rows(parts)
+        if isinstance(parts[0], list):
+            return [one for part in parts for one in part]
+        return joined(parts)
 
     def __call__(self, images: np.ndarray | jax.Array) -> np.ndarray:
         parts = []
@@ -125,11 +125,10 @@ def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
     return call(function, images)
 
 
-class _OwnErrors(contextlib.ContextDecorator):
+class own_errors(contextlib.ContextDecorator):
     """Re-raises errors of host functions as they are, not as errors of JAX."""
 
-    # Not made by `contextlib.contextmanager`, which restores the traceback.
-
+    # `contextlib.contextmanager` would restore the traceback.
     def __enter__(self) -> None:
         if not _blocks:
             _failed.clear()
@@ -145,9 +144,6 @@ class _OwnErrors(contextlib.ContextDecorator):
         begin_with_users(own)
         if own is not error:
             raise own from None
-
-
-own_errors = _OwnErrors
 
 
 def _own(error: BaseException) -> BaseException | None:
@@ -212,7 +208,10 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
                 f"{length} images (put several arrays in a tuple or a dict); got "
                 f"{len(returned)}"
             )
-        return jax.tree.map(_copied, returned[:number])
+        return jax.tree.map(
+            lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf,
+            returned[:number],
+        )
 
     def part(leaf: Any) -> np.ndarray:
         array = np.array(leaf)
@@ -224,18 +223,6 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
         return array[:number]
 
     return jax.tree.map(part, returned)
-
-
-def _copied(leaf: Any) -> Any:
-    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
-
-
-def _all_rows(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], list):
-        return [one for part in parts for one in part]
-    return joined(parts)
 
 
 def _forward(function: HostFunction, images: jax.Array) -> jax.Array:

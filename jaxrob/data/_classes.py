@@ -27,7 +27,6 @@ _WRAPPED = re.compile(r"\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*")
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
-    """Returns the classes in order, from a sequence or a file, or None if not given."""
     if class_names is None:
         return None
     where = "class_names"
@@ -49,7 +48,6 @@ def numbered(
     path: pathlib.Path,
     places: Sequence[str],
 ) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-    """Returns the labels as numbers, and the names in the order of these numbers."""
     if classes is None:
         return None, names
     numbers = np.array([_number(one) for one in classes])
@@ -68,15 +66,12 @@ def numbered(
         if wrong.any() and (names is None or not np.isnan(numbers).any()):
             first = int(wrong.argmax())
             raise ValueError(
-                f"{places[first]}: {classes[first][:40]!r} is no class's index, an "
-                "integer from 0, and others are numbers. Correct it, or leave the "
-                "picture out; if all are names, class_names= lists them"
+                f"{places[first]}: {classes[first][:40]!r} is no class's index, as "
+                "others are. Correct it, or list all names: class_names="
             )
         if not wrong.any():
             if names and numbers.min() == 1 and numbers.max() == len(names):
-                raise ValueError(
-                    f"{path}: its labels count from 1, and classes from 0: subtract 1"
-                )
+                raise ValueError(f"{path}: its labels count from 1: subtract 1")
             return numbers.astype(np.int64), names
     if (
         names is None
@@ -94,9 +89,8 @@ def numbered(
     missing = sorted(set(classes) - set(names))
     if missing:
         raise ValueError(
-            f"{path}: its class {missing[0]!r} is none of the {len(names)} "
-            f"class_names: {', '.join(names[:10])}. labels=None reads the pictures "
-            "without their classes"
+            f"{path}: its class {missing[0]!r} is none of the class_names: "
+            f"{', '.join(names[:10])}. labels=None reads the pictures alone"
         )
     return np.array([number[one] for one in classes], np.int32), names
 
@@ -177,14 +171,11 @@ def read_labels(
     except csv.Error as error:
         raise ValueError(f"{path}: not a CSV file: {error}") from error
     if not found:
-        raise ValueError(
-            f"{path}: it names no picture; expected rows of a path and a label"
-        )
+        raise ValueError(f"{path}: it names no picture in its first column")
     return found
 
 
 def _read_names(path: pathlib.Path) -> Any:
-    """Reads the names in a file, in order."""
     text = _text(path)
     if path.suffix.lower() != ".json":
         return [line.strip() for line in text.splitlines() if line.strip()]

@@ -80,7 +80,6 @@ def decode_image(
     grey: bool = False,
     expected: Expected | None = None,
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes one picture."""
     # It reads the first frame of an animation, and converts palettes and CMYK to RGB.
     with readable(name):
         if not data:
@@ -92,9 +91,8 @@ def decode_image(
         array, odd = _of_samples(source, name, fit, grey, expected)
     channels, dtype = array.shape[-1], array.dtype
     if expected and (channels, dtype) != (expected.channels, expected.dtype):
-        raise Unsuited(
-            f"{name}: read as {kind_text(channels, dtype)}, {expected.why_kind}"
-        )
+        kind = kind_text(channels, dtype)
+        raise Unsuited(f"{name}: read as {kind}, {expected.why_kind}")
     return array, odd
 
 
@@ -130,7 +128,6 @@ def _source(data: bytes, name: str, fit: Fit) -> Source | None:
 def _of_bytes(
     data: bytes, name: str, fit: Fit, grey: bool, expected: Expected | None
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes a picture of 8 bits a channel by Pillow."""
     pil = required("PIL.Image", "reading images", "experiments")
     opened = _open(data, name)
     with opened as image, _PIXEL_BUDGET.reserve(image.size[0] * image.size[1]):
@@ -172,7 +169,6 @@ def _of_bytes(
 def _of_samples(
     source: Source, name: str, fit: Fit, grey: bool, expected: Expected | None
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes a picture whose samples are an array."""
     stored = source.orientation
     width, height = _turned((source.width, source.height), stored)
     _check_size((height, width), name, expected)
@@ -201,7 +197,6 @@ def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> 
 
 
 def kind_text(channels: int, dtype: np.dtype) -> str:
-    """Describes what a picture is read as."""
     bits = "8 bits" if dtype == np.uint8 else "more than 8 bits"
     return f"{channels} channel{'s' * (channels != 1)} of {dtype} ({bits} a value)"
 
@@ -220,7 +215,6 @@ def _laid_back(image: Any, data: bytes, fit: Fit) -> tuple[int | None, bool, Any
 
 
 def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
-    """Returns an image's orientation; 1, upright, if it is to be ignored."""
     if fit.orientation == "stored" or (
         # Pillow would load it to read the chunks after the pixels.
         image.format == "PNG" and not any(one in data for one in _PNG_NOTES)
@@ -237,13 +231,11 @@ def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
 
 
 def _turned(size: tuple[int, int], stored: int | None) -> tuple[int, int]:
-    """Returns the width and height of a stored image when upright, or the reverse."""
     first, second = size
     return (second, first) if stored in _TRANSPOSED else size
 
 
 def _resized_size(size: tuple[int, int], fit: Fit) -> tuple[int, int]:
-    """Returns the width and height after resizing."""
     width, height = size
     if fit.resize is None:
         return size
@@ -273,12 +265,10 @@ def _scale(
 
 
 def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
-    """Returns left, top, right and bottom of what is kept of a resized image."""
     (width, height), (kept_height, kept_width) = size, fit.crop or size[::-1]
     if height < kept_height or width < kept_width:
         raise ValueError(
-            f"{height}x{width} pixels are fewer than crop={fit.crop} keeps; resize= "
-            "comes first"
+            f"{height}x{width} pixels are fewer than crop={fit.crop}: pass resize="
         )
     top, left = round((height - kept_height) / 2), round((width - kept_width) / 2)
     return left, top, left + kept_width, top + kept_height
@@ -339,13 +329,11 @@ class _PixelBudget:
     """The pixels that all threads together may decode at the same time."""
 
     def __init__(self) -> None:
-        """Starts with `MAX_PIXELS` free."""
         self._free = MAX_PIXELS
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
     def reserve(self, pixels: int) -> Iterator[None]:
-        """Waits until a number of pixels, at most all, is free, and reserves it."""
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)
             self._free -= pixels
@@ -361,7 +349,6 @@ _PIXEL_BUDGET = _PixelBudget()
 
 
 def _to_rgb(pil: Any, image: Any, background: tuple[int, int, int] | None) -> Any:
-    """Converts to RGB, on a background."""
     if image.has_transparency_data:
         image = image.convert("RGBA")
         if background is not None:

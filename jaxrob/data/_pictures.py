@@ -51,9 +51,8 @@ def slices(
 
         scan = jaxrob.data.slices("scan.nii.gz", indices=range(40, 80), grey=True)
 
-    A slice is the array that nibabel gives for it: the first axis that remains is that
-    of the rows. It is not turned by the file's affine matrix. A
-    `jaxrob.RobustnessWarning` says if nearly nothing is seen by the window or range.
+    A slice is the array that nibabel gives for it, rows first, not turned by the file's
+    affine matrix. A `jaxrob.RobustnessWarning` says if nearly nothing is seen.
 
     Args:
       path: a file `.nii`, `.nii.gz` or `.dcm`, or a DICOM file of another name.
@@ -61,9 +60,9 @@ def slices(
         0 for the frames of a DICOM file.
       indices: those of the slices along that axis; by default all.
       labels: `[N]` integers, one for each of these slices, or None.
-      size: as for `image_folder`.
-      grey: as for `image_folder`.
-      value_range: as for `image_folder`.
+      size: see `image_folder`.
+      grey: see `image_folder`.
+      value_range: see `image_folder`.
 
     Returns:
       float32 images `[N, H, W, 3]` in [0, 1], or `[N, H, W, 1]` if `grey`.
@@ -71,8 +70,7 @@ def slices(
     Raises:
       FileNotFoundError: if there is no such file.
       ValueError: if it is damaged, or too large; its values have no range or window; it
-        has no such axis or slice; or the slices take more than 1 GiB. The message names
-        the file.
+        has no such axis or slice; or the slices take more than 1 GiB.
       ImportError: if pydicom or nibabel is missing.
     """
     path = checked_path("path", path)
@@ -83,8 +81,7 @@ def slices(
     )
     if not is_dicom and not is_nifti:
         raise ValueError(
-            "path must end in .nii, .nii.gz or .dcm, or be a DICOM file of any name; "
-            f"got {name!r}"
+            f"path must be a .nii, .nii.gz or .dcm, or DICOM by its bytes; got {name!r}"
         )
     if axis is None:
         axis = 0 if is_dicom else _medical.NIFTI_AXIS
@@ -142,9 +139,6 @@ def npz(
         for images without labels.
       class_names: see `image_folder`.
 
-    Returns:
-      The data set.
-
     Raises:
       FileNotFoundError: if there is no such file.
       TypeError: if the arrays have another type, see `Dataset`.
@@ -193,7 +187,6 @@ def as_dataset(
     class_names: tuple[str, ...] | None,
     preparation: Preparation,
 ) -> Dataset:
-    """Returns pictures as a data set."""
     # Pictures of at most `max_bytes` are decoded now; others if unreadable ones are
     # left out, as their number must be known.
     shape, expected, first = _expected(pictures, preparation)
@@ -236,7 +229,6 @@ def _store(
     shape: tuple[int, ...],
     expected: Expected,
 ) -> Store:
-    """Returns the files as a store, whose images have one shape."""
     pil = required("PIL.features", "reading images", "experiments")
     fit, grey = preparation.fit, preparation.grey
 
@@ -295,10 +287,7 @@ def _expected(
         size = None if is_resized else (height, width)
         expected = Expected(size, channels, image.dtype, why, why_kind)
         return image.shape, expected, odd
-    raise ValueError(
-        f"{pictures.path}: none of its {len(pictures.names)} pictures is readable. "
-        f"{first}"
-    )
+    raise ValueError(f"{pictures.path}: none of its pictures is readable. {first}")
 
 
 def _warn_of_left_out(
@@ -326,7 +315,6 @@ def _warn_of_left_out(
 def _reading(
     pictures: Pictures, preparation: Preparation, left_out: Sequence[Failed]
 ) -> dict[str, Any]:
-    """Returns what the provenance says about reading: values that JSON can hold."""
     found: dict[str, Any] = {"skipped_files": len(pictures.skipped)}
     if pictures.skipped:
         found["skipped_names"] = list(pictures.skipped[:_MOST_NAMED])

@@ -45,8 +45,6 @@ class Fit(NamedTuple):
 
 
 class Preparation(NamedTuple):
-    """How pictures are read."""
-
     fit: Fit  # How they are turned, resized and cropped
     grey: bool  # Whether they are reduced to one channel
     leaves_out: bool  # Whether unreadable pictures are left out, not rejected
@@ -54,8 +52,6 @@ class Preparation(NamedTuple):
 
 
 class Oddities(NamedTuple):
-    """Unusual properties of an image."""
-
     # The EXIF orientation, 1 to 8; None if it is damaged; 1, upright, also if the
     # orientation is ignored
     orientation: int | None = 1
@@ -84,7 +80,6 @@ def checked_preparation(
     value_range: Any = None,
     slice_at: Any = None,
 ) -> Preparation:
-    """Checks the arguments of readers."""
     size, crop = checked_size(size), checked_size(crop, "crop")
     check_choice("orientation", orientation, ("exif", "stored"))
     check_choice("interpolation", interpolation, ("bicubic", "bilinear"))
@@ -92,21 +87,13 @@ def checked_preparation(
     if resize is not None:
         resize = checked_integer("resize", resize, at_least=1, at_most=_LARGEST_SIDE)
         if size is not None:
-            raise ValueError(
-                f"resize must be None beside size, which says the same; got {resize}"
-            )
+            raise ValueError(f"resize must be None beside size; got {resize}")
         if crop is None:
-            raise ValueError(
-                "crop must be given with resize, which leaves the longer sides as they "
-                "come; got None"
-            )
+            raise ValueError("crop must be given with resize; got None")
     checked_flag("grey", grey)
     checked_flag("dct_scaling", dct_scaling)
     if dct_scaling and (resize or size) is None:
-        raise ValueError(
-            "dct_scaling must be False without resize=... or size=..., which say how "
-            "small a picture may be decoded; got True"
-        )
+        raise ValueError("dct_scaling must be False without resize or size; got True")
     fit = Fit(
         resize=resize or size,
         crop=crop,
@@ -134,8 +121,7 @@ def _checked_colour(background: Any) -> tuple[int, int, int] | None:
         found = ()
     if len(found) != 3:
         raise ValueError(
-            'background must be an opaque colour such as "white" or "#ff8800"; got '
-            f"{background!r}"
+            f'background must be an opaque colour such as "#ff8800"; got {background!r}'
         )
     return found
 
@@ -147,8 +133,7 @@ def _checked_range(value_range: Any) -> tuple[float, float] | None:
         value_range = tuple(value_range.tolist())
     if not isinstance(value_range, tuple | list) or len(value_range) != 2:
         raise ValueError(
-            "value_range must be None or (low, high), the stored values that become 0 "
-            f"and 1; got {named(value_range)}"
+            f"value_range must be None or (low, high); got {named(value_range)}"
         )
     low, high = (checked_number("value_range", one) for one in value_range)
     check_ascending("value_range[0]", low, "value_range[1]", high)
@@ -159,10 +144,7 @@ def _checked_slice(slice_at: Any) -> tuple[int, int] | None:
     if slice_at is None:
         return None
     if not isinstance(slice_at, tuple | list) or len(slice_at) != 2:
-        raise ValueError(
-            "slice_at must be None or (axis, index), the picture in a volume; got "
-            f"{named(slice_at)}"
-        )
+        raise ValueError(f"slice_at must be (axis, index); got {named(slice_at)}")
     axis = checked_integer("slice_at: axis", slice_at[0], at_least=0, at_most=2)
     return axis, checked_integer("slice_at: index", slice_at[1], at_least=0)
 
@@ -217,7 +199,6 @@ _NEARLY_ALIKE = 0.02
 
 
 def first_names(names: Sequence[str]) -> str:
-    """Returns the first three names as a text."""
     return ", ".join(names[:_NUM_NAMED]) + ", ..." * (len(names) > _NUM_NAMED)
 
 
@@ -232,37 +213,33 @@ def warn_of(
         (
             lambda one: one.orientation not in (1, None),
             "are stored turned or mirrored, as their EXIF says (an orientation other "
-            "than 1), and were put upright, as viewers show them. That is right for a "
-            "network that learnt upright pictures. One whose loader ignored EXIF, as "
-            "torchvision's does, learnt them as they are stored: "
-            'orientation="stored".',
+            "than 1), and were put upright. A network whose loader ignored EXIF, as "
+            'torchvision\'s does, learnt them as stored: orientation="stored".',
         ),
         (
             lambda one: one.orientation is None,
-            "have an orientation in their EXIF that is damaged or none of 1 to 8, and "
-            "were taken as they are stored. Write it anew if they are not upright; "
-            'orientation="stored" does not look at it.',
+            "have a damaged orientation in their EXIF, and were taken as stored. Mend "
+            'it if they are not upright; orientation="stored" does not look at it.',
         ),
         (
             lambda one: 0 < (one.brightest or 0) <= most,
-            "have 16 bits a channel, of which they use 14 at most, such as those of a "
-            "camera of 12, and were read as if they used all: nearly black. Pass "
+            "have 16 bits a channel, of which they use 14 at most: nearly black. Pass "
             "value_range=(0, 4095) for 12 bits, (0, 16383) for 14.",
         ),
         (
             lambda one: one.is_cmyk,
-            "have the colours of a printer (CMYK), and were converted to RGB without "
-            "their colour profile. Store them as RGB if the network learnt others.",
+            "are CMYK, and were converted to RGB without their colour profile. Store "
+            "them as RGB if the network learnt others.",
         ),
         (
             lambda one: one.is_animated,
             "are animations or have several pages, of which only the first was read.",
         ),
     )
-    for is_one, what in table:
-        if names := [name for name, one in odd.items() if is_one(one)]:
-            which = f" Their names: {first_names(names)}."
-            warn(f"{os.fspath(path)}: {len(names)} of {number} pictures {what}{which}")
+    for is_odd, what in table:
+        if names := [name for name, one in odd.items() if is_odd(one)]:
+            which = f"{what} Their names: {first_names(names)}."
+            warn(f"{os.fspath(path)}: {len(names)} of {number} pictures {which}")
     shown = {name: one.shown for name, one in odd.items() if one.shown is not None}
     if shown:
         _warn_of_windows(path, shown, number)
@@ -279,9 +256,8 @@ def _warn_of_windows(
         warn(
             f"{os.fspath(path)}: {len(others)} of {number} pictures are shown by "
             f"another window than {first} ({shown[first].window}), such as {others[0]} "
-            f"({shown[others[0]].window}): the same value is brighter in some than in "
-            "others. A range, such as value_range=(-160, 240) for a CT, takes the "
-            "place of the windows in all of them."
+            f"({shown[others[0]].window}). A range, such as value_range=(-160, 240), "
+            "takes the place of the windows."
         )
 
 
@@ -294,8 +270,7 @@ def _warn_of_rescaling(
         warn(
             f"{os.fspath(path)}: {len(without)} of {number} pictures have no "
             f"RescaleSlope, such as {without[0]}, and others have one, such as {first} "
-            f"({shown[first].rescale}): their values are not in the same unit. Read "
-            "the two apart, each with a value_range= of its own."
+            f"({shown[first].rescale}). Read the two apart, each with its value_range=."
         )
 
 
@@ -310,8 +285,7 @@ def _warn_of_values(path: str | os.PathLike[str], shown: Sequence[Shown]) -> Non
     least, most = min(one.least for one in shown), max(one.most for one in shown)
     warn(
         f"{os.fspath(path)}: the pictures are nearly {look}, by {shown[0].window}: "
-        f"{100 * outside:.0f} % of their values lie outside it, and the mean becomes "
-        f"{mean:.3f} in [0, 1]. Values of {least:g} to {most:g} were found (after "
-        "rescaling, where the file has one). Pass the range that the network saw, such "
-        "as value_range=(-160, 240) for soft tissue in a CT."
+        f"{100 * outside:.0f} % of their values, {least:g} to {most:g} after any "
+        f"rescaling, lie outside it, and the mean becomes {mean:.3f}. Pass the range "
+        "that the network saw, such as value_range=(-160, 240) for a CT."
     )

@@ -23,15 +23,12 @@ from jaxrob.training._fit import check_training
 
 
 class Subset(NamedTuple):
-    """Copies of some images, all altered in the same way."""
-
     alteration: Alteration | None  # None for the originals
     images: np.ndarray  # rows of the data set
     copies: int  # the number of copies of each image
 
     @property
     def size(self) -> int:
-        """The number of all copies."""
         return len(self.images) * self.copies
 
 
@@ -50,9 +47,7 @@ def check(
 
 def check_alterations(alterations: Any) -> None:
     if isinstance(alterations, Alteration):
-        raise TypeError(
-            "alterations must be a sequence; got an Alteration: give [alteration]"
-        )
+        raise TypeError("alterations must be a sequence: give [alteration]")
     checked_sequence("alterations", alterations, Alteration, "jaxrob.Alteration")
 
 
@@ -66,22 +61,16 @@ def on_half(
     """Returns a part for each alteration, of half the images, drawn independently."""
     number, rng = shape[0], host_generator(key)
     return [
-        Subset(
-            fingerprinted_alteration(alteration, shape[1:]),
-            np.sort(rng.permutation(number)[: number // 2]),
-            copies(alteration),
-        )
-        for alteration in alterations
+        subset._replace(images=np.sort(rng.permutation(number)[: number // 2]))
+        for subset in on_all(shape, alterations)
     ]
 
 
 def on_all(shape: tuple[int, ...], alterations: Sequence[Alteration]) -> list[Subset]:
-    every = np.arange(shape[0])
+    every, image_shape = np.arange(shape[0]), shape[1:]
     return [
-        Subset(
-            fingerprinted_alteration(alteration, shape[1:]), every, copies(alteration)
-        )
-        for alteration in alterations
+        Subset(fingerprinted_alteration(one, image_shape), every, copies(one))
+        for one in alterations
     ]
 
 
@@ -89,10 +78,7 @@ LEVELS = ("random", "grid")
 
 
 def altered(
-    alteration: Alteration,
-    images: jax.Array,
-    levels: jax.Array,
-    key: jax.Array,
+    alteration: Alteration, images: jax.Array, levels: jax.Array, key: jax.Array
 ) -> jax.Array:
     keys = jax.random.split(key, len(images))
     prepared = (
@@ -129,13 +115,10 @@ def grid_levels(
 
 
 def copies(alteration: Alteration) -> int:
-    """The number of altered copies of an image: "xn" in table II of the paper.
+    """The number of altered copies of an image: "xn" in table II of the 2020 paper.
 
     It is 4 if levels lie on both sides of the identity, 2 if on one side only, and 2
     for rotation, whose two sides meet.
-
-    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section VI.A.
     """
     check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
     one_sided = alteration.identity in (alteration.lower, alteration.upper)
@@ -145,7 +128,7 @@ def copies(alteration: Alteration) -> int:
 def input_sizes(
     num_images: int, alterations: Sequence[Alteration], weak: Sequence[Alteration]
 ) -> dict[str, int]:
-    """The images in an epoch of each method: "input size" in table III of the paper.
+    """The images in an epoch of each method: table III of the 2020 paper, "input size".
 
     For its 210,593 originals, the paper's DA and NP have 824 fewer images than this
     function returns: its scripts lose some copies.
@@ -183,15 +166,12 @@ def mixture(
     # trains only on those of its batch: alterations run on a few more images than the
     # network.
     total = sum(subset.size for subset in subsets)
-    description = f"{levels} levels, {candidates} candidates: " + "; ".join(
+    parts = [
         f"{subset.copies} of {len(subset.images)}, "
-        + (
-            "as they are"
-            if subset.alteration is None
-            else subset.alteration.description
-        )
+        f"{subset.alteration.description if subset.alteration else 'as they are'}"
         for subset in subsets
-    )
+    ]
+    description = f"{levels} levels, {candidates} candidates: {'; '.join(parts)}"
 
     def batches(batch_size: int) -> Batches:
         layout = _layout(subsets, total // batch_size, batch_size)
@@ -205,8 +185,6 @@ def mixture(
 
 
 class _Layout(NamedTuple):
-    """The division of an epoch's batches among the subsets."""
-
     # `[subsets]`, the images of each subset that a step reads: the largest number in
     # any batch.
     num_read: np.ndarray
@@ -266,7 +244,6 @@ def _make(
     levels: str,
     candidates: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """Makes the batch of a step from the images that it read; traced."""
     chosen = drawn["chosen"]
     cuts = np.cumsum(num_read)[:-1]
     blocks = jnp.split(images, cuts), jnp.split(drawn["copy"], cuts)

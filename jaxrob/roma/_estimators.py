@@ -1,9 +1,7 @@
 """The estimators that `assess` offers, each one row of a table.
 
-An estimator is a function from N inputs to the probability of a distinct
-misclassification near each; `_draws.py` has the shortest. Three are cascades: plain
-draws, then costlier methods for what these leave open. Results, costs and the command
-read the table.
+An estimator is a function from N inputs to the probability near each; `_draws.py` has
+the shortest. Three are cascades: plain draws, then costlier methods for the rest.
 """
 
 import math
@@ -16,14 +14,7 @@ from jaxrob._arguments.checks import check_choice
 from jaxrob._devices.blocks import put_at, taken
 from jaxrob._engine.execution import Bar
 from jaxrob.roma._algorithm1 import FITTED, roma, warn_of_contradictions
-from jaxrob.roma._draws import (
-    COUNTED,
-    Inputs,
-    Settings,
-    Work,
-    count,
-    counted,
-)
+from jaxrob.roma._draws import COUNTED, Inputs, Settings, Work, count, counted
 from jaxrob.roma._estimate import (
     MOST_MODES,
     SOME_HITS,
@@ -46,17 +37,12 @@ from jaxrob.roma._rare._splitting import (
 
 
 class Estimator(NamedTuple):
-    """A way to estimate how probable a distinct misclassification is near inputs."""
-
-    # `estimate(work, inputs, settings)` answers for one input or more. Each answer
-    # depends on the input, its index and `work.key` alone, not on other inputs, blocks
-    # or devices. It raises a ValueError if the classifier returns NaN, and calls
-    # `settings.bar.update` as it goes on.
+    # `estimate(work, inputs, settings)`: an answer depends on the input, its index and
+    # `work.key` alone. Raises ValueError for NaN; calls `settings.bar.update`.
     estimate: Callable[[Work, Inputs, Settings], Answers]
     # Those of its answers, with what such answers may miss without notice; "" for none.
     statuses: Mapping[str, str]
-    # `obstacle(work, image_shape)`: why it does not work with this classifier or
-    # perturbation ("needs a perturbation with a move"), or None if it does.
+    # `obstacle(work, image_shape)`: why it cannot work ("needs a perturbation ...").
     obstacle: Callable[[Work, tuple[int, ...]], str | None] = lambda *_: None
     # About the most forward passes for an input beside its plain draws, by no budget.
     most: int = 0
@@ -97,8 +83,7 @@ RARE = COUNTED | {
 }
 
 
-# `method(work, candidates, estimate, bar)` takes the estimates of N inputs so far, and
-# returns them, better where they are not trusted.
+# `method(work, candidates, estimate, bar)`: better estimates where untrusted.
 Method = Callable[[Work, Candidates, Estimate, Bar], Estimate]
 
 
@@ -114,11 +99,8 @@ def splitting(work: Work, inputs: Inputs, settings: Settings) -> Answers:
 
 def auto(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     shape = inputs.images.shape[1:]
-    methods: list[Method] = []
-    if importance_obstacle(work, shape) is None:
-        methods.append(by_importance)
-    if splitting_obstacle(work, shape) is None:
-        methods.append(by_splitting)
+    rows = (importance_obstacle, by_importance), (splitting_obstacle, by_splitting)
+    methods = [method for obstacle, method in rows if obstacle(work, shape) is None]
     return _cascade(work, inputs, settings, methods, _ENOUGH_HITS)
 
 

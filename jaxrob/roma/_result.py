@@ -112,8 +112,7 @@ class RomaResult:
     hits: Annotated[np.ndarray, Array("N", "int64", at_least=-1)]
     evaluations: Annotated[np.ndarray, _Passes]
     modes: Annotated[
-        np.ndarray | None,
-        Array(f"N, {MOST_MODES}", at_least=0, at_most=1 + _ROUNDING),
+        np.ndarray | None, Array(f"N, {MOST_MODES}", at_least=0, at_most=1 + _ROUNDING)
     ] = None
     effective_sample_size: Annotated[
         np.ndarray | None, Array("N", at_least=0, may_be_nan=True)
@@ -345,17 +344,12 @@ class RomaResult:
         return mean_of_all(values, self._places, self._categories, error)
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """The result and its caveats as JSON, written to `path` if one is given.
-
-        NaN becomes null, infinities "inf" and "-inf".
-        """
+        """The result as JSON, also to `path`; NaN is null, infinities "inf", "-inf"."""
         return written(to_json(self), path)
 
     @staticmethod
     def from_json(text: str | bytes) -> "RomaResult":
-        """A result from the text that `to_json` gave.
-
-        Nothing is executed.
+        """A result from the text that `to_json` gave. Nothing is executed.
 
         Raises:
           TypeError: if it is no text.

@@ -55,15 +55,12 @@ def every_image(num_images: int) -> Callable[[int], Batches]:
             index = rng.permutation(num_images)[: steps * batch_size]
             return {"index": index.reshape(steps, batch_size)}
 
-        return Batches(num_images, draw, _as_read, "images as they are")
+        def make(images: jax.Array, labels: jax.Array, *_: Any) -> Any:
+            return images, labels
+
+        return Batches(num_images, draw, make, "images as they are")
 
     return batches
-
-
-def _as_read(
-    images: jax.Array, labels: jax.Array, *_: Any
-) -> tuple[jax.Array, jax.Array]:
-    return images, labels
 
 
 class Network(NamedTuple):
@@ -186,8 +183,6 @@ _EPOCHS = 5
 
 
 class Schedule(NamedTuple):
-    """The length of a training, and the steps between its checkpoints."""
-
     epoch_steps: int  # steps in a whole epoch
     num_steps: int  # steps in all; the last epoch may end early
     # Steps between checkpoints, None without checkpoints.
@@ -195,8 +190,6 @@ class Schedule(NamedTuple):
 
 
 class PlannedStep(NamedTuple):
-    """The inputs of one step, and what follows it."""
-
     done: int  # the number of steps done including this one
     epoch: int  # the number of its epoch, from 1
     ends_epoch: bool  # whether it is the last step of the epoch
@@ -212,8 +205,7 @@ def make_schedule(
     steps = size // batch_size
     if not steps:
         raise ValueError(
-            f"batch_size must be at most {size}, the number of images in an epoch; got "
-            f"{batch_size}"
+            f"batch_size must be at most {size}, one epoch; got {batch_size}"
         )
     if images_seen is None:
         return Schedule(steps, steps * (_EPOCHS if epochs is None else epochs))
@@ -256,8 +248,6 @@ def remaining_steps(
 
 
 class TrainingState(NamedTuple):
-    """The state that a step updates."""
-
     params: Any  # the module's parameters
     # Its other variables, such as batch statistics, by collection.
     collections: dict[str, Any]
@@ -286,7 +276,6 @@ def initial_state(
 def num_outputs(
     module: Any, image_shape: tuple[int, ...], outputs: str, key: jax.Array
 ) -> int:
-    """Returns the number of classes of a module's outputs, without running it."""
     network = network_of(module)
 
     def returned(key: jax.Array, images: jax.Array) -> jax.Array:

@@ -188,15 +188,6 @@ def test_the_interval_is_of_the_level_asked_for():
     assert read.confidence_interval == sure.confidence_interval
 
 
-def test_words_say_the_level():
-    sure = assessment(confidence_level=0.999)
-    for text in (
-        reporting.table([sure]),
-        reporting.to_markdown([reporting.Results("net", None, (sure,))]),
-    ):
-        assert "99.9 % interval" in text and "95 %" not in text
-
-
 @pytest.mark.slow
 def test_few_images_err_as_seldom_as_asked():
     levels = (0.95, 0.999)

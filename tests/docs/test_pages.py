@@ -25,7 +25,6 @@ DOCS = ROOT / "docs"
 
 
 def loaded(name):
-    """The module of a script of `docs/`."""
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -102,7 +101,6 @@ API_PAGES = sorted(set((DOCS / "api").glob("*.md")) - {DOCS / "api" / "index.md"
 
 
 def public_modules(name="jaxrob"):
-    """The names of a package and of the public modules in it, at any depth."""
     yield name
     folders = getattr(importlib.import_module(name), "__path__", ())
     for one in pkgutil.iter_modules(folders):

@@ -68,7 +68,6 @@ MCE = {"AlexNet": 1.0, "Standard_R50": 0.7638}
 
 @pytest.fixture
 def published(tmp_path):
-    """Writes a table in RobustBench's form, with the files beside it."""
     pairs = [(name, severity) for name in ALEXNET for severity in range(1, 6)]
     rows = [["", *(name for name, _ in pairs)], ["", *(str(s) for _, s in pairs)]]
     for model, cells_of in (("AlexNet", ALEXNET), ("Standard_R50", RESNET_50)):

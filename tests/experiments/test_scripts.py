@@ -16,8 +16,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def done(run):
-    """Runs a script that must succeed; returns its output."""
-
     def done(script, *arguments, **environment):
         code, out, err = run(script, *arguments, **environment)
         assert code == 0, err
@@ -28,8 +26,6 @@ def done(run):
 
 @pytest.fixture
 def refused(run):
-    """Runs a script that must fail, and say why."""
-
     def refused(message, script, *arguments, **environment):
         code, out, err = run(script, *arguments, **environment)
         assert code != 0 and message in out + err

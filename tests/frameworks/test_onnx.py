@@ -66,7 +66,6 @@ def logits(images):
 
 
 def assert_answers(classifier, levels=(0.0,)):
-    """Checks that answers are those of the matrix product, by hand."""
     curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, levels)
     for predicted, level in zip(curve.predicted, levels, strict=True):
         truth = logits(np.clip(IMAGES / np.float32(255) * (1 + level), 0, 1))
@@ -190,19 +189,12 @@ def test_lengths_that_the_file_leaves_open(tmp_path):
     assert_answers(jaxrob.Classifier.from_onnx(path, **seeing(channels_first=True)))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x80\x04K\x01.", bytes(1000)])
-def test_files_that_are_none(tmp_path, content):
-    path = tmp_path / "net.onnx"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="net.onnx: not an ONNX file|cannot run it"):
-        jaxrob.Classifier.from_onnx(path)
-
-
 def test_a_file_cut_short_anywhere_is_refused_in_words(tmp_path):
     content = save(tmp_path / "whole.onnx").read_bytes()
     path = tmp_path / "net.onnx"
-    for length in range(1, len(content) - 1, 397):
-        path.write_bytes(content[:length])
+    cut = [content[:length] for length in range(0, len(content) - 1, 397)]
+    for data in (*cut, b"\x80\x04K\x01.", bytes(1000)):
+        path.write_bytes(data)
         with pytest.raises(ValueError, match="net.onnx"):
             jaxrob.Classifier.from_onnx(path)
 

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-import finite_differences
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,7 +39,6 @@ def module(*last, seed=0):
 
 
 def evaluated(classifier, levels=(0.5,)):
-    """The curve of a module or of a classifier."""
     if isinstance(classifier, nn.Module):
         classifier = jaxrob.Classifier.from_torch(classifier)
     return jaxrob.evaluate(classifier, DATA, BLUR, levels)
@@ -71,10 +69,8 @@ def test_the_module_is_left_in_its_mode_and_the_classifier_is_a_snapshot():
     np.testing.assert_array_equal(before.confidence, after.confidence)
 
 
-def test_gradients_are_finite_differences():
-    finite_differences.check_gradients(
-        jaxrob.Classifier.from_torch(module().double()), IMAGES[:3]
-    )
+def test_gradients_are_finite_differences(check_gradients):
+    check_gradients(jaxrob.Classifier.from_torch(module().double()), IMAGES[:3])
 
 
 def test_gradients_under_vmap_go_to_torch_together():

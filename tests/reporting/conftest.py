@@ -19,7 +19,6 @@ def no_figure_is_left():
 
 @pytest.fixture
 def hide(monkeypatch):
-    """Makes each import of a package fail, as if it were not installed."""
     usual = builtins.__import__
 
     def hidden(package):

@@ -29,12 +29,10 @@ DARKER = brightness(-1.0, 1.0)
 
 
 def assessment(levels=LEVELS, correct=CORRECT, **changes):
-    """Right answers of 100 images at each level."""
     return counted(correct, 100, levels, **changes)
 
 
 def lines_of(axes):
-    """The curve, the threshold and the identity, by what they are."""
     by_size = {len(line.get_xdata()): line for line in axes.lines}
     curve = by_size.pop(max(by_size))
     flat = [line for line in axes.lines if line is not curve]

@@ -45,9 +45,7 @@ def plane(probability, direction=WEIGHTS, steep=6.0, norm="linf"):
     """A margin that is above 0 with this probability, so steep in each deviation."""
     size = np.linalg.norm(direction, 2 if norm == "l2" else 1)
     far = threshold(
-        lambda t: log_probability(direction, t, norm),
-        np.log(probability),
-        0.999 * size,
+        lambda t: log_probability(direction, t, norm), np.log(probability), 0.999 * size
     )
     variance = {"linf": 1 / 3, "l2": 1 / (DIM + 2), "l1": 2 / (DIM + 1) / (DIM + 2)}
     scale = steep / np.linalg.norm(direction) / np.sqrt(variance[norm])

@@ -10,9 +10,9 @@ import pytest
 from common.linear_truth import linear_linf_log_probability, threshold
 
 import jaxrob
-from jaxrob._devices.mesh import checked_mesh
+from jaxrob._devices.mesh import checked_mesh, put_whole
 from jaxrob._engine.execution import Bar
-from jaxrob.roma._draws import SPLITTING, Pairs, Work, placed
+from jaxrob.roma._draws import SPLITTING, Pairs, Work
 from jaxrob.roma._estimate import unknown
 from jaxrob.roma._perturbation import ball
 from jaxrob.roma._rare import _splitting
@@ -65,7 +65,8 @@ def make_pairs(number, dim=DIM, cls=1):
 
 def work(classifier, perturbation, logit_delta, mesh=None):
     logit_delta = jnp.float32(logit_delta)
-    return placed(Work(classifier, perturbation, logit_delta, KEY, checked_mesh(mesh)))
+    over = checked_mesh(mesh)
+    return put_whole(Work(classifier, perturbation, logit_delta, KEY, over), over)
 
 
 def climb(classifier, pairs, logit_delta=10.0, **options):

@@ -45,19 +45,17 @@ from jaxrob.roma._rare._splitting import (
     unexplained,
 )
 
-# Standard errors are multiplied by 1 + this times the error: the larger the less
-# reliable.
+# Standard errors grow by 1 + this times the error: large ones are less reliable.
 _WIDENING = 2.0
 # An estimate is rejected if it makes the plain draws' hits this improbable.
 _IMPLAUSIBLE = 1e-4
-# With a larger share of unexplained particles, more modes are looked for at some of
-# them, or more is drawn: few draws may hold no weights as great.
+# With more unexplained particles, modes are sought at some, or more is drawn.
 _LOOKED_INTO = 0.1
 _STARTS = 4
 # With a larger share in the end, an estimate is rejected: one ancestor leaves many.
 _CONTRADICTED = 0.25
-# Between these shares, draws end after this many stages. Above both, more particles
-# climb then, before draws go on.
+# Between these shares draws end after this many stages; above both, more particles
+# climb before draws go on.
 _STAGES_IN_DOUBT = 4
 # Particles' estimates are too low by at most this many standard errors.
 _SURE = 3.0
@@ -65,8 +63,7 @@ _SURE = 3.0
 _FIRST_NUMBER = 1000
 # Inputs whose draws are in memory together.
 _GROUP = 64
-# The first searches take at most this part of a budget. The method needs a budget with
-# which particles reach this probability: nothing else checks it without gradients.
+# The first searches' part of a budget, with which particles must reach this deep.
 _SEARCH_PART = 1 / 6
 _DEEP_ENOUGH = math.log(1e-8)
 
@@ -107,7 +104,7 @@ def _of_group(
     # In small steps where a budget limits them.
     stages = (DRAWS,) * int(budget // DRAWS) if limited else STAGES
     searches = run_searches(work, inputs, classes, bar, _SEARCH_PART * budget)
-    cost = _cost(searches, number)
+    cost = SEARCH_COST * np.bincount(searches.owner, minlength=number)
     # Particles and draws share what is left.
     rest = budget - cost - refinement_cost(searches, number)
     deep = cost_down_to(_DEEP_ENOUGH, work, inputs.images.shape[1:])
@@ -142,8 +139,7 @@ def _of_group(
         active = np.sort(np.concatenate([restarted, further]))
         for one in active:
             opinions[one] = _opinion(work, samples[one], groups[one])
-        # In few dimensions splitting has answered already, and a budget does not allow
-        # for more: what is in doubt stays so.
+        # Splitting has answered in few dimensions, and a budget allows no more.
         thorough = is_thorough(inputs.images.shape[1:])
         if attempt == len(STAGES) or thorough or limited:
             break
@@ -159,15 +155,10 @@ def _of_group(
             break
         points = [_spread_out(opinions[one]) for one in doubtful]
         new = _searches_at(work, inputs, searches, np.repeat(doubtful, _STARTS), points)
-        cost += _cost(new, number)
-        is_new = np.array(
-            [
-                has_another_mode(
-                    taken(searches, searches.owner == n), taken(new, new.owner == n)
-                )
-                for n in doubtful
-            ]
-        )
+        cost += SEARCH_COST * np.bincount(new.owner, minlength=number)
+        own = [taken(searches, searches.owner == n) for n in doubtful]
+        late = [taken(new, new.owner == n) for n in doubtful]
+        is_new = np.array(list(map(has_another_mode, own, late)))
         searches = joined([searches, new])
         restarted, further = doubtful[is_new], doubtful[~is_new]
         most = np.where(shares[further] > _CONTRADICTED, len(STAGES), _STAGES_IN_DOUBT)
@@ -205,8 +196,7 @@ def _bounded_by_particles(
     found: Estimate, seen: Evidence, plain_hits: np.ndarray
 ) -> Estimate:
     """The estimates, bounded where a budget ended the climb of the particles."""
-    # If particles came deep enough, the level that they reached bounds probabilities
-    # that the draws leave open, unless these or the plain draws exceed it.
+    # A level that particles reached bounds what draws leave open, if it is deep.
     deep = np.isfinite(seen.log_open) & (seen.log_open <= _DEEP_ENOUGH)
     bounded = deep & (found.status == "untrusted") & (plain_hits == 0)
     bounded &= ~(found.log_probability > seen.log_open)
@@ -225,10 +215,6 @@ def _least_divergence(seen: Evidence) -> np.ndarray:
     # Not below a half.
     far = -scipy.special.ndtri(np.exp(np.minimum(most, math.log(0.5))))
     return far**2 / 2
-
-
-def _cost(searches: Modes, number: int) -> np.ndarray:
-    return SEARCH_COST * np.bincount(searches.owner, minlength=number)
 
 
 def _of(searches: Modes, left: np.ndarray) -> Modes:
