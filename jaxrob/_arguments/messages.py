@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import functools
 import types
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -120,7 +121,8 @@ def class_number(name: str, text: str, class_names: tuple[str, ...] | None) -> i
             "given, in the order of the network's outputs (classifier.class_names, if "
             f"it has them); got {named(text)}"
         )
-    number = _numbers(class_names).get(text)
+    known = _numbers(class_names)
+    number = next((known[one] for one in spellings(text) if one in known), None)
     if number == _SEVERAL:
         raise ValueError(
             f"{name} must be the name of one class; got {named(text)}, which stands "
@@ -132,6 +134,12 @@ def class_number(name: str, text: str, class_names: tuple[str, ...] | None) -> i
             f"{_nearest(text, class_names)}; got {named(text)}"
         )
     return number
+
+
+def spellings(text: str) -> tuple[str, str, str]:
+    """A text, its letters put together and taken apart, as some file systems do."""
+    together, apart = (unicodedata.normalize(one, text) for one in ("NFC", "NFD"))
+    return text, together, apart
 
 
 def numbered(labels: Any, class_names: tuple[str, ...] | None) -> Any:

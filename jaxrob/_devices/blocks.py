@@ -336,10 +336,9 @@ def _whole_vectors(rows: int) -> int:
 def _free_bytes(device: Any) -> int:
     statistics: dict[str, Any] | None = None
     if device.platform != "cpu":
-        try:
+        # It is not there: a topology's device.
+        with contextlib.suppress(jax.errors.JaxRuntimeError):
             statistics = device.memory_stats()
-        except jax.errors.JaxRuntimeError:  # It is not there: a topology's device.
-            pass
     if not statistics or "bytes_limit" not in statistics:
         return _MEMORY_CPU
     return statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)

@@ -38,11 +38,12 @@ from jaxrob.data._source import (
 )
 
 SUFFIXES = (
-    *(".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".npy"),
+    *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".webp", ".bmp"),
+    *(".ppm", ".pgm", ".npy"),
     *(*_medical.DICOM_SUFFIXES, *_medical.NIFTI_SUFFIXES),
 )
 # Those of Pillow, which the contents decide.
-_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
+_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "PPM")
 # Whose further pictures are frames of an animation.
 _ANIMATED = ("PNG", "WEBP")
 # Pillow's transpose that puts an image of each EXIF orientation upright.
@@ -294,6 +295,10 @@ def _open(data: bytes, name: str) -> Any:
                 io.BytesIO(data.replace(_EXIF, b"hide\0\0")), formats=_FORMATS
             )
             image.info["exif"] = b"damaged"
+        # Pillow would cut off or round what has more than 8 bits.
+        plain = (image.mode, (image.mode, 255))
+        if image.format == "PPM" and image.tile[0][3] not in plain:
+            raise ValueError("its values do not end at 255: store it as PNG")
         width, height = image.size
         most = min(_MAX_PIXELS_PER_BYTE * len(data), MAX_PIXELS)
         if width * height > most:

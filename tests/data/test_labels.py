@@ -81,6 +81,9 @@ def test_other_labels_than_folders(folder):
 
     spread = in_file(folder, "labels.csv", "file;label\ndog/1.png;B\ncat/2.png;A\n")
     assert load(folder, labels=spread).labels.tolist() == [1, 0]
+    apart = in_file(folder, "labels.csv", "dog/1.png,o\u0308l\ncat/2.png,A\n")
+    found = load(folder, labels=apart, class_names=["A", "\xf6l"])
+    assert found.labels.tolist() == [1, 0]
     for text in ("12,7", "12.0,7.0", "+12,07", "1.2e+01,7.000e0", "\ufeff12,7"):
         one, other = text.removeprefix("\ufeff").split(",")
         rows = f"{text[: text.index(one)]}cat/1.png,{one}\n./cat/2.png,{other}\n"
@@ -263,6 +266,8 @@ def test_names_become_their_numbers(labels):
 def test_names_that_the_source_carries():
     found = Dataset.from_items(Source(pairs(TEXTS)))
     np.testing.assert_array_equal(found.labels, [1, 2, 0, 0, 1])
+    # Letters taken apart, as some file systems do.
+    assert Dataset(IMAGES[:1], ["o\u0308l"], ["A", "\xf6l"]).labels.tolist() == [1]
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,7 @@ _DEEP_ENOUGH = math.log(1e-8)
 def by_importance(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    deep = cost_down_to(_DEEP_ENOUGH, work, candidates.inputs.images.shape[1:])
-    if candidates.budget < BATCH * SEARCH_COST + MODE_COST + DRAWS + deep:
+    if candidates.budget < least_cost(work, candidates.inputs.images.shape[1:]):
         return estimate
     number = len(estimate.status)
     parts = [
@@ -79,6 +78,12 @@ def by_importance(
         for first in range(0, number, _GROUP)
     ]
     return joined(parts)
+
+
+def least_cost(work: Work, image_shape: tuple[int, ...]) -> int:
+    """The forward passes for an input, beside its plain draws, with which it tries."""
+    deep = cost_down_to(_DEEP_ENOUGH, work, image_shape)
+    return BATCH * SEARCH_COST + MODE_COST + DRAWS + deep
 
 
 def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
