@@ -200,7 +200,6 @@ class Dataset:
         check_source("items", items, wanted, has_items=True)
         max_bytes = checked_integer("max_bytes", max_bytes, at_least=0, at_most=2**63)
         names = _names_of(items, class_names, name, parts.label)
-        parts = parts._replace(class_names=names)
         found = read_items(items, parts, name, max_bytes)
         if found is None:
             return BatchedDataset(ItemBatches(items, parts, name), names, name)

@@ -137,12 +137,14 @@ def numbered(labels: Any, class_names: tuple[str, ...] | None) -> Any:
     is_list = isinstance(labels, list | tuple)
     if not is_list and (labels.ndim != 1 or labels.dtype.kind not in "OTU"):
         return labels
-    if not any(isinstance(one, str) for one in labels):
+    texts = [isinstance(one, str) for one in labels]
+    if not any(texts):
         return labels
+    if not all(texts):
+        at = texts.index(not texts[0])
+        raise wrong_type("labels", "all integers, or all names", labels[at])
     return [
-        class_number(f"labels[{index}]", one, class_names)
-        if isinstance(one, str)
-        else one
+        class_number(f"labels[{index}]", str(one), class_names)
         for index, one in enumerate(labels)
     ]
 
