@@ -175,11 +175,10 @@ IF_NO_CLASSES = (
 
 
 def if_no_classes(shape: Any) -> str:
-    """Returns the way out of outputs of a shape that is none of classes."""
-    if len(shape) == 1:
+    if len(shape) == 1 or shape[1:] == (1,):
         return (
-            "One number for each image is a column, [B, 1], with "
-            'outputs="logits" or "sigmoid" for that of class 1 of 2'
+            "One number for each image is a column, [B, 1], with outputs="
+            '"logits" or "sigmoid" for that of class 1 of 2 (from_host: num_classes=1)'
         )
     return IF_NO_CLASSES
 
@@ -260,8 +259,11 @@ def failed_on_images(
             " (they are taken as [B, H, W, C]; if they are [B, C, H, W], pass "
             "np.moveaxis(images, 1, -1))"
         )
+    # The text of a KeyError, or of an assertion, says nothing without its name.
+    kind = f"{type(error).__name__}: " * (not isinstance(error, TypeError | ValueError))
     return ValueError(
-        f"{what} failed on images of the shape [B, {shape}]{hint}: {error_text(error)}"
+        f"{what} failed on images of the shape [B, {shape}]{hint}: {kind}"
+        f"{error_text(error)}"
     )
 
 

@@ -92,6 +92,11 @@ class Preprocessing:
             )
         if (np.array(self.std, np.float32) <= 0).any():
             raise ValueError(f"std must be positive; got {self.std}")
+        if len({1, len(self.scale), len(self.mean), len(self.std)}) > 2:
+            raise ValueError(
+                "scale, mean and std must have one number, or one for each channel; "
+                f"got {len(self.scale)}, {len(self.mean)} and {len(self.std)}"
+            )
         if self.channels_first is not None:
             first = checked_flag("channels_first", self.channels_first)
             object.__setattr__(self, "channels_first", first)

@@ -113,7 +113,7 @@ class HostFunction:
                 "the host function must return the shape "
                 f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
                 + f". {if_no_classes(outputs.shape)}"
-                * (outputs.ndim != 2)
+                * (outputs.ndim != 2 or outputs.shape[1] == 1)
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
             raise TypeError(
