@@ -282,6 +282,8 @@ def _read_file(path: pathlib.Path) -> tuple[list[dict[str, Any]], int, int]:
                 )
             break
         records.append(_parsed(path, len(records), text))
+        if "format" in records[-1] and len(records) > 1:
+            raise malformed(path, len(records) - 1, "another journal begins there")
         start = end + 1
     if not records and content and not _may_be_torn_header(content):
         raise ValueError(f"{path} is no journal; it was not touched")

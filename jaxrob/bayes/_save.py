@@ -104,7 +104,7 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     for keys, leaf in leaves:
         location: Any = tuple(_plain(key.key) for key in keys)
         name = "/".join(map(str, location))
-        if name in arrays or "\0" in name or not all(map(_is_name, location)):
+        if name in arrays or not all(map(_is_name, location)):
             raise ValueError(
                 "value must have variables whose names are texts or integers, and "
                 f"differ when joined by '/'; got {name!r} {'again' * (name in arrays)}"
@@ -252,7 +252,9 @@ def _plain(key: Any) -> Any:
 
 
 def _is_name(key: Any) -> bool:
-    return isinstance(key, str | int) and not isinstance(key, bool)
+    # UTF-8 has no half of a surrogate pair.
+    held = str(key).replace("\0", "").encode(errors="ignore").decode()
+    return isinstance(key, str | int) and not isinstance(key, bool) and held == str(key)
 
 
 def _to_numpy(leaf: Any) -> tuple[np.ndarray, str]:

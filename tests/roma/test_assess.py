@@ -212,7 +212,7 @@ HALF = dataclasses.replace(BALL, apply=lambda image, latent, size: image + laten
         ),
         ({"classifier": HOST, "estimator": "importance"}, ValueError, "differentiate"),
         ({"perturbation": HALF, "estimator": "importance"}, ValueError, "a ball"),
-        ({"perturbation": SHIFT, "estimator": "importance"}, ValueError, "a ball"),
+        ({"perturbation": lambda image, key: shifted(key, image)}, ValueError, "key"),
         ({"perturbation": shifted, "estimator": "splitting"}, ValueError, "a move"),
     ],
 )
