@@ -92,10 +92,10 @@ class Preprocessing:
             )
         if (np.array(self.std, np.float32) <= 0).any():
             raise ValueError(f"std must be positive; got {self.std}")
-        if len({1, len(self.scale), len(self.mean), len(self.std)}) > 2:
+        if len({1, *map(np.size, (self.scale, self.mean, self.std))}) > 2:
             raise ValueError(
-                "scale, mean and std must have one number, or one for each channel; "
-                f"got {len(self.scale)}, {len(self.mean)} and {len(self.std)}"
+                "scale, mean and std must be one number, or one for each channel; got "
+                f"{self.scale}, {self.mean} and {self.std}"
             )
         if self.channels_first is not None:
             first = checked_flag("channels_first", self.channels_first)

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.messages import named
-from jaxrob._classifiers.classifier import Classifier
+from jaxrob._arguments.messages import class_outputs, named
+from jaxrob._classifiers.classifier import ROWS, Classifier, inputs_of
 from jaxrob._classifiers.network import OnHost, Score, on_host
 from jaxrob._classifiers.samples import as_array
 from jaxrob._classifiers.trace import current_trace
@@ -27,8 +27,6 @@ from jaxrob._identity.program import fingerprint_of
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 from jaxrob.alterations._moves import check_integers
 
-# Images in a trace.
-_ROWS = 2
 # Boxes that end here lie in one pixel, or are fractions of the picture, up to rounding.
 _ONE_PIXEL = 1.001
 # Beside boxes, in names of what depends on where they are, or is of the picture.
@@ -56,6 +54,7 @@ class ScoreRule(NamedTuple):
     score: Score  # the score
     image_shape: tuple[int, ...]  # the shape of one image
     on_devices: bool  # whether JAX traces it, so that outputs stay on the devices
+    one_column: bool  # whether that of class 1 is all that the network returns
 
 
 class Unscored(NamedTuple):
@@ -70,24 +69,33 @@ class Unscored(NamedTuple):
 def rule_of(
     score: Score, classifier: Classifier, image_shape: tuple[int, ...], labels: Any
 ) -> ScoreRule:
-    is_listed = labels.dtype == object
-    if on_host(classifier.apply_fn) or is_listed or score.labels == "boxes":
-        return ScoreRule(score, image_shape, False)
+    rule = ScoreRule(score, image_shape, False, False)
+    if on_host(classifier.apply_fn):
+        return rule
     outputs = current_trace(classifier, image_shape).outputs
-    outputs = outputs["any"] if classifier.outputs == "any" else outputs
-    if classifier.outputs != "any" and outputs.shape[0] == 1:
-        outputs = jax.ShapeDtypeStruct(outputs.shape[1:], outputs.dtype)
+    if classifier.outputs == "any":
+        outputs = outputs["any"]
+    else:
+        *shape, number = outputs.shape
+        if number == 2:
+            own = jax.eval_shape(classifier.returned, *inputs_of(image_shape))
+            number = class_outputs("the classifier", own, ROWS).shape[-1]
+            rule = rule._replace(one_column=number == 1)
+        shape = shape[1:] if shape[0] == 1 else shape
+        outputs = jax.ShapeDtypeStruct((*shape, number), outputs.dtype)
+    if labels.dtype == object or score.labels == "boxes":
+        return rule
     dtype = jax.dtypes.canonicalize_dtype(labels.dtype)
-    given = jax.ShapeDtypeStruct((_ROWS, *labels.shape[1:]), dtype)
+    given = jax.ShapeDtypeStruct((ROWS, *labels.shape[1:]), dtype)
     try:
         program, returned = traced(score.function, outputs, given)
     except Exception:  # A function of NumPy, or one that fails: then on the host too.
-        return ScoreRule(score, image_shape, False)
-    _check_returned(score, returned, _ROWS)
+        return rule
+    _check_returned(score, returned, ROWS)
     found = fingerprint_of(program)
     own = Fingerprinted(found.digest, score.function, found.on_host)
     now = dataclasses.replace(score, function=own)
-    return ScoreRule(now, image_shape, not found.on_host)
+    return rule._replace(score=now, on_devices=not found.on_host)
 
 
 def check_labels_move(
@@ -135,6 +143,7 @@ def score_block(
     elif classifier.outputs != "any":
         size = outputs.shape[1]
         outputs = outputs[0] if len(outputs) == 1 else outputs
+        outputs = outputs[..., 1:] if rule.one_column else outputs
     if rule.on_devices:
         # Nothing waits here: moved masks stay on the devices too.
         labels = _moved(rule, given._replace(labels=padded(given.labels, size)))
