@@ -201,7 +201,7 @@ def _check_boxes(
             f"labels look like masks: all have the images' size {size}, and the score "
             'says labels="boxes", which are [M, 4 + k]: say labels="masks"'
         )
-    ends, level = [np.zeros((0, 2))], float(alteration.identity)
+    known, level = [np.zeros((0, 4))], float(alteration.identity)
     for index, label in enumerate(labels):
         try:
             _moved_boxes(alteration, label, level, image_shape)
@@ -213,15 +213,22 @@ def _check_boxes(
                 f'"boxes": {error}'
             ) from error
         if np.size(_boxes(label)):
-            ends.append(np.asarray(_boxes(label))[:, 2:4])
-    found = np.concatenate(ends)
-    if len(found) and found.max() <= _ONE_PIXEL < max(size):
+            known.append(np.asarray(_boxes(label))[:, :4])
+    found = np.concatenate(known)
+    if len(found) and found[:, 2:].max() <= _ONE_PIXEL < max(size):
         raise ValueError(
             "labels must be boxes x1, y1, x2, y2 in pixels, by the score's "
             f'labels="boxes"; all of the first {len(labels)} images lie in the pixel '
             f"[0, 1] x [0, 1] of images of the size {size}, as fractions of the "
             "picture do: multiply x by the width and y by the height. (If they are "
             'masks, say labels="masks".)'
+        )
+    outside = (found[:, :2] >= size[::-1]) | (found[:, 2:] <= 0)
+    if outside.any():
+        raise ValueError(
+            f"labels must be boxes in images of the size {size}, by the score's "
+            f'labels="boxes"; got {found[outside.any(1)][0]}, which lies outside: '
+            "scale it to pixels, or leave it out"
         )
 
 

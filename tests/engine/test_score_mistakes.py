@@ -182,10 +182,8 @@ def test_boxes_and_masks_follow_the_pixels():
 @pytest.mark.parametrize(
     ("labels", "text"),
     [
-        (
-            [np.divide(one, 24) for one in BOXES],
-            "boxes x1, y1, x2, y2 in pixels.*width",
-        ),
+        ([np.divide(one, 24) for one in BOXES], "x1, y1, x2, y2 in pixels.*width"),
+        ([np.multiply(one, 1000 / 24) for one in BOXES], "labels.*boxes"),
         ([{"boxes": np.divide(one, 24)} for one in BOXES], "fractions of the picture"),
         (np.uint8(BARS[:, ::2, ::2, 0]), 'say labels="masks"'),
         (np.uint8(BARS[..., 0]), "labels look like masks.*size"),
