@@ -395,9 +395,7 @@ def checked_any_labels(
                 object_bytes(one)
             except TypeError as error:
                 raise TypeError(f"labels[{index}]: {error}") from error
-        found = np.empty(len(labels), object)
-        for index, one in enumerate(labels):
-            found[index] = one
+        found = np.fromiter(labels, object, len(labels))
     elif getattr(labels, "ndim", 1) > 1:
         found = labels if isinstance(labels, np.memmap) else None
         if found is None:

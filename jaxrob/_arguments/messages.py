@@ -197,7 +197,7 @@ def class_outputs(what: str, returned: Any, number: int) -> Any:
     for at in ("['logits']", ".logits"):
         if at in arrays:
             return arrays[at]
-    fitting = {at: one for at, one in arrays.items() if _fits(one, number)}
+    fitting = {at: one for at, one in arrays.items() if [*one.shape[:-1]] == [number]}
     if len(fitting) == 1:
         return next(iter(fitting.values()))
     shown = [f"{at} of the shape {tuple(one.shape)}" for at, one in arrays.items()]
@@ -225,10 +225,6 @@ def with_arrays(returned: Any, array: Callable[[Any], Any]) -> Any:
 
 def _is_array(value: Any) -> bool:
     return hasattr(value, "shape") and not isinstance(value, type)
-
-
-def _fits(array: Any, number: int) -> bool:
-    return len(array.shape) == 2 and array.shape[0] == number
 
 
 def _members(returned: Any) -> dict[str, Any]:

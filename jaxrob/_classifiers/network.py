@@ -142,17 +142,17 @@ class Preprocessing:
                 f"{shape[1]}x{shape[2]} pixels"
                 + ("" if looks_channels_first(shape[1:]) else advice)
             )
-        for name in ("scale", "mean", "std"):
-            values = getattr(self, name)
-            if len(values) not in (1, shape[3]):
-                grey = ""
-                if (len(values), shape[3]) == (3, 1):
-                    grey = '. Make grey pictures RGB in the source, convert("RGB"), or '
-                    grey += "by np.repeat(images, 3, axis=-1)"
-                raise ValueError(
-                    f"{name} has {len(values)} numbers, but the images have "
-                    f"{shape[3]} channel{'s' * (shape[3] > 1)}{grey}"
-                )
+        names = "scale", "mean", "std"
+        number, name = max((np.size(getattr(self, name)), name) for name in names)
+        if number not in (1, shape[3]):
+            grey = ""
+            if (number, shape[3]) == (3, 1):
+                grey = '. Make grey pictures RGB in the source, convert("RGB"), or '
+                grey += "by np.repeat(images, 3, axis=-1)"
+            raise ValueError(
+                f"{name} has {number} numbers, but the images have "
+                f"{shape[3]} channel{'s' * (shape[3] > 1)}{grey}"
+            )
 
 
 class Network(NamedTuple):

@@ -230,11 +230,9 @@ def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, Any]:
             )
         return image, label
     found = plain_array("the label of an item", label, "an integer")
-    if found.dtype.kind in "TU":
-        return image, str(found)
-    if found.dtype.kind not in "iu":
+    if found.dtype.kind not in "iuTU":
         raise wrong_type("the label of an item", "an integer", label)
-    return image, int(found)
+    return image, found.item()
 
 
 def _as_label(value: Any) -> Any:

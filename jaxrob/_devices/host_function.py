@@ -229,7 +229,8 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
 
 
 def _copied(leaf: Any) -> Any:
-    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+    own = getattr(leaf, "clone", None) or getattr(leaf, "copy", None)
+    return own() if callable(own) else leaf
 
 
 def _all_rows(parts: list[Any]) -> Any:

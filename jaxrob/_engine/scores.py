@@ -149,9 +149,8 @@ def score_block(
         labels = _moved(rule, given._replace(labels=padded(given.labels, size)))
         return Scored(_on_devices(outputs, labels, function=rule.score.function))
     if network is None:
-        rows = (slice(number),)
-        if classifier.outputs != "any" and np.ndim(outputs) == 3:
-            rows = (slice(None), *rows)
+        is_any = classifier.outputs == "any"  # Else there may be samples before.
+        rows = slice(number) if is_any else (..., slice(number), slice(None))
         outputs = jax.tree.map(lambda part: np.array(part)[rows], outputs)
     # The score may write into what it gets, and the data set keeps its labels.
     labels = jax.tree.map(_copied, _moved(rule, given))
@@ -215,20 +214,14 @@ def _check_boxes(
         if np.size(_boxes(label)):
             known.append(np.asarray(_boxes(label))[:, :4])
     found = np.concatenate(known)
-    if len(found) and found[:, 2:].max() <= _ONE_PIXEL < max(size):
+    wrong = ((found[:, :2] >= size[::-1]) | (found[:, 2:] <= 0)).any(axis=1)
+    wrong |= found[:, 2:].max(initial=0) <= _ONE_PIXEL < max(size)
+    if wrong.any():
         raise ValueError(
             "labels must be boxes x1, y1, x2, y2 in pixels, by the score's "
-            f'labels="boxes"; all of the first {len(labels)} images lie in the pixel '
-            f"[0, 1] x [0, 1] of images of the size {size}, as fractions of the "
-            "picture do: multiply x by the width and y by the height. (If they are "
-            'masks, say labels="masks".)'
-        )
-    outside = (found[:, :2] >= size[::-1]) | (found[:, 2:] <= 0)
-    if outside.any():
-        raise ValueError(
-            f"labels must be boxes in images of the size {size}, by the score's "
-            f'labels="boxes"; got {found[outside.any(1)][0]}, which lies outside: '
-            "scale it to pixels, or leave it out"
+            f'labels="boxes"; got {found[wrong][0]} in images of the size {size}. Of '
+            "fractions of the picture multiply x by the width and y by the height; a "
+            'box outside leave out. (If they are masks, say labels="masks".)'
         )
 
 

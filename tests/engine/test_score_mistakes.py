@@ -5,6 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 import jaxrob
 from jaxrob import RobustnessWarning, alterations
@@ -101,6 +102,19 @@ def test_it_may_write_into_what_it_gets():
     np.testing.assert_allclose(values(writes, [0.0, 0.0]), MASKS.mean())
     np.testing.assert_array_equal(before, MASKS)
     np.testing.assert_array_equal(before, DATA.labels)
+
+
+def test_a_function_may_return_one_picture_painted_anew():
+    picture = Image.new("L", (1, 1))
+
+    def paint(images):
+        picture.putpixel((0, 0), int(images.max()))
+        return [picture]
+
+    network = jaxrob.Classifier.from_host(paint, outputs="any", batch_size=1)
+    data = jaxrob.Dataset(BARS, np.zeros(6, int))
+    (found,) = values(lambda some, _: [*map(np.max, some)], [0.0], network, data)
+    np.testing.assert_allclose(found, 5 / 6)
 
 
 def test_an_object_that_cannot_be_hashed():
