@@ -123,10 +123,15 @@ def fingerprinted_perturbation(
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     # Its size is an input: another one is no other program.
     try:
-        program, _ = traced(all_of_it, key, image, 0.5, perturbation)
+        program, (found, _) = traced(all_of_it, key, image, 0.5, perturbation)
     except Exception as error:  # The user's code may raise anything.
         what = f"perturbation {perturbation.name}, called with a key and an image,"
         raise failed_on_images(what, image_shape, error) from error
+    if getattr(found, "shape", None) != image_shape:
+        raise ValueError(
+            f"{perturbation.name} must return an image of the shape {image_shape}; got "
+            f"{found}"
+        )
     return fingerprinted_parts(perturbation, ("draw", "apply", "move"), program)
 
 
