@@ -1,34 +1,36 @@
 """The labelled inputs on which a classifier is assessed."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
 import jax
 import numpy as np
-
-from jaxrob._arguments.checks import (
-    check_index,
-    checked_array,
-    checked_images,
-    checked_integer,
-    checked_names,
-    checked_text,
-    plain_array,
-)
-from jaxrob._arguments.messages import TO_RENUMBER, named, numbered, wrong_type
-from jaxrob._classifiers.samples import (
-    ItemBatches,
-    Parts,
-    check_source,
-    checked_parts,
-    class_names_of,
-    read_batch,
-    read_items,
-)
-from jaxrob._identity.identity import digest, object_bytes
-from jaxrob._numbers import note_values, widen
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from jaxrob._arguments.checks import check_index
+from jaxrob._arguments.checks import checked_array
+from jaxrob._arguments.checks import checked_images
+from jaxrob._arguments.checks import checked_integer
+from jaxrob._arguments.checks import checked_names
+from jaxrob._arguments.checks import checked_text
+from jaxrob._arguments.checks import plain_array
+from jaxrob._arguments.messages import TO_RENUMBER
+from jaxrob._arguments.messages import named
+from jaxrob._arguments.messages import numbered
+from jaxrob._arguments.messages import wrong_type
+from jaxrob._classifiers.samples import ItemBatches
+from jaxrob._classifiers.samples import Parts
+from jaxrob._classifiers.samples import check_source
+from jaxrob._classifiers.samples import checked_parts
+from jaxrob._classifiers.samples import class_names_of
+from jaxrob._classifiers.samples import read_batch
+from jaxrob._classifiers.samples import read_items
+from jaxrob._identity.identity import digest
+from jaxrob._identity.identity import object_bytes
+from jaxrob._numbers import note_values
+from jaxrob._numbers import widen
 from jaxrob._stored_images import StoredImages
+from typing import Any
 
 _NO_BATCH = "no batch"
 # The largest value of images divided by 255 twice, up to rounding.
@@ -193,7 +195,6 @@ class Dataset:
         check_source("items", items, wanted, has_items=True)
         max_bytes = checked_integer("max_bytes", max_bytes, at_least=0, at_most=2**63)
         names = _names_of(items, class_names, name, parts.label)
-        parts = parts._replace(class_names=names)
         found = read_items(items, parts, name, max_bytes)
         if found is None:
             return BatchedDataset(ItemBatches(items, parts, name), names, name)
@@ -370,14 +371,12 @@ def checked_any_labels(
     is_list = isinstance(labels, list | tuple)
     is_list |= isinstance(labels, np.ndarray) and labels.dtype == object
     if is_list and any(map(_is_compound, labels)):
-        entries = np.empty(len(labels), object)
         for index, label in enumerate(labels):
             try:
                 object_bytes(label)
             except TypeError as error:
                 raise TypeError(f"labels[{index}]: {error}") from error
-            entries[index] = label
-        labels = entries
+        labels = np.fromiter(labels, object, len(labels))
     elif getattr(labels, "ndim", 1) > 1:
         if not isinstance(labels, np.memmap):
             labels = plain_array("labels", labels, "an array [N, ...]")

@@ -3,16 +3,16 @@
 import dataclasses
 import difflib
 import functools
-import types
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-
 import jax
 import numpy as np
+import types
+import unicodedata
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
 from jax.core import Tracer
-
 from jaxrob._arguments.texts import error_text
+from typing import Any
 
 
 def named(value: Any) -> str:
@@ -147,12 +147,14 @@ def numbered(labels: Any, class_names: tuple[str, ...] | None) -> Any:
     is_list = isinstance(labels, list | tuple)
     if not is_list and (labels.ndim != 1 or labels.dtype.kind not in "OTU"):
         return labels
-    if not any(isinstance(one, str) for one in labels):
+    texts = [isinstance(one, str) for one in labels]
+    if not any(texts):
         return labels
+    if not all(texts):
+        at = texts.index(not texts[0])
+        raise wrong_type("labels", "all integers, or all names", labels[at])
     return [
-        class_number(f"labels[{index}]", one, class_names)
-        if isinstance(one, str)
-        else one
+        class_number(f"labels[{index}]", str(one), class_names)
         for index, one in enumerate(labels)
     ]
 
@@ -182,10 +184,10 @@ IF_NO_CLASSES = (
 
 
 def if_no_classes(shape: Any) -> str:
-    if len(shape) == 1:
+    if len(shape) == 1 or shape[1:] == (1,):
         return (
-            "One number for each image is a column, [B, 1], with "
-            'outputs="logits" or "sigmoid" for that of class 1 of 2'
+            "One number for each image is a column, [B, 1], with outputs="
+            '"logits" or "sigmoid" for that of class 1 of 2 (from_host: num_classes=1)'
         )
     return IF_NO_CLASSES
 
@@ -201,7 +203,7 @@ def class_outputs(what: str, returned: Any, number: int) -> Any:
     for at in ("['logits']", ".logits"):
         if at in arrays:
             return arrays[at]
-    fitting = {at: one for at, one in arrays.items() if _fits(one, number)}
+    fitting = {at: one for at, one in arrays.items() if [*one.shape[:-1]] == [number]}
     if len(fitting) == 1:
         return next(iter(fitting.values()))
     shown = [f"{at} of the shape {tuple(one.shape)}" for at, one in arrays.items()]
@@ -229,10 +231,6 @@ def with_arrays(returned: Any, array: Callable[[Any], Any]) -> Any:
 
 def _is_array(value: Any) -> bool:
     return hasattr(value, "shape") and not isinstance(value, type)
-
-
-def _fits(array: Any, number: int) -> bool:
-    return len(array.shape) == 2 and array.shape[0] == number
 
 
 def _members(returned: Any) -> dict[str, Any]:
@@ -264,8 +262,11 @@ def failed_on_images(
         )
     if type(error).__name__ == "TraceContextError":
         hint = " (give a module of Flax NNX to jaxrob.Classifier.from_nnx(module))"
+    # The text of a KeyError, or of an assertion, says nothing without its name.
+    kind = f"{type(error).__name__}: " * (not isinstance(error, TypeError | ValueError))
     return ValueError(
-        f"{what} failed on images of the shape [B, {shape}]{hint}: {error_text(error)}"
+        f"{what} failed on images of the shape [B, {shape}]{hint}: {kind}"
+        f"{error_text(error)}"
     )
 
 

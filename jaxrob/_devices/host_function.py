@@ -4,24 +4,23 @@ import collections
 import contextlib
 import dataclasses
 import functools
-import logging
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+import logging
 import numpy as np
-
-from jaxrob._arguments.checks import check_type, checked_integer
-from jaxrob._arguments.messages import (
-    IF_NO_CLASSES,
-    begin_with_users,
-    class_outputs,
-    if_no_classes,
-    named,
-)
+from collections.abc import Callable
+from collections.abc import Iterator
+from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.checks import checked_integer
+from jaxrob._arguments.messages import IF_NO_CLASSES
+from jaxrob._arguments.messages import begin_with_users
+from jaxrob._arguments.messages import class_outputs
+from jaxrob._arguments.messages import if_no_classes
+from jaxrob._arguments.messages import named
 from jaxrob._arguments.texts import error_text
-from jaxrob._devices.blocks import filled, joined
+from jaxrob._devices.blocks import filled
+from jaxrob._devices.blocks import joined
+from typing import Any
 
 # In one call.
 MOST_IMAGES = 2**20
@@ -112,7 +111,9 @@ class HostFunction:
             hint = f". {if_no_classes(outputs.shape)}" * (outputs.ndim != 2)
             raise ValueError(
                 "the host function must return the shape "
-                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}{hint}"
+                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
+                + f". {if_no_classes(outputs.shape)}"
+                * (outputs.ndim != 2 or outputs.shape[1] == 1)
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
             kind = outputs.dtype
@@ -208,10 +209,7 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
                 f"{length} images (put several arrays in a tuple or a dict); got "
                 f"{len(returned)}"
             )
-        return jax.tree.map(
-            lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf,
-            returned[:number],
-        )
+        return jax.tree.map(_copied, returned[:number])
 
     def part(leaf: Any) -> np.ndarray:
         array = np.array(leaf)
@@ -223,6 +221,11 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
         return array[:number]
 
     return jax.tree.map(part, returned)
+
+
+def _copied(leaf: Any) -> Any:
+    own = getattr(leaf, "clone", None) or getattr(leaf, "copy", None)
+    return own() if callable(own) else leaf
 
 
 def _forward(function: HostFunction, images: jax.Array) -> jax.Array:

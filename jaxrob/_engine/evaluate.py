@@ -243,19 +243,9 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, cached=cached
                 )
-                run = Run(
-                    classifier,
-                    dataset,
-                    alterations,
-                    image,
-                    key,
-                    execution,
-                    source,
-                    warned,
-                    each,
-                )
+                given = classifier, dataset, alterations, image, key
                 try:
-                    yield run
+                    yield Run(*given, execution, source, warned, each)
                     images = getattr(dataset, "images", None)
                     if isinstance(images, StoredImages):
                         images.warn_of_odd()

@@ -276,7 +276,7 @@ def _doubt_of_column(
     right, is_sure, shares = (0.0, 0.0), not fix or column.max() > 50, ""
     if labels is not None:
         right = [((column > at) == (labels == 1)).mean() for at in (0, half)]
-        shares = f" So {right[0]:.0%} are right, and {right[1]:.0%} as such."
+        shares = f" So {right[0]:.0%} of these are right, and {right[1]:.0%} as such."
     if not is_sure and right[1] < right[0] + _MIN_GAIN:
         return None
     return (
