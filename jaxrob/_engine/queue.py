@@ -1,6 +1,7 @@
 """The queue: levels of several alterations on all images, or on parts of them."""
 
 import contextlib
+import functools
 import math
 import sys
 import time
@@ -17,7 +18,13 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import bucket, rows_in_memory
 from jaxrob._devices.mesh import platform, put, sharded
 from jaxrob._engine.answers import AnswerCollector, CountCollector
-from jaxrob._engine.blocks import Block, CountedBatches, picked_blocks, placed_blocks
+from jaxrob._engine.blocks import (
+    Block,
+    CountedBatches,
+    PlacedBlock,
+    picked_blocks,
+    placed_blocks,
+)
 from jaxrob._engine.execution import (
     Execution,
     batch_size_of,
@@ -27,7 +34,7 @@ from jaxrob._engine.execution import (
     noted,
     rows_of_a_level,
 )
-from jaxrob._engine.step import answering, levels_are_sequential, preparing
+from jaxrob._engine.step import Ask, levels_are_sequential, preparing
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob._keys import order_keys
 from jaxrob.alterations import Alteration
@@ -262,18 +269,18 @@ def _seconds(
 ) -> float:
     """Returns a step's seconds for an image of a device's block at one level."""
     shape, mesh, key = execution.image_shape, execution.mesh, execution.key
-    size, classifier = on_each * mesh.size, execution.classifier
+    size = on_each * mesh.size
     each = levels_in_step(execution.info, shape, execution.rows, size, len(spans), mesh)
     middle = spans[len(spans) // 2]
     levels = np.full(each, middle.level)
     block = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
     images, index, labels = put((*block, np.zeros(size, np.int32)), sharded(mesh))
     prepared = preparing(images, index, key, middle.alteration, mesh).run()
-    call = answering(
-        classifier, prepared, index, labels, key, levels, 1, middle.alteration, mesh
-    )
-    jax.block_until_ready(call.run())
-    return min(_timed(call.run) for _ in range(_REPEATS)) / on_each
+    placed = PlacedBlock(Block(np.zeros(size, np.int32), 0), images, index, labels)
+    ask = Ask(placed, prepared, middle.alteration, np.float32(levels), 1)
+    run = functools.partial(execution.answerer.dispatch, ask)
+    jax.block_until_ready(run())
+    return min(_timed(run) for _ in range(_REPEATS)) / on_each
 
 
 def _timed(run: Callable[[], Any]) -> float:

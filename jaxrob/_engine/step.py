@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import OnHost, Preprocessing, on_host
+from jaxrob._classifiers.trace import TraceInfo
 from jaxrob._devices.blocks import Call, is_best_with_few_rows
 from jaxrob._devices.mesh import ImageMesh, gathered, on_each_device, platform
 from jaxrob._engine.answers import Answers, answer, no_answers
@@ -19,6 +20,33 @@ from jaxrob._identity.program import operations
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
+
+
+def _as_it_is(image: jax.Array, level: jax.Array) -> jax.Array:
+    del level
+    return image
+
+
+def _chosen(first: jax.Array, place: jax.Array, *others: jax.Array) -> jax.Array:
+    choices = [lambda *images, at=at: images[at] for at in range(1 + len(others))]
+    return jax.lax.switch(place.astype(jnp.int32), choices, first, *others)
+
+
+#: An alteration that leaves every image as it is.
+UNALTERED = Alteration("unaltered", _as_it_is, 0.0, 1.0)
+#: One of images that are altered already; the level is its place among them.
+CHOSEN = Alteration("chosen", _chosen, 0.0, 1.0)
+_NO_PREPROCESSING = Preprocessing()
+# The operations for an image from which on a network is a program apart on a CPU.
+_FEWEST_OPERATIONS = 2**20
+
+
+def is_apart(info: TraceInfo, mesh: ImageMesh) -> bool:
+    """Whether the network and what alters its images are programs of their own."""
+    # On a CPU all alterations then share the network's, which takes longest to compile:
+    # eight of an MNIST CNN take 10.6 s for 15.4. A level costs a third of a millisecond
+    # more, too much for a perceptron. Accelerators fuse alterations with the network.
+    return platform(mesh) == "cpu" and info.operations >= _FEWEST_OPERATIONS
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
@@ -83,8 +111,9 @@ def answer_at_levels(
 
         written_apart = platform(mesh) == "tpu" and _multiplies(images_at, levels[0])
         shape = len(levels), len(index)
-        image_shape = jax.eval_shape(altered, levels[0]).shape[1:]
-        if levels_are_sequential(image_shape, mesh):
+        if platform(mesh) == "cpu" or levels_are_sequential(
+            jax.eval_shape(altered, levels[0]).shape[1:], mesh
+        ):
 
             def add(place: jax.Array, found: Answers) -> Answers:
                 part = at_level(levels[place])
@@ -126,8 +155,22 @@ def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -
 def preparing(
     images: Any, index: Any, key: Any, alteration: Alteration, mesh: ImageMesh
 ) -> Call:
+    if alteration.prepare is None and not alteration.stochastic:
+        alteration = UNALTERED  # So that all of these share a program.
     static = {"alteration": alteration, "mesh": mesh}
     return Call(prepare, (images, index, key), static, mesh)
+
+
+def altering(
+    prepared: Any,
+    level: np.ndarray,
+    alteration: Alteration,
+    mesh: ImageMesh,
+    scale: float = 1.0,
+    preprocessing: Preprocessing = _NO_PREPROCESSING,
+) -> Call:
+    static = {"alteration": alteration, "preprocessing": preprocessing, "mesh": mesh}
+    return Call(_altered, (prepared, level, np.float32(scale)), static, mesh)
 
 
 def answering(
@@ -194,10 +237,14 @@ class Ask(NamedTuple):
 
 
 def answerer_for(
-    classifier: Classifier, key: jax.Array, mesh: ImageMesh, rule: ScoreRule | None
+    classifier: Classifier,
+    info: TraceInfo,
+    key: jax.Array,
+    mesh: ImageMesh,
+    rule: ScoreRule | None,
 ) -> "Answerer":
     """Returns who answers for a placed classifier, or scores its outputs."""
-    compiled = Compiled(classifier, key, mesh)
+    compiled = Compiled(classifier, key, mesh, is_apart(info, mesh))
     # Processes of one mesh call a network on their hosts from within the step.
     network = None if mesh.is_multi_process else on_host(classifier.apply_fn)
     if rule is not None:
@@ -211,9 +258,11 @@ class Compiled(NamedTuple):
     classifier: Classifier
     key: jax.Array
     mesh: ImageMesh
+    is_apart: bool = False  # whether images are altered by another program
     is_on_host: bool = False
 
     def dispatch(self, ask: Ask) -> Answers[jax.Array]:
+        ask = self._altered(ask)
         call = answering(
             self.classifier,
             ask.prepared,
@@ -233,6 +282,7 @@ class Compiled(NamedTuple):
         return pending
 
     def outputs(self, ask: Ask) -> Any:
+        ask = self._altered(ask)
         return outputs_at_level(
             self.classifier,
             ask.prepared,
@@ -241,6 +291,17 @@ class Compiled(NamedTuple):
             ask.levels[0],
             alteration=ask.alteration,
             mesh=self.mesh,
+        )
+
+    def _altered(self, ask: Ask) -> Ask:
+        """Alters the images of an ask, if that is a program apart."""
+        if not self.is_apart:
+            return ask
+        levels, places = ask.levels[: ask.num_levels], np.arange(len(ask.levels))
+        images = [_altered_for(level, ask, self.mesh) for level in levels]
+        images += images[-1:] * (len(places) - len(images))
+        return ask._replace(
+            prepared=tuple(images), alteration=CHOSEN, levels=places, scale=1.0
         )
 
 
@@ -252,7 +313,10 @@ class Hosted(NamedTuple):
     is_on_host: bool = True
 
     def dispatch(self, ask: Ask) -> tuple[jax.Array, jax.Array]:
-        return _altered_for(self.network, ask, self.compiled.mesh), ask.placed.labels
+        images = _altered_for(
+            ask.levels[0], ask, self.compiled.mesh, self.network.preprocessing
+        )
+        return images, ask.placed.labels
 
     def finish(self, pending: Any, number: int | None = None) -> Answers[jax.Array]:
         images, labels = map(np.asarray, pending)
@@ -274,7 +338,9 @@ class Scoring(NamedTuple):
         if self.network is None:
             outputs = self.compiled.outputs(ask)
         else:
-            outputs = _altered_for(self.network, ask, self.compiled.mesh)
+            outputs = _altered_for(
+                ask.levels[0], ask, self.compiled.mesh, self.network.preprocessing
+            )
         return Unscored(outputs, ask.placed.block.labels, ask.alteration, ask.levels[0])
 
     def finish(self, pending: Any, number: int | None = None) -> Scored:
@@ -285,15 +351,15 @@ class Scoring(NamedTuple):
 Answerer = Compiled | Hosted | Scoring
 
 
-def _altered_for(network: OnHost, ask: Ask, mesh: ImageMesh) -> jax.Array:
-    return _altered(
-        ask.prepared,
-        ask.levels[0],
-        np.float32(ask.scale),
-        alteration=ask.alteration,
-        preprocessing=network.preprocessing,
-        mesh=mesh,
-    )
+def _altered_for(
+    level: np.ndarray,
+    ask: Ask,
+    mesh: ImageMesh,
+    preprocessing: Preprocessing = _NO_PREPROCESSING,
+) -> jax.Array:
+    return altering(
+        ask.prepared, level, ask.alteration, mesh, ask.scale, preprocessing
+    ).run()
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "preprocessing", "mesh"))
