@@ -30,14 +30,7 @@ from jaxrob._engine.execution import (
     rows_of_a_level,
 )
 from jaxrob._engine.preflight import check_shape_is_kept
-from jaxrob._engine.step import (
-    CHOSEN,
-    altering,
-    answering,
-    is_apart,
-    levels_are_sequential,
-    preparing,
-)
+from jaxrob._engine.step import answering, levels_are_sequential, preparing
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
 
@@ -73,19 +66,15 @@ class Step:
 
 
 class Evaluation(NamedTuple):
-    """The steps of `jaxrob.evaluate`, and of `jaxrob.assess`.
+    """The two steps of `jaxrob.evaluate`, and of `jaxrob.assess`.
 
     Attributes:
       preparation: what does not depend on the level, once for a block of images.
       step: the block altered at a few levels, and classified.
-      alteration: the block altered at one level, if that is a program apart, and `step`
-        takes what it returns for a few: on a CPU, for networks of over a million
-        operations, which all alterations then share. Otherwise None.
     """
 
     preparation: Step
     step: Step
-    alteration: Step | None = None
 
 
 def evaluation(
@@ -99,6 +88,9 @@ def evaluation(
     mesh: Mesh | None = None,
 ) -> Evaluation:
     """The steps of `jaxrob.evaluate` for a classifier and an alteration.
+
+    They are those of long runs. In a run of seconds, or with a large network, a CPU
+    alters images in a program apart, so that all alterations share the network's.
 
     Example::
 
@@ -159,12 +151,7 @@ def evaluation(
     placed, key = shapes_whole((unnamed(classifier), key), over)
     before = preparing(images, index, key, alteration, over)
     prepared = shapes_of(before.lower().out_info, split)
-    levels, apart = np.linspace(alteration.lower, alteration.upper, num_levels), None
-    if is_apart(info, over):
-        one = altering(prepared, np.float32(levels[0]), alteration, over)
-        apart = Step(0, 0, over.mesh, one)
-        prepared = (shapes_of(one.lower().out_info, split),) * num_levels
-        levels, alteration = np.arange(num_levels), CHOSEN
+    levels = np.linspace(alteration.lower, alteration.upper, num_levels)
     step = answering(
         placed, prepared, index, labels, key, levels, num_levels, alteration, over
     )
@@ -173,5 +160,4 @@ def evaluation(
     return Evaluation(
         Step(0, 0, over.mesh, before),
         Step(passes, number * levels_at_once, over.mesh, step),
-        apart,
     )

@@ -136,7 +136,7 @@ def set_up(
         mesh,
         bar,
         info,
-        answerer_for(placed, info, key_there, mesh, rule),
+        answerer_for(placed, key_there, mesh, rule),
         kind,
         image_shape,
         rows_for(classifier, image_shape, mesh),

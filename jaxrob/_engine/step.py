@@ -37,16 +37,24 @@ UNALTERED = Alteration("unaltered", _as_it_is, 0.0, 1.0)
 #: One of images that are altered already; the level is its place among them.
 CHOSEN = Alteration("chosen", _chosen, 0.0, 1.0)
 _NO_PREPROCESSING = Preprocessing()
-# The operations for an image from which on a network is a program apart on a CPU.
-_FEWEST_OPERATIONS = 2**20
+# Operations of a network for one image; of a level of a block; of an alteration's
+# first round, about a second: see `is_apart`.
+_FEWEST_FOR_AN_IMAGE = 2**20
+_MANY_FOR_A_LEVEL = 2**33
+_FEW_FOR_A_ROUND = 2**36
 
 
-def is_apart(info: TraceInfo, mesh: ImageMesh) -> bool:
-    """Whether the network and what alters its images are programs of their own."""
-    # On a CPU all alterations then share the network's, which takes longest to compile:
-    # eight of an MNIST CNN take 10.6 s for 15.4. A level costs a third of a millisecond
-    # more, too much for a perceptron. Accelerators fuse alterations with the network.
-    return platform(mesh) == "cpu" and info.operations >= _FEWEST_OPERATIONS
+def is_apart(info: TraceInfo, images: int, number: float, mesh: ImageMesh) -> bool:
+    """Whether a network and what alters its images are compiled as two programs."""
+    # All alterations then share the network's, which takes longest to compile: eight on
+    # an MNIST CNN take 10.6 s of CPU time for 15.4. But a level's images are copied and
+    # written to new memory, 1 to 10 us an image. So long runs have one program for
+    # both, unless the network takes far longer; and so do perceptrons.
+    operations = info.operations
+    return platform(mesh) == "cpu" and (
+        operations * images >= _MANY_FOR_A_LEVEL
+        or _FEWEST_FOR_AN_IMAGE <= operations < _FEW_FOR_A_ROUND / max(number, 1)
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
@@ -161,18 +169,6 @@ def preparing(
     return Call(prepare, (images, index, key), static, mesh)
 
 
-def altering(
-    prepared: Any,
-    level: np.ndarray,
-    alteration: Alteration,
-    mesh: ImageMesh,
-    scale: float = 1.0,
-    preprocessing: Preprocessing = _NO_PREPROCESSING,
-) -> Call:
-    static = {"alteration": alteration, "preprocessing": preprocessing, "mesh": mesh}
-    return Call(_altered, (prepared, level, np.float32(scale)), static, mesh)
-
-
 def answering(
     classifier: Classifier,
     prepared: Any,
@@ -236,15 +232,25 @@ class Ask(NamedTuple):
     scale: float = 1.0  # multiplies the altered images
 
 
+def altered(ask: Ask, mesh: ImageMesh) -> Ask:
+    """Alters a block's images; the network of `CHOSEN` takes what is returned."""
+    places = np.arange(len(ask.levels))
+    levels = ask.levels[: ask.num_levels]
+    images = [_altered_for(level, ask, mesh) for level in levels]
+    images += images[-1:] * (len(places) - len(levels))
+    return ask._replace(
+        prepared=tuple(images), alteration=CHOSEN, levels=places, scale=1.0
+    )
+
+
 def answerer_for(
     classifier: Classifier,
-    info: TraceInfo,
     key: jax.Array,
     mesh: ImageMesh,
     rule: ScoreRule | None,
 ) -> "Answerer":
     """Returns who answers for a placed classifier, or scores its outputs."""
-    compiled = Compiled(classifier, key, mesh, is_apart(info, mesh))
+    compiled = Compiled(classifier, key, mesh)
     # Processes of one mesh call a network on their hosts from within the step.
     network = None if mesh.is_multi_process else on_host(classifier.apply_fn)
     if rule is not None:
@@ -258,11 +264,9 @@ class Compiled(NamedTuple):
     classifier: Classifier
     key: jax.Array
     mesh: ImageMesh
-    is_apart: bool = False  # whether images are altered by another program
     is_on_host: bool = False
 
     def dispatch(self, ask: Ask) -> Answers[jax.Array]:
-        ask = self._altered(ask)
         call = answering(
             self.classifier,
             ask.prepared,
@@ -282,7 +286,6 @@ class Compiled(NamedTuple):
         return pending
 
     def outputs(self, ask: Ask) -> Any:
-        ask = self._altered(ask)
         return outputs_at_level(
             self.classifier,
             ask.prepared,
@@ -291,17 +294,6 @@ class Compiled(NamedTuple):
             ask.levels[0],
             alteration=ask.alteration,
             mesh=self.mesh,
-        )
-
-    def _altered(self, ask: Ask) -> Ask:
-        """Alters the images of an ask, if that is a program apart."""
-        if not self.is_apart:
-            return ask
-        levels, places = ask.levels[: ask.num_levels], np.arange(len(ask.levels))
-        images = [_altered_for(level, ask, self.mesh) for level in levels]
-        images += images[-1:] * (len(places) - len(images))
-        return ask._replace(
-            prepared=tuple(images), alteration=CHOSEN, levels=places, scale=1.0
         )
 
 
@@ -357,9 +349,9 @@ def _altered_for(
     mesh: ImageMesh,
     preprocessing: Preprocessing = _NO_PREPROCESSING,
 ) -> jax.Array:
-    return altering(
-        ask.prepared, level, ask.alteration, mesh, ask.scale, preprocessing
-    ).run()
+    static = {"alteration": ask.alteration, "preprocessing": preprocessing}
+    args = ask.prepared, level, np.float32(ask.scale)
+    return Call(_altered, args, static | {"mesh": mesh}, mesh).run()
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "preprocessing", "mesh"))
