@@ -348,6 +348,8 @@ class Kept:
     def __init__(self, room: int) -> None:
         # The most images of a block, chosen in the run's first round.
         self.rows: int | None = None
+        # Whether the network is a program apart, chosen there too.
+        self.is_apart: bool | None = None
         self._room = room
         self._trees: dict[Hashable, Any] = {}
 
