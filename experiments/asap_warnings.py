@@ -13,21 +13,16 @@ how many there was no warning; and among successes, on how many the sign "margin
 families are length scales of Gaussian processes. Writes JSON into `--output`.
 """
 
-import numpy as np
-from absl import app
-from absl import flags
-from checks import shapes
 from collections.abc import Sequence
-from common import define
-from common import files
-from common import startup
-from jaxrob import Diagnostics
-from jaxrob import metrics
-from jaxrob.strategies import ASAP
-from jaxrob.strategies import Strategy
-from jaxrob.strategies import Task
-from jaxrob.strategies import sample
 from typing import Any
+
+import numpy as np
+from absl import app, flags
+from checks import shapes
+from common import define, files, startup
+
+from jaxrob import Diagnostics, metrics
+from jaxrob.strategies import ASAP, Strategy, Task, sample
 
 _GENERATORS = {
     "first": (shapes.first, shapes.FAMILIES),

@@ -1,36 +1,34 @@
 """The labelled inputs on which a classifier is assessed."""
 
 import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
 import jax
 import numpy as np
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from jaxrob._arguments.checks import check_index
-from jaxrob._arguments.checks import checked_array
-from jaxrob._arguments.checks import checked_images
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_names
-from jaxrob._arguments.checks import checked_text
-from jaxrob._arguments.checks import plain_array
-from jaxrob._arguments.messages import TO_RENUMBER
-from jaxrob._arguments.messages import named
-from jaxrob._arguments.messages import numbered
-from jaxrob._arguments.messages import wrong_type
-from jaxrob._classifiers.samples import ItemBatches
-from jaxrob._classifiers.samples import Parts
-from jaxrob._classifiers.samples import check_source
-from jaxrob._classifiers.samples import checked_parts
-from jaxrob._classifiers.samples import class_names_of
-from jaxrob._classifiers.samples import read_batch
-from jaxrob._classifiers.samples import read_items
-from jaxrob._identity.identity import digest
-from jaxrob._identity.identity import object_bytes
-from jaxrob._numbers import note_values
-from jaxrob._numbers import widen
+
+from jaxrob._arguments.checks import (
+    check_index,
+    checked_array,
+    checked_images,
+    checked_integer,
+    checked_names,
+    checked_text,
+    plain_array,
+)
+from jaxrob._arguments.messages import TO_RENUMBER, named, numbered, wrong_type
+from jaxrob._classifiers.samples import (
+    ItemBatches,
+    Parts,
+    check_source,
+    checked_parts,
+    class_names_of,
+    read_batch,
+    read_items,
+)
+from jaxrob._identity.identity import digest, object_bytes
+from jaxrob._numbers import note_values, widen
 from jaxrob._stored_images import StoredImages
-from typing import Any
 
 _NO_BATCH = "no batch"
 # The largest value of images divided by 255 twice, up to rounding.

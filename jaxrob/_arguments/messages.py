@@ -3,16 +3,16 @@
 import dataclasses
 import difflib
 import functools
-import jax
-import numpy as np
 import types
 import unicodedata
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from jax.core import Tracer
-from jaxrob._arguments.texts import error_text
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from jaxrob._arguments.texts import error_text
 
 
 def named(value: Any) -> str:

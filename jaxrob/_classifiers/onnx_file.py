@@ -2,24 +2,25 @@
 
 import dataclasses
 import hashlib
-import numpy as np
 import os
 import pathlib
-from collections.abc import Iterator
-from collections.abc import Sequence
-from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.messages import IF_NO_CLASSES
-from jaxrob._arguments.messages import if_no_classes
-from jaxrob._arguments.texts import required
-from jaxrob._classifiers.network import Network
-from jaxrob._classifiers.network import OnHost
-from jaxrob._classifiers.network import Preprocessing
-from jaxrob._classifiers.network import checked_layout
-from jaxrob._classifiers.network import outputs_after
-from jaxrob._devices.host_function import HostFunction
-from jaxrob._files import check_regular
-from jaxrob._files import open_file
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
+
+from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.messages import IF_NO_CLASSES, if_no_classes
+from jaxrob._arguments.texts import required
+from jaxrob._classifiers.network import (
+    Network,
+    OnHost,
+    Preprocessing,
+    checked_layout,
+    outputs_after,
+)
+from jaxrob._devices.host_function import HostFunction
+from jaxrob._files import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31

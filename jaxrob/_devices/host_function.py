@@ -4,23 +4,24 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import jax
 import jax.numpy as jnp
-import logging
 import numpy as np
-from collections.abc import Callable
-from collections.abc import Iterator
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.messages import IF_NO_CLASSES
-from jaxrob._arguments.messages import begin_with_users
-from jaxrob._arguments.messages import class_outputs
-from jaxrob._arguments.messages import if_no_classes
-from jaxrob._arguments.messages import named
+
+from jaxrob._arguments.checks import check_type, checked_integer
+from jaxrob._arguments.messages import (
+    IF_NO_CLASSES,
+    begin_with_users,
+    class_outputs,
+    if_no_classes,
+    named,
+)
 from jaxrob._arguments.texts import error_text
-from jaxrob._devices.blocks import filled
-from jaxrob._devices.blocks import joined
-from typing import Any
+from jaxrob._devices.blocks import filled, joined
 
 # In one call.
 MOST_IMAGES = 2**20
@@ -108,7 +109,6 @@ class HostFunction:
     def _check(self, outputs: np.ndarray, number: int) -> None:
         fits = outputs.ndim == 2 and len(outputs) == number
         if not fits or self.num_classes not in (None, outputs.shape[1]):
-            hint = f". {if_no_classes(outputs.shape)}" * (outputs.ndim != 2)
             raise ValueError(
                 "the host function must return the shape "
                 f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"

@@ -2,47 +2,44 @@
 
 import copy
 import io
-import jax
-import jax.numpy as jnp
-import numpy as np
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from flax.core import FrozenDict
+
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.messages import wrong_type
-from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.classifier import OUTPUTS
-from jaxrob._codec import Integer
-from jaxrob._codec import Layout
-from jaxrob._codec import Row
-from jaxrob._codec import Text
-from jaxrob._codec import document
-from jaxrob._codec import from_json
-from jaxrob._codec import to_json
-from jaxrob._files import DAMAGE
-from jaxrob._files import read_npz
-from jaxrob._files import write_file
-from jaxrob._identity.identity import HashablePartial
-from jaxrob._identity.identity import digest
-from jaxrob._identity.identity import hashable_partial
-from jaxrob._identity.identity import host_array
+from jaxrob._classifiers.classifier import OUTPUTS, Classifier
+from jaxrob._codec import Integer, Layout, Row, Text, document, from_json, to_json
+from jaxrob._files import DAMAGE, read_npz, write_file
+from jaxrob._identity.identity import (
+    HashablePartial,
+    digest,
+    hashable_partial,
+    host_array,
+)
 from jaxrob._keys import is_key
-from jaxrob.bayes._model import Head
-from jaxrob.bayes._model import Likelihood
-from jaxrob.bayes._model import MOST_SAMPLES
-from jaxrob.bayes._model import as_dicts
-from jaxrob.bayes._model import params_apply_fn
-from jaxrob.bayes._model import variables_apply_fn
-from jaxrob.bayes._posterior import Posterior
-from jaxrob.bayes._posterior import apply_draws
-from jaxrob.bayes._posterior import apply_members
-from jaxrob.bayes._posterior import apply_passes
-from jaxrob.bayes._posterior import dropout_apply_fn
-from typing import Annotated
-from typing import Any
-from typing import NamedTuple
+from jaxrob.bayes._model import (
+    MOST_SAMPLES,
+    Head,
+    Likelihood,
+    as_dicts,
+    params_apply_fn,
+    variables_apply_fn,
+)
+from jaxrob.bayes._posterior import (
+    Posterior,
+    apply_draws,
+    apply_members,
+    apply_passes,
+    dropout_apply_fn,
+)
 
 _KINDS = {apply_draws: "draws", apply_members: "members", apply_passes: "passes"}
 _FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")

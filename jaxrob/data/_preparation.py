@@ -1,22 +1,20 @@
 """How pictures are prepared, and what is odd about them."""
 
 import os
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.checks import checked_bounds
-from jaxrob._arguments.checks import checked_flag
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_integers
-from jaxrob._arguments.checks import checked_size
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxrob._arguments.checks import (
+    check_choice,
+    checked_bounds,
+    checked_flag,
+    checked_integer,
+    checked_integers,
+    checked_size,
+)
 from jaxrob._arguments.messages import wrong_type
-from jaxrob._arguments.texts import required
-from jaxrob._arguments.texts import warn
+from jaxrob._arguments.texts import required, warn
 from jaxrob.data._source import Shown
-from typing import Any
-from typing import NamedTuple
 
 # Decoded pictures up to this size are kept in memory: 7,000 of 224 x 224.
 MAX_BYTES = 1 << 30

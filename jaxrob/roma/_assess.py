@@ -1,73 +1,54 @@
 """Probabilistic local robustness of every input (Levy and Katz 2022)."""
 
 import functools
-import jax
 import math
-import numpy as np
 import os
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
 from jax.sharding import Mesh
-from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.checks import checked_flag
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_number
-from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.messages import classifier_wanted
-from jaxrob._arguments.messages import named
-from jaxrob._arguments.texts import collected
-from jaxrob._arguments.texts import computing
-from jaxrob._arguments.texts import warn
+
+from jaxrob._arguments.checks import (
+    check_choice,
+    check_type,
+    checked_flag,
+    checked_integer,
+    checked_number,
+    checked_path,
+)
+from jaxrob._arguments.messages import classifier_wanted, named
+from jaxrob._arguments.texts import collected, computing, warn
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._dataset import Dataset
-from jaxrob._dataset import check_labels_below
-from jaxrob._dataset import given_images
-from jaxrob._dataset import images_and_labels
-from jaxrob._devices.blocks import filled
-from jaxrob._devices.blocks import first_of
-from jaxrob._devices.blocks import joined
-from jaxrob._devices.blocks import put_at
-from jaxrob._devices.blocks import taken
+from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
+from jaxrob._devices.blocks import filled, first_of, joined, put_at, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import put_whole
-from jaxrob._engine.evaluate import Arguments
-from jaxrob._engine.evaluate import UNALTERED
-from jaxrob._engine.evaluate import checked
-from jaxrob._engine.evaluate import prepare_run
-from jaxrob._engine.evaluate import unaltered_answers
+from jaxrob._engine.evaluate import Arguments, checked, prepare_run, unaltered_answers
 from jaxrob._engine.execution import progress_bar
-from jaxrob._engine.journal import Journal
-from jaxrob._engine.journal import array_entry
-from jaxrob._engine.journal import entry
-from jaxrob._engine.journal import opened
-from jaxrob._engine.journal import read_records
+from jaxrob._engine.journal import Journal, array_entry, entry, opened, read_records
 from jaxrob._engine.queue import random_order
-from jaxrob._identity.identity import is_identifiable
-from jaxrob._identity.identity import text
+from jaxrob._engine.step import UNALTERED
+from jaxrob._identity.identity import is_identifiable, text
 from jaxrob._keys import checked_key
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
 from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.roma._categorial import means_by_category
-from jaxrob.roma._categorial import plr_of_all
-from jaxrob.roma._draws import Inputs
-from jaxrob.roma._draws import Settings
-from jaxrob.roma._draws import Work
-from jaxrob.roma._estimate import Answers
-from jaxrob.roma._estimate import MOST_MODES
-from jaxrob.roma._estimate import kind_of
+from jaxrob.roma._categorial import means_by_category, plr_of_all
+from jaxrob.roma._draws import Inputs, Settings, Work
+from jaxrob.roma._estimate import MOST_MODES, Answers, kind_of
 from jaxrob.roma._estimators import estimator_named
-from jaxrob.roma._perturbation import LARGEST_EPSILON
-from jaxrob.roma._perturbation import NORMS
-from jaxrob.roma._perturbation import Perturbation
-from jaxrob.roma._perturbation import ball
-from jaxrob.roma._perturbation import fingerprinted_perturbation
-from jaxrob.roma._perturbation import from_alteration
-from jaxrob.roma._perturbation import from_sampler
+from jaxrob.roma._perturbation import (
+    LARGEST_EPSILON,
+    NORMS,
+    Perturbation,
+    ball,
+    fingerprinted_perturbation,
+    from_alteration,
+    from_sampler,
+)
 from jaxrob.roma._result import RomaResult
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution

@@ -1,16 +1,16 @@
 """Labels: their sources, class names, numbering, and the cropping of pictures."""
 
-import jaxrob
 import json
-import numpy as np
 import pathlib
-import pytest
 import re
 import shutil
+
+import numpy as np
+import pytest
 from PIL import Image
-from jaxrob import Dataset
-from jaxrob import alterations
-from jaxrob import data
+
+import jaxrob
+from jaxrob import Dataset, alterations, data
 from jaxrob.data import _classes
 
 RANDOM = np.random.default_rng(0)
