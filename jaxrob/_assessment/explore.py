@@ -1,42 +1,63 @@
 """Alterations explored: a strategy's levels, answered on all or some images."""
 
 import math
+import numpy as np
+import scipy
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
-
 from jaxrob import metrics
-from jaxrob._arguments.texts import collected, warn
+from jaxrob._arguments.texts import collected
+from jaxrob._arguments.texts import warn
 from jaxrob._assessment.assessment import Sampling
-from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
-from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
-from jaxrob._curve import AnyCurve, ReducedCurve, join, select
+from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.criterion import per_image
+from jaxrob._assessment.criterion import ratio_per_image
+from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._assessment.diagnostics import diagnose
+from jaxrob._assessment.diagnostics import diagnose_few
+from jaxrob._curve import AnyCurve
+from jaxrob._curve import ReducedCurve
+from jaxrob._curve import join
+from jaxrob._curve import select
 from jaxrob._devices.blocks import joined
 from jaxrob._engine.answers import INVALID
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import Run
-from jaxrob._engine.queue import answer_parts, evaluate_queue, everywhere, random_order
+from jaxrob._engine.queue import answer_parts
+from jaxrob._engine.queue import evaluate_queue
+from jaxrob._engine.queue import everywhere
+from jaxrob._engine.queue import random_order
 from jaxrob._engine.scores import Scored
 from jaxrob.alterations import Alteration
-from jaxrob.metrics import ConfidenceInterval, Counts
-from jaxrob.metrics._counts import MOST_RANKS, Groups, Worth, count
+from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics import Counts
+from jaxrob.metrics._counts import Groups
+from jaxrob.metrics._counts import MOST_CONFUSED
+from jaxrob.metrics._counts import MOST_RANKS
+from jaxrob.metrics._counts import Worth
+from jaxrob.metrics._counts import count
 from jaxrob.metrics._groups import worth_of
-from jaxrob.metrics._measures import any_measure, in_words, top_k
-from jaxrob.strategies import Asked, Found, History, Strategy, Task
-from jaxrob.strategies._drive import (
-    Explored,
-    Learn,
-    Seen,
-    Span,
-    Subject,
-    concluded,
-    drive,
-)
+from jaxrob.metrics._measures import any_measure
+from jaxrob.metrics._measures import in_words
+from jaxrob.metrics._measures import top_k
+from jaxrob.strategies import Asked
+from jaxrob.strategies import Found
+from jaxrob.strategies import History
+from jaxrob.strategies import Strategy
+from jaxrob.strategies import Task
+from jaxrob.strategies._drive import Explored
+from jaxrob.strategies._drive import Learn
+from jaxrob.strategies._drive import Seen
+from jaxrob.strategies._drive import Span
+from jaxrob.strategies._drive import Subject
+from jaxrob.strategies._drive import concluded
+from jaxrob.strategies._drive import drive
 from jaxrob.strategies._few.estimates import population_of
-from jaxrob.strategies._strategy import BLOCK, needs_scores
+from jaxrob.strategies._strategy import BLOCK
+from jaxrob.strategies._strategy import needs_scores
 from jaxrob.uncertainty import unknown_threshold
+from typing import Any
+from typing import NamedTuple
 
 
 class Exploration(NamedTuple):
@@ -333,6 +354,8 @@ def _sampling(task: Task, history: History, found: Found, number: int) -> Sampli
 
 # Fewer images may have the same answer by chance.
 _FEWEST_IMAGES = 10
+# Beyond that, orders of classes take too long to try.
+_MOST_CLASSES = 2000
 # The levels next to the identity can reveal a jump if the first is this near, as a
 # share of the range, and the second at most this many times as far.
 _NEAR = 1 / 32
@@ -362,6 +385,7 @@ def _look_at_curve(
             f"below the threshold {criterion.threshold:g}: what is accepted then says "
             "little about the alteration. Look at the network, the images' scale and "
             "the labels, or ask for a lower threshold."
+            + _other_order(unaltered, criterion.threshold)
         )
     distances = (history.levels - alteration.identity) / (
         alteration.upper - alteration.lower
@@ -408,6 +432,24 @@ def _answers_one_class(unaltered: AnyCurve) -> bool:
         f"{num_labels} classes. It has learnt nothing, or {cause}."
     )
     return True
+
+
+def _other_order(unaltered: Any, threshold: float) -> str:
+    """Says so if the network is good enough with its outputs in another order."""
+    number = unaltered.num_classes
+    is_reduced = isinstance(unaltered, ReducedCurve) and number > MOST_CONFUSED
+    if not number or number > _MOST_CLASSES or is_reduced:
+        return ""
+    (found,) = unaltered.confusion
+    order = scipy.optimize.linear_sum_assignment(found[:, :-1], maximize=True)
+    # Of few images for each class, some order suits any network by chance.
+    share = found[order].sum() / max(found.sum(), _FEWEST_IMAGES * number)
+    if share < threshold:
+        return ""
+    return (
+        f" With its outputs in another order the accuracy would be {share:.4g}: are "
+        "labels and class_names numbered in the order of the network's outputs?"
+    )
 
 
 def _warn_of_jump(
