@@ -1,63 +1,43 @@
 """Alterations explored: a strategy's levels, answered on all or some images."""
 
 import math
-import numpy as np
-import scipy
 import time
 from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
 from jaxrob import metrics
-from jaxrob._arguments.texts import collected
-from jaxrob._arguments.texts import warn
+from jaxrob._arguments.texts import collected, warn
 from jaxrob._assessment.assessment import Sampling
-from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.criterion import per_image
-from jaxrob._assessment.criterion import ratio_per_image
-from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._assessment.diagnostics import diagnose
-from jaxrob._assessment.diagnostics import diagnose_few
-from jaxrob._curve import AnyCurve
-from jaxrob._curve import ReducedCurve
-from jaxrob._curve import join
-from jaxrob._curve import select
+from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
+from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
+from jaxrob._curve import AnyCurve, ReducedCurve, join, select
 from jaxrob._devices.blocks import joined
 from jaxrob._engine.answers import INVALID
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import Run
-from jaxrob._engine.queue import answer_parts
-from jaxrob._engine.queue import evaluate_queue
-from jaxrob._engine.queue import everywhere
-from jaxrob._engine.queue import random_order
+from jaxrob._engine.queue import answer_parts, evaluate_queue, everywhere, random_order
 from jaxrob._engine.scores import Scored
 from jaxrob.alterations import Alteration
-from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics import Counts
-from jaxrob.metrics._counts import Groups
-from jaxrob.metrics._counts import MOST_CONFUSED
-from jaxrob.metrics._counts import MOST_RANKS
-from jaxrob.metrics._counts import Worth
-from jaxrob.metrics._counts import count
+from jaxrob.metrics import ConfidenceInterval, Counts
+from jaxrob.metrics._counts import MOST_CONFUSED, MOST_RANKS, Groups, Worth, count
 from jaxrob.metrics._groups import worth_of
-from jaxrob.metrics._measures import any_measure
-from jaxrob.metrics._measures import in_words
-from jaxrob.metrics._measures import top_k
-from jaxrob.strategies import Asked
-from jaxrob.strategies import Found
-from jaxrob.strategies import History
-from jaxrob.strategies import Strategy
-from jaxrob.strategies import Task
-from jaxrob.strategies._drive import Explored
-from jaxrob.strategies._drive import Learn
-from jaxrob.strategies._drive import Seen
-from jaxrob.strategies._drive import Span
-from jaxrob.strategies._drive import Subject
-from jaxrob.strategies._drive import concluded
-from jaxrob.strategies._drive import drive
+from jaxrob.metrics._measures import any_measure, in_words, top_k
+from jaxrob.strategies import Asked, Found, History, Strategy, Task
+from jaxrob.strategies._drive import (
+    Explored,
+    Learn,
+    Seen,
+    Span,
+    Subject,
+    concluded,
+    drive,
+)
 from jaxrob.strategies._few.estimates import population_of
-from jaxrob.strategies._strategy import BLOCK
-from jaxrob.strategies._strategy import needs_scores
+from jaxrob.strategies._strategy import BLOCK, needs_scores
 from jaxrob.uncertainty import unknown_threshold
-from typing import Any
-from typing import NamedTuple
 
 
 class Exploration(NamedTuple):
