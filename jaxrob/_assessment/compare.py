@@ -24,6 +24,7 @@ from jaxrob._curve import Curve, ScoreCurve
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._bands import num_resamples, percentiles
 from jaxrob.metrics._counts import checked_confidence_level
+from jaxrob.metrics._groups import stretch
 from jaxrob.metrics._measures import any_measure, top_k
 
 _ABOVE_0 = float(np.nextafter(0, 1))
@@ -174,8 +175,7 @@ def _compared(
     )
     if question.groups is not None:
         # A bootstrap of few groups is too narrow.
-        tail, middle = (1 + confidence_level) / 2, float(found.robustness[0])
-        times = scipy.special.stdtrit(degrees, tail) / scipy.special.ndtri(tail)
+        times, middle = stretch(degrees, confidence_level), float(found.robustness[0])
         low, high = (middle + times * (end - middle) for end in interval)
         interval = max(low, -1.0), min(high, 1.0)
     if first.undecided.any() or second.undecided.any():

@@ -22,6 +22,7 @@ from jaxrob.metrics._bands import (
     resample_counts,
 )
 from jaxrob.metrics._counts import ImageScores, checked_confidence_level, checked_counts
+from jaxrob.metrics._groups import effective_groups, stretch
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)
 _SEED = 0
@@ -99,9 +100,9 @@ def corruption_error(
     `sum(E_s) / sum(E_s of the reference)` over severities s = 1 to 5, where E is the
     share of wrong answers (Hendrycks and Dietterich, 2019, section 4.2).
 
-    The interval is a percentile bootstrap over images. If the reference is a curve of
-    the same images in the same order, both are resampled together; published numbers
-    are taken as exact.
+    The interval is a percentile bootstrap over images, or over their groups. If the
+    reference is a curve of the same images in the same order, both are resampled
+    together; published numbers are taken as exact.
 
     Args:
       curve: a `jaxrob.Curve`, `ReducedCurve` or `Assessment` of the corruption, with
@@ -190,6 +191,7 @@ class _Errors(NamedTuple):
     num_classes: int | None = None  # K; None if unknown
     size: int | None = None  # of the corruption's parameters, in pixels
     exact: bool = False  # whether the numbers are published ones
+    groups: np.ndarray | None = None  # `[N]`, equal where images belong together
 
 
 def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
@@ -274,6 +276,7 @@ def _errors_of(name: str, one: Any, relative: bool) -> _Errors:
         provenance.get("dataset", {}).get("fingerprint"),
         counts.num_classes,
         provenance.get("settings", {}).get("size"),
+        groups=getattr(getattr(curve, "table", None), "groups", None),
     )
 
 
@@ -328,6 +331,9 @@ def _mean(
         return CorruptionError(value, _UNKNOWN, reason)
     values = _resampled(both, relative, num_resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
+    if (groups := _groups(every)) is not None:
+        times = stretch(effective_groups(groups) - 1, confidence_level)
+        low, high = (max(value + times * (end - value), 0.0) for end in (low, high))
     interval = float(np.fmin(low, value)), float(np.fmax(high, value))
     return CorruptionError(value, ConfidenceInterval(*interval), "")
 
@@ -380,10 +386,16 @@ def _why_no_interval(some: Sequence[_Errors]) -> str:
         return "a curve keeps only counts (reduced): there are no images to resample"
     first = some[0]
     for one in some[1:]:
+        if not np.array_equal(one.groups, first.groups):  # pyright: ignore
+            return "the curves are not all of the same groups of images"
         prints = {one.fingerprint, first.fingerprint} - {None}
         if len(prints) > 1 or not np.array_equal(one.labels, first.labels):  # pyright: ignore
             return "the curves are not all of the same images, in the same order"
     return ""
+
+
+def _groups(every: Sequence[_Errors]) -> np.ndarray | None:
+    return next((one.groups for one in every if one.groups is not None), None)
 
 
 def _resampled(
@@ -391,10 +403,13 @@ def _resampled(
 ) -> np.ndarray:
     every = [one.wrong for some in both for one in some if one.wrong is not None]
     num_images = every[0].shape[1]
+    groups = _groups([one for some in both for one in some])
+    units = num_images if groups is None else int(groups.max()) + 1
     rng = np.random.default_rng(_SEED)
     values = []
-    for weights in resample_counts(rng, num_images, number):
-        shares = weights / num_images
+    for weights in resample_counts(rng, units, number, num_images):
+        weights = weights if groups is None else weights[groups]
+        shares = weights / weights.sum(0)
         exact = np.ones(shares.shape[1])
         errors = [
             [

@@ -88,6 +88,13 @@ def worth_of_some(scores: np.ndarray, groups: np.ndarray, z: float) -> float:
     return float(grouped.inputs[0] / alone.inputs[0] * (z / t) ** 2)
 
 
+def stretch(freedom: float, confidence_level: float) -> float:
+    """Returns by how much a bootstrap of few groups is too narrow."""
+    tail = (1 + confidence_level) / 2
+    freedom = max(freedom, 1.0)
+    return float(scipy.special.stdtrit(freedom, tail) / scipy.special.ndtri(tail))
+
+
 def effective_groups(groups: np.ndarray, shares: np.ndarray | None = None) -> float:
     """Returns 1 over the sum of the groups' squared shares of the images."""
     sizes = np.bincount(groups, shares)
