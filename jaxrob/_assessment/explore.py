@@ -396,20 +396,18 @@ def _answers_one_class(unaltered: AnyCurve) -> bool:
 
 def _other_order(unaltered: Any, threshold: float) -> str:
     """Says so if the network is good enough with its outputs in another order."""
-    number = unaltered.num_classes
-    is_reduced = isinstance(unaltered, ReducedCurve) and number > MOST_CONFUSED
-    if not number or number > _MOST_CLASSES or is_reduced:
+    most = MOST_CONFUSED if isinstance(unaltered, ReducedCurve) else _MOST_CLASSES
+    if not 0 < (number := unaltered.num_classes) <= most:
         return ""
     (found,) = unaltered.confusion
     order = scipy.optimize.linear_sum_assignment(found[:, :-1], maximize=True)
     # Of few images for each class, some order suits any network by chance.
     share = found[order].sum() / max(found.sum(), _FEWEST_IMAGES * number)
-    if share < threshold:
-        return ""
-    return (
+    words = (
         f" With its outputs in another order the accuracy would be {share:.4g}: are "
         "labels and class_names numbered in the order of the network's outputs?"
     )
+    return words * bool(share >= threshold)
 
 
 def _warn_of_jump(
