@@ -332,7 +332,8 @@ class Classifier:
         What `from_torch` says of an argument holds here too, unless it is below.
 
         Args:
-          path: the file, with one input, the images, and one output `[B, K]`. With
+          path: the file, with one input, the images (uint8 ones are 255 times the
+            pixels), and one floating output `[B, K]` or `[B, K, 1, 1]`. With
             outputs="any", several outputs are given to the score by name.
           outputs: by default given by the last operation, as in `from_torch`.
           batch_size: by default given by the shape of its input.
@@ -341,7 +342,7 @@ class Classifier:
 
         Raises:
           FileNotFoundError: if there is nothing at `path`.
-          ValueError: if it is no ONNX file of one floating input and output, keeps
+          ValueError: if it is no ONNX file of one input and one floating output, keeps
             weights outside its folder, or contradicts an argument.
         """
         network = onnx_network(path, outputs, preprocessing, name, batch_size)

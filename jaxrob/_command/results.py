@@ -173,7 +173,6 @@ def write_failing_pictures(
 class Replacing(NamedTuple):
     quantities: Sequence[str]  # Those whose requirements it replaces
     requirements: Sequence[Requirement]  # The new ones
-    # The names of the new assessments; None if it replaces none
     alterations: Sequence[str] | None = None
     regressions: bool = False  # Whether it looks for regressions
 

@@ -21,10 +21,7 @@ from jaxrob._keys import is_key
 
 @dataclasses.dataclass(frozen=True)
 class ImageMesh:
-    """A mesh, and the axes along which images are split.
-
-    Along the others, XLA splits a network that is larger than a device.
-    """
+    """A mesh, and its axes along which images are split, not large networks."""
 
     mesh: Mesh  # XLA chooses all shardings (`AxisType.Auto`)
     axes: tuple[str, ...]  # may be empty

@@ -27,8 +27,7 @@ _Parts = tuple[str, ...]
 # The value of `labels` for class folders.
 FOLDERS = "folders"
 _ENDINGS = ", ".join(SUFFIXES)
-# Names of DICOM files as archives export them: "IM000001", "1.2.840.3", "x.IMA". Only
-# these are opened to see what they are.
+# Of such names files are opened to see if they are DICOM: "IM000001", "x.IMA".
 _OF_DICOM = re.compile(r"[^.]+|.+\.(\d+|ima|dicom|dic)", re.IGNORECASE)
 _WANTED = f"{_ENDINGS}; in a folder also DICOM files without an ending"
 # A file outside an archive.
@@ -74,7 +73,7 @@ def image_folder(
     identified, in journals too, by the files' names and bytes, the preparation, and the
     version of Pillow. A file that changes during a run is an error.
 
-    The contents decide which of PNG, JPEG, TIFF, WebP and BMP a file is; `.npy` files
+    The contents say which of PNG, JPEG, TIFF, WebP, BMP and PPM a file is; `.npy` ones
     hold an array `[H, W]` or `[H, W, C]`; `.dcm` and `.nii(.gz)` need the extra
     `medical`, TIFF of more than 8 bits the extra `tiff`. On disk, DICOM files are also
     recognised by their contents if they have no ending, a number (as in

@@ -309,10 +309,10 @@ def differences(
 
     Raises:
       TypeError: if an argument has a wrong type.
+      ValueError: as `regressions`.
     """
-    for name, some in (("new", new), ("old", old)):
-        checked_sequence(name, some, Assessment, "jaxrob.Assessment", min_length=0)
-    earlier = {one.alteration: one for one in old}
+    _by_subject("new", new, 0)
+    earlier = {one.alteration: one for one in _by_subject("old", old, 0).values()}
     pairs = [(one, earlier[one.alteration]) for one in new if one.alteration in earlier]
     return tuple(_difference(now, then, len(pairs)) for now, then in pairs)
 
