@@ -27,7 +27,7 @@ from jaxrob._command.network import (
     read_class_names,
 )
 from jaxrob._dataset import check_labels_below
-from jaxrob._engine.evaluate import UNALTERED
+from jaxrob._engine.step import UNALTERED
 from jaxrob.reporting import Plan, Requirement
 from jaxrob.reporting._requirements import AT_LEAST
 from jaxrob.strategies import ASAP, FewImages, Including, Strategy, Uniform

@@ -25,16 +25,11 @@ from jaxrob._dataset import Dataset, check_labels_below, given_images, images_an
 from jaxrob._devices.blocks import filled, first_of, joined, put_at, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import put_whole
-from jaxrob._engine.evaluate import (
-    UNALTERED,
-    Arguments,
-    checked,
-    prepare_run,
-    unaltered_answers,
-)
+from jaxrob._engine.evaluate import Arguments, checked, prepare_run, unaltered_answers
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.journal import Journal, array_entry, entry, opened, read_records
 from jaxrob._engine.queue import random_order
+from jaxrob._engine.step import UNALTERED
 from jaxrob._identity.identity import is_identifiable, text
 from jaxrob._keys import checked_key
 from jaxrob.alterations import Alteration
