@@ -355,8 +355,15 @@ def _look_at_curve(
         near = beyond[np.argsort(side * distances[beyond])][:3]
         steps, values = side * distances[near], history.values[near]
         if jumps(steps, values, value, history.typical_inputs):
-            level, beside = history.levels[near[0]], history.values[near[0]]
-            _warn_of_jump(alteration, float(level), float(beside), value)
+            cause = alteration.about.jump or (
+                "The alteration is not continuous there, or its range is far too wide."
+            )
+            warn(
+                f"{alteration.name}: the measure jumps beside the identity, from "
+                f"{value:.4g} at level {alteration.identity:g} to {values[0]:.4g} at "
+                f"{history.levels[near[0]]:g}, and hardly changes from there to the "
+                f"next level. {cause}"
+            )
             return
 
 
@@ -408,16 +415,3 @@ def _other_order(unaltered: Any, threshold: float) -> str:
         "labels and class_names numbered in the order of the network's outputs?"
     )
     return words * bool(share >= threshold)
-
-
-def _warn_of_jump(
-    alteration: Alteration, level: float, value: float, unaltered: float
-) -> None:
-    cause = alteration.about.jump or (
-        "The alteration is not continuous there, or its range is far too wide."
-    )
-    warn(
-        f"{alteration.name}: the measure jumps beside the identity, from "
-        f"{unaltered:.4g} at level {alteration.identity:g} to {value:.4g} at "
-        f"{level:g}, and hardly changes from there to the next level. {cause}"
-    )
