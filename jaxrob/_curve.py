@@ -134,11 +134,10 @@ class Curve:
         from a classifier that gives only scores.
       labels: int32 `[N]`, the right classes.
       num_classes: K.
-      alpha: the confidence level that decides which answers are "unknown", see
-        `with_unknown`; None if all answers are decided.
-      rank: int16 (int32 above 32,767 classes) `[L, N]`, how many classes come before
-        the right one: 0 exactly where it is predicted, because of equally probable
-        classes the first comes first. None from a classifier that gives only scores.
+      alpha: the confidence level of `with_unknown`; None if all answers are decided.
+      rank: as `predicted`, how many classes come before the right one: 0 exactly where
+        it is predicted, because of equally probable classes the first comes first. None
+        from a classifier that gives only scores.
     """
 
     levels: _Levels
@@ -151,7 +150,6 @@ class Curve:
     rank: _Ranks = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         classes = checked_integer("num_classes", self.num_classes, at_least=2)
         axes: dict[str, int] = {}
         checked_array("levels", self.levels, "L", axes=axes)
@@ -159,14 +157,9 @@ class Curve:
         if self.rank is not None:
             shapes["rank"] = "L, N"
         for name, shape in shapes.items():
+            value, most = getattr(self, name), classes - 1
             checked_array(
-                name,
-                getattr(self, name),
-                shape,
-                "integers",
-                at_least=0,
-                at_most=classes - 1,
-                axes=axes,
+                name, value, shape, "integers", at_least=0, at_most=most, axes=axes
             )
         if self.rank is not None and ((self.rank == 0) != self._is_right).any():
             raise ValueError("rank must be 0 where predicted is the label, only there")
@@ -175,22 +168,16 @@ class Curve:
         for name in ("confidence", "uncertainty"):
             value = getattr(self, name)
             if value is not None and getattr(value, "shape", None) != shape:
-                raise ValueError(
-                    f"{name} must have the shape {shape}, or be None; got "
-                    f"{named(value)}"
-                )
+                raise ValueError(f"{name} must be {shape}; got {named(value)}")
         if self.alpha is not None:
             unknown_threshold(self.alpha)
 
     def with_unknown(self, alpha: float | None) -> "Curve":
         """The curve with answers that are too uncertain as "unknown".
 
-        2024 paper, section 3.
-
         Args:
           alpha: the confidence level in [0, 1]: an answer is unknown if its uncertainty
-            exceeds 1 - alpha, where 1 is the largest uncertainty. None makes all
-            answers decided.
+            exceeds 1 - alpha (2024 paper, section 3). None makes all answers decided.
 
         Raises:
           ValueError: if alpha lies outside [0, 1], or the classifier gave only scores.
@@ -198,9 +185,7 @@ class Curve:
         if alpha is not None:
             unknown_threshold(alpha)
             if self.uncertainty is None:
-                raise ValueError(
-                    'alpha needs uncertainties, which outputs="scores" does not have'
-                )
+                raise ValueError("alpha needs uncertainties; the curve has none")
         return dataclasses.replace(self, alpha=alpha)
 
     @functools.cached_property
@@ -218,7 +203,6 @@ class Curve:
 
     @property
     def _stated_counts(self) -> Annotated[_Counts, WRITTEN]:
-        """The counts without the ranks, which follow from the answers."""
         return self.counts._replace(ranks=None)
 
     def counts_for(self, measure: str) -> Counts:
@@ -234,8 +218,7 @@ class Curve:
     def confusion(self) -> np.ndarray:
         """int64 `[L, K, K + 1]`: counts by label and answer; the last is "unknown".
 
-        Computed when it is asked for: at 41 levels of 1,000 classes it takes 330 MB,
-        `counts` 1.3.
+        At 41 levels of 1,000 classes it takes 330 MB, `counts` 1.3.
         """
         if self.counts.confusion is not None:
             return self.counts.confusion
@@ -274,9 +257,8 @@ class Curve:
           identity: the level at which nothing is altered.
 
         Returns:
-          float64 `[N]`: the level nearest to the identity at which the image is
-          misclassified ("unknown" is no failure), the lower of two equally near ones.
-          NaN if there is no such level.
+          float64 `[N]`: the level nearest to the identity, the lower of two, at which
+          the image is misclassified ("unknown" is no failure); NaN if there is none.
         """
         wrong = ~self._is_right & ~self.unknown
         return _first_level(self.levels, wrong, identity)
@@ -307,8 +289,8 @@ class ReducedCurve:
     Attributes:
       levels: float64 `[L]`.
       counts: the `jaxrob.metrics.Counts` by class, `[L, K]`, with the ranks of the
-        right class up to the tenth, for top-k accuracy. Of a confusion `[L, K, K + 1]`
-        given instead, above 64 classes only the counts are kept.
+        right class up to the tenth; or a confusion `[L, K, K + 1]`, of which above 64
+        classes only the counts are kept.
       alpha: the confidence level that decided which answers are "unknown", or None.
     """
 
@@ -317,13 +299,11 @@ class ReducedCurve:
     alpha: _Alpha = None
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         levels = checked_array("levels", self.levels, "L")
         counts = checked_counts(self.counts)
         if len(counts.correct) != len(levels):
             raise ValueError(
-                f"counts must have a level for each of {len(levels)} levels; got "
-                f"{len(counts.correct)}"
+                f"counts must have {len(levels)} levels; got {len(counts.correct)}"
             )
         if counts.num_classes > MOST_CONFUSED:
             counts = counts._replace(confusion=None)
@@ -345,27 +325,14 @@ class ReducedCurve:
         """
         if self.counts.confusion is None:
             raise ValueError(
-                f"confusion is not kept above {MOST_CONFUSED} classes, because it "
-                f"grows with the square of their number, here {self.num_classes:,}. "
-                "Take counts, or evaluate with reduced=False, whose curve keeps the "
-                "answers"
+                f"confusion is not kept above {MOST_CONFUSED} classes, here "
+                f"{self.num_classes:,}. Take counts, or evaluate with reduced=False"
             )
         return self.counts.confusion
 
-    @property
-    def accuracy(self) -> np.ndarray:
-        """float64 `[L]`, see `jaxrob.metrics.accuracy`."""
-        return metrics.accuracy(self.counts)
-
-    @property
-    def indecision(self) -> np.ndarray:
-        """float64 `[L]`, see `jaxrob.metrics.indecision`."""
-        return metrics.indecision(self.counts)
-
-    @property
-    def effectiveness(self) -> np.ndarray:
-        """float64 `[L]`, see `jaxrob.metrics.effectiveness`."""
-        return metrics.effectiveness(self.counts)
+    accuracy = Curve.accuracy
+    indecision = Curve.indecision
+    effectiveness = Curve.effectiveness
 
     def counts_for(self, measure: str) -> Counts:
         """As `Curve.counts_for`, but with no more ranks, which a measure may reject."""
@@ -387,8 +354,6 @@ class ReducedCurve:
 class ScoreCurve:
     """A score of N images at L levels of an alteration, see `jaxrob.Score`.
 
-    `jaxrob.evaluate` returns one if it is given a score, and `Assessment.curve` is one.
-
     Attributes:
       levels: float64 `[L]`, in the order asked for.
       scores: float64 `[L, N]` in [0, 1], 1 is best; NaN for an image that was not
@@ -405,7 +370,6 @@ class ScoreCurve:
     score: Annotated[str, Text("the name of a score", SCORE_NAME)]
 
     def __post_init__(self) -> None:
-        """Checks the fields."""
         check_score_name("score", self.score)
         axes: dict[str, int] = {}
         checked_array("levels", self.levels, "L", axes=axes)
@@ -476,10 +440,7 @@ class ScoreCurve:
         return _first_level(self.levels, below, identity)
 
     def lowest(self, identity: float) -> tuple[np.ndarray, np.ndarray]:
-        """Each image's lowest score, and its level, see `Curve.first_failing_level`.
-
-        Both are float64 `[N]`, NaN for images that were not looked at.
-        """
+        """The images' lowest scores and their levels, `[N]`; NaN if not looked at."""
         identity = checked_number("identity", identity)
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         scores = self.scores[order]
@@ -489,7 +450,7 @@ class ScoreCurve:
         return found, levels
 
     def to_json(self) -> str:
-        """The curve as strict JSON text; the scores are an array in base64 of zlib."""
+        """The curve as strict JSON text."""
         return to_json(self)
 
     @staticmethod
@@ -506,7 +467,6 @@ AnyCurve = Curve | ReducedCurve | ScoreCurve
 
 
 def join(first: C, second: C) -> C:
-    """Joins the levels of two curves of the same images."""
     return dataclasses.replace(first, **joined([_by_level(first), _by_level(second)]))
 
 
@@ -517,9 +477,8 @@ def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
 
 
 def _by_level(curve: AnyCurve) -> dict[str, Any]:
-    """Returns the fields with a leading axis of levels, by name."""
-    every = [one.name for one in dataclasses.fields(curve)]
-    return {name: getattr(curve, name) for name in every if name in _OF_LEVELS}
+    names = [field.name for field in dataclasses.fields(curve)]
+    return {name: getattr(curve, name) for name in names if name in _OF_LEVELS}
 
 
 _OF_LEVELS = "levels predicted confidence uncertainty rank counts scores".split()

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from jaxrob._arguments.checks import (
+    check_index,
     checked_array,
     checked_images,
     checked_integer,
@@ -40,9 +41,8 @@ _DARK = 64 / 255
 class Dataset:
     """The labelled images on which a classifier is assessed, as arrays.
 
-    The arrays may be in memory or memory-mapped. Use `Dataset.from_batches` for images
-    that do not fit an array. uint8 images stay uint8 until they are on the device,
-    where they are divided by 255.
+    uint8 images stay uint8 until they are on the device, where they are divided by 255.
+    Images that do not fit an array are for `Dataset.from_batches`.
 
     Example::
 
@@ -52,21 +52,20 @@ class Dataset:
         few = dataset[:100]
 
     Attributes:
-      images: `[N, H, W, C]`, uint8 in 0-255 or floating in [0, 1]; or any other
-        array `[N, ...]` of finite values that the classifier takes (an array of
-        rank 4 counts as images). A JAX array stays on its devices. A `numpy.memmap` is
-        checked while it is read. Numbers of another byte order are converted, those of
-        more than 8 bytes to float32; a memory map must have this machine's types. The
-        pictures of a large folder (`jaxrob.data.image_folder`) are no array: slices and
-        index arrays read nothing, and `numpy.asarray` reads. Arrays are not copied: do
-        not fill one with other images afterwards.
+      images: `[N, H, W, C]`, uint8 in 0-255 or floating in [0, 1]; or any other array
+        `[N, ...]` of finite values that the classifier takes (an array of rank 4 counts
+        as images). A JAX array stays on its devices. A `numpy.memmap` is checked while
+        it is read. Numbers of another byte order are converted, those of more than 8
+        bytes to float32; a memory map must have this machine's types. The pictures of a
+        large folder (`jaxrob.data.image_folder`) are no array: slices and index arrays
+        read nothing, and `numpy.asarray` reads. Arrays are not copied: do not fill one
+        with other images afterwards.
       labels: `[N]` integers, the index of the right class, or texts, its name, where
         there are class names: they become integers. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
-        images. Robustness is then stability: an answer counts as right if it does not
-        change. Training needs labels. For a `jaxrob.Score`, also any array `[N, ...]`,
-        such as masks, or a list with an entry for each image: an array, such as boxes,
-        or a list or dict of arrays, texts and numbers.
+        images, and robustness is stability. For a `jaxrob.Score`, also any array `[N,
+        ...]`, such as masks, or a list with an entry for each image: an array, such as
+        boxes, or a list or dict of arrays, texts and numbers.
       class_names: one name for each class, in the order of the network's outputs, or
         None.
       name: the data set's name in reports.
@@ -83,7 +82,7 @@ class Dataset:
     name: str = "dataset"
     # Whether the labels are the assessed network's own answers on unaltered images.
     _has_pseudo_labels: bool = dataclasses.field(default=False, init=False, repr=False)
-    # What the provenance says about how files of pictures were read.
+    # For the provenance: how files of pictures were read.
     _reading: Mapping[str, Any] | None = dataclasses.field(
         default=None, kw_only=True, repr=False
     )
@@ -114,16 +113,14 @@ class Dataset:
             object.__setattr__(self, "_file_names", None)
 
     def __repr__(self) -> str:
-        parts = [f"images={self.images.dtype}{[*self.images.shape]}"]
-        if self.labels is None:
-            parts.append("labels=None")
-        elif self.labels.dtype == object:
-            parts.append(f"labels=list of {len(self.labels)}")
-        else:
-            parts.append(f"labels={self.labels.dtype}{[*self.labels.shape]}")
+        labels, names = self.labels, ""
+        if labels is not None:
+            kind = f"{labels.dtype}{[*labels.shape]}"
+            labels = f"list of {len(labels)}" if labels.dtype == object else kind
         if self.class_names is not None:
-            parts.append(f"{len(self.class_names)} class names")
-        return f"Dataset({', '.join(parts)}, name={self.name!r})"
+            names = f" {len(self.class_names)} class names,"
+        images = f"{self.images.dtype}{[*self.images.shape]}"
+        return f"Dataset(images={images}, labels={labels},{names} name={self.name!r})"
 
     def __len__(self) -> int:
         return len(self.images)
@@ -159,9 +156,6 @@ class Dataset:
             source = torchvision.datasets.CIFAR10("data", train=False)
             dataset = jaxrob.Dataset.from_items(source, channels_first=False)
 
-        Items that take at most `max_bytes` together are kept in memory. More are read
-        again in every pass, as by `from_batches`.
-
         Args:
           items: a sequence, which need only have a length and take indices, or an
             iterable that can be read more than once, in the same order. Each item is
@@ -170,8 +164,7 @@ class Dataset:
             label is an integer, a text where there are class names, or for a `Score`
             whatever `Dataset` takes as an entry of a list, with tensors and Pillow's
             pictures in place of arrays. Arrays of the image's height and width, such as
-            masks, become one array `[N, ...]`, as they are; others, such as boxes, stay
-            a list.
+            masks, become one array `[N, ...]`; others, such as boxes, stay a list.
           class_names: one name for each class; by default those that the items carry:
             `features[label].names` (Hugging Face), `classes` (torchvision) or
             `class_names` (Keras), also of a `dataset` that they are made of. The same
@@ -179,21 +172,21 @@ class Dataset:
           name: the data set's name in reports.
           image: the key of the image, where an item is a mapping.
           label: the key of the label.
-          channels_first: whether arrays are `[C, H, W]`, as torch has them. By default
-            they must not be: images with fewer rows than channels are then rejected.
-            True and False also say that arrays `[H, W]` are images of one channel. It
-            does not concern Pillow's images.
+          channels_first: whether arrays are `[C, H, W]`, as torch has them; images with
+            fewer rows than channels are rejected by default. True and False also say
+            that arrays `[H, W]` are images of one channel. It does not concern Pillow's
+            images.
           max_bytes: the largest size of all images, and of labels that are arrays, that
-            is kept in memory.
+            is kept in memory. More are read again in every pass, as by `from_batches`.
 
         Raises:
           TypeError: if `items` is an iterator or a mapping of splits, or an item has no
             image and label.
           ValueError: if there are no items or endlessly many, images differ in shape or
             type, labels in kind (masks also in shape or type), images seem to have
-            their channels first, a value is outside its range (as after a
-            normalisation: that belongs to the classifier, see `Classifier.from_torch`),
-            or the first item is another one when it is read again.
+            their channels first, a value is outside its range (normalisation belongs to
+            the classifier, see `Classifier.from_torch`), or the first item is another
+            one when it is read again.
         """
         parts = checked_parts(image, label, channels_first)
         wanted = "a sequence or an iterable of (image, label)"
@@ -218,7 +211,7 @@ class Dataset:
         """A data set larger than memory, read again in every pass over it.
 
         From a `torch.utils.data.DataLoader`, a `grain.DataLoader`, a batched
-        `tf.data.Dataset`, or a class of your own.
+        `tf.data.Dataset`, or a class of your own; in place of a `Dataset`.
 
         Example::
 
@@ -232,25 +225,18 @@ class Dataset:
 
         Args:
           batches: an iterable of `(images, labels)` or mappings: arrays as `Dataset`
-            takes them, tensors, or lists of what `from_items` takes. It must give the
-            same batches in the same order on every pass, so it must neither shuffle nor
-            augment: a batch that differs from an earlier pass is rejected.
-            Evaluation reads it on a thread of its own, a little ahead.
-            Batches may differ in length, but not in type. An iterator, which is used up
-            after one pass, is rejected: an adaptive strategy reads the data several
-            times.
-          class_names: one name for each class; by default those that the batches carry,
-            see `from_items`.
+            takes them, tensors, or lists of what `from_items` takes. Batches may differ
+            in length, but not in type. Every pass must give the same batches in the
+            same order, so it must neither shuffle nor augment. Evaluation reads it on a
+            thread of its own, a little ahead.
+          class_names: see `from_items`.
           name: the data set's name in reports.
           image: the key of the images, where a batch is a mapping.
           label: the key of the labels.
           channels_first: whether images are `[B, C, H, W]`, see `from_items`.
 
-        Returns:
-          A data set that `evaluate` and `assess` take in place of a `Dataset`.
-
         Raises:
-          TypeError: if `batches` is not iterable, or can be iterated only once.
+          TypeError: if `batches` is not iterable, or only once, as an iterator is.
           ValueError: if it has no end.
         """
         parts = checked_parts(image, label, channels_first)
@@ -307,22 +293,21 @@ class BatchedDataset:
         self._check_same(index + 1, _NO_BATCH)
 
     def _check_same(self, index: int, found: str) -> None:
-        """Keeps a batch's digest in the first pass, and compares it in later ones."""
         if index == len(self._digests):
             self._digests.append(found)
         elif self._digests[index] != found:
             raise ValueError(
-                f"batches of {self.name} must be the same, in the same order, on every "
-                f"pass; batch {index} is not what it was before. Leave out shuffling "
-                "and random augmentation."
+                f"batches of {self.name} must be the same on every pass; batch {index} "
+                "is not what it was before. Leave out shuffling and random "
+                "augmentation."
             )
 
 
 def with_pseudo_labels(dataset: Dataset, predicted: np.ndarray) -> Dataset:
     """Returns the images with a network's answers as labels, marked as such."""
-    found = dataclasses.replace(dataset, labels=predicted)
-    object.__setattr__(found, "_has_pseudo_labels", True)
-    return found
+    labelled = dataclasses.replace(dataset, labels=predicted)
+    object.__setattr__(labelled, "_has_pseudo_labels", True)
+    return labelled
 
 
 def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
@@ -335,15 +320,12 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
     (low, high, kind), labels = found, getattr(dataset, "labels", None)
     numbers = [] if labels is None or labels.dtype == object else labels.ravel()
     if low == high and len(numbers) and np.ptp(numbers) > 0:
-        return (
-            f"all values of {dataset.name} are {low:g}, so that images of different "
-            "labels do not differ. Look at how they are read."
-        )
+        return f"all values of {dataset.name} are {low:g}. Look at how they are read."
     if kind == "bytes" and high == 1:
         return (
-            f"{dataset.name} holds bytes of 0 and 1 alone, which are divided by 255 "
-            "and so nearly black. If they were divided before they became bytes, pass "
-            "floats in [0, 1]; if they are black and white, multiply by 255."
+            f"{dataset.name} holds bytes of 0 and 1 alone, which are nearly black. If "
+            "they were divided before they became bytes, pass floats in [0, 1]; if they"
+            " are black and white, multiply by 255."
         )
     most = {"bytes": 255, "images": 1}.get(kind, 0)
     if not 0 < high <= _DARK * most:
@@ -360,15 +342,13 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
 def checked_labels(
     labels: Any, length: int, class_names: tuple[str, ...] | None
 ) -> np.ndarray:
-    """Returns labels as an int32 array `[length]`."""
     given, wanted = labels, "an array [N] of integers"
     if not isinstance(labels, list | tuple):
         labels = plain_array("labels", labels, wanted)
     labels = plain_array("labels", numbered(labels, class_names), wanted)
     if labels.shape != (length,):
         raise ValueError(
-            f"labels must have the shape ({length},), one for each image; got "
-            f"{labels.shape} ({named(given)})"
+            f"labels must have the shape ({length},), as images; got {named(given)}"
         )
     labels = checked_array("labels", labels, "N", "integers", at_least=0)
     high = int(labels.max())
@@ -376,8 +356,7 @@ def checked_labels(
         raise ValueError(f"labels must be class indices, which are int32; got {high}")
     if class_names is not None and high >= len(class_names):
         raise ValueError(
-            f"labels must be below the number of class names, {len(class_names)}; got "
-            f"{high}"
+            f"labels must be below the {len(class_names)} class names; got {high}"
         )
     return labels.astype(np.int32)
 
@@ -390,25 +369,24 @@ def checked_any_labels(
     is_list = isinstance(labels, list | tuple)
     is_list |= isinstance(labels, np.ndarray) and labels.dtype == object
     if is_list and any(map(_is_compound, labels)):
-        for index, one in enumerate(labels):
+        entries = np.empty(len(labels), object)
+        for index, label in enumerate(labels):
             try:
-                object_bytes(one)
+                object_bytes(label)
             except TypeError as error:
                 raise TypeError(f"labels[{index}]: {error}") from error
-        found = np.fromiter(labels, object, len(labels))
+            entries[index] = label
+        labels = entries
     elif getattr(labels, "ndim", 1) > 1:
-        found = labels if isinstance(labels, np.memmap) else None
-        if found is None:
-            found = plain_array("labels", labels, "an array [N, ...]")
-        if found.dtype.kind not in "biuf":
+        if not isinstance(labels, np.memmap):
+            labels = plain_array("labels", labels, "an array [N, ...]")
+        if labels.dtype.kind not in "biuf":
             raise wrong_type("labels", "an array [N, ...] of real numbers", labels)
     else:
         return checked_labels(labels, length, class_names)
-    if len(found) != length:
-        raise ValueError(
-            f"labels must be {length}, one for each image; got {len(found)}"
-        )
-    return found
+    if len(labels) != length:
+        raise ValueError(f"labels must be {length}, as images; got {len(labels)}")
+    return labels
 
 
 def are_classes(labels: Any) -> bool:
@@ -426,17 +404,14 @@ def check_labels_below(
     name: str,
     class_names: Sequence[str] | None = None,
 ) -> None:
-    """Rejects labels beyond the classifier's classes."""
     if labels is None:
         raise ValueError(f"{name} are missing, and this needs them; got None")
     if not are_classes(labels):
-        what = f"a list of {len(labels)} entries"
-        if labels.dtype != object:
-            what = f"the shape {labels.shape}"
+        is_list = labels.dtype == object
+        what = f"a list of {len(labels)}" if is_list else f"the shape {labels.shape}"
         raise ValueError(
-            f"{name} must be class indices [N], integers from 0; got {what}. Of "
-            "one-hot labels take argmax. Masks, boxes and the like need a score of "
-            "yours: evaluate and assess take score=, a function of outputs and labels"
+            f"{name} must be class indices [N], from 0; got {what}. Of one-hot labels "
+            "take argmax; masks, boxes and the like need score="
         )
     highest = int(labels.max())
     if highest >= num_classes:
@@ -445,8 +420,8 @@ def check_labels_below(
         if class_names is not None:
             which = f", the class {class_names[highest]!r} of {len(class_names)}"
         raise ValueError(
-            f"{name} must be below the classifier's number of classes, {num_classes} "
-            f"(they count from 0); got {highest}{which}{from_1}"
+            f"{name} must be below the classifier's {num_classes} classes (from 0); "
+            f"got {highest}{which}{from_1}"
         )
 
 
@@ -455,19 +430,18 @@ def images_and_labels(images: Any, labels: Any) -> tuple[np.ndarray | jax.Array,
     if isinstance(images, BatchedDataset):
         raise TypeError(
             "images must be an array or a jaxrob.Dataset in memory; got "
-            f"{named(images)}, which is read batch by batch"
+            f"{named(images)}"
         )
     if isinstance(labels, Dataset | BatchedDataset):
         raise TypeError(
-            f"labels must be an array, not a data set; got {named(labels)}: say "
-            "images=dataset, without labels"
+            f"labels must be an array; got {named(labels)}: say images=dataset alone"
         )
     if not isinstance(images, Dataset):
         return images, labels
     if labels is not None:
         raise TypeError(
-            "labels must be left out where images is a data set, which has its own; "
-            f"got {named(labels)} beside images={named(images)}"
+            f"labels must be left out beside a data set, which has its own; got "
+            f"{named(labels)} beside images={named(images)}"
         )
     return images.images, images.labels
 
@@ -498,47 +472,16 @@ def _check_given(labels: Any) -> None:
         raise wrong_type("labels", "an array [N] of integers", labels)
 
 
-def check_index(index: Any, length: int) -> None:
-    """Rejects an invalid index into `length` inputs."""
-    wanted = "a slice, or an array of integers or booleans"
-    if isinstance(index, slice):
-        for part in (index.start, index.stop, index.step):
-            if part is not None:
-                checked_integer("index", part)
-        return
-    try:
-        array = np.asarray(index)
-    except (TypeError, ValueError):  # Lists of unequal lengths; tracers.
-        raise wrong_type("index", wanted, index) from None
-    if array.ndim == 0:
-        raise TypeError(
-            f"index must be {wanted}; got {named(index)}, use [i : i + 1] for one input"
-        )
-    if array.ndim != 1 or array.dtype.kind not in "biu":
-        raise wrong_type("index", wanted, array)
-    if array.dtype.kind == "b":
-        if len(array) != length:
-            raise IndexError(
-                f"index must hold {length} booleans, one for each input; got "
-                f"{len(array)}"
-            )
-    elif array.size and not -length <= array.min() <= array.max() < length:
-        raise IndexError(
-            f"index must lie in 0 ... {length - 1}; got {array.min()} to {array.max()}"
-        )
-
-
 def _names_of(
     source: Any, class_names: Any, name: Any, label: str
 ) -> tuple[str, ...] | None:
-    """Returns the class names given, or else those that a source carries."""
     given, own = _checked_class_names(class_names, name), class_names_of(source, label)
     if given and own and given != own and sorted(given) == sorted(own):
         index = next(i for i, pair in enumerate(zip(given, own)) if pair[0] != pair[1])
         raise ValueError(
-            "class_names must be in the order of the source's own, by which its labels "
-            f"are numbered; class {index} of {named(source)} is {own[index]!r}, and "
-            f"{given[index]!r} was given. {TO_RENUMBER}"
+            f"class_names must be in the order of the source's own; class {index} of "
+            f"{named(source)} is {own[index]!r}, and {given[index]!r} was given. "
+            f"{TO_RENUMBER}"
         )
     return given or own
 

@@ -23,8 +23,7 @@ except ImportError:  # Windows does not have it.
 
 # Any file may unpack to this size, which is far above any image or weights.
 _ALWAYS_UNPACKED = 256 << 20
-# Pictures, weights and answers shrink to a half or a tenth when they are compressed;
-# zeros to a thousandth.
+# Real data shrink to a half or a tenth when they are compressed, zeros to a thousandth.
 _MOST_UNPACKED_RATIO = 100
 
 _KINDS = (
@@ -40,7 +39,8 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
     """Opens a regular file for reading. It never waits for a writer."""
     check_regular(path)
     # Checked again, because something else may have taken its place.
-    file = open(path, "rb", opener=_open_without_waiting)
+    without_waiting = getattr(os, "O_NONBLOCK", 0)
+    file = open(path, "rb", opener=lambda *at: os.open(at[0], at[1] | without_waiting))
     try:
         _check_mode(path, os.fstat(file.fileno()).st_mode)
     except ValueError:
@@ -50,31 +50,21 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def content_of(path: str | os.PathLike[str], most: int) -> bytes:
-    """Reads a regular file of at most `most` bytes."""
     with open_file(path) as file:
         # Asked first: to read `most` bytes takes as much memory, however few there are.
         size = os.fstat(file.fileno()).st_size
         if size > most:
-            raise ValueError(
-                f"{os.fspath(path)}: it has {size} bytes; at most {most} are read"
-            )
+            raise ValueError(f"{path}: it has {size} bytes; at most {most} are read")
         return file.read(size)
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raises an error unless a path is a regular file, without opening it."""
     _check_mode(path, os.stat(path).st_mode)
 
 
 def most_unpacked(size: int) -> int:
     """Returns how many bytes a compressed file of `size` bytes may unpack to."""
-    # The limit is generous for real data; a file that claims more is a zip bomb or a
-    # mistake.
     return max(_ALWAYS_UNPACKED, _MOST_UNPACKED_RATIO * size)
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _check_mode(path: str | os.PathLike[str], mode: int) -> None:
@@ -104,7 +94,6 @@ def parsed(text: str | bytes) -> Any:
 
 
 def short(value: Any) -> str:
-    """Shortens a value to at most 80 characters, for a message."""
     value = value.item() if isinstance(value, np.generic) else value
     text = ascii(value) if isinstance(value, str) else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
@@ -118,16 +107,15 @@ def _finite(text: str) -> float:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands there twice")
-    return found
+    entries: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in entries:
+            raise ValueError(f"{name!r} stands there twice")
+        entries[name] = value
+    return entries
 
 
-# Errors that zipfile and NumPy raise for damaged npz files. A RuntimeError means
-# encryption or an unknown compression method.
+# What zipfile and NumPy raise for damaged npz files; RuntimeError if encrypted.
 DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, SyntaxError),
     *(EOFError, KeyError, MemoryError, OSError, OverflowError, RuntimeError),
@@ -151,8 +139,8 @@ def read_npz(
         packed = max((member.compress_size for member in members), default=0)
         if total > most or packed > size:
             raise ValueError(
-                f"its arrays claim {total} bytes, one of them {packed} of the file's "
-                f"{size}, which may unpack to {most}"
+                f"its arrays claim {total} bytes, one {packed} of {size} in the file, "
+                f"which may unpack to {most}"
             )
         if not may_be_compressed and any(one.compress_type for one in members):
             raise ValueError("it is compressed, which is not read")
@@ -169,20 +157,17 @@ def read_npz(
 def npy_array(data: bytes, name: str) -> np.ndarray:
     """Returns the array of an npy file's bytes, a view; ValueErrors have the name."""
     # `numpy.load` would make room for what a header claims.
-    stream = io.BytesIO(data)
+    stream, form = io.BytesIO(data), np.lib.format
     try:
-        is_first = np.lib.format.read_magic(stream) == (1, 0)
-        read = np.lib.format.read_array_header_1_0
-        shape, is_fortran, dtype = (
-            read if is_first else np.lib.format.read_array_header_2_0
-        )(stream)
+        is_first = form.read_magic(stream) == (1, 0)
+        read = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
+        shape, is_fortran, dtype = read(stream)
         needed, found = math.prod(shape) * dtype.itemsize, len(data) - stream.tell()
         if dtype.kind not in _TYPES or dtype.names or dtype.subdtype or dtype.hasobject:
             raise ValueError(f"it holds {dtype}; only numbers are read")
         if needed != found or min(shape, default=0) < 0:
             raise ValueError(
-                f"it has {found} bytes, but an array of {dtype} of the shape {shape} "
-                f"needs {needed}"
+                f"it has {found} bytes, but {dtype} of the shape {shape} needs {needed}"
             )
         order = "F" if is_fortran else "C"
         return np.ndarray(shape, dtype, data, stream.tell(), order=order)
@@ -216,12 +201,10 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_new(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a new file; `sync` then flushes it to the disk."""
     _write(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), content)
 
 
 def _write(file: int, content: bytes) -> None:
-    """Writes all to an open file, and closes it."""
     try:
         left = memoryview(content)
         while left:
@@ -231,7 +214,6 @@ def _write(file: int, content: bytes) -> None:
 
 
 def not_written(path: str | os.PathLike[str], error: OSError) -> OSError:
-    """Returns the error for a file that cannot be written, under its final name."""
     return OSError(
         error.errno,
         f"it cannot be written ({error.strerror}); what was there stays",

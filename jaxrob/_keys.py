@@ -16,12 +16,10 @@ _WANTED = "a random key, as jax.random.key(0) makes it"
 
 
 def is_key(value: Any) -> bool:
-    """Whether a value is an array of random keys, as `jax.random.key` makes them."""
     return hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def check_key(key: Any) -> None:
-    """Refuses what is no single random key, of either style."""
     legacy = not is_key(key) and getattr(key, "dtype", None) == jnp.uint32
     if not (legacy and key.ndim) and not is_key(key):
         raise wrong_type("key", _WANTED, key)
@@ -46,7 +44,6 @@ def checked_key(key: jax.Array) -> jax.Array:
 
 
 def random_words(key: jax.Array, number: int) -> jax.Array:
-    """Draws uint32 `[number]` random words."""
     # `jax.random.bits` joins the two words that threefry computes at once into one, so
     # that a CPU takes twice to three times as long.
     data = jax.random.key_data(key) if is_key(key) else key
@@ -71,5 +68,4 @@ def order_keys(key: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def host_generator(key: jax.Array) -> np.random.Generator:
-    """A NumPy generator for draws on the host, started by a key."""
     return np.random.default_rng(np.asarray(jax.random.bits(key, (4,), jnp.uint32)))

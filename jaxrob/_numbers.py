@@ -28,7 +28,6 @@ def largest(values: jax.Array, axis: int, keepdims: bool = False) -> jax.Array:
 # Compiled as one program even if the caller is not.
 @functools.partial(jax.jit, static_argnames=("kind", "axis"))
 def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
-    """Computes the log-probabilities of a classifier's outputs."""
     if kind == "logits":
         return _log_softmax(outputs, axis)
     in_range = (outputs >= -_ROUNDING) & (outputs <= 1 + _ROUNDING)
@@ -78,7 +77,6 @@ def _log_softmax_jvp(
 
 @jax.jit
 def as_floats(images: Any) -> jax.Array:
-    """Converts images to float32 in [0, 1]; bytes are divided by 255."""
     images = jnp.asarray(images)
     if images.dtype == jnp.uint8:
         return unit_range(images)
@@ -111,7 +109,6 @@ def note_values(into: list[Any], images: np.ndarray | jax.Array) -> None:
 
 
 def widen(into: list[Any], low: float, high: float, kind: str) -> None:
-    """Widens a range, see `note_values`."""
     into[:] = min([low, *into[:1]]), max([high, *into[1:2]]), kind
 
 
@@ -125,14 +122,13 @@ def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
         finite = np.isfinite(np.asarray(images)).reshape(len(images), -1).all(axis=1)
         bad = np.flatnonzero(~finite)
         raise ValueError(
-            f"images must be finite; {len(bad)} of {len(images)} hold NaN or infinity, "
-            f"the first at index {bad[0]}"
+            f"images must be finite; {len(bad)} of {len(images)} are not, the first "
+            f"{bad[0]}"
         )
     if images.ndim == 4 and (low < 0 or high > 1):
         raise ValueError(
-            "floating images (rank 4) must lie in [0, 1]; got values in "
-            f"[{low:.9g}, {high:.9g}] (pass uint8 for 0-255; numpy.clip mends what a "
-            "resize has rounded; leave normalisation out of the data: it belongs to "
-            "the classifier, as mean= and std= or in its apply function)"
+            f"floating images (rank 4) must lie in [0, 1]; got values in [{low:.9g}, "
+            f"{high:.9g}] (pass uint8 for 0-255; numpy.clip mends rounding; "
+            "normalisation belongs to the classifier, as mean= and std=)"
         )
     return low, high

@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import hashlib
-import itertools
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -30,33 +29,13 @@ class Unreadable(ValueError):
 
 
 class Failed(NamedTuple):
-    """An image that could not be read.
-
-    Attributes:
-      place: its index in the store.
-      why: the message, which names the file.
-    """
-
     place: int
     why: str
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Store:
-    """Where images come from. All parts of a data set share it.
-
-    Attributes:
-      names: each image's name, its identity beside its bytes.
-      where: returns an image's path for messages, by its index.
-      image_shape: of each image.
-      dtype: of each image, uint8 or float32.
-      contents: returns a file's bytes, by the image's index; raises ValueErrors.
-      decode: returns `image_shape` from an index and a file's bytes, and what is
-        odd about the image, or None; raises Unreadable.
-      preparation: what decoding depends on beside the bytes, as a text.
-      warn_of: warns of oddities, given by index, in a number of images.
-      most_bytes: all images together are read into one array up to this size.
-    """
+    """Where images come from, shared by all parts of a data set."""
 
     names: Sequence[str]
     where: Callable[[int], str]
@@ -83,7 +62,6 @@ class Store:
         object.__setattr__(self, "_ends", np.full((2, number), np.nan, np.float32))
 
     def image(self, index: int) -> np.ndarray:
-        """Reads an image."""
         try:
             data = self.contents(index)
         except ValueError as error:
@@ -104,14 +82,11 @@ class Store:
             for index in some.tolist():
                 self._check_same(index, self.contents(index))
 
+        firsts = range(0, len(missing), _MOST_AT_ONCE)
+        parts = [missing[first : first + _MOST_AT_ONCE] for first in firsts]
         with ThreadPoolExecutor(_num_threads(), "jaxrob-digests") as pool:
-            parts = (
-                missing[first : first + _MOST_AT_ONCE]
-                for first in range(0, len(missing), _MOST_AT_ONCE)
-            )
             try:
-                for _ in pool.map(read, parts):
-                    pass
+                list(pool.map(read, parts))
             finally:
                 pool.shutdown(cancel_futures=True)
         return self._digests[indices]
@@ -124,8 +99,8 @@ class Store:
             self._is_digested[index] = True
         elif self._digests[index].tobytes() != found:
             raise ValueError(
-                f"{self.where(index)}: the file has changed since it was first read, "
-                "so that answers would mix two pictures. Load the data set again"
+                f"{self.where(index)}: the file has changed since it was first read. "
+                "Load the data set again"
             )
 
 
@@ -134,12 +109,7 @@ class StoredImages:
     """Images `[N, ...]` in files, of which each is read when it is needed.
 
     A slice, an index array or booleans give other such images without reading any; an
-    integer reads one image, and `np.asarray` all. Threads read ahead, and the order
-    does not depend on their number.
-
-    Attributes:
-      store: the files.
-      indices: `[N]`, the images' indices in the store.
+    integer reads one image, and `np.asarray` all.
     """
 
     store: Store
@@ -147,27 +117,22 @@ class StoredImages:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape `[N, ...]`."""
         return len(self.indices), *self.store.image_shape
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of the values, uint8 or float32 in [0, 1]."""
         return self.store.dtype
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """The number of values."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all images, decoded."""
         return self.size * self.dtype.itemsize
 
     def __repr__(self) -> str:
@@ -183,20 +148,18 @@ class StoredImages:
         if indices.ndim != 1:
             raise IndexError(
                 "images in files take a slice, an integer, or one array of integers or "
-                f"booleans; got {index!r} (np.asarray reads them all)"
+                f"booleans; got {index!r}"
             )
         return dataclasses.replace(self, indices=indices)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Reads all images."""
         if copy is False:
             raise ValueError("images in files are read into a new array")
         if len(self) > _ALWAYS_IN_ARRAY and self.nbytes > self.store.most_bytes:
             raise ValueError(
-                f"images must fit into one array here; {len(self)} of the shape "
-                f"{self.store.image_shape} take {self.nbytes} bytes, more than "
-                f"max_bytes={self.store.most_bytes}. Take fewer, such as "
-                "dataset[::100], or load them with a larger max_bytes"
+                f"images must fit into one array here; {len(self)} take {self.nbytes} "
+                f"bytes, more than max_bytes={self.store.most_bytes}. Take fewer, such "
+                "as dataset[::100], or load them with a larger max_bytes"
             )
         (found,) = self.read([slice(None)])
         return found if dtype is None else found.astype(dtype)
@@ -229,7 +192,6 @@ class StoredImages:
         return digest([*about, self.store.digests(self.indices)])
 
     def warn_of_odd(self) -> None:
-        """Warns of the odd images among those read so far."""
         number = int(np.isfinite(self.store._ends[0, self.indices]).sum())
         self.store.warn_of(self.odd(), number)
 
@@ -244,18 +206,15 @@ class StoredImages:
     def odd(self) -> dict[int, Any]:
         """Returns what is odd about images read so far, by their index in the store."""
         known = self.store._odd
-        odd = sorted({*known} & {*self.indices.tolist()}) if known else []
-        return {index: known[index] for index in odd}
+        own = {*known} and {*known} & {*self.indices.tolist()}
+        return {index: known[index] for index in sorted(own)}
 
     def _num_at_once(self) -> int:
         image_bytes = max(1, self.nbytes // len(self))
-        return min(_MOST_AT_ONCE, max(1, _BYTES_AT_ONCE // image_bytes))
+        return int(np.clip(_BYTES_AT_ONCE // image_bytes, 1, _MOST_AT_ONCE))
 
     def _read(
-        self,
-        parts: Iterable[_Index],
-        stopped: threading.Event | None,
-        may_fail: bool,
+        self, parts: Iterable[_Index], stopped: threading.Event | None, may_fail: bool
     ) -> Iterator[tuple[np.ndarray, list[Failed]]]:
         """Yields the images of each part, and its failures if these are allowed."""
         each = self._num_at_once()
@@ -294,12 +253,9 @@ class StoredImages:
             failures: list[Failed] = []
             try:
                 while stopped is None or not stopped.is_set():
-                    while ahead < window:
-                        more = list(itertools.islice(tasks, 1))
-                        if not more:
-                            break
-                        waiting += more
-                        ahead += more[0][1]
+                    while ahead < window and (more := next(tasks, None)):
+                        waiting.append(more)
+                        ahead += more[1]
                     if not waiting:
                         break
                     task, number, out = waiting.popleft()
@@ -314,7 +270,6 @@ class StoredImages:
 
 
 def _num_threads() -> int:
-    """Returns the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # Not on every system.

@@ -38,17 +38,15 @@ _CHANNEL_ORDERS = ("rgb", "bgr")
 class IdcCNN(nn.Module):
     """C_o, which classifies patches of breast histology: benign (0), malignant (1).
 
-    Conv 32 (3x3, stride 2) - max-pool 3x3 - dropout 0.3 - conv 64 - conv 64 -
-    max-pool 2x2 - flatten - ReLU - batch normalisation - dropout 0.5 - dense 2 -
-    sigmoid, each convolution followed by ReLU and batch normalisation. 63,106
-    numbers on images `[B, 50, 50, 3]`: 60,738 parameters and 2,368 batch statistics.
-
-    The outputs are one sigmoid activation for each class, which do not add up to 1.
+    Conv 32 (3x3, stride 2) - max-pool 3x3 - dropout 0.3 - conv 64 - conv 64 - max-pool
+    2x2 - flatten - ReLU - batch normalisation - dropout 0.5 - dense 2 - sigmoid, each
+    convolution followed by ReLU and batch normalisation. 63,106 numbers on images `[B,
+    50, 50, 3]`: 60,738 parameters and 2,368 batch statistics. The two sigmoid
+    activations do not add up to 1.
 
     Attributes:
-      channel_order: the order of colours that the weights expect, "rgb" or "bgr".
-        Images passed are always RGB; the network reverses their channels if it is
-        "bgr", which the published weights need.
+      channel_order: the order of colours that the weights expect, "rgb" or "bgr", as
+        the published ones. Images passed are always RGB.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
     convolutional neural networks for image classification, 2020, section IV; where the
@@ -58,13 +56,13 @@ class IdcCNN(nn.Module):
     channel_order: str = "bgr"
 
     def __post_init__(self) -> None:
-        """Checks the attribute."""
+        """Checks the attributes."""
         check_choice("channel_order", self.channel_order, _CHANNEL_ORDERS)
         super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        """Computes the activations."""
+        """Computes activations `[B, 2]` of images `[B, H, W, C]`."""
         # Keras's defaults; with stride 2, SAME pads as TensorFlow does.
         norm = functools.partial(
             nn.BatchNorm, use_running_average=not train, momentum=0.99, epsilon=1e-3
@@ -88,8 +86,6 @@ class IdcCNN(nn.Module):
 def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Loads the published weights of C_o, the network of the 2020 paper.
 
-    They expect BGR, so they need `IdcCNN(channel_order="bgr")`, the default.
-
     Example::
 
         module = jaxrob.networks.IdcCNN()
@@ -97,8 +93,8 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
         classifier = jaxrob.Classifier.from_linen(module, variables, "sigmoid")
 
     Args:
-      path: an npz file of arrays under their Keras names, such as
-        `conv2d_1/kernel`; other parts may lie between the layer's and the array's name.
+      path: an npz file of arrays under their Keras names, such as `conv2d_1/kernel`;
+        other parts may lie between the layer's and the array's name.
 
     Returns:
       The variables of `IdcCNN`, float32, in the collections "params" and "batch_stats".
@@ -126,28 +122,23 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
     missing = sorted(expected.keys() - arrays.keys())
     extra = sorted(arrays.keys() - expected.keys())
     if missing or extra:
-        raise ValueError(
-            f"{path}: missing arrays {missing}, superfluous arrays {extra}"
-        )
+        raise ValueError(f"{path}: missing arrays {missing}, superfluous {extra}")
     variables: dict[str, Any] = {"params": {}, "batch_stats": {}}
     for name, (collection, module, key, shape) in expected.items():
         array = arrays[name]
         if array.shape != shape or array.dtype.kind != "f":
             raise ValueError(
-                f"{path}: {name}: {array.dtype} of shape {array.shape}, expected "
-                f"floating of shape {shape}"
+                f"{path}: {name}: {array.dtype} {array.shape}, expected floats {shape}"
             )
         if not np.isfinite(array).all():
-            raise ValueError(
-                f"{path}: {name}: {(~np.isfinite(array)).sum()} values not finite"
-            )
+            number = (~np.isfinite(array)).sum()
+            raise ValueError(f"{path}: {name}: {number} values not finite")
         weights = jnp.asarray(array.astype(np.float32))
         variables[collection].setdefault(module, {})[key] = weights
     return variables
 
 
 def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
-    """Maps each Keras name to the Flax collection, module, name and shape."""
     arrays = {}
     for i, shape in enumerate(((3, 3, 3, 32), (3, 3, 32, 64), (3, 3, 64, 64))):
         arrays[f"conv2d_{i + 1}/kernel"] = ("params", f"Conv_{i}", "kernel", shape)
@@ -173,19 +164,17 @@ def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
 class MnistCNN(nn.Module):
     """Two convolutions, each with ReLU and max-pooling, and two dense layers.
 
-    421,642 parameters on images `[B, 28, 28, 1]` with ten classes.
+    421,642 parameters on images `[B, 28, 28, 1]` with ten classes; similar to LeNet
+    (LeCun et al., 1998), without dropout or normalisation.
 
     Attributes:
       num_classes: number of outputs K.
-
-    Source: the usual network for MNIST, similar to LeNet (LeCun et al., 1998), without
-    dropout or normalisation.
     """
 
     num_classes: int = 10
 
     def __post_init__(self) -> None:
-        """Checks the attribute."""
+        """Checks the attributes."""
         checked_integer("num_classes", self.num_classes, at_least=1)
         super().__post_init__()
 
@@ -210,7 +199,6 @@ class VGG16(nn.Module):
     Each convolution is 3x3 and followed by ReLU, batch normalisation and, except the
     last of a stage, dropout (0.3 in the first stage, 0.4 in the others). A stage ends
     in 2x2 max-pooling. Dropout of 0.5 surrounds the dense layer of 512 units.
-
     15,001,418 numbers on images `[B, 32, 32, 3]` with ten classes: 14,991,946
     parameters and 9,472 batch statistics.
 
@@ -218,16 +206,15 @@ class VGG16(nn.Module):
       num_classes: number of outputs K.
 
     Source: Simonyan and Zisserman, Very deep convolutional networks for large-scale
-    image recognition, 2014, as Liu and Deng, Very deep convolutional neural network
-    based image classification using small training sample size, 2015, fit it to
-    CIFAR-10. Levy and Katz, RoMA, 2022, assess a VGG16 on CIFAR-10 without describing
-    it.
+    image recognition, 2014, fitted to CIFAR-10 by Liu and Deng, Very deep convolutional
+    neural network based image classification using small training sample size, 2015.
+    Levy and Katz, RoMA, 2022, assess a VGG16 without describing it.
     """
 
     num_classes: int = 10
 
     def __post_init__(self) -> None:
-        """Checks the attribute."""
+        """Checks the attributes."""
         checked_integer("num_classes", self.num_classes, at_least=1)
         super().__post_init__()
 
@@ -256,7 +243,7 @@ def max_pool(x: jax.Array, size: int) -> jax.Array:
     """Computes the largest value of each window of `size` by `size`, without overlap.
 
     Flax's own gradient is a serial scatter on CPUs, ten times as slow as the forward
-    pass. Here it is a product with a mask, shared equally by tied values.
+    pass.
     """
     return nn.max_pool(x, (size, size), strides=(size, size))
 
@@ -287,12 +274,9 @@ class ResNet(nn.Module):
     layer. Each stage but the first halves height and width and doubles the channels. A
     block is conv 3x3 - batch normalisation - ReLU - conv 3x3 - batch normalisation,
     added to the block's input, and ReLU. Where the shape changes, the shortcut is every
-    second pixel of the input, padded with channels of zeros; it has no parameters.
-
-    With n blocks in each of three stages it has 6n + 2 layers: the default is
-    ResNet-8, and `blocks=(3, 3, 3)` ResNet-20. On images `[B, 32, 32, 3]` with ten
-    classes these have 75,290 and 269,722 parameters, and 672 and 1,376 batch
-    statistics.
+    second pixel of the input, padded with channels of zeros. The default is ResNet-8,
+    and `blocks=(3, 3, 3)` ResNet-20: on images `[B, 32, 32, 3]` with ten classes 75,290
+    and 269,722 parameters, and 672 and 1,376 batch statistics.
 
     Attributes:
       blocks: residual blocks in each stage.
@@ -339,7 +323,6 @@ class ResNet(nn.Module):
 
 
 def _shortcut(x: jax.Array, stride: int, width: int) -> jax.Array:
-    """Returns every `stride`-th pixel, padded with channels of zeros to `width`."""
     x = x[:, ::stride, ::stride]
     return jnp.pad(x, ((0, 0), (0, 0), (0, 0), (0, width - x.shape[-1])))
 
@@ -353,9 +336,8 @@ class MLP(nn.Module):
       features: widths of the hidden layers.
       num_classes: number of outputs K.
 
-    Source: the deterministic network that Essbai, Bombarda, Bonfanti and Gargantini,
-    A framework for including uncertainty in robustness evaluation of Bayesian neural
-    network classifiers, 2024, compare with a Bayesian one of the same structure.
+    Source: Essbai, Bombarda, Bonfanti and Gargantini, A framework for including
+    uncertainty in robustness evaluation of Bayesian neural network classifiers, 2024.
     """
 
     features: Sequence[int] = (100,)
@@ -380,9 +362,9 @@ class MLP(nn.Module):
 class StridedCNN(nn.Module):
     """Convolutions with stride 2, each with ReLU, and two dense layers.
 
-    The default has two convolutions: 106,122 parameters on images `[B, 28, 28, 1]` with
-    ten classes, a tenth of `MnistCNN`'s work, and no pooling: strides instead
-    (Springenberg et al., 2015). `features=(32, 64, 128)` suits photographs of 32x32.
+    By default 106,122 parameters on images `[B, 28, 28, 1]` with ten classes, and a
+    tenth of `MnistCNN`'s work: strides in place of pooling (Springenberg et al., 2015).
+    `features=(32, 64, 128)` suits photographs of 32x32.
 
     Attributes:
       num_classes: number of outputs K.

@@ -58,10 +58,7 @@ class Step:
         return self._call.args
 
     def lower(self) -> jax.stages.Lowered:
-        """The program for the devices of the mesh, which need not be there.
-
-        `lower().compile()` has a `cost_analysis()` and a `memory_analysis()`.
-        """
+        """The program, which has a `cost_analysis()` once it is compiled."""
         return self._call.lower()
 
 
@@ -103,9 +100,8 @@ def evaluation(
         multiple of the devices; by default as many as `evaluate` takes of many.
       num_levels: levels in a step; by default as many as `evaluate` takes of many.
       dtype: "uint8" or "float32", the type of the data set's images.
-      mesh: devices, along all of whose axes the images are split; by default all of
-        this process. They need not be there. Then their memory is taken as 4 GiB. For
-        sharded variables, or shapes with such shardings, see `jaxrob.evaluate`.
+      mesh: see `jaxrob.evaluate`. The memory of devices that are not there is taken as
+        4 GiB.
 
     Raises:
       TypeError: if an argument has a wrong type.
@@ -122,8 +118,7 @@ def evaluation(
     check_choice("dtype", dtype, ("uint8", "float32"))
     if on_host(classifier.apply_fn) is not None:
         raise ValueError(
-            "classifier must run on the devices, because a network on the host "
-            "(from_torch, from_onnx, from_keras, from_host) is no part of a step"
+            "classifier must run on the devices; got a network on the host"
         )
     alteration = fingerprinted_alteration(alteration, image_shape)
     check_shape_is_kept(alteration, image_shape)

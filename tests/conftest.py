@@ -87,7 +87,6 @@ def optimised():
 
 @pytest.fixture(scope="session")
 def reference(pytestconfig):
-    """Returns the folder of the benchmark's own code."""
     folder = pytestconfig.getoption("reference")
     if folder is None:
         pytest.skip(
@@ -98,7 +97,6 @@ def reference(pytestconfig):
 
 @pytest.fixture(scope="session")
 def cases(pytestconfig):
-    """Returns the number of random cases that a test tries."""
     given = pytestconfig.getoption("cases")
     return given or (200 if pytestconfig.getoption("all") else 40)
 

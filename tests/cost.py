@@ -59,11 +59,8 @@ def unit() -> float:
 
 
 def report(tests: dict[str, float], compiled: int, before: float) -> str:
-    """Keeps the seconds of each test; returns what all cost, in words.
-
-    The fixed piece of work is timed before the tests and after, since a machine that
-    others share is not always as fast.
-    """
+    """Keeps the seconds of each test; returns what all cost, in words."""
+    # Timed before and after, since a machine that others share is not always as fast.
     used = cpu_seconds() - before
     one = (before + unit()) / 2
     largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20

@@ -22,18 +22,9 @@ import subprocess
 import sys
 
 IMPORTED = (
-    "cv2",
-    "dm_pix",
-    "flax.linen",
-    "matplotlib.pyplot",
-    "numpyro",
-    "optax",
-    "orbax.checkpoint",
-    "PIL.Image",
-    "scipy.stats",
-    "sklearn.datasets",
-    "tqdm",
-)
+    "cv2 dm_pix flax.linen matplotlib.pyplot numpyro optax orbax.checkpoint PIL.Image "
+    "scipy.stats sklearn.datasets tqdm"
+).split()
 
 
 @contextlib.contextmanager

@@ -28,7 +28,6 @@ def processes() -> tuple[int, str]:
 
 
 def cores() -> int:
-    """Returns the cores that this process may use at once."""
     number = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         number = len(os.sched_getaffinity(0))
@@ -40,7 +39,6 @@ def cores() -> int:
 
 
 def memory_bytes() -> int:
-    """Returns the memory that this process and its children may use."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in ("memory.max", "memory.limit_in_bytes"):
         found += [int(text) for (text,) in _limits("memory", name) if text != "max"]

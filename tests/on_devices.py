@@ -29,13 +29,9 @@ NUM_IMAGES = 97
 LEVELS = np.linspace(0, 0.2, 5)
 NOISE = alterations.gaussian_noise(0.0, 0.2)
 COLLECTIVES = (
-    "all-reduce",
-    "all-gather",
-    "all-to-all",
-    "collective-broadcast",
-    "collective-permute",
-    "reduce-scatter",
-)
+    "all-reduce all-gather all-to-all collective-broadcast collective-permute "
+    "reduce-scatter"
+).split()
 
 
 class Network(nn.Module):
@@ -67,8 +63,6 @@ def make_classifier():
 
 
 class Batches:
-    """The data in batches that fit no block."""
-
     def __init__(self, data):
         self.data = data
 

@@ -49,7 +49,6 @@ def run(numbers):
 
 
 def run_case(number):
-    """One case's findings, and what it drew in words."""
     rng, found, notes = np.random.default_rng([SEED, number]), Findings(), []
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         # Random networks do what deserves a warning.
@@ -65,7 +64,6 @@ def run_case(number):
 
 
 def question_of(rng):
-    """Which function of the library the case calls."""
     return evaluated if rng.random() < 0.4 else assessed
 
 
@@ -92,10 +90,7 @@ def test_random_cases(cases):
 
 @pytest.mark.slow
 def test_random_cases_on_several_devices(cases):
-    environment = {
-        "JAX_NUM_CPU_DEVICES": "5",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-    }
+    environment = {"JAX_NUM_CPU_DEVICES": "5", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     done = subprocess.run(
         [sys.executable, __file__, "0", str(cases), "40"],
         env=os.environ | environment,

@@ -92,12 +92,12 @@ def test_a_damaged_file_is_found(tmp_path, kept, how):
 def test_a_checkpoint_of_another_number_of_steps(tmp_path, kept):
     shutil.copytree(kept / "0", tmp_path / "a")
     (tmp_path / "a" / "4").rename(tmp_path / "a" / "400")
-    with pytest.raises(ValueError, match="a is damaged: .* after 400 steps"):
+    with pytest.raises(ValueError, match="a is damaged: .* step 400"):
         restored(tmp_path / "a", state(2))
 
 
 def test_other_settings_and_missing_folders(tmp_path, kept):
-    with pytest.raises(ValueError, match="0 is of a training with another batch_size"):
+    with pytest.raises(ValueError, match="0 is of another batch_size"):
         restored(kept / "0", state(0), batch_size=17)
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match="checkpoint .*file is no folder"):

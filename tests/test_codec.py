@@ -25,6 +25,8 @@ from jaxrob._codec import (
     to_json,
 )
 
+from .assessment.documents import drop, put
+
 
 class Ends(NamedTuple):
     low: float
@@ -158,21 +160,6 @@ def test_the_class_of_fewer_parts():
     before = whole(curve=Counts(LEVELS, COUNTS))
     assert "of images" not in json.loads(to_json(before))
     assert type(from_json(to_json(before), Whole).curve) is Counts
-
-
-def put(*path_and_value):
-    *path, last, value = path_and_value
-
-    def change(found):
-        for name in path:
-            found = found[name]
-        found[last] = value
-
-    return change
-
-
-def drop(name):
-    return lambda found: found.pop(name)
 
 
 IMPLAUSIBLE = {

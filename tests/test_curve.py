@@ -63,7 +63,7 @@ def test_alpha_decides_which_answers_are_unknown():
             curve.with_unknown(alpha)
     scores = Curve(curve.levels, curve.predicted, None, None, curve.labels, 4)
     assert scores.with_unknown(None).accuracy.shape == (5,)
-    with pytest.raises(ValueError, match="scores"):
+    with pytest.raises(ValueError, match="alpha"):
         scores.with_unknown(0.5)
 
 

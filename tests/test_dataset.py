@@ -59,7 +59,7 @@ def test_images_that_are_not_finite(bad, make):
     values = images()
     values[2, 0, 1, 1] = bad
     values[3, 4, 5, 2] = bad
-    with pytest.raises(ValueError, match="2 of 4 .* first at index 2"):
+    with pytest.raises(ValueError, match="2 of 4 .* first 2"):
         Dataset(make(values), labels())
 
 
@@ -68,7 +68,7 @@ def test_other_inputs_may_have_any_finite_value(shape):
     values = np.full(shape, -17.5)
     assert len(Dataset(values, labels(3))) == 3
     values[1] = np.nan
-    with pytest.raises(ValueError, match="first at index 1"):
+    with pytest.raises(ValueError, match="first 1"):
         Dataset(values, labels(3))
 
 
@@ -91,9 +91,9 @@ def test_images_outside_their_range(value, shown):
         ((3,), labels(3), "leading axis"),
         ((0, 4, 4, 1), labels(0), "empty"),
         ((2, 4, 4, 0), labels(2), "empty"),
-        ((4, 5, 6, 3), labels(3), "one for each image"),
-        ((4, 5, 6, 3), np.zeros((3, 1), int), "one for each image"),
-        ((4, 5, 6, 3), 0, "one for each image"),
+        ((4, 5, 6, 3), labels(3), "labels must"),
+        ((4, 5, 6, 3), np.zeros((3, 1), int), "labels must"),
+        ((4, 5, 6, 3), 0, "labels must"),
     ],
 )
 def test_shapes_that_cannot_be(shape, given, message):
@@ -137,7 +137,7 @@ def test_labels_that_cannot_be_identified(some):
         ([0.0, 1, 2, 0], TypeError, "integers"),
         ([True, False, True, True], TypeError, "integers"),
         (["a", "b", "d", "a"], ValueError, "one of the 3 class_names"),
-        ([0, 1, 3, 0], ValueError, "number of class names, 3; got 3"),
+        ([0, 1, 3, 0], ValueError, "labels must be below"),
     ],
 )
 def test_labels_that_are_no_classes(wrong, error, message):

@@ -61,7 +61,6 @@ def one(everywhere):
 
 @pytest.fixture(scope="module")
 def found(everywhere):
-    """Results on more than one device."""
     found = {where: found for where, found in everywhere.items() if where != "one"}
     assert found.keys() == {"all", "0", "1"}
     return found

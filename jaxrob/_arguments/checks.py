@@ -15,8 +15,7 @@ from jax.core import Tracer
 
 from jaxrob._arguments.messages import named, range_text, wrong_type
 
-# What arrays may hold: how a message calls it, and which of booleans ("b"), integers
-# ("i") and floating numbers ("f") that is.
+# What arrays may hold, and which of booleans, integers and floats ("bif") that is.
 _KINDS = {
     "booleans": "b",
     "integers": "i",
@@ -75,7 +74,6 @@ def checked_path(name: str, value: Any) -> pathlib.Path:
 def checked_sequence(
     name: str, value: Any, kind: Any, wanted: str, *, min_length: int = 1
 ) -> tuple:
-    """Returns a sequence whose members are all of one type, as a tuple."""
     whole = f"a sequence of {wanted}"
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise wrong_type(name, whole, value)
@@ -99,7 +97,6 @@ def checked_names(name: str, value: Any) -> tuple[str, ...]:
 def checked_integer(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None
 ) -> int:
-    """Returns an integer within its range, which ends at 2**31 - 1 by default."""
     number = None
     if not isinstance(value, bool | np.bool_) and hasattr(value, "__index__"):
         try:
@@ -200,7 +197,6 @@ def checked_array(
     may_be_empty: bool = False,
     axes: dict[str, int] | None = None,
 ) -> np.ndarray:
-    """Returns an array on the host of a given shape, kind and range."""
     wanted = f"an array [{shape}] of {holding}"
     try:
         array = np.asarray(value)
@@ -327,8 +323,7 @@ def checked_images(images: Any) -> np.ndarray | jax.Array:
         raise ValueError(
             f"images is empty (shape {images.shape}); at least one is needed"
         )
-    # JAX knows no floating type of more than 8 bytes. It takes the bytes of the other
-    # order as they are.
+    # JAX has no wider floating type, and takes bytes of the other order as they are.
     native = np.dtype(np.float32) if dtype.itemsize > 8 else dtype.newbyteorder("=")
     if native == dtype:
         return images
@@ -372,3 +367,33 @@ def checked_size(size: Any, name: str = "size") -> tuple[int, int] | None:
         checked_integer(name, height, at_least=1),
         checked_integer(name, width, at_least=1),
     )
+
+
+def check_index(index: Any, length: int) -> None:
+    """Rejects an invalid index into `length` inputs."""
+    wanted = "a slice, or an array of integers or booleans"
+    if isinstance(index, slice):
+        for part in (index.start, index.stop, index.step):
+            if part is not None:
+                checked_integer("index", part)
+        return
+    try:
+        array = np.asarray(index)
+    except (TypeError, ValueError):  # Lists of unequal lengths; tracers.
+        raise wrong_type("index", wanted, index) from None
+    if array.ndim == 0:
+        raise TypeError(
+            f"index must be {wanted}; got {named(index)}, use [i : i + 1] for one input"
+        )
+    if array.ndim != 1 or array.dtype.kind not in "biu":
+        raise wrong_type("index", wanted, array)
+    if array.dtype.kind == "b":
+        if len(array) != length:
+            raise IndexError(
+                f"index must hold {length} booleans, one for each input; got "
+                f"{len(array)}"
+            )
+    elif array.size and not -length <= array.min() <= array.max() < length:
+        raise IndexError(
+            f"index must lie in 0 ... {length - 1}; got {array.min()} to {array.max()}"
+        )

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import functools
 import types
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -61,8 +62,7 @@ def range_text(
     return ""
 
 
-# The packages of networks' classes, and what makes a classifier of them. Those of
-# transformers and timm are torch's too: a class's own package comes before its bases'.
+# A class's own package (transformers, timm) comes before its bases' (torch).
 _CLASSIFIERS = {
     "transformers": "from_transformers(model)",
     "timm": "from_timm(model)",
@@ -80,6 +80,10 @@ def classifier_wanted(given: Any) -> str:
         for package, call in _CLASSIFIERS.items():
             if f"{kind.__module__}.".startswith(f"{package}."):
                 return f"{wanted}: say jaxrob.Classifier.{call}"
+    if callable(given) and not isinstance(given, type):
+        return (
+            f"{wanted}: say jaxrob.Classifier(fn, variables), of fn(variables, images)"
+        )
     return wanted
 
 
@@ -107,7 +111,6 @@ TO_RENUMBER = (
     "Labels that are names are numbered by class_names=classifier.class_names; numbers "
     "are translated in the source (Hugging Face: align_labels_with_mapping)"
 )
-# More than one class has the name.
 _SEVERAL = -1
 
 
@@ -118,7 +121,8 @@ def class_number(name: str, text: str, class_names: tuple[str, ...] | None) -> i
             "given, in the order of the network's outputs (classifier.class_names, if "
             f"it has them); got {named(text)}"
         )
-    number = _numbers(class_names).get(text)
+    known = _numbers(class_names)
+    number = next((known[one] for one in spellings(text) if one in known), None)
     if number == _SEVERAL:
         raise ValueError(
             f"{name} must be the name of one class; got {named(text)}, which stands "
@@ -130,6 +134,12 @@ def class_number(name: str, text: str, class_names: tuple[str, ...] | None) -> i
             f"{_nearest(text, class_names)}; got {named(text)}"
         )
     return number
+
+
+def spellings(text: str) -> tuple[str, str, str]:
+    """A text, its letters put together and taken apart, as some file systems do."""
+    together, apart = (unicodedata.normalize(one, text) for one in ("NFC", "NFD"))
+    return text, together, apart
 
 
 def numbered(labels: Any, class_names: tuple[str, ...] | None) -> Any:
@@ -158,7 +168,6 @@ def _numbers(class_names: tuple[str, ...]) -> dict[str, int]:
 
 
 def _nearest(text: str, class_names: tuple[str, ...]) -> str:
-    """Says which name is the nearest; if none is near, which there are."""
     plain = {name.casefold(): name for name in class_names}
     near = difflib.get_close_matches(text[:80].strip().casefold(), plain, n=1)
     if near:
@@ -183,14 +192,11 @@ def if_no_classes(shape: Any) -> str:
     return IF_NO_CLASSES
 
 
-# The most arrays that an error lists.
 _MOST_LISTED = 10
 
 
 def class_outputs(what: str, returned: Any, number: int) -> Any:
-    """Returns the class outputs among what a network returned, in any framework."""
-    # That is an array itself; of a tuple, a list, a mapping or another object its array
-    # called `logits`, or else its only array `[B, K]`.
+    # An array itself; among several the one called `logits`, or the only `[B, K]`.
     if _is_array(returned):
         return returned
     arrays = {at: one for at, one in _members(returned).items() if _is_array(one)}
@@ -245,7 +251,6 @@ def _members(returned: Any) -> dict[str, Any]:
 def failed_on_images(
     what: str, image_shape: tuple[int, ...], error: Exception
 ) -> ValueError:
-    # The traceback of its cause begins with the user's frames then.
     begin_with_users(error)
     shape, hint = ", ".join(map(str, image_shape)), ""
     if len(image_shape) == 2:
@@ -255,6 +260,8 @@ def failed_on_images(
             " (they are taken as [B, H, W, C]; if they are [B, C, H, W], pass "
             "np.moveaxis(images, 1, -1))"
         )
+    if type(error).__name__ == "TraceContextError":
+        hint = " (give a module of Flax NNX to jaxrob.Classifier.from_nnx(module))"
     # The text of a KeyError, or of an assertion, says nothing without its name.
     kind = f"{type(error).__name__}: " * (not isinstance(error, TypeError | ValueError))
     return ValueError(
@@ -263,17 +270,14 @@ def failed_on_images(
     )
 
 
-# Packages whose frames lie between a call of this library and the user's network, and
-# the modules of Python with which they call it.
+# Packages with frames between a call of this library and the user's network.
 _CALLERS = ("jaxrob", "jax", "contextlib", "functools")
 _FRAMEWORKS = (*_CALLERS, "flax", "torch", "keras", "equinox")
 
 
 def begin_with_users(error: BaseException) -> None:
     """Drops the frames before those of the user's network from an error's traceback."""
-    # Where the network is all of a framework's own layers it begins with these, and
-    # where no other code was called it stays whole, as with
-    # JAX_TRACEBACK_FILTERING=off.
+    # Of a framework's own layers it begins with these; without other code it stays.
     if jax.config.jax_traceback_filtering == "off":  # pyright: ignore
         return
     for skipped in (_FRAMEWORKS, _CALLERS):

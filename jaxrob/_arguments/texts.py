@@ -20,9 +20,7 @@ _SPACE = re.compile(r"[\s\x1c-\x1f\x85]+")
 
 def readable(text: str) -> str:
     """Returns a text on one line, with invisible characters spelt out."""
-    # Names come from users and files. A character that reverses the direction of
-    # writing would show another name than the one that is there, and half of a
-    # surrogate pair cannot be written to a file.
+    # A name could reverse the direction of writing, or hold half a surrogate pair.
     text = _SPACE.sub(" ", text)
     if text.isascii() and text.isprintable():
         return text
@@ -54,7 +52,6 @@ def install(extra: str) -> str:
 
 
 def required(module: str, purpose: str, extra: str) -> types.ModuleType:
-    """Imports a module, or names the extra that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -66,12 +63,10 @@ def required(module: str, purpose: str, extra: str) -> types.ModuleType:
         ) from error
 
 
-# What a message begins with: an alteration's name, for instance.
 _OF = re.compile(r"[^.:\n]{1,80}: ")
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 _PACKAGE = str(pathlib.Path(__file__).parents[1]) + os.sep
 
-# Collects the messages of the current public call.
 _collector: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
     "jaxrob_warnings", default=None
 )
@@ -100,8 +95,7 @@ def warn(message: str) -> None:
 
 @contextlib.contextmanager
 def collected() -> Iterator[list[str]]:
-    # An inner collector takes precedence: a warning about one of several alterations
-    # stays with that alteration.
+    # The innermost collects: a warning about one of several alterations stays with it.
     messages: list[str] = []
     token = _collector.set(messages)
     try:
@@ -116,7 +110,6 @@ def cause_of(message: str) -> str:
 
 
 def _levels_to_caller() -> int:
-    """Counts the stack levels from `warn` up to the library's caller."""
     frame, level, last_inside = sys._getframe(1), 1, 1
     while frame is not None:
         file = frame.f_code.co_filename
@@ -131,11 +124,6 @@ def _levels_to_caller() -> int:
 _MARK = "_jaxrob_computing"
 
 
-def computing() -> "_Computing":
-    """Marks each error that leaves the block. Answers are computed inside."""
-    return _Computing()
-
-
 def was_computing(error: BaseException) -> bool:
     try:
         return getattr(error, _MARK, False) is True
@@ -143,14 +131,15 @@ def was_computing(error: BaseException) -> bool:
         return False
 
 
-class _Computing(contextlib.ContextDecorator):
-    """`contextlib.contextmanager` writes to errors, which a user's may forbid."""
+class computing(contextlib.ContextDecorator):
+    """Marks each error that leaves the block. Answers are computed inside."""
 
+    # `contextlib.contextmanager` writes to errors, which a user's may forbid.
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        # The error counts more than the mark.
-        with contextlib.suppress(Exception):
-            if error is not None:
+        if error is not None:
+            # The error counts more than the mark.
+            with contextlib.suppress(Exception):
                 setattr(error, _MARK, True)

@@ -1,15 +1,12 @@
 """A classifier, from any framework, as a function from images to class outputs."""
 
 import dataclasses
-import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr
 
 from jaxrob._arguments.checks import (
     check_choice,
@@ -18,21 +15,18 @@ from jaxrob._arguments.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._arguments.messages import (
-    class_outputs,
-    failed_on_images,
-    if_no_classes,
-    named,
-)
+from jaxrob._arguments.messages import named
 from jaxrob._classifiers.keras_model import keras_network
 from jaxrob._classifiers.network import (
     Network,
     Preprocessing,
     Size,
+    class_columns,
     equinox_network,
     host_network,
     linen_network,
     nnx_network,
+    program_of,
 )
 from jaxrob._classifiers.onnx_file import onnx_network
 from jaxrob._classifiers.torch_module import (
@@ -40,14 +34,9 @@ from jaxrob._classifiers.torch_module import (
     torch_network,
     transformers_network,
 )
-from jaxrob._identity.identity import traced
 from jaxrob._numbers import log_normalised
 
-# The kinds of outputs that `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores", "any")
-
-# Images in a trace: more than one, so that a batch cannot pass for an image.
-ROWS = 2
 
 
 @jax.tree_util.register_dataclass
@@ -74,10 +63,9 @@ class Classifier:
         or members of an ensemble. Of a tuple, a dict or another object the array
         called `logits` is taken, or else the only one that is `[B, K]`. Another
         function object is recompiled, even if it does the same. Whatever it takes from
-        around it (arrays, numbers, attributes) is looked at in each call, and what has
-        changed causes a recompilation and draws a warning; within a `jax.jit` of your
-        own, or a function that `jax.lax.scan` takes, JAX keeps first values. A Flax
-        module that takes no arrays from around it is looked at once.
+        around it (arrays, numbers, attributes) is looked at in each call: a change
+        recompiles it and draws a warning. Within a `jax.jit` or `jax.lax.scan` of your
+        own, JAX keeps first values. A Flax module without arrays is looked at once.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 
@@ -87,10 +75,9 @@ class Classifier:
           (a single column is the activation of class 1 of 2);
         * "scores", of which only the largest counts. Functions that need probabilities
           reject them;
-        * "any": no classes, but arrays with the images first (or a tuple, dict or other
-          pytree of them), such as masks or boxes; a network on the host may also return
-          a list with an entry for each image. Only `evaluate` and `assess` take it,
-          with a `Score`.
+        * "any": no classes, but a pytree of arrays with the images first, such as masks
+          or boxes, or, on the host, a list with an entry for each image. Only
+          `evaluate` and `assess` take it, with a `Score`.
       stochastic: whether `apply_fn` takes keys.
       name: its name in provenance and journals, or None.
       class_names: one name for each class, in the order of the outputs, or None. A data
@@ -141,7 +128,6 @@ class Classifier:
           module: the module; `module.apply(variables, images, **call)` is called.
           variables: all collections, as `module.init` returns them: parameters, batch
             statistics and so on. They are not changed.
-          outputs: see `Classifier`.
           **call: further arguments of the module's call, such as `train=False`, with
             hashable values.
         """
@@ -162,7 +148,6 @@ class Classifier:
 
         Args:
           module: the module, called with images `[B, H, W, C]`.
-          outputs: see `Classifier`.
         """
         network = nnx_network(module, outputs, preprocessing, name)
         return _from_network(network, class_names)
@@ -194,11 +179,9 @@ class Classifier:
             `jax.vmap`: `module(image)`, or `module(image, state)` if there is a state,
             which returns the outputs `[K]` and a state.
           state: its `equinox.nn.State`, of batch statistics for instance; or None.
-          outputs: see `Classifier`.
 
         Raises:
-          TypeError: if it is not an Equinox module, or holds something that cannot be
-            hashed; else as `from_torch`.
+          TypeError: if it is no Equinox module, or holds what cannot be hashed.
         """
         network = equinox_network(module, state, outputs, preprocessing, name)
         return _from_network(network, class_names)
@@ -222,31 +205,25 @@ class Classifier:
 
         Example::
 
-            imagenet = jaxrob.Preprocessing(
-                mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), size=224
-            )
-            classifier = jaxrob.Classifier.from_torch(module, preprocessing=imagenet)
+            classifier = jaxrob.Classifier.from_torch(module, name="mine")
 
         Args:
           module: a `torch.nn.Module` from a batch of images to a tensor `[B, K]`; see
             `Classifier` where it returns more.
-          outputs: see `Classifier`. By default given by the layer registered last
-            ("probabilities" for a Softmax, "sigmoid" for a Sigmoid), otherwise
-            "logits".
+          outputs: by default given by the layer registered last ("probabilities" for
+            a Softmax, "sigmoid" for a Sigmoid), otherwise "logits".
           preprocessing: what is done to pixels before its first layer; by default they
             are in [0, 1], in the layout of the framework.
-          batch_size: the number of images in each call; the last image is repeated to
-            fill it. By default chosen to suit the memory.
+          batch_size: the number of images in each call, by default by the memory; the
+            last image is repeated to fill it.
           name: its name in provenance and journals; by default that of its class.
-          version: identifies it in a journal; by default a digest of its contents
-            (weights, settings, functions, hooks) and of the code of its classes.
-            Functions that these call elsewhere are not included.
-          class_names: one name for each output. A data set with other names is
-            rejected.
+          version: identifies it in a journal; by default a digest of its contents and
+            of the code of its classes, but not of functions called elsewhere.
+          class_names: one for each output; a data set with other names is rejected.
 
         Raises:
-          TypeError: if it is not a module, or another argument has a wrong type.
-          ValueError: if the module cannot be copied, or another argument is outside its
+          TypeError: if an argument has a wrong type.
+          ValueError: if the module cannot be copied, or an argument is outside its
             range; in the first call, if `outputs` contradicts its last operation.
           ImportError: if the framework is missing.
         """
@@ -270,8 +247,8 @@ class Classifier:
 
         As `from_torch`, with the preprocessing of the image processor and the class
         names of the configuration. Images must have the size that the processor makes,
-        because it is not used later: it would resize them after they were altered.
-        Needs the extra `jaxrob[transformers]`.
+        because it is not used later, nor its `resample`. Needs the extra
+        `jaxrob[transformers]`.
 
         Example::
 
@@ -283,17 +260,15 @@ class Classifier:
           model: a `transformers.PreTrainedModel` for image classification.
           processor: its image processor. By default what lies beside the model's
             weights on this machine; nothing is downloaded.
-          size: the height and width of the images, or one number for both. By default
-            what the processor makes of any picture, after cropping. It must be given if
-            the processor keeps the pictures' aspect ratio.
-          class_names: see `from_torch`; by default those of the configuration, unless
-            they are its placeholders ("LABEL_0").
+          size: see `Preprocessing`. By default what the processor makes of any picture,
+            after cropping; needed if it keeps the pictures' aspect ratio.
+          class_names: by default those of the configuration, unless they are its
+            placeholders ("LABEL_0").
 
         Raises:
           TypeError: if the model or the processor is none of transformers'.
-          ValueError: if the model is no image classifier of two classes or more; if no
-            processor is found, or it does more than to resize, crop, rescale and
-            normalise; else as `from_torch`.
+          ValueError: if the model is no image classifier, no processor is found, or it
+            does more than resize, crop, rescale and normalise; else as `from_torch`.
         """
         network = transformers_network(
             model, processor, size, name, version, batch_size
@@ -313,7 +288,8 @@ class Classifier:
         """Wraps a model of timm, run by torch on the host.
 
         As `from_torch`, with the mean, the standard deviation, the size and the class
-        names, if any, that timm has for the weights. Needs the extra `jaxrob[timm]`.
+        names, if any, that timm has for the weights. Its `crop_pct` and `interpolation`
+        are not kept: load the pictures by them. Needs the extra `jaxrob[timm]`.
 
         Example::
 
@@ -322,11 +298,9 @@ class Classifier:
 
         Args:
           model: what `timm.create_model` returns.
-          size: the height and width of the images, or one number for both; images must
-            have this size. By default the `img_size` that the model was made with, or
-            else what the weights were trained with, `input_size` in
-            `model.pretrained_cfg`.
-          class_names: see `from_torch`; by default those of the weights, if any.
+          size: see `Preprocessing`. By default the `img_size` that the model was made
+            with, or else `input_size` in `model.pretrained_cfg`.
+          class_names: by default those of the weights, if any.
 
         Raises:
           TypeError: if it is not a model of timm.
@@ -353,27 +327,23 @@ class Classifier:
 
         Example::
 
-            classifier = jaxrob.Classifier.from_onnx(
-                "detector.onnx", preprocessing=jaxrob.Preprocessing(scale=255)
-            )
+            classifier = jaxrob.Classifier.from_onnx("detector.onnx")
 
         What `from_torch` says of an argument holds here too, unless it is below.
 
         Args:
-          path: the file, with one input, the images, and one output `[B, K]`. With
+          path: the file, with one input, the images (uint8 ones are 255 times the
+            pixels), and one floating output `[B, K]` or `[B, K, 1, 1]`. With
             outputs="any", several outputs are given to the score by name.
-          outputs: see `Classifier`. By default given by the last operation
-            ("probabilities" for a Softmax, "sigmoid" for a Sigmoid), otherwise
-            "logits".
-          batch_size: see `from_torch`; by default given by the shape of its input.
-          name: its name in provenance and journals; by default the file's name. The
-            file's SHA-256, and that of weights beside it, is recorded there too.
+          outputs: by default given by the last operation, as in `from_torch`.
+          batch_size: by default given by the shape of its input.
+          name: by default the file's. Its SHA-256, and that of weights beside it, is
+            recorded too.
 
         Raises:
           FileNotFoundError: if there is nothing at `path`.
-          ValueError: if it is not an ONNX file, has several inputs or outputs, has
-            inputs or outputs that are not floating, keeps weights outside its folder,
-            or contradicts an argument; else as `from_torch`.
+          ValueError: if it is no ONNX file of one input and one floating output, keeps
+            weights outside its folder, or contradicts an argument.
         """
         network = onnx_network(path, outputs, preprocessing, name, batch_size)
         return _from_network(network, class_names)
@@ -391,11 +361,10 @@ class Classifier:
         """Wraps a Keras model in its present state, or the model in a `.keras` file.
 
         The classifier has a copy of the weights. On Keras's JAX backend the model runs
-        inside the compiled step, with gradients. If a layer is added, removed or
-        changed later, the classifier is rejected: make a new one. On another backend
-        the model runs on the host, without gradients, and a warning says so. Keras
-        reads KERAS_BACKEND when it is first imported; if this call imports it, the
-        default is JAX. Needs the extra `jaxrob[keras]`.
+        inside the compiled step, with gradients; if a layer changes later, make a new
+        classifier. On another backend it runs on the host, without gradients, and a
+        warning says so. Keras reads KERAS_BACKEND when it is first imported; if this
+        call imports it, the default is JAX. Needs the extra `jaxrob[keras]`.
 
         Example::
 
@@ -404,19 +373,16 @@ class Classifier:
         What `from_torch` says of an argument holds here too, unless it is below.
 
         Args:
-          model: a `keras.Model` or the path of a `.keras` file, which is read in
-            Keras's safe mode and cannot run code of its own. Files of other formats
-            can, and are rejected.
-          outputs: see `Classifier`. By default given by the last layer's activation
-            ("probabilities" for a softmax, "sigmoid" for a sigmoid), otherwise
-            "logits".
-          batch_size: see `from_torch`; only for a model on the host.
-          name: its name in provenance and journals; by default the model's.
+          model: a `keras.Model` or the path of a `.keras` file, which cannot run code
+            of its own in Keras's safe mode. Files of other formats are rejected.
+          outputs: by default given by the last layer's activation.
+          batch_size: only for a model on the host.
+          name: by default the model's.
 
         Raises:
           FileNotFoundError: if there is nothing at the path.
           ValueError: if the file is rejected, or the model is not built, has several
-            inputs or outputs, or cannot be copied; else as `from_torch`.
+            inputs or outputs, or cannot be copied.
         """
         network = keras_network(model, outputs, preprocessing, name, batch_size)
         return _from_network(network, class_names)
@@ -436,22 +402,16 @@ class Classifier:
         """Wraps a function on the host, of any framework or service, without gradients.
 
         An exception that it raises is passed on, with a note of the batch's shape.
-
         What `from_torch` says of an argument holds here too, unless it is below.
 
         Args:
           function: takes float32 images `[B, H, W, C]` as a NumPy array, which it may
-            write to, and returns `[B, num_classes]`, real numbers of any type, which
-            become float32. An image's answer must not depend on its batch. With
-            outputs="any", arrays with the images first, in a tuple or a dict if there
-            are several, or a list with an entry for each image.
+            write to, and returns `[B, num_classes]`, real numbers of any type. An
+            image's answer must not depend on its batch.
           num_classes: number of classes, K; None for outputs="any".
-          outputs: see `Classifier`.
-          name: identifies the function, together with the version. A journal needs
-            both, because it cannot inspect the function.
+          name: identifies the function with the version; a journal needs both.
           version: to be changed whenever the function's answers may change, such as the
             date or the checksum of its weights.
-
         """
         network = host_network(
             function, num_classes, outputs, preprocessing, name, version, batch_size
@@ -491,32 +451,11 @@ class Classifier:
         `[0, s]` if it is "logits".
 
         Raises:
-          TypeError: if `apply_fn` returns several arrays, of which none is called
-            `logits` and not just one is `[B, K]`.
+          TypeError: if `apply_fn` returns several arrays, none of them the outputs.
           ValueError: as `log_probabilities`, but "scores" are allowed.
         """
         check_has_classes(self)
-        returned = self.returned(images, keys)
-        returned = class_outputs("the classifier", returned, len(images))
-        outputs = jnp.asarray(returned).astype(jnp.float32)
-        if outputs.ndim == 2:
-            outputs = outputs[None]
-        if outputs.ndim != 3 or outputs.shape[1] != len(images):
-            raise ValueError(
-                f"the classifier must return [B, K] or [S, B, K] for B = {len(images)} "
-                f"images; got the shape {returned.shape}. "
-                + if_no_classes(returned.shape)
-            )
-        if outputs.shape[-1] == 1 and self.outputs in ("logits", "sigmoid"):
-            is_logit = self.outputs == "logits"
-            other = jnp.zeros_like(outputs) if is_logit else 1 - outputs
-            outputs = jnp.concatenate([other, outputs], axis=-1)
-        if outputs.shape[-1] < 2:
-            raise ValueError(
-                "the classifier must return at least two classes; got the shape "
-                f'{outputs.shape} (one column alone must be "logits" or "sigmoid")'
-            )
-        return outputs
+        return class_columns(self.returned(images, keys), len(images), self.outputs)
 
     def returned(self, images: jax.Array, keys: jax.Array | None = None) -> Any:
         """Computes what `apply_fn` returns, unchanged, see `log_probabilities`."""
@@ -533,8 +472,7 @@ class Classifier:
           image_shape: the shape of one image, `(H, W, C)`.
 
         Raises:
-          ValueError: if the classifier does not take images of this shape, or its
-            outputs have a wrong shape.
+          ValueError: if the images, or the outputs for them, have a wrong shape.
         """
         image_shape = checked_sequence("image_shape", image_shape, int, "integers")
         check_has_classes(self)
@@ -550,62 +488,11 @@ def check_has_classes(classifier: Classifier) -> None:
         )
 
 
-def program_of(
-    classifier: Classifier, image_shape: tuple[int, ...]
-) -> tuple[ClosedJaxpr, Any]:
-    """Traces a classifier in its present state for two images."""
-    plain = dataclasses.replace(classifier, variables=None)
-
-    # `plain` is captured, not passed: JAX's caches keep arguments' types for long, and
-    # with them its function.
-    def outputs(variables: Any, images: jax.Array, keys: jax.Array) -> Any:
-        of_these = dataclasses.replace(plain, variables=variables)
-        if plain.outputs != "any":
-            return of_these.raw_outputs(images, keys)
-        # In a dictionary, so that no array passes for outputs of classes.
-        returned = of_these.returned(images, keys)
-        _check_images_first(returned)
-        return {"any": returned}
-
-    variables = jax.tree.map(abstract, classifier.variables)
-    try:
-        return traced(outputs, variables, *inputs_of(image_shape))
-    except Exception as error:
-        raise failed_on_images("the classifier", image_shape, error) from error
-
-
-def abstract(leaf: Any) -> jax.ShapeDtypeStruct:
-    """Returns an array without values or sharding."""
-    kind = jax.typeof(leaf)
-    return jax.ShapeDtypeStruct(kind.shape, kind.dtype)
-
-
-def inputs_of(image_shape: tuple[int, ...]) -> tuple[Any, Any]:
-    return jax.ShapeDtypeStruct((ROWS, *image_shape), jnp.float32), _keys()
-
-
-@functools.cache
-def _keys() -> jax.ShapeDtypeStruct:
-    return jax.eval_shape(lambda: jax.random.split(jax.random.key(0), ROWS))
-
-
-def _check_images_first(returned: Any) -> None:
-    for path, leaf in jax.tree_util.tree_flatten_with_path(returned)[0]:
-        if np.shape(leaf)[:1] != (ROWS,):
-            raise ValueError(
-                f'a network with outputs="any" must return arrays [B, ...] for B = '
-                f"{ROWS} images; got the shape {np.shape(leaf)}"
-                + (f" at {jax.tree_util.keystr(path)}" if path else "")
-            )
-
-
 def _from_network(network: Network, class_names: Any = None) -> Classifier:
+    names = network.class_names if class_names is None else class_names
+    function, outputs, name, *_ = network
     classifier = Classifier(
-        network.function,
-        network.variables,
-        network.outputs,
-        name=network.name,
-        class_names=network.class_names if class_names is None else class_names,
+        function, network.variables, outputs, name=name, class_names=names
     )
     names, number = classifier.class_names, network.num_classes
     if names is not None and number is not None and len(names) != number:

@@ -1,6 +1,7 @@
-"""What surrounds a network: preprocessing, a call on the host, a score of outputs."""
+"""What surrounds a network: preprocessing, the host, a trace, a score of outputs."""
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
 from jaxrob._arguments.checks import (
     check_choice,
@@ -18,10 +20,16 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_size,
 )
-from jaxrob._arguments.messages import IF_NO_CLASSES, looks_channels_first
+from jaxrob._arguments.messages import (
+    IF_NO_CLASSES,
+    class_outputs,
+    failed_on_images,
+    if_no_classes,
+    looks_channels_first,
+)
 from jaxrob._arguments.texts import required
 from jaxrob._devices.host_function import HostFunction, host_callback
-from jaxrob._identity.identity import Fingerprinted, hashable_partial
+from jaxrob._identity.identity import Fingerprinted, hashable_partial, traced
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -33,6 +41,9 @@ _ACTIVATIONS = {
     "logsoftmax": "logits",
 }
 
+
+# Images in a trace: more than one, so that a batch cannot pass for an image.
+ROWS = 2
 
 # How the labels lie in the picture, and so how they move with its pixels.
 LABELS = ("fixed", "masks", "boxes")
@@ -244,7 +255,6 @@ def host_network(
 def checked_layout(
     preprocessing: Preprocessing | None, channels_first: bool
 ) -> Preprocessing:
-    """Returns what was given, or nothing, in a framework's layout."""
     wanted = "a jaxrob.Preprocessing or None"
     check_type("preprocessing", preprocessing, Preprocessing | None, wanted)
     return (preprocessing or Preprocessing()).laid_out(channels_first)
@@ -285,14 +295,11 @@ def on_host(apply_fn: Any) -> OnHost | None:
 
 
 def outputs_after(activation: str) -> str | None:
-    """Returns the kind of outputs by the last activation's name in any framework."""
     return _ACTIVATIONS.get(activation.replace("_", "").lower())
 
 
 def snapshot(tree: Any) -> Any:
-    """Copies a pytree's arrays and containers."""
-    # A module trained in place may write into its NumPy arrays, assign to its
-    # variables, or donate the buffers of its arrays.
+    # Training in place may write into arrays, assign variables, or donate buffers.
     return jax.tree.map(
         lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree
     )
@@ -421,3 +428,72 @@ def checked_score(score: Any) -> Score | None:
     wanted = "a jaxrob.Score or a function of outputs and labels"
     check_type("score", score, Callable, wanted)
     return Score(score)
+
+
+def program_of(
+    classifier: Any, image_shape: tuple[int, ...]
+) -> tuple[ClosedJaxpr, Any]:
+    """Traces a classifier in its present state for two images."""
+    plain = dataclasses.replace(classifier, variables=None)
+
+    # Captured, not passed: JAX's caches keep arguments' types, with its function, long.
+    def outputs(variables: Any, images: jax.Array, keys: jax.Array) -> Any:
+        of_these = dataclasses.replace(plain, variables=variables)
+        if plain.outputs != "any":
+            return of_these.raw_outputs(images, keys)
+        # In a dictionary, so that no array passes for outputs of classes.
+        returned = of_these.returned(images, keys)
+        _check_images_first(returned)
+        return {"any": returned}
+
+    variables = jax.tree.map(abstract, classifier.variables)
+    try:
+        return traced(outputs, variables, *inputs_of(image_shape))
+    except Exception as error:
+        raise failed_on_images("the classifier", image_shape, error) from error
+
+
+def class_columns(returned: Any, number: int, kind: str) -> jax.Array:
+    """Returns outputs `[S, B, K]` of B images; a single column becomes two."""
+    returned = class_outputs("the classifier", returned, number)
+    outputs = jnp.asarray(returned).astype(jnp.float32)
+    if outputs.ndim == 2:
+        outputs = outputs[None]
+    if outputs.ndim != 3 or outputs.shape[1] != number:
+        raise ValueError(
+            f"the classifier must return [B, K] or [S, B, K] for B = {number} images; "
+            f"got the shape {returned.shape}. {if_no_classes(returned.shape)}"
+        )
+    if outputs.shape[-1] == 1 and kind in ("logits", "sigmoid"):
+        other = jnp.zeros_like(outputs) if kind == "logits" else 1 - outputs
+        outputs = jnp.concatenate([other, outputs], axis=-1)
+    if outputs.shape[-1] < 2:
+        raise ValueError(
+            "the classifier must return at least two classes; got the shape "
+            f'{outputs.shape} (one column alone must be "logits" or "sigmoid")'
+        )
+    return outputs
+
+
+def abstract(leaf: Any) -> jax.ShapeDtypeStruct:
+    kind = jax.typeof(leaf)
+    return jax.ShapeDtypeStruct(kind.shape, kind.dtype)
+
+
+def inputs_of(image_shape: tuple[int, ...]) -> tuple[Any, Any]:
+    return jax.ShapeDtypeStruct((ROWS, *image_shape), jnp.float32), _keys()
+
+
+@functools.cache
+def _keys() -> jax.ShapeDtypeStruct:
+    return jax.eval_shape(lambda: jax.random.split(jax.random.key(0), ROWS))
+
+
+def _check_images_first(returned: Any) -> None:
+    for path, leaf in jax.tree_util.tree_flatten_with_path(returned)[0]:
+        if np.shape(leaf)[:1] != (ROWS,):
+            raise ValueError(
+                f'a network with outputs="any" must return arrays [B, ...] for B = '
+                f"{ROWS} images; got the shape {np.shape(leaf)}"
+                + (f" at {jax.tree_util.keystr(path)}" if path else "")
+            )

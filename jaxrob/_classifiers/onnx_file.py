@@ -2,35 +2,33 @@
 
 import dataclasses
 import hashlib
+import numpy as np
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
-
+from collections.abc import Iterator
+from collections.abc import Sequence
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.messages import IF_NO_CLASSES, if_no_classes
+from jaxrob._arguments.messages import IF_NO_CLASSES
+from jaxrob._arguments.messages import if_no_classes
 from jaxrob._arguments.texts import required
-from jaxrob._classifiers.network import (
-    Network,
-    OnHost,
-    Preprocessing,
-    checked_layout,
-    outputs_after,
-)
-from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
-from jaxrob._files import check_regular, open_file
+from jaxrob._classifiers.network import Network
+from jaxrob._classifiers.network import OnHost
+from jaxrob._classifiers.network import Preprocessing
+from jaxrob._classifiers.network import checked_layout
+from jaxrob._classifiers.network import outputs_after
+from jaxrob._devices.host_function import HostFunction
+from jaxrob._files import check_regular
+from jaxrob._files import open_file
+from typing import Any
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31
-# Input types that float32 images may be cast to.
 _FLOATING = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
     "tensor(double)": np.float64,
 }
-_RETURNED = (*_FLOATING, "tensor(bfloat16)")
+_BYTES = "tensor(uint8)"
 # Operations that do not change the kind of outputs.
 _PASS_THROUGH = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten", "Dropout")
 # Numbers of channels of images: grey, RGB, RGB with transparency.
@@ -51,7 +49,11 @@ def onnx_network(
     onnx = required("onnx", "Classifier.from_onnx", "onnx")
     runtime = required("onnxruntime", "Classifier.from_onnx", "onnx")
     file = checked_path("path", path)
-    data = _read(file)
+    with open_file(file) as opened:
+        size = os.fstat(opened.fileno()).st_size
+        if size > _MAX_BYTES:
+            raise ValueError(f"{file}: {size} bytes; an ONNX file has at most 2**31")
+        data = opened.read()
     try:
         model = onnx.ModelProto.FromString(data)
     except Exception as error:  # The class depends on the protobuf installed.
@@ -62,10 +64,9 @@ def onnx_network(
     weights = _external_files(model, file)
     session = _session(runtime, file, data, bool(weights))
     source, (fixed, *lengths) = _input(session, file)
-    num_classes = None if is_any else _num_classes(session, file)
-    # The last operation computes the outputs, so it must not be contradicted (in torch
-    # it is only the layer registered last). "scores" may come from any operation.
-    last = None if is_any else _activation(model.graph)
+    asked, num_classes = (None, None) if is_any else _class_output(session, file)
+    # It computes the outputs, so nothing may contradict it; "scores" come from any.
+    last = None if asked is None else _activation(model.graph, asked)
     if outputs not in (None, "scores", last or outputs):
         raise ValueError(
             f'outputs must be "{last}", as the last operation says, or None; '
@@ -77,29 +78,26 @@ def onnx_network(
             f"batch_size must be {fixed}, as the input of {name} says, or None; got "
             f"{batch_size}"
         )
-    dtype = _FLOATING[source.type]
+    dtype = _FLOATING.get(source.type, np.uint8)
 
     def run(images: np.ndarray) -> Any:
-        outputs = session.run(None, {source.name: images.astype(dtype, copy=False)})
+        pixels = images.clip(0, 255).round() if dtype is np.uint8 else images
+        given = {source.name: pixels.astype(dtype, copy=False)}
+        outputs = session.run(None if asked is None else [asked], given)
         if len(outputs) == 1:
             return outputs[0]
         return dict(zip((output.name for output in session.get_outputs()), outputs))
 
-    # Not the number of classes: it is found by a call on black images, so that images
-    # that do not fit are rejected before anything is computed.
-    host = HostFunction(
-        run,
-        None,
-        name,
-        _digest(data, weights),
-        batch_size or fixed,
-        writes=False,
-        is_any=is_any,
-    )
-    placed = OnHost(host, _laid_out(preprocessing, lengths, name))
+    # The number of classes comes from a call on black images, before any other work.
+    size, version = batch_size or fixed, _digest(data, weights)
+    host = HostFunction(run, None, name, version, size, writes=False, is_any=is_any)
+    seen = _laid_out(preprocessing, lengths, name)
+    if dtype is np.uint8 and (seen.scale, seen.mean, seen.std) == ((1,), (0,), (1,)):
+        seen = dataclasses.replace(seen, scale=255)
     # A single output stands for two classes.
     num_classes = 2 if num_classes == 1 else num_classes
-    return Network(placed, outputs or last or "logits", name, num_classes)
+    said = "probabilities" if "probabilit" in (asked or "") else "logits"
+    return Network(OnHost(host, seen), outputs or last or said, name, num_classes)
 
 
 def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
@@ -118,17 +116,9 @@ def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
     return f"{own}, {len(digests)} files of weights sha256:{together}"
 
 
-def _read(path: pathlib.Path) -> bytes:
-    with open_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > _MAX_BYTES:
-            raise ValueError(f"{path}: {size} bytes; an ONNX file has at most 2**31")
-        return file.read()
-
-
 def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -> Any:
     options = runtime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # Errors are raised.
     available = runtime.get_available_providers()
     names = "CUDAExecutionProvider", "CPUExecutionProvider"
     providers = [name for name in names if name in available]
@@ -150,10 +140,11 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
             f"{path}: it must have one input, the images; got {len(inputs)}: {names}"
         )
     (source,) = inputs
-    if source.type not in _FLOATING:
+    if source.type not in (*_FLOATING, _BYTES):
         raise ValueError(
-            f"{path}: its input {source.name!r} must be of floating numbers; got "
-            f"{source.type}. Call its runtime in a function for Classifier.from_host"
+            f"{path}: its input {source.name!r} must be of floating numbers or uint8; "
+            f"got {source.type}. Call its runtime in a function for "
+            "Classifier.from_host"
         )
     lengths = tuple(n if isinstance(n, int) else None for n in source.shape)
     if len(lengths) < 2:
@@ -161,45 +152,38 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
             f"{path}: its input {source.name!r} must be images [B, ...]; got the shape "
             f"{source.shape}"
         )
-    if lengths[0] is not None and not 1 <= lengths[0] <= MOST_IMAGES:
-        raise ValueError(
-            f"{path}: its input {source.name!r} must be of 1 to {MOST_IMAGES} images "
-            f"at once; got the shape {source.shape}"
-        )
     return source, lengths
 
 
-def _num_classes(session: Any, path: pathlib.Path) -> int | None:
-    outputs = session.get_outputs()
+def _class_output(session: Any, path: pathlib.Path) -> tuple[str, int | None]:
+    every = session.get_outputs()
+    # Of labels and probabilities, as skl2onnx writes them, the latter are taken.
+    fitting = [one for one in every if one.type in _FLOATING]
+    outputs = every if len(every) == 1 else fitting
     if len(outputs) != 1:
-        names = ", ".join(each.name for each in outputs)
+        names = ", ".join(f"{each.name} {each.type}" for each in every)
         raise ValueError(
-            f"{path}: it must have one output [B, K]; got {len(outputs)}: {names}. "
-            f"{IF_NO_CLASSES}"
+            f"{path}: it must have one output [B, K] of floating numbers (skl2onnx: "
+            f"options={{'zipmap': False}}); got {len(every)}: {names}. {IF_NO_CLASSES}"
         )
     (output,) = outputs
-    if output.type not in _RETURNED:
+    if output.type not in _FLOATING:
         raise ValueError(
-            f"{path}: its output {output.name!r} must be of floating numbers [B, K]; "
-            f"got {output.type}"
-        )
-    if output.type == "tensor(bfloat16)":
-        raise ValueError(
-            f"{path}: its output {output.name!r} is {output.type}, which onnxruntime "
-            "does not hand to NumPy: end the network with a Cast to float"
+            f"{path}: its output {output.name!r} must be of floating numbers [B, K], "
+            f"{', '.join(_FLOATING)}; got {output.type}"
         )
     shape = output.shape
-    if shape and len(shape) != 2:
+    if shape and len(shape) != 2 and shape[2:] != [1, 1]:
         raise ValueError(
             f"{path}: its output {output.name!r} must have the shape [B, K]; got "
             f"{shape}. {if_no_classes(shape)}"
         )
-    return shape[1] if shape and isinstance(shape[1], int) else None
+    known = shape and isinstance(shape[1], int)
+    return output.name, shape[1] if known else None
 
 
-def _activation(graph: Any) -> str | None:
+def _activation(graph: Any, name: str) -> str | None:
     makers = {name: node for node in graph.node for name in node.output}
-    name = graph.output[0].name
     while name in makers:
         node = makers[name]
         if node.op_type not in _PASS_THROUGH:

@@ -15,11 +15,9 @@ from jaxrob._arguments.checks import check_type, checked_flag, checked_text, pla
 from jaxrob._arguments.messages import named, wrong_type
 
 _PICTURE_MODES = ("L", "RGB")
-# Such as boxes.
 _OTHER = "what is no array of the image's size"
 # A loader of a part of a data set of ...: nobody nests more.
 _MOST_NESTED = 8
-# Of a batch that groups items.
 _BATCH_BYTES = 1 << 26
 _MOST_IN_BATCH = 1024
 
@@ -69,7 +67,6 @@ def check_source(name: str, source: Any, wanted: str, *, has_items: bool) -> Non
 
 
 def as_array(value: Any) -> Any:
-    """Returns a tensor, a picture or a list of them as an array, others as they are."""
     if _is_tensor(value):
         return _of_tensor(value)
     if _is_picture(value):
@@ -130,8 +127,6 @@ def read_items(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ItemBatches:
-    """The items of a source, batch by batch, read anew in each pass."""
-
     source: Any  # A sequence or an iterable of items
     parts: Parts  # Where an item has its image and label
     name: str  # The data set's name, for messages
@@ -148,8 +143,7 @@ class ItemBatches:
 
 def class_names_of(source: Any, label: str) -> tuple[str, ...] | None:
     """Finds the class names that a source, or what it is made of, carries."""
-    # Those of Hugging Face are in `features`, of torchvision in `classes`, of Keras in
-    # `class_names`; torch's loaders and parts have `dataset`.
+    # In Hugging Face's `features`, torchvision's `classes`, Keras's, torch's `dataset`.
     for _ in range(_MOST_NESTED):
         features = getattr(source, "features", None)
         feature = features.get(label) if isinstance(features, Mapping) else None
@@ -191,8 +185,7 @@ def _length(source: Any) -> int | None:
 def _read_each(
     source: Any, parts: Parts, name: str
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    # All images have one shape and type, and so have labels of the images' size. Either
-    # all labels are integers, or none is.
+    # Images, and labels of their size, have one shape and type; labels one kind.
     each = source
     if not hasattr(type(source), "__iter__"):
         each = (source[index] for index in range(len(source)))

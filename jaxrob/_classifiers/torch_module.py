@@ -40,15 +40,10 @@ def torch_network(
     outputs = outputs or outputs_after(type(last).__name__) or "logits"
     name = type(module).__qualname__ if name is None else name
     run, is_any = TorchRun(own, outputs), outputs == "any"
+    gradient, check = (None, None) if is_any else (run.gradient, run.check)
+    version = version or digest(_parts(_torch(), own))
     host = HostFunction(
-        run,
-        None,
-        name,
-        version or digest(_parts(_torch(), own)),
-        batch_size,
-        gradient=None if is_any else run.gradient,
-        check=None if is_any else run.check,
-        is_any=is_any,
+        run, None, name, version, batch_size, gradient, check, is_any=is_any
     )
     return Network(OnHost(host, checked_layout(preprocessing, True)), outputs, name)
 
@@ -61,13 +56,11 @@ def transformers_network(
     version: str | None,
     batch_size: int | None,
 ) -> Network:
-    # The processor is run on pictures of one colour, to see whether it does what its
-    # settings say and no more.
+    # Pictures of one colour show whether the processor does only what it says.
     transformers = required(
         "transformers", "Classifier.from_transformers", "transformers"
     )
-    wanted = "a model of transformers"
-    check_type("model", model, transformers.PreTrainedModel, wanted)
+    check_type("model", model, transformers.PreTrainedModel, "a model of transformers")
     _check_model(model)
     processor = _processor(transformers, model) if processor is None else processor
     wanted = "an image processor of transformers"
@@ -87,11 +80,7 @@ def transformers_network(
 
 
 def timm_network(
-    model: Any,
-    size: Any,
-    name: str | None,
-    version: str | None,
-    batch_size: int | None,
+    model: Any, size: Any, name: str | None, version: str | None, batch_size: int | None
 ) -> Network:
     timm = required("timm", "Classifier.from_timm", "timm")
     if not isinstance(getattr(model, "pretrained_cfg", None), dict):
@@ -109,15 +98,17 @@ def timm_network(
         mean=settings["mean"], std=settings["std"], channels_first=True, size=size
     )
     network = torch_network(model, "logits", preprocessing, name, version, batch_size)
+    names = model.pretrained_cfg.get("label_names")
+    if not isinstance(names, list | tuple) or len(names) != max(number, 2):
+        names = None  # The head is another.
     return network._replace(
-        num_classes=max(number, 2), class_names=_names_of_classes(model)
+        num_classes=max(number, 2),
+        class_names=None if names is None else tuple(map(str, names)),
     )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TorchRun:
-    """A copy of a torch module in evaluation mode, as a function of arrays."""
-
     module: Any  # The copy
     outputs: str  # The kind of outputs assumed
 
@@ -130,7 +121,6 @@ class TorchRun:
             return _tensor(torch, returned, len(images)).float().cpu().numpy()
 
     def gradient(self, images: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """Computes the gradient of `sum(change * outputs)` in the images."""
         torch = _torch()
         pixels, outputs = self._recorded(images)
         if not outputs.requires_grad:
@@ -138,11 +128,10 @@ class TorchRun:
                 "the torch module cuts its gradient off (no_grad, detach or an "
                 "operation without one)"
             )
-        change = torch.from_numpy(change).to(outputs)
+        change = torch.from_numpy(change).to(outputs).reshape(outputs.shape)
         return torch.autograd.grad(outputs, pixels, change)[0].numpy()
 
     def check(self, images: np.ndarray) -> None:
-        """Rejects a kind of outputs that contradicts the last operation."""
         _, outputs = self._recorded(images)
         operation = getattr(outputs.grad_fn, "name", str)()
         kind = outputs_after(operation.removesuffix("Backward0"))
@@ -173,7 +162,6 @@ def _torch() -> Any:
 
 
 def _copied(module: Any) -> Any:
-    """Copies a torch module, in evaluation mode. The module itself is not changed."""
     if isinstance(module, str | bytes) or hasattr(module, "__fspath__"):
         raise TypeError(
             f"module must be a torch.nn.Module; got {named(module)}. Files of torch "
@@ -188,12 +176,16 @@ def _copied(module: Any) -> Any:
             raise ValueError(
                 f"module must have weights; got one whose {name!r} has no values yet"
             )
+    # Features that it kept of a forward pass, which torch does not copy.
+    kept = [one for layer in module.modules() for one in vars(layer).values()]
+    kept = [one for one in kept if isinstance(one, torch.Tensor) and not one.is_leaf]
     try:
-        own = copy.deepcopy(module)
+        own = copy.deepcopy(module, {id(one): one.detach().clone() for one in kept})
     except (RuntimeError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"module must be one that copy.deepcopy copies, because the classifier has "
-            f"weights of its own: {error}"
+            "module must be one that copy.deepcopy copies, because the classifier has "
+            "weights of its own. If it keeps features of a forward pass, call it under "
+            f"torch.no_grad(), or delete them first. torch says: {error}"
         ) from error
     own.eval()
     for parameter in own.parameters():
@@ -375,18 +367,9 @@ def _class_names(config: Any) -> tuple[str, ...] | None:
 
 def _own_size(model: Any) -> tuple[int, int] | None:
     """Returns the size that a model was made with, where that is fixed."""
-    # The first module with an `img_size` is the model or what cuts it into patches. The
-    # settings of the weights do not follow `timm.create_model(name, img_size=32)`.
+    # The weights' own settings do not follow `timm.create_model(name, img_size=32)`.
     for module in model.modules():
         size = getattr(module, "img_size", None)
         if isinstance(size, tuple | list) and len(size) == 2:
             return size[0], size[1]
     return None
-
-
-def _names_of_classes(model: Any) -> tuple[str, ...] | None:
-    """Returns the names that come with the weights; None if the head is another."""
-    names = model.pretrained_cfg.get("label_names")
-    if not isinstance(names, list | tuple) or len(names) != max(model.num_classes, 2):
-        return None
-    return tuple(map(str, names))

@@ -8,14 +8,9 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxrob._arguments.texts import warn
-from jaxrob._classifiers.classifier import (
-    ROWS,
-    Classifier,
-    abstract,
-    inputs_of,
-    program_of,
-)
+from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.keras_model import check_layers
+from jaxrob._classifiers.network import ROWS, abstract, inputs_of, program_of
 from jaxrob._identity.identity import Fingerprinted
 from jaxrob._identity.program import Trace, has_changed, kept, trace_of
 
@@ -26,9 +21,7 @@ _MOST_CAPTURED = 1000
 def fingerprinted_classifier(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> Classifier:
-    # Programs compiled for another state are not reused. Every public function that
-    # takes a classifier begins with this. What `apply_fn` captures becomes constants of
-    # compiled programs, so it is traced anew to find the present values.
+    # What `apply_fn` captures becomes constants of programs: traced anew at each call.
     function = classifier.apply_fn
     if isinstance(function, Fingerprinted):
         return classifier
@@ -40,18 +33,14 @@ def fingerprinted_classifier(
 
 
 class TraceInfo(NamedTuple):
-    """Properties of a classifier found by a trace, without running it."""
-
     num_classes: int  # The number of classes, K; 0 for outputs="any"
     num_samples: int  # The number of posterior samples or members, S
     largest_array: int  # Bytes of one image in the largest array computed
-    # Multiplications and additions for one image in matrix products and convolutions;
-    # infinity if a trace cannot determine them
+    # Multiplications and additions for one image; infinity if a trace cannot tell
     operations: float
 
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
-    """Returns a classifier's properties; a fingerprinted one is not traced again."""
     trace = current_trace(classifier, image_shape)
     images_bytes = 4 * ROWS * math.prod(image_shape)
     num_samples, _, num_classes = getattr(trace.outputs, "shape", (1, ROWS, 0))
@@ -72,7 +61,6 @@ def current_trace(classifier: Classifier, image_shape: tuple[int, ...]) -> Trace
 def gradient_obstacle(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> str | None:
-    """Finds why JAX cannot differentiate a fingerprinted classifier in the images."""
     return _gradient_obstacle(structure(classifier), tuple(image_shape))
 
 

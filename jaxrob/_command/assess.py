@@ -82,8 +82,7 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     if user_code.is_code(values.classifier or ""):
         # First, so that modules that alterations import too are noted as the network's.
         user_code.load(values.classifier, "classifier")
-    # Errors that do not depend on the picture size are raised before any picture is
-    # read.
+    # Errors whatever the picture size are raised before any picture is read.
     with warnings.catch_warnings():
         # The same warnings come again with the pictures' own size.
         warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
@@ -254,8 +253,7 @@ def _check_comparable(
             "threshold": (old.threshold, request.threshold),
             "measure": (old.measure, request.measure),
         }
-        # Without labels the network's own answers are the labels, which are not known
-        # yet.
+        # Without labels the network's own answers are, which are not known yet.
         if found.dataset.labels is not None:
             fingerprint = old.provenance["dataset"]["fingerprint"]
             asked_for["images"] = (fingerprint, images["fingerprint"])
@@ -276,7 +274,6 @@ def _assessed(
     values: Values,
     kept: Results,
 ) -> Results:
-    """Returns the results; they are written after each alteration, to be kept."""
     classifier, dataset = found
     output = pathlib.Path(values.output)
     key = jax.random.key(values.seed)
@@ -330,7 +327,9 @@ def _assessed(
                 results = dataclasses.replace(results, pictures=pictures)
                 _write(output, results)
     except KeyboardInterrupt as error:
-        error.add_note(_finished(results, len(altered), output))
+        done = f"{len(results.assessments)} of {len(altered)} alterations are finished"
+        where = f"{done}, in {output}/"
+        error.add_note(where if results.assessments else "no alteration is finished")
         raise
     return results
 
@@ -341,21 +340,11 @@ def _shown(
     dataset: jaxrob.Dataset,
     values: Values,
 ) -> tuple[Picture, ...]:
-    if not values.pictures or not _are_pictures(dataset):
+    shape = dataset.images.shape
+    if not values.pictures or len(shape) != 4 or shape[3] not in (1, 3, 4):
         return ()
     key, most = jax.random.key(values.seed), values.pictures
     return reporting.pictures(assessment, one, dataset, key, most=most)
-
-
-def _finished(results: Results, number: int, output: pathlib.Path) -> str:
-    if not results.assessments:
-        return "no alteration is finished"
-    done = f"{len(results.assessments)} of {number} alterations are finished"
-    return f"{done}, in {output}/"
-
-
-def _are_pictures(dataset: jaxrob.Dataset) -> bool:
-    return dataset.images.ndim == 4 and dataset.images.shape[3] in (1, 3, 4)
 
 
 def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:

@@ -130,7 +130,6 @@ _NO_SETTINGS = ("lower", "upper", *_FOLDERS)
 
 
 def settings(name: str) -> list[str]:
-    """Returns the settings of an alteration or a preset besides its range."""
     parameters = inspect.signature(_maker(name)).parameters
     return [one for one in parameters if one not in _NO_SETTINGS]
 
@@ -170,7 +169,6 @@ def made(
 def _in_range(
     make: Callable[..., Alteration], written: Written, image_shape: Sequence[int]
 ) -> Alteration:
-    """Makes an alteration over the written range, or over its default range."""
     found = make(*(written.ends or ()), **written.settings)
     if written.ends is None and found.about.default_range is not None:
         ends = found.about.default_range(*image_shape[:2])
@@ -185,11 +183,8 @@ def _in_range(
 
 
 def all_made(
-    some: Sequence[Written],
-    image_shape: Sequence[int],
-    frost_folder: str | None = None,
+    some: Sequence[Written], image_shape: Sequence[int], frost_folder: str | None = None
 ) -> list[tuple[Alteration, Written]]:
-    """Makes each alteration that was written, and all of a preset; see `made`."""
     pairs = [
         (one, written)
         for written in some
@@ -215,7 +210,6 @@ def all_made(
 
 
 def _of_benchmark(written: Written, frost_folder: str | None) -> Any:
-    """Makes the corruptions of a benchmark, or one of them."""
     if written.ends not in (None, (0.0, 5.0)):
         raise Refused(
             f"{written.text!r}: its levels are severities from 0 to 5; leave out the "
@@ -250,7 +244,6 @@ def _check_settings(written: Written, allowed: Sequence[str]) -> None:
 
 
 def _users_own(written: Written, image_shape: Sequence[int]) -> Alteration:
-    """Makes a user's alteration: from an alteration, its maker, or its function."""
     found = user_code.load(written.name, "alterations")
     make = (
         found if inspect.isroutine(found) and not user_code.parameters(found) else None
@@ -295,12 +288,10 @@ _HEADER = ("name", "default range", "unit", "nothing at", "settings", "range fro
 def run_alterations(values: Values, words: Sequence[str]) -> str:
     del words
     path = values.pictures
-    if path is not None and pathlib.Path(path).suffix.lower() != ".png":
-        raise Refused(f"--pictures={path}: it must end with .png")
-    if values.image is not None and path is None:
-        raise Refused("--image needs --pictures, the file that is written")
     if path is not None:
-        check_file("pictures", path)
+        check_file("pictures", path, ".png")
+    elif values.image is not None:
+        raise Refused("--image needs --pictures, the file that is written")
     size = pair(values, "size")
     assert size is not None
     image = np.zeros((*size, 3))
@@ -358,7 +349,6 @@ def _image(path: str | None) -> np.ndarray:
 
 
 def _draw(altered: Sequence[jaxrob.Alteration], image: np.ndarray, path: str) -> None:
-    """Writes a row of pictures for each alteration that applies to the image."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

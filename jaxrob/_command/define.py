@@ -1,7 +1,6 @@
 """The command's flags by topic, each defined once, and checks of what they are given.
 
-They are named after the arguments of the library's functions. Every command has values
-of its own, so that it has no flag that does not apply.
+Every command has values of its own, so that it has no flag that does not apply.
 """
 
 import contextlib
@@ -91,7 +90,7 @@ network = _topic(
 pictures = _topic(
     _Flag("string", "images", None,
         "A folder or tar archive of class folders of pictures: PNG, JPEG, TIFF, "
-        "WebP, BMP, .npy, DICOM and NIfTI; shards of WebDataset, a folder of .tar "
+        "WebP, BMP, PPM, .npy, DICOM and NIfTI; shards of WebDataset, a folder of .tar "
         "files or \"shard-{000..012}.tar\"; an .npz file; or one of digits, mnist, "
         "cifar10, idc."),
     _Flag("string", "labels", "folders",
@@ -294,7 +293,6 @@ class Refused(Exception):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Returns a hint at the name that was probably meant, or ""."""
     # Hyphens, underscores and case do not distinguish names.
     plain = {one.lower().replace("_", ""): one for one in names}
     given = name.lower().replace("_", "").replace("-", "").replace(" ", "")
@@ -329,8 +327,7 @@ def check_given(values: Values, words: Sequence[str], expected: str) -> None:
 
 def check_folders(values: Values, *names: str) -> None:
     """Rejects flags' folders that cannot be made, or written to."""
-    # Only the first process writes; before the processes have met, the flag identifies
-    # it.
+    # Only the first process writes; the flag says which it is before they meet.
     if "process_id" in values and values.process_id:
         return
     for name in names:
@@ -339,10 +336,14 @@ def check_folders(values: Values, *names: str) -> None:
             _check(f"--{name}={path}", pathlib.Path(path), None)
 
 
-def check_file(flag: str, path: str | os.PathLike[str]) -> None:
+def check_file(flag: str, path: str, *endings: str) -> None:
     """Rejects a file that cannot be written. An existing file stays as it is."""
-    path = pathlib.Path(path)
-    _check(f"--{flag}={path}", path.parent, path)
+    file = pathlib.Path(path)
+    if endings and file.suffix.lower() not in endings:
+        raise Refused(f"--{flag}={path}: it must end with {', '.join(endings)}")
+    if file.is_dir():
+        raise Refused(f"--{flag}={path}: there is a folder of that name")
+    _check(f"--{flag}={path}", file.parent, file)
 
 
 def check_distinct(files: Sequence[tuple[str, str]]) -> None:

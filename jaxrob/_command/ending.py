@@ -8,7 +8,6 @@ import errno
 import hashlib
 import io
 import os
-import pathlib
 import platform
 import re
 import shlex
@@ -47,19 +46,13 @@ _BAD_INPUT = (
 _answers = [False]
 
 
-def begin_status() -> None:
-    _answers[0] = False
-
-
 def answers_are_there() -> None:
     """Notes that answers are known: an error from now on is no wrong use."""
     _answers[0] = True
 
 
 def status_of(error: BaseException) -> int:
-    """Returns the status for an error: wrong use, or a failure."""
-    # What is raised while answers are computed, or by the user's own code, is no wrong
-    # use of the command, whatever its type.
+    # Errors of the computing, or of the user's own code, are no wrong use.
     if isinstance(error, Refused):
         return WRONG_USE
     # A link to itself, or a name too long, has no type of its own.
@@ -127,8 +120,7 @@ def forgiving() -> Iterator[_Stream]:
         if isinstance(stream, io.TextIOWrapper):
             # Class names may have letters that the terminal does not support.
             stream.reconfigure(errors="backslashreplace")
-    # Python replaces closed streams by None, and the next file opened would get their
-    # number.
+    # Closed streams are None, and the next file opened would get their number.
     out, err = (one or open(os.devnull, "w") for one in old)
     # Progress bars, which the library draws, need control characters.
     streams: tuple[Any, Any] = _Stream(out, True), _Stream(err, False)
@@ -142,12 +134,10 @@ def forgiving() -> Iterator[_Stream]:
 
 
 def plain(text: str) -> str:
-    """Escapes a text's control characters, except for tabs and new lines."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def say(text: str, command: str | None = None) -> None:
-    """Prints a message on one line of the standard error."""
     who = "jaxrob" if command is None else f"jaxrob {command}"
     print(f"{who}: {plain(' '.join(text.split()))}", file=sys.stderr)
 
@@ -192,17 +182,17 @@ _ROLES = {
     "plan": "plan",
 }
 
-# The command line, its beginning and its warnings, for functions to write to.
-_command: list[str] = []
-_started: list[str] = []
+# The command line and its beginning, and its warnings, for functions to write to.
+_begun: list[str] = []
 _warnings: list[str] = []
 
 
 def begin_record(arguments: Sequence[str]) -> None:
     """Begins the record of a command line, whose first word is the command."""
+    _answers[0] = False
     now = datetime.datetime.now(datetime.UTC)
-    _command[:] = [shlex.join(["jaxrob", *arguments])]
-    _started[:] = [now.isoformat(timespec="seconds")]
+    command = shlex.join(["jaxrob", *arguments])
+    _begun[:] = [command, now.isoformat(timespec="seconds")]
     _warnings.clear()
 
 
@@ -213,15 +203,11 @@ def record_warning(text: str) -> None:
 def recorded_run(values: Values) -> Run:
     from jaxrob.reporting import Run
 
-    return Run(
-        _command[0],
-        _started[0],
-        platform.platform(),
-        values.tester,
-        values.organisation,
-        _files(values),
-        tuple(_warnings),
-    )
+    command, started = _begun
+    seed = "" if values["seed"].present else f" --seed={values.seed}"
+    tester, organisation, files = values.tester, values.organisation, _files(values)
+    system, warned = platform.platform(), tuple(_warnings)
+    return Run(command + seed, started, system, tester, organisation, files, warned)
 
 
 def with_other_runs(kept: Sequence[Run], one: Run) -> tuple[Run, ...]:
@@ -244,13 +230,10 @@ def _files(values: Values) -> tuple[File, ...]:
             continue
         # A function in a file of Python is given as file.py:name.
         path = given.rpartition(":")[0] if ".py:" in given else given
-        if os.path.exists(path):
-            found.append(File(role, path, _digest(pathlib.Path(path))))
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found.append(File(role, path, digest))
+        elif os.path.exists(path):
+            found.append(File(role, path, None))
     return tuple(found)
-
-
-def _digest(path: pathlib.Path) -> str | None:
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

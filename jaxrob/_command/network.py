@@ -35,7 +35,6 @@ _OTHERS = {
 def load_network(
     values: Values, class_names: Sequence[str] | None
 ) -> jaxrob.Classifier:
-    """Loads the classifier that the flags describe."""
     text = values.classifier
     if user_code.is_code(text):
         return _from_code(text, values, class_names)
@@ -60,10 +59,7 @@ def load_network(
 def identified(
     classifier: jaxrob.Classifier, text: str, image_shape: tuple[int, ...]
 ) -> jaxrob.Classifier:
-    """Adds the version of a function in a user's file, which journals tell apart by.
-
-    A digest of the file, what it read when loaded, and answers, which tell the rest.
-    """
+    """Adds a function's version: a digest of its file, what that read, and answers."""
     network = on_host(classifier.apply_fn)
     if network is None or not network.function.name or network.function.version:
         return classifier
@@ -89,12 +85,9 @@ def _answers(network: OnHost, image_shape: tuple[int, ...]) -> str:
 
 
 def _preprocessing(values: Values) -> jaxrob.Preprocessing:
-    return jaxrob.Preprocessing(
-        _per_channel(values, "scale", 1.0),
-        _per_channel(values, "mean", 0.0),
-        _per_channel(values, "std", 1.0),
-        values.channels_first,
-    )
+    scale = _per_channel(values, "scale", 1.0)
+    mean, std = _per_channel(values, "mean", 0.0), _per_channel(values, "std", 1.0)
+    return jaxrob.Preprocessing(scale, mean, std, values.channels_first)
 
 
 def _per_channel(values: Values, name: str, otherwise: float) -> list[float]:
@@ -125,7 +118,9 @@ def _from_code(
             raise Refused(
                 f"--{refused[0]}: {text} is a jaxrob.Classifier, which says that itself"
             )
-        return _named(found, values.name, class_names)
+        names = found.class_names if class_names is None else tuple(class_names)
+        name = values.name or found.name
+        return dataclasses.replace(found, name=name, class_names=names)
     for module, kind, make in (
         ("torch.nn", "Module", jaxrob.Classifier.from_torch),
         ("keras", "Model", jaxrob.Classifier.from_keras),
@@ -150,8 +145,7 @@ def _from_code(
             "module of torch or Keras, or a function without parameters that returns "
             f"one of these; got {type(found).__name__}"
         )
-    # As `Classifier.from_host`, but the classes are inferred from the function. Its
-    # version is missing, see `identified`.
+    # As `from_host`, with classes that the function tells; `identified` adds a version.
     function: Any = found
     name = values.name or f"{user_code.path_of(text).name}:{text.rpartition(':')[2]}"
     return jaxrob.Classifier(
@@ -165,16 +159,6 @@ def _from_code(
     )
 
 
-def _named(
-    classifier: jaxrob.Classifier, name: str | None, class_names: Sequence[str] | None
-) -> jaxrob.Classifier:
-    names = classifier.class_names if class_names is None else tuple(class_names)
-    return dataclasses.replace(
-        classifier, name=name or classifier.name, class_names=names
-    )
-
-
-# Flags that apply to one kind of pictures only.
 _OF_FOLDERS = (
     "size",
     "resize",
@@ -224,7 +208,6 @@ def load_images(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dat
 
 
 def read_class_names(values: Values) -> tuple[str, ...] | None:
-    """The names that `--class_names` lists, or those in the file that it names."""
     text = values.class_names
     if text is None:
         return None
@@ -286,7 +269,6 @@ def _are_shards(values: Values) -> bool:
 
 
 def _numbers(values: Values, name: str, kind: Callable[[str], Any]) -> Any:
-    """Returns the two numbers of a flag, or None if it is not given."""
     texts = getattr(values, name)
     if texts is None:
         return None

@@ -35,13 +35,8 @@ _REPORTS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
 
 
 def check_reports(paths: Sequence[str]) -> None:
-    """Rejects files that are not reports, before anything is computed."""
     for path in paths:
-        if pathlib.Path(path).suffix.lower() not in _REPORTS:
-            raise Refused(f"--report={path}: it must end with .html or .md")
-        if pathlib.Path(path).is_dir():
-            raise Refused(f"--report={path}: there is a folder of that name")
-        check_file("report", path)
+        check_file("report", path, *_REPORTS)
     if paths and importlib.util.find_spec("PIL") is None:
         raise Refused(
             f"--report needs Pillow, which is not installed: {install('command')}"
@@ -53,10 +48,13 @@ def write_reports(
 ) -> None:
     for path in map(pathlib.Path, paths):
         make = getattr(reporting, _REPORTS[path.suffix.lower()])
-        text = make(results, earlier)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, text.encode())
-        print(f"wrote {path}")
+        _write(path, make(results, earlier))
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, text.encode())
+    print(f"wrote {path}")
 
 
 def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
@@ -72,7 +70,6 @@ def check_required(
     names: Sequence[str],
     has_earlier: bool,
 ) -> None:
-    """Rejects requirements that nothing assessed could meet."""
     for one in requirements:
         if not any(map(one.is_of, names)):
             raise Refused(
@@ -93,27 +90,19 @@ def check_required(
 
 
 def check_outcomes(values: Values) -> None:
-    """Rejects files of the outcomes that cannot be written, before the work."""
     named = [("report", path) for path in dict.fromkeys(values.report)]
     named += [(one, values[one].value) for one in ("junit", "summary")]
     check_distinct([(flag, path) for flag, path in named if path is not None])
     for flag in ("junit", "summary"):
-        path = values[flag].value
-        if path is None:
-            continue
-        if pathlib.Path(path).is_dir():
-            raise Refused(f"--{flag}={path}: there is a folder of that name")
-        check_file(flag, path)
+        if (path := values[flag].value) is not None:
+            check_file(flag, path)
 
 
 def write_outcomes(values: Values, results: Results) -> None:
     if not is_first():
         return
     if values.junit is not None:
-        path = pathlib.Path(values.junit)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, reporting.to_junit(results).encode())
-        print(f"wrote {path}")
+        _write(pathlib.Path(values.junit), reporting.to_junit(results))
     if values.summary is not None:
         path = pathlib.Path(values.summary)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +130,6 @@ def _append(path: pathlib.Path, content: bytes) -> None:
 
 
 def check_failing(values: Values) -> None:
-    """Rejects a folder that cannot be written, before anything is computed."""
     if values.failing is None:
         return
     if values.half_width is not None or values.budget is not None or values.curtail:
@@ -185,7 +173,6 @@ def write_failing_pictures(
 class Replacing(NamedTuple):
     quantities: Sequence[str]  # Those whose requirements it replaces
     requirements: Sequence[Requirement]  # The new ones
-    # The names of the new assessments; None if it replaces none
     alterations: Sequence[str] | None = None
     regressions: bool = False  # Whether it looks for regressions
 
@@ -201,7 +188,6 @@ def checked_folder(values: Values) -> pathlib.Path:
 def earlier_results(
     output: pathlib.Path, found: Subject, replacing: Replacing
 ) -> Results:
-    """Returns the folder's results of the same network, or empty results."""
     nothing = Results(found.name, found.class_names, ())
     if not os.path.lexists(output / "results.json"):
         return nothing
@@ -213,8 +199,7 @@ def earlier_results(
     if own is not None and others == {own}:
         _check_none_dropped(output, there, replacing)
         return there
-    # Results of an unidentifiable network are replaced by those of one with the same
-    # name, unless they include parts that are not measured again.
+    # An unidentifiable network's give way to the same name's, if all is measured again.
     alone = there.roma is None and there.attack is None
     if alone and others <= {None} and own is None and there.network == found.name:
         _check_none_dropped(output, there, replacing)
@@ -272,7 +257,6 @@ def _replaces(new: Requirement, old: Requirement) -> bool:
 
 @contextlib.contextmanager
 def held(output: pathlib.Path) -> Iterator[None]:
-    """Locks the folder for this process, and creates it if necessary."""
     if not is_first():
         yield
         return
@@ -296,20 +280,19 @@ def run_compare(values: Values, words: Sequence[str]) -> str:
     check_reports(values.report)
     old, new = map(read_results_at, words)
     after = {one.alteration: one for one in new.assessments}
-    found = []
+    pairs, found = [], []
     for before in old.assessments:
-        if before.alteration not in after:
+        if (now := after.get(before.alteration)) is None:
             raise Refused(f"{words[1]} has no assessment of {before.alteration}")
         try:
-            new_one = after[before.alteration]
-            found.append(jaxrob.compare(new_one, before, new_one.confidence_level))
+            found.append(jaxrob.compare(now, before, now.confidence_level))
         except ValueError as error:
             raise Refused(f"{before.alteration}: {error}") from error
+        pairs.append((before, now))
     lines = [
-        f"{before.alteration}: {before.robustness:.2%} -> "
-        f"{after[before.alteration].robustness:.2%}, {difference_text(one)}"
-        f"{_decided(before, after[before.alteration])}"
-        for before, one in zip(old.assessments, adjusted(found))
+        f"{old_one.alteration}: {old_one.robustness:.2%} -> {new_one.robustness:.2%}, "
+        f"{difference_text(one)}{_decided(old_one, new_one)}"
+        for (old_one, new_one), one in zip(pairs, adjusted(found))
     ]
     # Names must not start new lines.
     print("\n".join(map(readable, lines)))
@@ -344,7 +327,8 @@ _FIGURES = (".png", ".svg", ".pdf")
 
 
 def run_rank(values: Values, words: Sequence[str]) -> str:
-    _check_figure(values.figure)
+    if values.figure is not None:
+        check_file("figure", values.figure, *_FIGURES)
     networks = _networks(_folders(words))
     found = reporting.ranks(networks, values.confidence_level)
     print("\n\n".join(map(reporting.rank_table, found)))
@@ -354,28 +338,14 @@ def run_rank(values: Values, words: Sequence[str]) -> str:
 
 
 def _draw(path: str, found: Sequence[reporting.Ranks]) -> None:
-    from jaxrob.reporting._plot import pyplot
-
     figure = reporting.rank_figure(found)
     place = pathlib.Path(path)
     place.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(place, dpi=120)
-    pyplot().close(figure)
     print(f"wrote {place}")
 
 
-def _check_figure(path: str | None) -> None:
-    if path is None:
-        return
-    if pathlib.Path(path).suffix.lower() not in _FIGURES:
-        raise Refused(f"--figure={path}: it must end with {', '.join(_FIGURES)}")
-    if pathlib.Path(path).is_dir():
-        raise Refused(f"--figure={path}: there is a folder of that name")
-    check_file("figure", path)
-
-
 def _folders(words: Sequence[str]) -> list[pathlib.Path]:
-    """Returns the results folders: those given, or those within the one given."""
     for word in words:
         if not pathlib.Path(word).exists():
             raise Refused(f"{word}: there is no such folder or file")
@@ -401,28 +371,26 @@ def _folders(words: Sequence[str]) -> list[pathlib.Path]:
 def _networks(
     folders: Sequence[pathlib.Path],
 ) -> dict[str, tuple[jaxrob.Assessment, ...]]:
-    """Returns the assessments by the network's name, or by the folder's without one."""
-    found = [(folder, read_results_at(os.fspath(folder))) for folder in folders]
-    named = [
-        (folder, one.network or folder.resolve().name, one.assessments)
-        for folder, one in found
-    ]
     networks: dict[str, tuple[jaxrob.Assessment, ...]] = {}
     where: dict[str, pathlib.Path] = {}
-    for folder, name, assessments in named:
+    for folder in folders:
+        results = read_results_at(os.fspath(folder))
+        name = results.network or folder.resolve().name
         if name in networks:
             raise Refused(
                 f"{where[name]} and {folder} both hold results of a network called "
                 f"{name!r}; assess one of them with another --name"
             )
-        if not assessments:
+        if not results.assessments:
             raise Refused(f"{folder}: it has no assessment under an alteration")
-        networks[name], where[name] = assessments, folder
+        networks[name], where[name] = results.assessments, folder
     return networks
 
 
 def run_report(values: Values, words: Sequence[str]) -> str:
-    paths = values.report or [str(_default_path(words[0]))]
+    first = pathlib.Path(words[0])
+    folder = first if first.is_dir() else first.parent
+    paths = values.report or [str(folder / "report.html")]
     check_reports(paths)
     results = [
         with_tester(read_results_at(word), values.tester, values.organisation)
@@ -431,11 +399,6 @@ def run_report(values: Values, words: Sequence[str]) -> str:
     earlier = [read_results_at(path) for path in values.earlier]
     write_reports(paths, results, earlier)
     return ""
-
-
-def _default_path(word: str) -> pathlib.Path:
-    place = pathlib.Path(word)
-    return (place if place.is_dir() else place.parent) / "report.html"
 
 
 _FORMS = {
@@ -460,7 +423,5 @@ def run_export(values: Values, words: Sequence[str]) -> str:
     # Everything is made before anything is written.
     texts = {wanted[name]: _FORMS[name](results) for name in wanted}
     for path, text in texts.items():
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, text.encode())
-        print(f"wrote {path}")
+        _write(pathlib.Path(path), text)
     return ""

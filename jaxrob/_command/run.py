@@ -22,7 +22,6 @@ from jaxrob._command.ending import (
     NOT_GOOD_ENOUGH,
     WRONG_USE,
     begin_record,
-    begin_status,
     forgiving,
     record_warning,
     say,
@@ -35,21 +34,18 @@ _WIDTH = 88
 # Arguments in messages of the library, and their pairs of numbers or words.
 _ARGUMENT = re.compile(r"(?<![\w./-])([a-z_]+)=(?=\S)")
 _PAIR = re.compile(r"(--\w+=)\((\w+), (\w+)\)")
-# The message of absl for a value that is not a boolean.
 _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 
 
 class _Command(NamedTuple):
     does: str  # Its description, one line
     words: str  # Its positional arguments, as the help shows them
-    # The least and the largest number of positional arguments
     number: tuple[int, int | None]
     sections: dict[str, tuple[define.Define, ...]]  # Its flags by topic
     module: str = "results"  # Where its function is, which loads JAX
 
     @property
     def flags(self) -> flags.FlagValues:
-        """New flags of the command, with their defaults."""
         return _defined(one for some in self.sections.values() for one in some)
 
 
@@ -119,9 +115,7 @@ _COMMANDS = {
         "The report of one or more results folders.",
         "folder...",
         (1, None),
-        {
-            "What is written": (define.report, define.tester, define.earlier),
-        },
+        {"What is written": (define.report, define.tester, define.earlier)},
     ),
     "export": _Command(
         "Results as CSV, or a table of LaTeX.",
@@ -174,7 +168,6 @@ def _main(arguments: list[str]) -> int:
 
 
 def _ended(name: str, command: _Command, rest: list[str]) -> int:
-    begin_status()
     begin_record([name, *rest])
     values = command.flags
     try:
@@ -189,8 +182,7 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
     except flags.Error as error:
         say(_NO_BOOLEAN.sub("expected true or false", f"{error}"), name)
         return WRONG_USE
-    # Every exception, also an exit that a user's own code asks for: otherwise its
-    # status 1 would say that a network is not good enough.
+    # Even an exit by the user's code: its status 1 would say that a network failed.
     except BaseException as error:
         status = status_of(error)
         if isinstance(error, KeyboardInterrupt):
@@ -224,7 +216,6 @@ def _as_flags(text: str, values: flags.FlagValues) -> str:
 
 
 def _interrupted(error: KeyboardInterrupt, values: flags.FlagValues) -> str:
-    """Returns the message of an interruption: what is kept of the work."""
     said = [str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if "journal" in values and values["journal"].present:
         said.append(f"a rerun with the same flags goes on from {values.journal}")
@@ -253,10 +244,8 @@ def _help() -> str:
 
 
 def _help_of(name: str, command: _Command) -> str:
-    usage = " ".join(
-        filter(None, ["jaxrob", name, command.words, "[--flag=value ...]"])
-    )
-    lines = [command.does, "", f"  {usage}"]
+    words = ["jaxrob", name, command.words, "[--flag=value ...]"]
+    lines = [command.does, "", f"  {' '.join(filter(None, words))}"]
     for title, some in command.sections.items():
         lines += ["", f"{title}:"]
         values = _defined(some)

@@ -1,5 +1,6 @@
 """What a run works on, and how: network and pictures, hosts, images, passes."""
 
+import contextlib
 import dataclasses
 import io
 import pathlib
@@ -49,7 +50,6 @@ class Subject(NamedTuple):
 
 
 def load_subject(values: Values) -> Subject:
-    """Loads the network and the pictures of the flags, and checks them together."""
     if values.classifier is None:
         return _digits(values)
     if values.images is None:
@@ -87,7 +87,6 @@ def announce(subject: Subject) -> None:
 
 
 def _digits(values: Values) -> Subject:
-    """Returns the embedded digits, and a network trained on others of them."""
     for name in ("images", "outputs", "scale", "mean", "std", "channels_first"):
         if values[name].present and values[name].value != "digits":
             raise Refused(f"--{name} needs --classifier, the network it belongs to")
@@ -103,7 +102,7 @@ def _digits(values: Values) -> Subject:
             key=jax.random.key(values.seed),
             epochs=_EPOCHS,
         )
-    name = values.name or "small network trained on the spot"
+    name = values.name or "small network trained on digits/train"
     return Subject(dataclasses.replace(classifier, name=name), dataset)
 
 
@@ -111,7 +110,9 @@ def _check(subject: Subject) -> None:
     """Rejects a network and pictures that do not go together, by the flags' names."""
     classifier, dataset = subject
     height, width, channels = shape = dataset.images.shape[1:]
-    size = _size(classifier)
+    function: Any = on_host(classifier.apply_fn) or classifier.apply_fn
+    is_sized = isinstance(function, Preprocessed | OnHost)
+    size: Any = function.preprocessing.size if is_sized else None
     if size not in (None, (height, width)):
         raise Refused(
             f"{subject.name} takes images of {size[0]} x {size[1]} pixels; "
@@ -122,7 +123,8 @@ def _check(subject: Subject) -> None:
         num_classes = classifier.num_classes(shape)
     except ValueError as error:
         other, flag = (1, "grey") if channels == 3 else (3, "rgb")
-        if _takes(classifier, (height, width, other)):
+        with contextlib.suppress(ValueError):
+            classifier.num_classes((height, width, other))
             raise Refused(
                 f"{subject.name} takes pictures that are {flag}, of channels: {other}; "
                 f"{dataset.name} has {channels}. Say --channels={flag}"
@@ -136,7 +138,6 @@ def _check(subject: Subject) -> None:
 
 
 def _check_classes(subject: Subject, num_classes: int) -> None:
-    """Rejects a number of class names other than that of the outputs."""
     names = subject.dataset.class_names
     if names is None or len(names) == num_classes:
         return
@@ -148,22 +149,6 @@ def _check_classes(subject: Subject, num_classes: int) -> None:
         "network's classes in order, or take away the folders of others; or, if they "
         "are not its classes, --labels=none"
     )
-
-
-def _size(classifier: jaxrob.Classifier) -> tuple[int, int] | None:
-    function: Any = on_host(classifier.apply_fn) or classifier.apply_fn
-    if isinstance(function, Preprocessed | OnHost):
-        size: Any = function.preprocessing.size
-        return size
-    return None
-
-
-def _takes(classifier: jaxrob.Classifier, shape: tuple[int, ...]) -> bool:
-    try:
-        classifier.num_classes(shape)
-    except ValueError:
-        return False
-    return True
 
 
 _FEW = 16
@@ -210,15 +195,13 @@ def join_hosts(values: Values) -> None:
             sys.stdout = io.StringIO()
     if values.compilation_cache is not None:
         jax.config.update("jax_compilation_cache_dir", values.compilation_cache)
-        # Compilation time is mostly hundreds of small programs of less than a second
-        # each.
+        # Hundreds of small programs, each of less than a second, take most of the time.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def mesh_of_all() -> Mesh | None:
-    if jax.process_count() == 1:
-        return None
-    return Mesh(np.array(jax.devices()), ("images",))
+    several = jax.process_count() > 1
+    return Mesh(np.array(jax.devices()), ("images",)) if several else None
 
 
 FLAGS = ("half_width", "budget", "curtail")
@@ -244,10 +227,7 @@ def few_images_of(values: Values, plan: Plan | None) -> FewImages | None:
 def with_requirements(
     few: FewImages, requirements: Sequence[Requirement], earlier: Sequence[str]
 ) -> FewImages:
-    """Adds the requirement that ends the work early."""
-    # This is the highest bound on the robustness, if all requirements are such bounds
-    # of all alterations: the lower end of an interval is most informative if the work
-    # was not ended early.
+    # The highest bound, if all are such bounds: a lower end is sharpest at the end.
     flags = "--half_width, --budget and --curtail"
     if earlier:
         raise Refused(
@@ -280,15 +260,12 @@ def check_measure(measure: str) -> None:
         raise Refused(f"--{error}") from error
 
 
-# The levels that ASAP asks for: at least, usually, and at most, unless a curve crosses
-# the threshold many times.
+# Levels of ASAP: least, usual, and most unless a curve crosses many times.
 _OF_ASAP = (9, 16, 30)
 
 
 def print_passes(
-    subject: Subject,
-    altered: Sequence[jaxrob.Alteration],
-    strategy: Strategy,
+    subject: Subject, altered: Sequence[jaxrob.Alteration], strategy: Strategy
 ) -> None:
     """Prints the passes of an assessment; of few images, the most of them."""
     few = strategy if isinstance(strategy, FewImages) else None

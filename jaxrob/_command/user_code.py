@@ -17,14 +17,24 @@ from typing import Any
 import jaxrob
 from jaxrob._command.define import Refused, did_you_mean
 
-_FORM = re.compile(r"(?P<path>.+?\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
+_FORM = re.compile(r".+?\.py:[A-Za-z_]\w*", re.ASCII)
 
-# The modules of the files that were run, by real path; and the folders of all files
-# whose run has begun.
+# Modules of files that were run, by real path; folders of all files begun.
 _modules: dict[str, ModuleType] = {}
 _folders: set[str] = set()
-# By real path, the digests of the files that each read.
 _read: dict[str, dict[str, str]] = {}
+
+# Where versions of packages and the system's state are, not the user's network.
+_LIBRARIES = {"site-packages", "dist-packages"}
+_ROOTS = tuple(
+    os.path.join(os.path.realpath(root), "")
+    for root in (
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")),
+        *jaxrob.__path__,
+        *("/proc", "/sys", "/dev", "/etc"),
+    )
+)
+_noting: list[dict[str, None]] = []
 
 
 def is_code(text: str) -> bool:
@@ -32,9 +42,7 @@ def is_code(text: str) -> bool:
 
 
 def path_of(text: str) -> pathlib.Path:
-    found = _FORM.fullmatch(text)
-    assert found is not None
-    return pathlib.Path(found["path"])
+    return pathlib.Path(text.rpartition(":")[0])
 
 
 def parameters(function: Any) -> list[str]:
@@ -52,9 +60,7 @@ def parameters(function: Any) -> list[str]:
 
 def load(text: str, flag: str) -> Any:
     """Returns the object of a name in a file. The file is run, once."""
-    found = _FORM.fullmatch(text)
-    assert found is not None
-    path = os.path.realpath(found["path"])
+    path, name = os.path.realpath(path_of(text)), text.rpartition(":")[2]
     if not os.path.isfile(path):
         raise Refused(f"--{flag}={text}: there is no such file")
     if path not in _modules:
@@ -68,7 +74,7 @@ def load(text: str, flag: str) -> Any:
             raise Refused(
                 f"--{flag}={text}: it is no Python, {error.msg} in line {error.lineno}"
             ) from error
-    module, name = _modules[path], found["name"]
+    module = _modules[path]
     if not hasattr(module, name):
         there = [one for one in vars(module) if not one.startswith("_")]
         hint = did_you_mean(name, there)
@@ -78,10 +84,28 @@ def load(text: str, flag: str) -> Any:
 
 @contextlib.contextmanager
 def reading(text: str) -> Iterator[None]:
-    """Notes the files that the code of a file reads inside, for `digests`."""
+    """Notes the files that the code of a file reads inside, for `digests`.
+
+    Not Python's, packages', jaxrob's or the system's, nor those of hidden folders.
+    """
     path = os.path.realpath(path_of(text))
-    with noted(_read.setdefault(path, {}), os.path.dirname(path)):
+    read, shown = _read.setdefault(path, {}), {*pathlib.Path(path).parent.parts}
+    opened: dict[str, None] = {}
+    _listen()
+    _noting.append(opened)
+    try:
         yield
+    finally:
+        _noting.remove(opened)
+    for path in opened:
+        parts = {*pathlib.Path(path).parts}
+        is_hidden = any(part.startswith(".") for part in parts - shown)
+        if is_hidden or parts & _LIBRARIES or path.startswith(_ROOTS):
+            continue
+        # Neither a pipe nor what is gone already.
+        if path not in read and os.path.isfile(path):
+            with open(path, "rb") as file:
+                read[path] = hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digests(text: str) -> list[str]:
@@ -110,44 +134,6 @@ def _run(path: str) -> ModuleType:
     _folders.add(folder)
     spec.loader.exec_module(module)
     return module
-
-
-# Where versions of packages and the system's state are, not the user's network.
-_LIBRARIES = {"site-packages", "dist-packages"}
-_ROOTS = tuple(
-    os.path.join(os.path.realpath(root), "")
-    for root in (
-        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")),
-        *jaxrob.__path__,
-        *("/proc", "/sys", "/dev", "/etc"),
-    )
-)
-_noting: list[dict[str, None]] = []
-
-
-@contextlib.contextmanager
-def noted(digests: dict[str, str], folder: str) -> Iterator[None]:
-    """Adds the SHA-256 of each file opened for reading inside, in that order.
-
-    Not of Python's, packages', jaxrob's or the system's files, nor of hidden folders.
-    """
-    _listen()
-    opened: dict[str, None] = {}
-    _noting.append(opened)
-    try:
-        yield
-    finally:
-        _noting.remove(opened)
-    shown = {*pathlib.Path(folder).parts}
-    for path in opened:
-        parts = {*pathlib.Path(path).parts}
-        is_hidden = any(part.startswith(".") for part in parts - shown)
-        if is_hidden or parts & _LIBRARIES or path.startswith(_ROOTS):
-            continue
-        # Neither a pipe nor what is gone already.
-        if path not in digests and os.path.isfile(path):
-            with open(path, "rb") as file:
-                digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @functools.cache

@@ -36,9 +36,7 @@ def in_blocks(
     mesh: ImageMesh,
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Runs a step on blocks of rows of one size, each split over the devices."""
-    # All blocks have one size, so the step is compiled once. The last row is repeated
-    # to fill the last block, and what the step returns for the repetitions is dropped.
-    # The devices work on the next block while the caller has the one before.
+    # One size compiles once, filled by the last row. Devices work one block ahead.
     before = None
     for start in range(0, len(rows), size):
         block = rows[start : start + size]
@@ -75,7 +73,6 @@ class Call(NamedTuple):
             return self.function.lower(*self.args, **self.static)
 
     def _mesh_set(self) -> contextlib.AbstractContextManager[Any]:
-        # The caller may have set another one.
         return jax.set_mesh(self.mesh.mesh) if self.mesh else contextlib.nullcontext()
 
 
@@ -88,7 +85,6 @@ def shapes_whole(tree: Any, mesh: ImageMesh) -> Any:
 
 
 def shapes_of(tree: Any, sharding: Sharding) -> Any:
-    """The arrays of a pytree as shapes and types on the devices of a sharding."""
     return jax.tree.map(lambda leaf: _shape_of(leaf, sharding), tree)
 
 
@@ -103,7 +99,6 @@ Tree = TypeVar("Tree")
 
 
 def first_of(tree: Tree, number: int) -> Tree:
-    """The first rows of all arrays of a pytree."""
     return jax.tree.map(lambda array: array[:number], tree)
 
 
@@ -124,7 +119,6 @@ def put_at(tree: Tree, chosen: np.ndarray, part: Tree) -> Tree:
 
 
 def joined(parts: list[Any]) -> Any:
-    """Pytrees of arrays, concatenated along the first axis."""
     return jax.tree.map(lambda *some: np.concatenate(some), *parts)
 
 
@@ -172,7 +166,6 @@ def _taken_or_zero(rows: jax.Array, indices: np.ndarray) -> jax.Array:
     return jnp.take(rows, indices, axis=0, mode="fill", fill_value=0)
 
 
-# The most bytes of a piece.
 _MOST_BYTES = 2**24
 
 
@@ -275,8 +268,7 @@ _MAX_BYTES_CPU = 8 * 2**20
 # The share of the free memory that one step may take; what is free where none says.
 _MEMORY_SHARE = 0.25
 _MEMORY_CPU = 2**32
-# The share for images that stay there from level to level. On a CPU, only what saves
-# reading a small data set again: its arrays are in memory anyway.
+# The share for images that stay; a CPU has its arrays in memory anyway.
 _KEPT_SHARE = 0.25
 _KEPT_CPU = 2**28
 # The number of arrays as large as the classifier's largest that are live at once.
@@ -286,7 +278,6 @@ _LIVE_ARRAYS = 3
 def rows_that_fit(
     largest_array: int, image_shape: tuple[int, ...], mesh: ImageMesh
 ) -> int:
-    """The rows of a step on all devices: as many as help and as memory allows."""
     device = mesh.local_devices[0]
     most = _MAX_ROWS
     if platform(mesh) == "tpu" and is_best_with_few_rows(image_shape, mesh):
@@ -332,7 +323,6 @@ def bucket(number: int, base: int) -> int:
 
 
 def nearest_bucket(number: int, base: int) -> int:
-    """Returns the power of `base` whose logarithm is nearest to that of `number`."""
     return base ** round(math.log(max(number, 1), base))
 
 
@@ -346,18 +336,15 @@ def _whole_vectors(rows: int) -> int:
 def _free_bytes(device: Any) -> int:
     statistics: dict[str, Any] | None = None
     if device.platform != "cpu":
-        try:
+        # It is not there: a topology's device.
+        with contextlib.suppress(jax.errors.JaxRuntimeError):
             statistics = device.memory_stats()
-        except jax.errors.JaxRuntimeError:  # It is not there: a topology's device.
-            pass
     if not statistics or "bytes_limit" not in statistics:
         return _MEMORY_CPU
     return statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
 
 
 class Kept:
-    """Arrays kept on the devices, as long as they fit."""
-
     def __init__(self, room: int) -> None:
         # The most images of a block, chosen in the run's first round.
         self.rows: int | None = None
@@ -380,8 +367,7 @@ class Kept:
         self._trees.clear()
 
 
-# A compiled program takes tens of memory maps on a CPU. Linux allows a process 65,530,
-# and ends it when XLA asks for more: after a few hundred classifiers, for instance.
+# A program takes tens of maps on a CPU; at 65,530 Linux ends a process.
 _MAPS = pathlib.Path("/proc/self/maps")
 _LIMIT = pathlib.Path("/proc/sys/vm/max_map_count")
 _LARGEST_SHARE = 0.4

@@ -42,15 +42,13 @@ class HostFunction:
     name: str | None = None
     version: str | None = None
     batch_size: int | None = None  # images in each call; None for any number
-    # Takes images `[B, ...]` and, as `[B, K]`, the gradient of a scalar with respect to
-    # the outputs; returns that with respect to the images.
+    # Of images and a scalar's gradient in the outputs `[B, K]`: that in the images.
     gradient: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     # Refuses wrong outputs; called once, first of all, with black images.
     check: Callable[[np.ndarray], None] | None = None
     # Whether it may write to the images, and so gets arrays of its own
     writes: bool = True
-    # Whether it returns anything: arrays `[B, ...]`, a tuple or dict of them, or a list
-    # with an entry for each image
+    # Whether it returns arrays `[B, ...]`, a tuple or dict of them, or a list
     is_any: bool = False
 
     def __post_init__(self) -> None:
@@ -77,7 +75,9 @@ class HostFunction:
             with _noted(batch.shape):
                 found = self.function(batch)
                 parts.append(_first_rows(found, number, len(batch)))
-        return _all_rows(parts)
+        if isinstance(parts[0], list):
+            return [one for part in parts for one in part]
+        return joined(parts)
 
     def __call__(self, images: np.ndarray | jax.Array) -> np.ndarray:
         parts = []
@@ -109,34 +109,27 @@ class HostFunction:
     def _check(self, outputs: np.ndarray, number: int) -> None:
         fits = outputs.ndim == 2 and len(outputs) == number
         if not fits or self.num_classes not in (None, outputs.shape[1]):
+            is_hinted = outputs.ndim != 2 or outputs.shape[1] == 1
+            hint = f". {if_no_classes(outputs.shape)}" * is_hinted
             raise ValueError(
                 "the host function must return the shape "
-                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
-                + f". {if_no_classes(outputs.shape)}"
-                * (outputs.ndim != 2 or outputs.shape[1] == 1)
+                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}{hint}"
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
-            raise TypeError(
-                f"the host function must return numbers; got an array of "
-                f"{outputs.dtype}"
-            )
+            kind = outputs.dtype
+            raise TypeError(f"the host function must return numbers; got {kind}")
 
 
 def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
     """Calls a host function on images `[B, ...]`; returns float32 `[B, K]`."""
-    if function.gradient is None:
-        return _forward(function, images)
-    return _with_gradient(function, images)
+    call = _forward if function.gradient is None else _with_gradient
+    return call(function, images)
 
 
-def own_errors() -> "_OwnErrors":
+class own_errors(contextlib.ContextDecorator):
     """Re-raises errors of host functions as they are, not as errors of JAX."""
-    return _OwnErrors()
 
-
-class _OwnErrors(contextlib.ContextDecorator):
-    """Not made by `contextlib.contextmanager`, which restores the traceback."""
-
+    # `contextlib.contextmanager` would restore the traceback.
     def __enter__(self) -> None:
         if not _blocks:
             _failed.clear()
@@ -197,12 +190,14 @@ class HostCall:
 
 def _as_rows(returned: Any) -> np.ndarray:
     try:
-        return np.asarray(returned)
+        rows = np.asarray(returned)
     except ValueError as error:  # Of a list whose entries differ in shape.
         raise ValueError(
             f"the host function must return one array [B, K]; got {named(returned)}, "
             f"whose entries differ in shape. {IF_NO_CLASSES}"
         ) from error
+    # A last layer of convolution returns [B, K, 1, 1].
+    return rows[..., 0, 0] if rows.ndim == 4 and rows.shape[2:] == (1, 1) else rows
 
 
 def _first_rows(returned: Any, number: int, length: int) -> Any:
@@ -233,14 +228,6 @@ def _copied(leaf: Any) -> Any:
     return own() if callable(own) else leaf
 
 
-def _all_rows(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], list):
-        return [one for part in parts for one in part]
-    return joined(parts)
-
-
 def _forward(function: HostFunction, images: jax.Array) -> jax.Array:
     # What returns anything is only traced: `evaluate` calls it between programs.
     num_columns = 1 if function.is_any else function.classes(images.shape[1:])
@@ -258,12 +245,6 @@ def _with_gradient(function: HostFunction, images: jax.Array) -> jax.Array:
     return _forward(function, images)
 
 
-def _forward_pass(
-    function: HostFunction, images: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    return _forward(function, images), images
-
-
 def _backward_pass(
     function: HostFunction, images: jax.Array, change: jax.Array
 ) -> tuple[jax.Array]:
@@ -277,17 +258,35 @@ def _backward_pass(
     return (gradient,)
 
 
-_with_gradient.defvjp(_forward_pass, _backward_pass)
+_with_gradient.defvjp(
+    lambda function, images: (_forward(function, images), images), _backward_pass
+)
+
+
+# Numbers of images that an exported network may be fixed to.
+_FIXED = (1, 4, 8, 16, 32, 64)
 
 
 @functools.lru_cache(maxsize=256)
 def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
-    black = np.zeros((function.batch_size or 2, *image_shape), np.float32)
-    if function.check is not None:
-        function.check(black)
-    # A program is being traced, of which what the function does with JAX is no part.
-    with jax.ensure_compile_time_eval():
-        return function(black).shape[1]
+    failures: list[Exception] = []
+    for number in [function.batch_size] if function.batch_size else [2, *_FIXED]:
+        black = np.zeros((number, *image_shape), np.float32)
+        try:
+            if function.check is not None:
+                function.check(black)
+            # A program is being traced, of which what it does with JAX is no part.
+            with jax.ensure_compile_time_eval():
+                num_classes = function(black).shape[1]
+        except Exception as error:  # The user's code may raise anything.
+            failures.append(error)
+            continue
+        if failures:
+            raise ValueError(
+                f"batch_size must be {number}, as many as the network takes; got None"
+            ) from failures[0]
+        return num_classes
+    raise failures[0]
 
 
 def _batches(

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 from jax.sharding import PartitionSpec as P
@@ -20,10 +21,7 @@ from jaxrob._keys import is_key
 
 @dataclasses.dataclass(frozen=True)
 class ImageMesh:
-    """A mesh, and the axes along which images are split.
-
-    Along the others, XLA splits a network that is larger than a device.
-    """
+    """A mesh, and its axes along which images are split, not large networks."""
 
     mesh: Mesh  # XLA chooses all shardings (`AxisType.Auto`)
     axes: tuple[str, ...]  # may be empty
@@ -51,9 +49,15 @@ class ImageMesh:
 
 
 def checked_mesh(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
-    """Returns the mesh on which a network with these variables is evaluated."""
-    # The mesh is that of sharded variables, if there are any; images are split along
-    # the axes that no variable names.
+    # That of sharded variables, if any; images go along axes that no variable names.
+    if any(
+        isinstance(one, Tracer) for one in jax.tree.leaves((variables, jnp.asarray(0)))
+    ):
+        raise ValueError(
+            "jaxrob must be called outside of jax.jit, jax.grad and jax.vmap, with "
+            "variables that have values: it decides by the network's answers, and "
+            "compiles the network itself. Only alterations can be used within"
+        )
     found = mesh_for(mesh, variables)
     processes = {device.process_index for device in found.devices}
     if processes == {jax.process_index()} or len(processes) == jax.process_count():
@@ -109,7 +113,6 @@ def mesh_for(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
 
 
 def is_same(mesh: Any, other: Any) -> bool:
-    """Whether meshes have the same devices and axes, of whatever types."""
     # An abstract mesh, which shapes may have, is that of any devices.
     if (*mesh.shape.items(),) != (*other.shape.items(),):
         return False
@@ -124,7 +127,6 @@ def along_images(mesh: ImageMesh) -> ImageMesh:
 
 
 def sharded(mesh: ImageMesh) -> NamedSharding:
-    """Shards the first axis over the axes of the images."""
     return NamedSharding(mesh.mesh, P(mesh.axes or None))
 
 
@@ -186,7 +188,6 @@ def _described(mesh: Any) -> str:
 
 
 def put(tree: Any, sharding: Sharding) -> Any:
-    """Puts whole arrays, the same in all processes, on the devices of a mesh."""
     if sharding.is_fully_addressable:
         return jax.device_put(tree, sharding)
 
@@ -204,9 +205,7 @@ def put(tree: Any, sharding: Sharding) -> Any:
 
 
 def put_whole(tree: Any, mesh: ImageMesh) -> Any:
-    """Puts arrays whole on every device of a mesh, except for a split network's."""
-    # On a single device, arrays that are not committed to one stay as they are: putting
-    # the hundreds of arrays of a deep network takes JAX milliseconds.
+    # Uncommitted arrays stay on a single device: putting hundreds takes milliseconds.
     if mesh.splits_network:
         return jax.tree.map(lambda leaf: _put_beside(leaf, mesh), tree)
     if len(mesh.devices) > 1:
@@ -250,7 +249,6 @@ def own_rows(sharding: NamedSharding, number: int) -> list[slice]:
 
 
 def gathered(tree: Any) -> Any:
-    """Gathers arrays of a mesh that spans processes, so that each can fetch all."""
     first = jax.tree.leaves(tree)[0]
     if first.is_fully_addressable:
         return tree
@@ -258,12 +256,10 @@ def gathered(tree: Any) -> Any:
 
 
 def fetch(tree: Any) -> Any:
-    """Fetches arrays of one mesh to the host, gathered if the mesh spans processes."""
     return jax.device_get(gathered(tree))
 
 
 def local(tree: Any) -> Any:
-    """Converts replicated arrays to arrays of this process alone."""
     # They are committed to no device, so they combine with arrays on any device.
     return jax.tree.map(jnp.asarray, jax.device_get(tree))
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.messages import class_outputs, named
-from jaxrob._classifiers.classifier import ROWS, Classifier, inputs_of
-from jaxrob._classifiers.network import OnHost, Score, on_host
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import ROWS, OnHost, Score, inputs_of, on_host
 from jaxrob._classifiers.samples import as_array
 from jaxrob._classifiers.trace import current_trace
 from jaxrob._dataset import are_classes

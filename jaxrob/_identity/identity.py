@@ -25,10 +25,8 @@ from jaxrob._devices.blocks import in_pieces, is_split
 from jaxrob._keys import is_key
 
 _PACKAGE = __name__.partition(".")[0]
-# Longer sequences of numbers are described by a digest.
 _MOST_NUMBERS = 16
-#: The metadata of a dataclass's field that says nothing new as long as it holds the
-#: library's own functions: they follow from the other fields.
+#: Metadata of a field that says nothing new while it holds the library's functions.
 FOLLOWS = {"follows": True}
 
 T = TypeVar("T")
@@ -60,7 +58,6 @@ def digest(parts: Iterable[str | np.ndarray | jax.Array]) -> str:
 
 
 def array_text(array: Any) -> str:
-    """The type and shape of an array, and a digest of its values."""
     # An array of JAX's, whose values stay, is digested once.
     known = _texts.get(id(array))
     if known is not None:
@@ -79,8 +76,6 @@ _texts: dict[int, tuple[weakref.ref[Any], str]] = {}
 
 
 def contiguous(array: Any) -> Any:
-    """An array on the host whose memory a hash takes as it is."""
-    # Of an array of objects, their `object_bytes`.
     if isinstance(array, np.ndarray) and array.dtype.hasobject:
         return b"".join(map(object_bytes, array))
     return np.ascontiguousarray(array)
@@ -173,8 +168,6 @@ def library() -> str:
 
 
 class _Node(NamedTuple):
-    """A value's own text, its parts with their prefixes, and if it is identifiable."""
-
     head: str
     children: list[tuple[str, Any]] | None = None
     identifiable: bool = True
@@ -182,7 +175,9 @@ class _Node(NamedTuple):
 
 def _node(value: Any) -> _Node:
     if isinstance(value, np.ndarray | np.generic | jax.Array):
-        return _Node(_array_text(value))
+        array = value if np.shape(value) else host_array(value)
+        item = array_text(value) if array.shape else f"{array.dtype} {array.item()!r}"
+        return _Node(item)
     if isinstance(value, enum.Enum):
         return _Node(f"{name_of(type(value))}.{value.name}")
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
@@ -222,18 +217,10 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     for field in dataclasses.fields(value):
         part = getattr(value, field.name)
         # Fields that are not compared distinguish no values.
-        if field.compare and not ("follows" in field.metadata and _is_known(part)):
+        # A field that `FOLLOWS` says nothing unless it holds something of the user's.
+        follows = "follows" in field.metadata and not isinstance(part, Fingerprinted)
+        if field.compare and not (follows and is_identifiable(part)):
             yield f"{field.name}=", part
-
-
-def _is_known(part: Any) -> bool:
-    """Tests whether a field that `FOLLOWS` holds nothing of the user's."""
-    return not isinstance(part, Fingerprinted) and is_identifiable(part)
-
-
-def _array_text(value: Any) -> str:
-    array = value if np.shape(value) else host_array(value)
-    return array_text(value) if array.shape else f"{array.dtype} {array.item()!r}"
 
 
 def _is_own(value: Any) -> bool:
@@ -256,12 +243,10 @@ class Fingerprinted:
     token: str  # a digest of what it computes; first, because it is compared fast
     function: Callable[..., Any]
     on_host: tuple[Any, ...] = ()  # functions that it calls, which no trace looks into
-    # What else its trace found.
     info: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def is_identifiable(self) -> bool:
-        """Whether the token distinguishes it from all others."""
         return not self.on_host
 
     def __hash__(self) -> int:
@@ -272,7 +257,6 @@ class Fingerprinted:
 
 
 def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
-    """Traces a function as it is now; also returns the shapes of its outputs."""
     # A new function object, because JAX keeps the traces of those that it knows.
     return jax.make_jaxpr(lambda *args: function(*args), return_shape=True)(*args)
 
@@ -327,7 +311,6 @@ def programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
 
 
 def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Parts:
-    """Yields the parts that identify layers' classes outside of their framework."""
     classes = {kind for layer in layers for kind in type(layer).__mro__} - {object}
     for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
         if not kind.__module__.startswith(framework):
@@ -335,7 +318,6 @@ def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Pa
 
 
 def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
-    """Yields the parts that identify a value, the same in every process."""
     described = describe(value)
     if described is not None:
         yield from described

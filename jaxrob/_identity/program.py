@@ -31,35 +31,27 @@ _SEQUENCES = (tuple, list)
 _ARRAYS = (np.ndarray, np.generic, jax.Array)
 _DEVICES = (Sharding, Mesh, AbstractMesh, jax.Device)
 
-# Ends of the names of primitives that call Python functions on the host. Those that
-# begin with "debug" change no answer.
+# Ends of primitives that call Python on the host; for debugging they change nothing.
 _ON_HOST = ("callback", "call_tf")
 _FOR_DEBUGGING = ("debug", "inspect")
-# Likewise of those whose operations a trace cannot count: they run on the host or in
-# foreign code, or as often as the data say.
+# Operations that a trace cannot count: on the host, foreign, or as the data say.
 _OF_UNKNOWN_COST = (*_ON_HOST, "ffi_call", "pallas_call", "while")
 
 
-# Packages whose functions and values do not change.
 _FIXED = ("builtins", "flax", "jax", "jaxlib", "jaxrob", "ml_dtypes", "numpy")
 
 
 class ProgramFingerprint(NamedTuple):
     digest: str  # of all operations and constants
     num_captured: int  # numbers in arrays that the function took from around it
-    # The functions on the host that it calls and that have no name and version: then
-    # two programs of equal digests may differ
+    # Host functions without name and version: equal digests may then differ.
     on_host: tuple[Any, ...]
 
 
 def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
     found = _Found({}, {}, {}, [])
-    text = _closed_text(program, found)
-    return ProgramFingerprint(
-        digest=digest([text]),
-        num_captured=sum(found.captured.values()),
-        on_host=tuple(found.on_host),
-    )
+    token = digest([_closed_text(program, found)])
+    return ProgramFingerprint(token, sum(found.captured.values()), tuple(found.on_host))
 
 
 def largest_array(jaxpr: Any) -> int:
@@ -149,7 +141,6 @@ def _params_text(name: str, params: dict[str, Any], found: _Found) -> str:
 
 
 def _param_text(value: Any, found: _Found) -> str:
-    """Prints a parameter of an operation, without addresses and without devices."""
     one = functools.partial(_param_text, found=found)
     if type(value) in _PLAIN:
         return _without_addresses(repr(value))
@@ -191,7 +182,6 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _constant_text(value: Any, found: _Found, kind: Any = None) -> str:
-    """Prints a constant's type and value, or a digest of an array's values."""
     known = found.arrays.get(id(value))
     if known is not None:
         return known[1]
@@ -221,9 +211,8 @@ class Trace(NamedTuple):
 
 
 def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:
-    jaxpr = program.jaxpr
-    fingerprint = fingerprint_of(program)
-    return Trace(fingerprint, outputs, largest_array(jaxpr), operations(jaxpr))
+    largest, number = largest_array(program.jaxpr), operations(program.jaxpr)
+    return Trace(fingerprint_of(program), outputs, largest, number)
 
 
 def kept(function: Callable[..., Any], way: Hashable) -> Trace | None:
@@ -249,7 +238,8 @@ class _Kept:
 
 def _kept_at(function: Callable[..., Any], way: Hashable) -> _Kept:
     try:
-        return _place(weakref.ref(function), way, _settings())
+        # One trace, which equals no other, for each combination of JAX's settings.
+        return _place(weakref.ref(function), way, _nothing.trace().jaxpr)
     except TypeError:  # A function that cannot be hashed, or referred to weakly.
         return _Kept()
 
@@ -278,12 +268,6 @@ def _is_fixed(part: Any) -> bool:
         home = getattr(part, "__module__", None) or "builtins"
         return isinstance(part, type) or home.partition(".")[0] in _FIXED
     return all(map(_is_fixed, parts))
-
-
-def _settings() -> ClosedJaxpr:
-    """Returns a key for the JAX settings that traces depend on, such as x64."""
-    # JAX caches one trace for each combination of settings, which equals no other.
-    return _nothing.trace().jaxpr
 
 
 @jax.jit

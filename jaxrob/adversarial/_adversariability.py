@@ -340,8 +340,6 @@ def fgsm(
 
 
 class _Ascent(NamedTuple):
-    """The state of a block of images."""
-
     points: jax.Array  # where they are
     best: jax.Array  # the closest points so far that are classified wrongly
     distance: jax.Array  # their distance from the images
@@ -361,8 +359,7 @@ def _ascend(
 
     def total_odds(points: jax.Array) -> tuple[jax.Array, jax.Array]:
         scores = jax.nn.log_softmax(ranking_scores(classifier, points, keys))
-        # The log odds against the right class: their gradient points as the
-        # cross-entropy's does, but keeps its digits where the classifier is sure.
+        # Log odds: the cross-entropy's direction, with digits where it is sure.
         right = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
         wrong = jax.nn.logsumexp(jnp.where(right, -jnp.inf, scores), axis=-1)
         return (wrong - jnp.where(right, scores, 0).sum(axis=-1)).sum(), scores
@@ -399,7 +396,6 @@ def _end(
 def _closest(
     state: _Ascent, scores: jax.Array, images: jax.Array, labels: jax.Array
 ) -> _Ascent:
-    """The state with the points taken as its best where they are better."""
     distance = jnp.linalg.norm((state.points - images).reshape(len(images), -1), axis=1)
     better = (lead(scores, labels) < -LEAD) & (distance < state.distance)
     return state._replace(

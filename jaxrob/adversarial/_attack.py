@@ -94,14 +94,12 @@ class Attack(NamedTuple):
     def from_json(text: str | bytes) -> "Attack":
         """An attack's result from the text that `to_json` gave. Nothing is executed.
 
-        Returns:
-          The result; its `images`, which the text lacks, are an array `[0, 0, 0, 0]`.
+        Its `images`, which the text lacks, are an array `[0, 0, 0, 0]`.
 
         Raises:
           TypeError: if it is not text.
-          ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range or of a wrong type or length,
-            contradicts the others, or is not what was written.
+          ValueError: if the text is not strict JSON of this format, or a part is
+            missing, unknown, out of range or of a wrong type or length.
         """
         return from_json(text, Attack)
 
@@ -227,8 +225,7 @@ def _checked_pair(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
     return checked
 
 
-# Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is
-# twice as slow where it leaves the caches.
+# Images at a time. Beyond a CPU's caches the gradient of max-pooling is slow.
 _MAX_ROWS = 256
 _MAX_ROWS_CPU = 16
 _MAX_BYTES = 2**30
@@ -303,7 +300,11 @@ def make_problem(
     row_bytes = 4 * (info.largest_array + live_images * data.images[0].size)
     rows = _rows_in_block(len(data), batch_size, row_bytes, over)
     images, labels = np.asarray(as_floats(data.images)), data.labels
-    keys = _image_keys(classifier, key, len(images))
+    keys = None
+    if classifier.stochastic:
+        assert key is not None  # The preflight has checked it.
+        index = jnp.arange(len(images), dtype=jnp.uint32)
+        keys = classifier_keys(checked_key(key), index)
     classifier = put_whole(classifier, over)
     before, runner_up = _answers(classifier, images, labels, keys, rows, over)
     invalid = before.predicted == INVALID
@@ -318,16 +319,9 @@ def make_problem(
         return _answers(classifier, pixels, labels[few], keys, rows, over)[0]
 
     check_unaltered(classifier, data, before, key, over, as_bytes)
+    number = info.num_classes
     return Problem(
-        classifier,
-        images,
-        labels,
-        keys,
-        before,
-        runner_up,
-        info.num_classes,
-        rows,
-        over,
+        classifier, images, labels, keys, before, runner_up, number, rows, over
     )
 
 
@@ -400,16 +394,6 @@ def _checked_attackable(
     return classifier, info
 
 
-def _image_keys(
-    classifier: Classifier, key: jax.Array | None, num_images: int
-) -> jax.Array | None:
-    if not classifier.stochastic:
-        return None
-    assert key is not None  # The preflight has checked it.
-    index = jnp.arange(num_images, dtype=jnp.uint32)
-    return classifier_keys(checked_key(key), index)
-
-
 def _answers(
     classifier: Classifier,
     images: np.ndarray,
@@ -430,10 +414,7 @@ def _answers(
 
 @by_image
 def _block_answers(
-    classifier: Classifier,
-    images: jax.Array,
-    labels: jax.Array,
-    keys: jax.Array | None,
+    classifier: Classifier, images: jax.Array, labels: jax.Array, keys: jax.Array | None
 ) -> tuple[Answers, jax.Array]:
     scores = ranking_scores(classifier, images, keys)
     is_label = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
@@ -441,16 +422,14 @@ def _block_answers(
     return answer(classifier, images, labels, keys), runner_up.astype(jnp.int32)
 
 
-# A class that leads by more than this share of the scores' range also leads in blocks
-# of other sizes, which round differently.
+# A class that leads by this share of the range leads in blocks of any size.
 LEAD = 1e-5
 
 
 def ranking_scores(
     classifier: Classifier, images: jax.Array, keys: jax.Array | None
 ) -> jax.Array:
-    # They are the logarithms of the mean probabilities over its samples or, of a
-    # classifier without probabilities, the mean scores.
+    # Logarithms of mean probabilities over samples; without probabilities, mean scores.
     if classifier.outputs == "scores":
         return classifier.raw_outputs(images, keys).mean(axis=0)
     return mean_over_samples(classifier.log_probabilities(images, keys))

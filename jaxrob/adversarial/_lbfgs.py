@@ -35,9 +35,8 @@ from jaxrob.adversarial._attack import (
 )
 
 MEMORY = 8  # steps that L-BFGS remembers
-# A weight's minimum is reached where a step lowers the objective by less than this
-# share, or the gradient is this small relative to the perturbation. Networks have kinks
-# (ReLU, max-pooling): there the gradient hardly shrinks.
+# A weight's minimum: a step lowers the objective by less than this share, or the
+# gradient is this small. At kinks (ReLU, max-pooling) it hardly shrinks.
 _FLAT = 1e-2
 _SMALL = 1e-2
 _MAX_STEPS = 20  # evaluations for one weight
@@ -122,7 +121,6 @@ def advanced(
     share = jnp.where(accepted, 1, search.share / 2)
     steps = search.steps + 1
 
-    # Whether the point is the minimum for this weight.
     gradient = _free(point, point - image + weight * at_point.slope)
     size = jnp.linalg.norm(point - image)
     settled = is_flat | (jnp.linalg.norm(gradient) <= _SMALL * size)
@@ -159,7 +157,6 @@ def advanced(
 
 
 def select(condition: jax.Array, new: Any, old: Any) -> Any:
-    """One of two pytrees of the same structure, by a scalar."""
     return jax.tree.map(functools.partial(jnp.where, condition), new, old)
 
 
@@ -235,8 +232,7 @@ def _no_memory(image: jax.Array) -> optax.OptState:
 _TARGETS = ("runner-up", "all")
 #: Copies of an image: steps and gradients remembered, and the rest of a search's state.
 _LIVE_IMAGES = 2 * MEMORY + 12
-# Passes of the network for an image and a target, usually, a gradient counted as three
-# (digits: 16 gradients by an MLP, 24 by a CNN).
+# Passes for an image and a target (digits: 16 gradients by an MLP, 24 by a CNN).
 _GRADIENT = 3
 _PASSES = 70
 _HALVINGS = 8  # of the line from what is found to the image
@@ -244,7 +240,6 @@ _HALVINGS = 8  # of the line from what is found to the image
 _CHECK_EVERY = 8
 _CHECK_EVERY_CPU = 1
 
-# The classifier, and the confidence to be reached: the same for all images.
 Shared = tuple[Classifier, Any]
 
 
@@ -282,8 +277,7 @@ def lbfgs(
     identity for every image and classifier. The directions are
     `optax.scale_by_lbfgs`'s; steps are halved until the objective decreases, and
     projected onto the box. Pixels that the gradient pushes out of it are held
-    (Bertsekas, 1982). A change of variables, such as tanh, would hold all pixels that
-    are 0 or 1 in the image for good. The first c is right if the loss is linear.
+    (Bertsekas, 1982). The first c is right if the loss is linear.
 
     Each image has its own c, step and history. An evaluation of the classifier serves a
     whole block of images, wherever their searches stand, and an image whose search is
@@ -311,20 +305,17 @@ def lbfgs(
         image is that of its index and the same at every evaluation.
       batch_size: images attacked at a time; by default few on a CPU, and what fits into
         memory elsewhere. Rounded up to a multiple of the devices.
-      mesh: devices over which the images are split, along all of its axes; by default
-        all devices of this process. For sharded variables see `jaxrob.evaluate`.
-      progress: whether a progress bar is shown, and a line on standard error says how
-        long the attack takes, if that is over ten seconds.
+      mesh: devices over which the images are split, see `jaxrob.evaluate`.
+      progress: whether a progress bar is shown, and how long it takes, if over 10 s.
 
     Returns:
       An `Attack`. Images that are classified wrongly as they are were not attacked.
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if `target_confidence` lies outside (0, 1), a target is the label or
-        no class, an image holds NaN or values outside [0, 1], a shape or label does not
-        fit, the classifier is not differentiable, is stochastic without a key or
-        returns NaN for an unaltered image.
+      ValueError: if an argument is outside its range, a target is the label or no
+        class, a shape or label does not fit, or the classifier is not differentiable,
+        is stochastic without a key or returns NaN for an unaltered image.
 
     Source: Szegedy et al., "Intriguing properties of neural networks" (2014), section
     4.1; the 2020 paper, section V.
@@ -340,20 +331,17 @@ def lbfgs(
     problem = make_problem(
         classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES
     )
-    targeted = _targeted(problem, targets)
+    if isinstance(targets, np.ndarray):
+        targeted = [_checked_targets(targets, problem)]
+    elif targets == "runner-up":
+        targeted = [problem.runner_up]
+    else:
+        number = problem.num_classes
+        targeted = [(problem.labels + other) % number for other in range(1, number)]
     number = len(targeted) * int(problem.correct.sum())
     with progress_bar("L-BFGS", progress, "pass", number * _PASSES) as bar:
         found = [_attack(problem, one, target_confidence, bar) for one in targeted]
     return warned(problem, most_adversarial(found))
-
-
-def _targeted(problem: Problem, targets: Any) -> list[np.ndarray]:
-    if isinstance(targets, np.ndarray):
-        return [_checked_targets(targets, problem)]
-    if targets == "runner-up":
-        return [problem.runner_up]
-    number = problem.num_classes
-    return [(problem.labels + other) % number for other in range(1, number)]
 
 
 def _attack(
@@ -386,9 +374,8 @@ def _attack(
 def _closest_found(
     problem: Problem, target: np.ndarray, shared: Shared, bar: Bar
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    # Yields indices, points, and whether there was no gradient to follow. A block has
-    # `problem.rows` slots. A slot whose search is over takes the next image, so that no
-    # image waits for the others of its block.
+    # Yields indices, points, and whether no gradient led on. Of `problem.rows` slots,
+    # one that is done takes the next image.
     rows, mesh = problem.rows, problem.mesh
     check_every = _CHECK_EVERY_CPU if platform(mesh) == "cpu" else _CHECK_EVERY
     attacked = np.flatnonzero(problem.correct)
@@ -491,14 +478,9 @@ def _aim(
 
 
 def _checked_targets(targets: np.ndarray, problem: Problem) -> np.ndarray:
+    most, axes = problem.num_classes - 1, {"N": len(problem.labels)}
     checked_array(
-        "targets",
-        targets,
-        "N",
-        "integers",
-        at_least=0,
-        at_most=problem.num_classes - 1,
-        axes={"N": len(problem.labels)},
+        "targets", targets, "N", "integers", at_least=0, at_most=most, axes=axes
     )
     same = np.flatnonzero(targets == problem.labels)
     if len(same):

@@ -38,20 +38,15 @@ from jaxrob.bayes._model import (
 )
 from jaxrob.bayes._posterior import Posterior, classifier
 
-# Standard deviation of every parameter before the first step.
 _INITIAL_SCALE = 0.01
 
-# The parameters of a guide, by name.
 Variational = dict[str, jax.Array]
 
 
 class Guide(NamedTuple):
-    """A family of distributions of the D raveled parameters."""
-
     # Returns the variational parameters around given parameters `[D]`.
     init: Callable[[jax.Array], Variational]
-    # Returns, for variational parameters, the location `[D]`, the standard deviations
-    # `[D]` and the covariance's Cholesky factor `[D, D]`, None if independent.
+    # Location `[D]`, deviations `[D]`, Cholesky factor `[D, D]` or None if independent.
     moments: Callable[[Variational], tuple[jax.Array, jax.Array, jax.Array | None]]
 
 
@@ -61,9 +56,7 @@ def _mean_field_init(location: jax.Array) -> Variational:
     return {"location": location, "raw_scale": jnp.full_like(location, raw_scale)}
 
 
-def _mean_field_moments(
-    variational: Variational,
-) -> tuple[jax.Array, jax.Array, None]:
+def _mean_field_moments(variational: Variational) -> tuple[jax.Array, jax.Array, None]:
     return variational["location"], jax.nn.softplus(variational["raw_scale"]), None
 
 
@@ -139,10 +132,8 @@ def svi(
       batch_size: images in a step; an epoch's incomplete last batch is dropped.
       num_particles: draws from the guide in a step; more reduce the gradient's noise.
       optimizer: by default Adam with a cosine decay of its learning rate from 1e-2.
-      mesh: devices that share the images of each step, along all of the mesh's axes; by
-        default all devices of this process. Each holds all parameters and data. Results
-        are those of one device, except for rounding, whether or not the number of
-        devices divides the batch. For several processes see `jaxrob.evaluate`.
+      mesh: devices that share the images of each step, see `jaxrob.evaluate`. Each
+        holds all parameters and data; results are those of one, except for rounding.
       progress: whether to show a progress bar.
 
     Returns:
@@ -185,13 +176,9 @@ def svi(
     likelihood, data = problem.likelihood, problem.data
     images = jax.ShapeDtypeStruct((1, *data.images.shape[1:]), np.float32)
     network, _ = traced(likelihood.apply_fn, data.params, data.fixed, images)
+    num_classes, network_digest = problem.num_classes, fingerprint_of(network).digest
     objective = _Objective(
-        likelihood,
-        guide,
-        problem.num_classes,
-        batch_size,
-        num_particles,
-        fingerprint_of(network).digest,
+        likelihood, guide, num_classes, batch_size, num_particles, network_digest
     )
     shown = progress and is_first()
     variational, elbo = _maximised(
@@ -219,7 +206,6 @@ class _Objective(NamedTuple):
     network: str  # the digest of the network's program
 
 
-# The variational parameters and the optimiser's state.
 _State = tuple[Variational, optax.OptState]
 
 
@@ -233,9 +219,9 @@ def _maximised(
 ) -> tuple[Variational, np.ndarray]:
     num_images, everywhere = len(problem.data.labels), replicated(problem.mesh)
     steps = num_images // objective.batch_size
-    stride = _stride(steps)
-    start = _start(problem.initial, objective.guide, optimizer)
-    state = put(start, everywhere)
+    # On a CPU, XLA runs the gradients of convolutions eight times slower in a loop.
+    stride = 1 if jax.default_backend() == "cpu" else steps
+    state = put(_start(problem.initial, objective.guide, optimizer), everywhere)
     elbo = np.zeros(epochs, np.float32)
     with (
         jax.set_mesh(problem.mesh.mesh),
@@ -277,11 +263,6 @@ def _start(
 ) -> _State:
     variational = GUIDES[guide].init(initial)
     return variational, optimizer.init(variational)
-
-
-def _stride(steps: int) -> int:
-    # On a CPU, XLA runs the gradients of convolutions eight times slower in a loop.
-    return 1 if jax.default_backend() == "cpu" else steps
 
 
 @functools.partial(jax.jit, static_argnames=("num_images", "batch_size"))
@@ -415,12 +396,9 @@ def nuts(
     bits = noise_bits(likelihood.head, noise_key, shape)
     # NumPyro's momenta have JAX's default type, and positions must have it too.
     start = init_to_value(values={"params": problem.initial.astype(float)})
-    kernel = NUTS(model, init_strategy=start)
+    kernel, shown = NUTS(model, init_strategy=start), progress and is_first()
     sampler = MCMC(
-        kernel,
-        num_warmup=num_warmup,
-        num_samples=num_draws,
-        progress_bar=progress and is_first(),
+        kernel, num_warmup=num_warmup, num_samples=num_draws, progress_bar=shown
     )
     with jax.set_mesh(problem.mesh.mesh):
         key, bits = put((key, bits), replicated(problem.mesh))

@@ -45,8 +45,6 @@ MOST_SAMPLES = 10**6
 
 
 class Head(NamedTuple):
-    """The conversion of outputs to log-probabilities."""
-
     # "plain", outputs `[B, K]` are logits; "heteroscedastic", outputs `[B, 2K]` are the
     # means of the logits and, before softplus, their standard deviations.
     name: Annotated[str, Text(allowed=HEADS)]
@@ -79,11 +77,9 @@ def checked_head(name: str, noise_draws: int) -> Head:
 
 def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
     """Computes log-probabilities at fixed weights w."""
-    # With a heteroscedastic head, the logits are `Normal(mean, softplus(scale))` and `p
-    # = mean over draws of softmax(mean + softplus(scale) noise)`. The noise belongs to
-    # the data. It is averaged here, at each w, so that it does not count as epistemic
-    # uncertainty (Kendall and Gal, What uncertainties do we need in Bayesian deep
-    # learning for computer vision?, 2017, section 3.3).
+    # Heteroscedastic: `p = mean over draws of softmax(mean + softplus(scale) noise)`,
+    # averaged at each w, since noise of the data is not epistemic (Kendall and Gal
+    # 2017, section 3.3).
     if noise is None:
         return jax.nn.log_softmax(outputs)
     # Images are the last axis: ten classes would not fill vector units.
@@ -93,11 +89,8 @@ def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
 
 
 def normals(bits: jax.Array, num_draws: int) -> jax.Array:
-    # The first halves of the pairs are a Sobol' net, randomised by a digital shift
-    # (random bits flip its binary digits) and mapped by the normal quantile function.
-    # Each draw is standard normal and independent over the K coordinates, so that means
-    # over draws are unbiased. With 8 draws, means of a softmax over 10 classes are as
-    # accurate as with 35 independent draws.
+    # A Sobol' net, randomly shifted, by normal quantiles: each draw is standard normal
+    # and independent over classes. 8 draws are as accurate as 35 independent ones.
     net = _net((num_draws + 1) // 2, bits.shape[1])
     shifted = bits.T ^ net[..., None]
     # 23 bits plus 0.5: exact in float32, and never 0 or 1 after scaling.
@@ -131,7 +124,6 @@ def _variables(module: Any, image: jax.Array, key: jax.Array) -> tuple[Any, Any]
 
 
 def params_apply_fn(module: Any) -> HashablePartial:
-    """Returns `apply_fn(params, fixed, images)`, equal for equal modules."""
     if isinstance(module, linen.Module):
         return hashable_partial(_apply_linen, module=module)
     check_type("module", module, nnx.Module, "a Flax module, Linen or NNX")
@@ -139,7 +131,6 @@ def params_apply_fn(module: Any) -> HashablePartial:
 
 
 def variables_apply_fn(module: Any) -> Callable[..., Any]:
-    """A module's `apply_fn(variables, images)`; a function is returned as is."""
     if isinstance(module, linen.Module):
         return Classifier.from_linen(module, {}).apply_fn
     if isinstance(module, nnx.Module):
@@ -150,9 +141,8 @@ def variables_apply_fn(module: Any) -> Callable[..., Any]:
 
 
 def as_dicts(variables: Any) -> Any:
-    return (
-        nnx.to_pure_dict(variables) if isinstance(variables, nnx.State) else variables
-    )
+    is_state = isinstance(variables, nnx.State)
+    return nnx.to_pure_dict(variables) if is_state else variables
 
 
 @functools.partial(jax.jit, static_argnames="module")
@@ -255,9 +245,8 @@ def model(
     params = cast(jax.Array, numpyro.sample("params", prior)).astype(flat.dtype)
     params = unravel(params)
     with numpyro.plate("images", len(data.labels), batch_size) as index:
-        # Splits the images evenly over the devices; XLA then sums over devices where
-        # the model sums over images. NumPyro also runs the model eagerly, to find its
-        # sites, where uneven splits cannot be padded.
+        # XLA sums over devices where the model sums over images. Uneven splits can't be
+        # padded when NumPyro runs the model eagerly, to find its sites.
         if isinstance(index, Tracer):
             index = jax.lax.with_sharding_constraint(index, P("images"))
         images = as_floats(data.images[index])
@@ -268,5 +257,4 @@ def model(
 
 
 def noise_bits(head: Head, key: jax.Array, shape: tuple[int, int]) -> jax.Array | None:
-    """Draws random bits `[B, K]` for the head's noise; None for a plain head."""
     return jax.random.bits(key, shape, jnp.uint32) if head.stochastic else None

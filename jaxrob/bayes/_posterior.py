@@ -130,10 +130,7 @@ def classifier(
       ValueError: if `num_samples` is below 1, or above the number of NUTS's samples.
     """
     check_type("posterior", posterior, Posterior, "a jaxrob.bayes.Posterior")
-    variables = {
-        "params": draw(posterior, num_samples, key),
-        "fixed": posterior.fixed,
-    }
+    variables = {"params": draw(posterior, num_samples, key), "fixed": posterior.fixed}
     apply_fn, head = posterior.likelihood
     applied = hashable_partial(apply_draws, apply_fn=apply_fn, head=head)
     return Classifier(applied, variables, stochastic=head.stochastic)
@@ -153,8 +150,7 @@ def apply_draws(
     def outputs(params: Any) -> jax.Array:
         return apply_fn(params, fixed, images)
 
-    # Draws are sequential: batched sets of weights turn convolutions into grouped ones,
-    # which are several times slower.
+    # Sequential: batched weights make grouped convolutions, several times slower.
     if not head.stochastic:
         return jax.lax.map(outputs, params)
     num_outputs = jax.eval_shape(outputs, jax.tree.map(lambda leaf: leaf[0], params))
@@ -165,10 +161,7 @@ def apply_draws(
 
 
 def mc_dropout(
-    module: Any,
-    variables: Any = None,
-    num_samples: int = 10,
-    outputs: str = "logits",
+    module: Any, variables: Any = None, num_samples: int = 10, outputs: str = "logits"
 ) -> Classifier:
     """Makes a classifier with uncertainty from a network with dropout (Monte Carlo).
 
@@ -344,13 +337,11 @@ def ensemble(
             )
     _warn_of_repeated(members)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
-    return Classifier(
-        hashable_partial(apply_members, apply_fn=apply_fn), stacked, outputs
-    )
+    applied = hashable_partial(apply_members, apply_fn=apply_fn)
+    return Classifier(applied, stacked, outputs)
 
 
 def _warn_of_repeated(members: list[Any]) -> None:
-    """Warns of members with the same arrays, usually one module's state taken twice."""
     seen: dict[tuple[int, ...], int] = {}
     for number, member in enumerate(members):
         first = seen.setdefault(tuple(map(id, jax.tree.leaves(member))), number)

@@ -24,6 +24,7 @@ from jaxrob._identity.identity import (
     hashable_partial,
     host_array,
 )
+from jaxrob._keys import is_key
 from jaxrob.bayes._model import (
     MOST_SAMPLES,
     Head,
@@ -102,9 +103,16 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=_is_empty)
     arrays, described = {}, []
     for keys, leaf in leaves:
-        location: Any = tuple(_plain(key.key) for key in keys)
+        location: Any = tuple(
+            int(key.key) if isinstance(key.key, np.integer) else key.key for key in keys
+        )
         name = "/".join(map(str, location))
-        if name in arrays or not all(map(_is_name, location)):
+        are_names = all(
+            isinstance(one, str | int) and not isinstance(one, bool) for one in location
+        )
+        # UTF-8 has no half of a surrogate pair.
+        is_held = name.replace("\0", "").encode(errors="ignore").decode() == name
+        if name in arrays or not (are_names and is_held):
             raise ValueError(
                 "value must have variables whose names are texts or integers, and "
                 f"differ when joined by '/'; got {name!r} {'again' * (name in arrays)}"
@@ -112,8 +120,9 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
         if _is_empty(leaf):
             described.append(_Described(location, "{}" if leaf == {} else "None", ""))
             continue
-        arrays[name], dtype = _to_numpy(leaf)
-        described.append(_Described(location, dtype, digest([arrays[name]])))
+        arrays[name] = array = host_array(leaf)
+        dtype = str(jax.random.key_impl(leaf)) if is_key(leaf) else array.dtype.name
+        described.append(_Described(location, dtype, digest([array])))
     header = to_json(_Header(kind, tuple(described), **settings))
     contents = io.BytesIO()
     np.savez(contents, **{_HEADER: np.array(header)}, **arrays)
@@ -231,7 +240,6 @@ def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
     for name in prefix.split("/"):
         node = node[name]
     found, wanted = _flat(node), _flat(as_dicts(nnx.state(module, nnx.Param)))
-    # Draws and members have a leading axis.
     lead = 1 if kind in ("draws", "members") else 0
     for name, array in wanted.items():
         shape = found[name].shape[lead:] if name in found else None
@@ -245,24 +253,6 @@ def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
 def _flat(node: Any) -> dict[str, Any]:
     leaves = jax.tree_util.tree_leaves_with_path(node)
     return {"/".join(str(key.key) for key in keys): leaf for keys, leaf in leaves}
-
-
-def _plain(key: Any) -> Any:
-    return int(key) if isinstance(key, np.integer) else key
-
-
-def _is_name(key: Any) -> bool:
-    # UTF-8 has no half of a surrogate pair.
-    held = str(key).replace("\0", "").encode(errors="ignore").decode()
-    return isinstance(key, str | int) and not isinstance(key, bool) and held == str(key)
-
-
-def _to_numpy(leaf: Any) -> tuple[np.ndarray, str]:
-    """Returns an array that npz files can hold, and the name of its original type."""
-    array = host_array(leaf)
-    if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
-        return array, str(jax.random.key_impl(leaf))
-    return array, array.dtype.name
 
 
 def _is_empty(node: Any) -> bool:

@@ -1,8 +1,6 @@
 """Data sets as `jaxrob.Dataset`: an embedded one and readers for files on disk.
 
-Every reader checks its files and raises a ValueError that names the file, what was
-found and what was expected. Nothing is ever unpickled, and archives are read in memory:
-nothing is extracted to disk.
+A damaged file is a ValueError that names it. Nothing is unpickled or extracted to disk.
 """
 
 from jaxrob.data._image_folder import image_folder

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import checked_names, checked_path
+from jaxrob._arguments.messages import spellings
 from jaxrob._arguments.texts import warn
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._source import read_file
@@ -27,15 +28,14 @@ _WRAPPED = re.compile(r"\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*")
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
-    """Returns the classes in order, from a sequence or a file, or None if not given."""
     if class_names is None:
         return None
     where = "class_names"
     if isinstance(class_names, str | os.PathLike):
-        path = checked_path("class_names", class_names)
-        if not path.exists():
-            raise FileNotFoundError(f"{path}: expected a file of class names there")
-        where, class_names = str(path), _read_names(path)
+        where = checked_path("class_names", class_names)
+        if not where.exists():
+            raise FileNotFoundError(f"{where}: expected a file of class names there")
+        class_names = _read_names(where)
     names = checked_names("class_names", class_names)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -49,9 +49,10 @@ def numbered(
     path: pathlib.Path,
     places: Sequence[str],
 ) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-    """Returns the labels as numbers, and the names in the order of these numbers."""
     if classes is None:
         return None, names
+    is_listed = frozenset(names or ()).__contains__
+    classes = [next(filter(is_listed, spellings(one)), one) for one in classes]
     numbers = np.array([_number(one) for one in classes])
     are_names = names is not None and (set(classes) <= set(names))
     if names and not are_names and names != tuple(map(str, range(len(names)))):
@@ -68,15 +69,12 @@ def numbered(
         if wrong.any() and (names is None or not np.isnan(numbers).any()):
             first = int(wrong.argmax())
             raise ValueError(
-                f"{places[first]}: {classes[first][:40]!r} is no class's index, an "
-                "integer from 0, and others are numbers. Correct it, or leave the "
-                "picture out; if all are names, class_names= lists them"
+                f"{places[first]}: {classes[first][:40]!r} is no class's index, as "
+                "others are. Correct it, or list all names: class_names="
             )
         if not wrong.any():
             if names and numbers.min() == 1 and numbers.max() == len(names):
-                raise ValueError(
-                    f"{path}: its labels count from 1, and classes from 0: subtract 1"
-                )
+                raise ValueError(f"{path}: its labels count from 1: subtract 1")
             return numbers.astype(np.int64), names
     if (
         names is None
@@ -94,9 +92,8 @@ def numbered(
     missing = sorted(set(classes) - set(names))
     if missing:
         raise ValueError(
-            f"{path}: its class {missing[0]!r} is none of the {len(names)} "
-            f"class_names: {', '.join(names[:10])}. labels=None reads the pictures "
-            "without their classes"
+            f"{path}: its class {missing[0]!r} is none of the class_names: "
+            f"{', '.join(names[:10])}. labels=None reads the pictures alone"
         )
     return np.array([number[one] for one in classes], np.int32), names
 
@@ -161,30 +158,25 @@ def read_labels(
                 if not _HEADERS.fullmatch(picture):
                     warn(f"{path}: its first row is taken for a header: {row}")
                 continue
-            what = None
+            place = f"{path}, row {number}"
             if picture not in pictures:
-                what = f"there is no picture {row[0]!r}"
-            elif not label:
-                what = f"{row[0]!r} has no label"
-            elif pictures[picture] in found:
-                what = f"{row[0]!r} stands there twice"
-            if what is not None:
-                raise ValueError(f"{path}, row {number}: {what}")
+                raise ValueError(f"{place}: there is no picture {row[0]!r}")
+            if not label:
+                raise ValueError(f"{place}: {row[0]!r} has no label")
+            if pictures[picture] in found:
+                raise ValueError(f"{place}: {row[0]!r} stands there twice")
             if len(row) > 2 and not found:
                 taken = repr(header[1]) if len(header) > 1 else "the second"
                 warn(f"{path}: {taken} of its columns is taken for the label")
-            found[pictures[picture]] = label, f"{path}, row {number}"
+            found[pictures[picture]] = label, place
     except csv.Error as error:
         raise ValueError(f"{path}: not a CSV file: {error}") from error
     if not found:
-        raise ValueError(
-            f"{path}: it names no picture; expected rows of a path and a label"
-        )
+        raise ValueError(f"{path}: it names no picture in its first column")
     return found
 
 
 def _read_names(path: pathlib.Path) -> Any:
-    """Reads the names in a file, in order."""
     text = _text(path)
     if path.suffix.lower() != ".json":
         return [line.strip() for line in text.splitlines() if line.strip()]
@@ -194,14 +186,10 @@ def _read_names(path: pathlib.Path) -> Any:
         raise ValueError(f"{path}: not a JSON file: {error}") from error
     if isinstance(found, list):
         return found
-    wanted = "a list of names, or an object of names and their indices from 0"
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: expected {wanted}; got a {type(found).__name__}")
-    values = list(found.values())
-    if not all(type(one) is int for one in values) or sorted(values) != list(
-        range(len(values))
-    ):
-        raise ValueError(f"{path}: expected {wanted}; got other indices")
+    indices: list[Any] = [*found.values()] if isinstance(found, dict) else [None]
+    is_index = all(type(index) is int for index in indices)
+    if not is_index or sorted(indices) != list(range(len(indices))):
+        raise ValueError(f"{path}: expected a list of names, or their indices from 0")
     return sorted(found, key=found.__getitem__)
 
 

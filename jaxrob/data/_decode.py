@@ -38,11 +38,12 @@ from jaxrob.data._source import (
 )
 
 SUFFIXES = (
-    *(".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".npy"),
+    *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".webp", ".bmp"),
+    *(".ppm", ".pgm", ".npy"),
     *(*_medical.DICOM_SUFFIXES, *_medical.NIFTI_SUFFIXES),
 )
 # Those of Pillow, which the contents decide.
-_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
+_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "PPM")
 # Whose further pictures are frames of an animation.
 _ANIMATED = ("PNG", "WEBP")
 # Pillow's transpose that puts an image of each EXIF orientation upright.
@@ -56,21 +57,17 @@ _EXIF = b"Exif\0\0"
 # PNG chunks that may hold an orientation.
 _PNG_NOTES = (b"eXIf", b"iTXt", b"tEXt", b"zTXt")
 _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"
-# Deflate's greatest ratio times the eight pixels in a byte of a black-and-white PNG;
-# JPEG stays far below.
+# Deflate's greatest ratio times the eight pixels in a byte of a black-and-white PNG.
 _MAX_PIXELS_PER_BYTE = 1032 * 8
 
 
 class Expected(NamedTuple):
     """What all pictures of a data set must have."""
 
-    # Height and width in pixels, upright; None if any will do.
-    size: tuple[int, int] | None
-    channels: int  # Of the decoded picture
-    dtype: np.dtype  # Of the decoded picture, uint8 or float32
-    why: str  # The end of the message about the size, after what was found
-    # The end of the message about channels and type, after what was found.
-    why_kind: str
+    size: tuple[int, int] | None  # Height and width, upright; None if any will do
+    channels: int
+    dtype: np.dtype  # uint8 or float32
+    why: str = ""  # The end of a message
 
 
 def decode_image(
@@ -80,8 +77,6 @@ def decode_image(
     grey: bool = False,
     expected: Expected | None = None,
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes one picture."""
-    # It reads the first frame of an animation, and converts palettes and CMYK to RGB.
     with readable(name):
         if not data:
             raise ValueError("it is empty")
@@ -92,9 +87,8 @@ def decode_image(
         array, odd = _of_samples(source, name, fit, grey, expected)
     channels, dtype = array.shape[-1], array.dtype
     if expected and (channels, dtype) != (expected.channels, expected.dtype):
-        raise Unsuited(
-            f"{name}: read as {kind_text(channels, dtype)}, {expected.why_kind}"
-        )
+        kinds = _kind(channels, dtype), _kind(expected.channels, expected.dtype)
+        raise Unsuited(f"{name}: read as {kinds[0]}, expected {kinds[1]}{expected.why}")
     return array, odd
 
 
@@ -130,7 +124,6 @@ def _source(data: bytes, name: str, fit: Fit) -> Source | None:
 def _of_bytes(
     data: bytes, name: str, fit: Fit, grey: bool, expected: Expected | None
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes a picture of 8 bits a channel by Pillow."""
     pil = required("PIL.Image", "reading images", "experiments")
     opened = _open(data, name)
     with opened as image, _PIXEL_BUDGET.reserve(image.size[0] * image.size[1]):
@@ -165,14 +158,14 @@ def _of_bytes(
             if box != (0, 0, *image.size):
                 image = image.crop(box)
             array = np.array(image)
-    odd = Oddities(stored, None, is_cmyk, is_animated)
+    is_enlarged = wanted[0] > width or wanted[1] > height
+    odd = Oddities(stored, None, is_cmyk, is_animated, is_enlarged)
     return array[..., np.newaxis] if grey else array, odd
 
 
 def _of_samples(
     source: Source, name: str, fit: Fit, grey: bool, expected: Expected | None
 ) -> tuple[np.ndarray, Oddities]:
-    """Decodes a picture whose samples are an array."""
     stored = source.orientation
     width, height = _turned((source.width, source.height), stored)
     _check_size((height, width), name, expected)
@@ -190,18 +183,21 @@ def _of_samples(
         stored,
         samples.brightest,
         is_animated=source.is_first_of_many,
+        is_enlarged=wanted[0] > width or wanted[1] > height,
         shown=samples.shown,
     )
     return np.ascontiguousarray(values), odd
 
 
 def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> None:
-    if expected is not None and expected.size not in (None, size):
-        raise ValueError(f"{name}: {size[0]}x{size[1]} pixels, {expected.why}")
+    if expected and expected.size and expected.size != size:
+        texts = ["x".join(map(str, sides)) for sides in (size, expected.size)]
+        raise ValueError(
+            f"{name}: {texts[0]} pixels, expected {texts[1]}{expected.why}"
+        )
 
 
-def kind_text(channels: int, dtype: np.dtype) -> str:
-    """Describes what a picture is read as."""
+def _kind(channels: int, dtype: np.dtype) -> str:
     bits = "8 bits" if dtype == np.uint8 else "more than 8 bits"
     return f"{channels} channel{'s' * (channels != 1)} of {dtype} ({bits} a value)"
 
@@ -220,7 +216,6 @@ def _laid_back(image: Any, data: bytes, fit: Fit) -> tuple[int | None, bool, Any
 
 
 def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
-    """Returns an image's orientation; 1, upright, if it is to be ignored."""
     if fit.orientation == "stored" or (
         # Pillow would load it to read the chunks after the pixels.
         image.format == "PNG" and not any(one in data for one in _PNG_NOTES)
@@ -237,13 +232,11 @@ def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
 
 
 def _turned(size: tuple[int, int], stored: int | None) -> tuple[int, int]:
-    """Returns the width and height of a stored image when upright, or the reverse."""
     first, second = size
     return (second, first) if stored in _TRANSPOSED else size
 
 
 def _resized_size(size: tuple[int, int], fit: Fit) -> tuple[int, int]:
-    """Returns the width and height after resizing."""
     width, height = size
     if fit.resize is None:
         return size
@@ -263,8 +256,6 @@ def _scale(
     image: Any, wanted: tuple[int, int]
 ) -> tuple[float, float, float, float] | None:
     """Lets a JPEG be decoded at a reduced size, if that suffices for a wanted one."""
-    # Pillow picks the least of 1/8, 1/4, 1/2 and 1 that leaves both sides as long as
-    # wanted.
     if image.format != "JPEG":
         return None
     size = image.size
@@ -273,20 +264,17 @@ def _scale(
 
 
 def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
-    """Returns left, top, right and bottom of what is kept of a resized image."""
     (width, height), (kept_height, kept_width) = size, fit.crop or size[::-1]
     if height < kept_height or width < kept_width:
         raise ValueError(
-            f"{height}x{width} pixels are fewer than crop={fit.crop} keeps; resize= "
-            "comes first"
+            f"{height}x{width} pixels are fewer than crop={fit.crop}: pass resize="
         )
     top, left = round((height - kept_height) / 2), round((width - kept_width) / 2)
     return left, top, left + kept_width, top + kept_height
 
 
 def _verify(data: bytes) -> None:
-    # Decoding does not read a PNG's checksums and end. `verify` does, but the image is
-    # unusable afterwards.
+    # Decoding reads no checksums; `verify` does, but leaves the image unusable.
     if _PNG_END not in data:
         raise ValueError("truncated: it has no end chunk")
     pil = required("PIL.Image", "reading images", "experiments")
@@ -307,6 +295,10 @@ def _open(data: bytes, name: str) -> Any:
                 io.BytesIO(data.replace(_EXIF, b"hide\0\0")), formats=_FORMATS
             )
             image.info["exif"] = b"damaged"
+        # Pillow would cut off or round what has more than 8 bits.
+        plain = (image.mode, (image.mode, 255))
+        if image.format == "PPM" and image.tile[0][3] not in plain:
+            raise ValueError("its values do not end at 255: store it as PNG")
         width, height = image.size
         most = min(_MAX_PIXELS_PER_BYTE * len(data), MAX_PIXELS)
         if width * height > most:
@@ -327,8 +319,7 @@ def readable(name: str) -> Iterator[None]:
     except Unsuited as error:
         raise Unsuited(f"{name}: {error}") from error
     except Exception as error:
-        # Hostile files raise errors of all kinds in decoders: SyntaxError,
-        # struct.error, IndexError, DecompressionBombError and more.
+        # Hostile files raise errors of all kinds in decoders, SyntaxError too.
         reason = str(error) or type(error).__name__
         if "<_io.BytesIO" in reason:  # Pillow names its input by the address.
             reason = "its contents are those of no format that is read"
@@ -339,13 +330,11 @@ class _PixelBudget:
     """The pixels that all threads together may decode at the same time."""
 
     def __init__(self) -> None:
-        """Starts with `MAX_PIXELS` free."""
         self._free = MAX_PIXELS
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
     def reserve(self, pixels: int) -> Iterator[None]:
-        """Waits until a number of pixels, at most all, is free, and reserves it."""
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)
             self._free -= pixels
@@ -361,7 +350,6 @@ _PIXEL_BUDGET = _PixelBudget()
 
 
 def _to_rgb(pil: Any, image: Any, background: tuple[int, int, int] | None) -> Any:
-    """Converts to RGB, on a background."""
     if image.has_transparency_data:
         image = image.convert("RGBA")
         if background is not None:

@@ -51,12 +51,10 @@ class Tiff(NamedTuple):
 
 
 def is_tiff(data: bytes) -> bool:
-    """Whether a file begins like a TIFF."""
     return data[:4] in _MAGIC
 
 
 def read_tiff(data: bytes) -> Tiff:
-    """Reads the tags of the first picture by Pillow; raises ValueErrors."""
     pages, is_first_of_many, at = {}, False, None
     while at != 0 and not is_first_of_many:
         found = directory(data, at)
@@ -103,7 +101,6 @@ def directory(data: bytes, at: int | None = None) -> Any:
 
 
 def is_for_pillow(found: Tiff) -> bool:
-    """Whether Pillow reads all of a picture: bytes of grey or colours, with alpha."""
     bits = {*_numbers(found.tags, _BITS, (1,))}
     if max(bits) > 8 or {*_numbers(found.tags, _FORMAT, (1,))} != {1}:
         return False
@@ -117,7 +114,6 @@ def open_tiff(
     orientation: int | None,
     value_range: tuple[float, float] | None,
 ) -> Source:
-    """Returns a TIFF of other samples as a source: of 16 bits, floating, or many."""
     purpose = "reading TIFF files of more than 8 bits or of other channels"
     tifffile = required("tifffile", purpose, "tiff")
     # Without it tifffile unpacks by functions that know no limit.
@@ -187,7 +183,6 @@ def _check_segments(tags: Any, shape: tuple[int, int, int], data: bytes) -> None
 
 
 def _stated_range(tags: Any, dtype: np.dtype, bits: int) -> tuple[float | None, float]:
-    """Returns the largest and the smallest value by the tags; None if not stated."""
     # Some writers state the largest value that a picture happens to have. That of whole
     # bits is taken for a limit: another one would make each picture equally bright.
 
@@ -208,7 +203,6 @@ def _stated_range(tags: Any, dtype: np.dtype, bits: int) -> tuple[float | None, 
 
 
 def _number(tags: Any, tag: int, default: int | None = None) -> int:
-    """Returns a tag's only value."""
     found = _numbers(tags, tag, None if default is None else (default,))
     if len({*found}) != 1 or not isinstance(found[0], int):
         raise ValueError(f"its tag {tag} must be one integer")
@@ -231,7 +225,6 @@ _CHANNELS = {"I;16B": 1, "LA;16B": 2, "RGB;16B": 3, "RGBA;16B": 4}
 
 
 def has_16_bits(data: bytes) -> bool:
-    """Whether a PNG has 16 bits a channel."""
     return data.startswith(_PNG_MAGIC) and data[_BIT_DEPTH_OFFSET:][:1] == b"\x10"
 
 
@@ -242,9 +235,7 @@ def open_png16(
     orientation: int | None,
     value_range: tuple[float, float] | None,
 ) -> Source:
-    """Returns a PNG of 16 bits a channel as a source."""
-    # The chunk sBIT says how many bits a camera had. By the PNG specification the
-    # values are stretched to all 16 nevertheless, so that it changes nothing.
+    # Whatever the chunk sBIT says, PNG stretches values to all 16 bits.
     width, height = image.size
 
     channels = _CHANNELS[image.tile[0].args]
@@ -265,10 +256,8 @@ def open_png16(
 
 
 def _stored(image: Any, reopen: Callable[[], Any]) -> np.ndarray:
-    """Returns the values, uint16 `[H, W, C]`."""
-    # Pillow's raw modes pick bytes: "16B" the upper, "16L" the lower of a value of
-    # which the upper comes first. One pixel of grey and alpha has as many bytes as one
-    # of RGBA.
+    # Pillow's raw modes pick bytes: "16B" the upper, "16L" the lower. A pixel of grey
+    # and alpha has as many bytes as one of RGBA.
     if image.mode.startswith("I"):
         return np.asarray(image).astype(np.uint16)[..., np.newaxis]
     if image.tile[0].args == "LA;16B":
@@ -290,12 +279,10 @@ MAGIC = b"\x93NUMPY"
 
 
 def open_npy(data: bytes, value_range: tuple[float, float] | None) -> Source:
-    """Returns an array `[H, W]` or `[H, W, C]` of numbers as a source."""
     array = npy_array(data, "it")
     if array.dtype.kind not in "uif" or array.ndim not in (2, 3) or not array.size:
         raise ValueError(
-            f"an array of {array.dtype} of the shape {array.shape}; expected numbers "
-            "[H, W] or [H, W, C]"
+            f"it is {array.dtype} {array.shape}; expected numbers [H, W] or [H, W, C]"
         )
     array = array[..., None] if array.ndim == 2 else array
     check_num_values(array.nbytes, array.shape, data)
@@ -309,21 +296,16 @@ def open_npy(data: bytes, value_range: tuple[float, float] | None) -> Source:
     return Source(height, width, array.size, samples)
 
 
-# A picture of one colour has as many bytes in any size, so that only its size limits
-# it: Pillow takes eight bytes for each pixel when it opens the file.
+# Pillow takes eight bytes for each pixel when it opens a WebP, however few it has.
 _MOST_PIXELS = MAX_PIXELS // 4
 
 
 def check_webp(data: bytes) -> None:
-    """Rejects a WebP of too many pixels; other files pass."""
     if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
         return
     width, height = _size(data[12:16], data[20:34])
     if width * height > _MOST_PIXELS:
-        raise ValueError(
-            f"the header says {height}x{width} pixels; of a WebP at most "
-            f"{_MOST_PIXELS} are read"
-        )
+        raise ValueError(f"{height}x{width} pixels; of a WebP at most {_MOST_PIXELS}")
 
 
 def _size(kind: bytes, body: bytes) -> tuple[int, int]:

@@ -27,8 +27,7 @@ _Parts = tuple[str, ...]
 # The value of `labels` for class folders.
 FOLDERS = "folders"
 _ENDINGS = ", ".join(SUFFIXES)
-# Names of DICOM files as archives export them: "IM000001", "1.2.840.3", "x.IMA". Only
-# these are opened to see what they are.
+# Of such names files are opened to see if they are DICOM: "IM000001", "x.IMA".
 _OF_DICOM = re.compile(r"[^.]+|.+\.(\d+|ima|dicom|dic)", re.IGNORECASE)
 _WANTED = f"{_ENDINGS}; in a folder also DICOM files without an ending"
 # A file outside an archive.
@@ -55,8 +54,6 @@ def image_folder(
 ) -> Dataset:
     """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
 
-    A file of labels may give the classes instead, or there may be no labels.
-
     Example::
 
         dataset = jaxrob.data.image_folder("pictures", size=(64, 64))
@@ -65,42 +62,36 @@ def image_folder(
 
     Classes are numbered in the order of their sorted names; folders that are numbers in
     another order are an error. Images are ordered by class and file name. The class
-    folders may lie inside enclosing folders, if these hold no
-    other image. Files beside the class folders are ignored. Hidden files and folders,
-    Thumbs.db, desktop.ini, DICOMDIR and __MACOSX are skipped, and named in the
-    provenance.
+    folders may lie inside enclosing folders, if these hold no other image. Files beside
+    the class folders are ignored; hidden and system files, such as Thumbs.db and
+    DICOMDIR, are skipped, and named in the provenance.
 
     Images that take at most `max_bytes` together are decoded now. More are decoded when
     they are needed, in every round of a search, on all cores, a little ahead of the
     devices; `dataset.images` is then not an array, but `dataset[::100]` works without
-    reading, and `numpy.asarray(dataset.images[:9])` reads nine. The order does not
-    depend on the threads. Such data are identified, in journals too, by the files'
-    names and bytes, the preparation, and the version of Pillow. A file that changes
-    during a run is an error.
+    reading, and `numpy.asarray(dataset.images[:9])` reads nine. Such data are
+    identified, in journals too, by the files' names and bytes, the preparation, and the
+    version of Pillow. A file that changes during a run is an error.
 
-    The contents decide which of PNG, JPEG, TIFF, WebP and BMP a file is; `.npy` files
-    hold an array `[H, W]` or `[H, W, C]`, `.dcm` and `.nii(.gz)` files are read by
-    pydicom and nibabel (the extra `medical`), TIFF of more than 8 bits by tifffile
-    (the extra `tiff`). On disk, DICOM files are also
+    The contents say which of PNG, JPEG, TIFF, WebP, BMP and PPM a file is; `.npy` ones
+    hold an array `[H, W]` or `[H, W, C]`; `.dcm` and `.nii(.gz)` need the extra
+    `medical`, TIFF of more than 8 bits the extra `tiff`. On disk, DICOM files are also
     recognised by their contents if they have no ending, a number (as in
-    `1.2.840.113619.3`) or `.ima`. Pictures of more than 8 bits
-    a value become float32 in [0, 1] and are never reduced to 8: PNG, TIFF and arrays of
-    16 bits, floating ones, DICOM and NIfTI. All pictures must be of one kind. Pictures
-    of another number of channels than 1, 3, or 4 with transparency keep them all, as
-    multispectral ones do.
+    `1.2.840.113619.3`) or `.ima`. Pictures of more than 8 bits a value become float32
+    in [0, 1]. All pictures must be of one kind; those of another number of channels
+    than 1, 3, or 4 with transparency keep them all.
 
-    Only the first frame or page is read. Images with an EXIF orientation, such as those
-    of phones, are put upright, and CMYK is converted without a colour profile: not all
-    loaders used in training do so. A `jaxrob.RobustnessWarning` counts these images,
-    images of 16 bits a channel that use only 12 or 14, and enlarged images of fewer
-    than 8 pixels a side: when they are decoded, so of more than `max_bytes` at the end
-    of a run. It also says if DICOM or NIfTI files have different windows, some of them
-    no rescaling, or a window or `value_range` in which nearly nothing is seen.
+    Only the first frame or page is read, CMYK is converted without a colour profile,
+    and images with an EXIF orientation are put upright: not all loaders used in
+    training do so. A `jaxrob.RobustnessWarning` counts these images, those of 16 bits
+    that use only 12 or 14, those that resizing enlarged, and DICOM or NIfTI files of
+    different windows or in which nearly nothing is seen; of more than `max_bytes` at
+    the end of a run.
 
     Args:
       path: a folder, or a tar archive, whose images are read where they stand in it; or
-        a tar.gz archive, which is read into memory. `tar_shards` reads archives in the
-        layout of WebDataset.
+        a tar.gz archive, which is read into memory. For the layout of WebDataset see
+        `tar_shards`.
       labels: "folders"; the path of a CSV file whose rows hold the path of an image
         inside the folder, and its class as a name or an index (a first row that names
         neither is a header; images without a row are not read); or None for images
@@ -109,8 +100,8 @@ def image_folder(
         order of the sorted names: a sequence, or the path of a text file with a name on
         each line or of a JSON file with a list, or an object of names and indices.
         Names without images are allowed.
-      size: height and width to which every image is resized (bicubic, antialiased),
-        or one number for both; None if all have the same size.
+      size: height and width to which every image is resized, or one number for both;
+        None if all have the same size.
       grey: whether to reduce the images to one channel, luma.
       resize: the shorter side, in pixels, to which every image is resized, keeping its
         proportions (the longer side is rounded down); in place of `size`.
@@ -120,29 +111,24 @@ def image_folder(
       orientation: "exif" puts every image upright by its EXIF before its size is
         checked; "stored" reads it as it is stored, as torchvision's loader does.
       dct_scaling: whether JPEG files are decoded at 1/2, 1/4 or 1/8 of their size, the
-        least at which no side is shorter than `resize` or `size` asks, which is faster
-        for large originals. It changes the pixels, as it averages blocks where
-        `interpolation` would have weighted them, and the provenance says so. PNG files
-        are decoded whole.
+        least at which no side is shorter than `resize` or `size` asks: faster for large
+        originals, but of other pixels, as the provenance says.
       unreadable: "error" rejects a damaged image, or one smaller than the crop;
         "leave_out" leaves them out, with a warning, and counts and names them in the
-        provenance. To know them, all images are decoded once more, now. A whole image
-        that is of another kind than the others, or does not go with `value_range` or
-        `grey`, is an error all the same.
+        provenance. To know them, all images are decoded once more, now. Other errors,
+        such as an image of another kind, stay errors.
       max_bytes: the largest size of all decoded images together at which they are kept
-        in memory, by default 1 GiB. The images of a tar.gz archive, undecoded, have the
-        same limit.
+        in memory, by default 1 GiB; also of a tar.gz archive's images, undecoded.
       background: the colour on which transparent pictures are laid: a name or number
         such as "white" or "#ff8800". Without it they are rejected, because their files
-        do not say what shows there; opaque ones need none.
+        do not say what shows there.
       value_range: the stored values that become 0 and 1, for pictures of more than 8
         bits: (0, 4095) for 12 bits in 16. By default what the file says: all its bits,
-        or the largest value in the tags of a TIFF; of floating numbers [0, 1], or the
-        range in these tags. A value outside is an error. Not so for DICOM and NIfTI:
-        there the values are those after rescaling (RescaleSlope, scl_slope), such as
-        (-160, 240) in Hounsfield units for a CT, and values beyond become 0 or 1. A
-        DICOM file says them by its window, of several windows the first, NIfTI by
-        cal_min and cal_max.
+        or the tags of a TIFF; of floating numbers [0, 1], unless tags say otherwise. A
+        value outside is an error. Of DICOM and NIfTI the values are those after
+        rescaling (RescaleSlope, scl_slope), such as (-160, 240) in Hounsfield units for
+        a CT, and values beyond become 0 or 1; by default DICOM's first window, or
+        NIfTI's cal_min and cal_max.
       slice_at: (axis, index) of the picture in each volume: of a NIfTI file, or (0,
         index) of the frames of a DICOM file. `slices` reads all of one file.
 
@@ -155,15 +141,12 @@ def image_folder(
       FileNotFoundError: if there is nothing at `path`.
       ValueError: if there is no image; an image is damaged, claims more pixels than its
         bytes can hold or than about 13,000 x 13,000 (those beyond `max_bytes` when they
-        are read), lies outside a class folder, or differs in size from the first while
-        `size` is None; a class folder holds no image, or files of other endings; an
-        image is of another kind than the first, is transparent without `background`,
-        has values outside
-        their range, or a window that is missing or invalid;
-        a class is not in `class_names`; a row of the file of labels names no image, or
-        repeats one; no image is readable; or the archive is damaged, holds links, or
-        unpacks to more than `max_bytes`, or 256 MiB and 100 times its size. The message
-        names the file.
+        are read), lies outside a class folder, differs in size or kind from the first,
+        is transparent without `background`, or has values outside their range, or no
+        valid window; a class folder holds no image, or files of other endings; a class
+        is not in `class_names`; a row of the file of labels names no image, or repeats
+        one; or the archive is damaged, holds links, or unpacks to more than
+        `max_bytes`, or 256 MiB and 100 times its size. The message names the file.
       ImportError: if the package that reads a picture is missing.
     """
     prepared = checked_preparation(
@@ -253,9 +236,8 @@ def _in_archive(
             total += member.size
         if total > max_bytes:
             raise ValueError(
-                f"{path}: its images take more than max_bytes={max_bytes}, undecoded, "
-                "and a compressed archive is read into memory. Unpack it into a "
-                "folder, uncompress it to a .tar, or pass a larger max_bytes"
+                f"{path}: its images, undecoded, take more than max_bytes={max_bytes}. "
+                "Unpack it, uncompress it to a .tar, or pass a larger max_bytes"
             )
         yield parts, member
 
@@ -265,7 +247,6 @@ def _is_image(name: str) -> bool:
 
 
 def _is_dicom(path: pathlib.Path, parts: _Parts, member: Member) -> bool:
-    """Whether a file on disk, named like none of the pictures, is DICOM."""
     if member is not _ON_DISK or not _OF_DICOM.fullmatch(parts[-1]):
         return False
     # What cannot be read counts as no picture, as its name says.
@@ -283,15 +264,12 @@ def _class_names(
 ) -> tuple[str, ...]:
     """Checks that all images lie in sibling folders; returns these folders' names."""
     if not images:
-        raise ValueError(
-            f"{path}: no picture in it ({_WANTED}); expected class folders"
-        )
+        raise ValueError(f"{path}: no picture in it ({_WANTED}), in class folders")
     for parts in images:
         if len(parts) < 2:
             raise ValueError(
                 f"{_name(path, parts)}: image outside a class folder. labels=None "
-                "reads images without classes, jaxrob.data.tar_shards shards of "
-                "WebDataset"
+                "reads images without classes, tar_shards WebDataset's archives"
             )
         if parts[:-2] != images[0][:-2]:
             raise ValueError(
@@ -314,7 +292,6 @@ def _class_names(
 
 
 def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, Member | None]]:
-    """Yields the files and folders below a folder, in sorted order."""
     # Hidden and system folders are not entered.
     visited = set()
     for folder, folders, files in os.walk(path, onerror=_reraise, followlinks=True):

@@ -46,7 +46,6 @@ _RESCALING = "PixelValueTransformationSequence"
 
 
 def is_dicom(data: bytes) -> bool:
-    """Whether a file's first bytes are those of DICOM, whatever its name."""
     return data[HEAD_BYTES - len(_MAGIC) : HEAD_BYTES] == _MAGIC
 
 
@@ -55,7 +54,6 @@ def open_dicom(
     slice_at: tuple[int, int] | None,
     value_range: tuple[float, float] | None,
 ) -> Source:
-    """Returns a picture of a DICOM file as a source."""
     found, (frames, height, width, count) = _read(data)
     index = _frame(frames, slice_at)
     photometric = found.get("PhotometricInterpretation")
@@ -97,7 +95,6 @@ def open_dicom(
 
 
 def num_frames(data: bytes) -> int:
-    """Returns the number of a file's frames; raises as `open_dicom`."""
     return _read(data)[1][0]
 
 
@@ -107,8 +104,7 @@ def _read(data: bytes) -> tuple[Any, tuple[int, int, int, int]]:
     if _DEFLATED in data:
         # It would be unpacked whole, whatever its size.
         raise ValueError(
-            "a deflated DICOM file, which is not read: store it uncompressed, such as "
-            "by dcmconv +te"
+            "a deflated DICOM file: store it uncompressed, such as by dcmconv +te"
         )
     if not is_dicom(data):
         raise ValueError("it has no DICM at byte 128, as every DICOM file has")
@@ -126,8 +122,7 @@ def _read(data: bytes) -> tuple[Any, tuple[int, int, int, int]]:
     if syntax not in (*_PLAIN, _RUN_LENGTHS, *_OF_PILLOW):
         name = getattr(syntax, "name", syntax)
         raise ValueError(
-            f"its transfer syntax is {name}, which is not read: decompress it, such as "
-            "by dcmdjpeg or gdcmconv --raw"
+            f"its transfer syntax is {name}: decompress it, such as by gdcmconv --raw"
         )
     return found, shape
 
@@ -174,36 +169,29 @@ def _check_frame(found: Any, index: int, shape: tuple[int, int, int]) -> None:
     if found.file_meta.TransferSyntaxUID == _RUN_LENGTHS:
         if len(frame) * _MOST_PER_BYTE > MAX_FILE_BYTES:
             raise ValueError(
-                f"its frame of {len(frame)} bytes may unpack to more than "
-                f"{MAX_FILE_BYTES}: decompress it, such as by dcmdrle"
+                f"its frame may unpack to more than {MAX_FILE_BYTES} bytes: see dcmdrle"
             )
         return
     pil = required("PIL.Image", "reading images", "experiments")
     with pil.open(io.BytesIO(frame), formats=("JPEG", "JPEG2000")) as image:
         if image.size != shape[1::-1]:
-            raise ValueError(
-                f"its header says {shape[0]}x{shape[1]} pixels, its frame "
-                f"{image.size[1]}x{image.size[0]}"
-            )
+            found = "x".join(map(str, image.size[::-1]))
+            raise ValueError(f"its frame has {found} pixels, not {shape[:2]}")
 
 
 def _rescale(found: Any) -> str:
-    """Says how stored values are rescaled; empty if the file does not."""
     if found.get("ModalityLUTSequence"):
         return _table(found, "ModalityLUTSequence")
     for name in _GROUPS:
         if any(_RESCALING in one for one in found.get(name, ())):
             raise ValueError(
-                f"its frames are rescaled by its {name}, which is not read: store them "
-                "as single files, such as by dcm4che's emf2sf"
+                f"its {name} rescales frames: store them singly, as by dcm4che's emf2sf"
             )
     names = [name for name in ("RescaleSlope", "RescaleIntercept") if name in found]
     if not names:
         return ""
     if len(names) == 1:
-        raise ValueError(
-            f"it has {names[0]} alone: RescaleSlope and RescaleIntercept go together"
-        )
+        raise ValueError("it has RescaleSlope or RescaleIntercept alone")
     slope, intercept = (finite_number(name, found.get(name)) for name in names)
     if slope == 0:
         raise ValueError("its RescaleSlope is 0")
@@ -247,14 +235,12 @@ def _in_unit(found: Any) -> Any:
 
 
 def _table(found: Any, name: str) -> str:
-    """Names a table of values, by a checksum of it."""
     data = found[name].value[0].get("LUTData")
     data = data if isinstance(data, bytes) else str(data).encode()
     return f"{name} (CRC-32 {zlib.crc32(data):08x})"
 
 
 def _bits(found: Any) -> tuple[int, int]:
-    """Returns the bits that a value takes, and those of them that it uses."""
     allocated, stored = int(found.BitsAllocated), int(found.BitsStored)
     high = int(found.get("HighBit", stored - 1))
     if allocated not in (8, 16, 32) or not 1 <= stored <= allocated:
@@ -287,7 +273,6 @@ def unpacked(data: bytes) -> bytes:
 
 
 def num_slices(data: bytes, axis: int) -> int:
-    """Returns the number of slices of a volume along an axis; raises ValueErrors."""
     shape = _header(data)[1]
     if len(shape) != 3:
         raise ValueError(f"its shape is {shape}; only volumes of 3 axes have slices")
@@ -307,10 +292,7 @@ def open_nifti(
     window = f"cal_min {low:.10g}, cal_max {high:.10g}"
     window = window if value_range is None else range_text(low, high)
     if not -math.inf < low < high < math.inf:
-        raise ValueError(
-            "its header does not say which values are black and white (cal_min and "
-            "cal_max): pass value_range=(low, high), such as (-160, 240) for a CT"
-        )
+        raise ValueError(f"its cal_min and cal_max do not say what is black: {_FIX}")
     slope, intercept = header.get_slope_inter()
     slope, intercept = 1.0 if slope is None else slope, intercept or 0.0
     rescale = f"scl_slope {slope:.10g}, scl_inter {intercept:.10g}"
@@ -343,7 +325,6 @@ def _check_size(header: Any, shape: tuple[int, ...], most: int) -> int:
 
 
 def _header(data: bytes) -> tuple[Any, tuple[int, ...]]:
-    """Returns a header, and the shape without axes of length 1 at the end."""
     nibabel = required("nibabel", "reading NIfTI files", "medical")
     kinds = nibabel.Nifti1Header, nibabel.Nifti2Header
     kind = next((one for one in kinds if one.may_contain_header(data)), None)
@@ -357,10 +338,8 @@ def _header(data: bytes) -> tuple[Any, tuple[int, ...]]:
         shape = shape[:-1]
     if len(shape) < 2 or min(shape) < 1:
         raise ValueError(f"its header says the shape {shape}")
-    dtype, offset = (
-        header.get_data_dtype(),
-        finite_number("offset", header["vox_offset"]),
-    )
+    dtype = header.get_data_dtype()
+    offset = finite_number("offset", header["vox_offset"])
     if dtype.kind not in "uif" or dtype.itemsize > 8:
         raise ValueError(f"its values are {dtype}; integers and floats are read")
     if offset < kind.sizeof_hdr or offset != int(offset):
@@ -369,17 +348,14 @@ def _header(data: bytes) -> tuple[Any, tuple[int, ...]]:
 
 
 def _index(shape: tuple[int, ...], slice_at: tuple[int, int] | None) -> Any:
-    """Returns the index of a slice, or of all of a picture."""
     if len(shape) == 2 and slice_at is None:
         return ...
     if len(shape) != 3 or slice_at is None:
         raise ValueError(
-            f"its shape is {shape}: pass slice_at=(axis, index), which picks a picture "
-            "of a volume of 3 axes, or read all by jaxrob.data.slices"
+            f"its shape is {shape}: pass slice_at=(axis, index) of a volume of 3 axes, "
+            "or read all by jaxrob.data.slices"
         )
     axis, at = slice_at
     if at >= shape[axis]:
-        raise ValueError(
-            f"slice_at={slice_at}, but its axis {axis} has {shape[axis]} slices"
-        )
+        raise ValueError(f"slice_at={slice_at}: axis {axis} has {shape[axis]} slices")
     return tuple(at if one == axis else slice(None) for one in range(3))

@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import check_choice, checked_integer, checked_path
 from jaxrob._arguments.texts import required
 from jaxrob._dataset import Dataset
 from jaxrob._files import most_unpacked, open_file
-from jaxrob.data._decode import Expected, decode_image, kind_text
+from jaxrob.data._decode import Expected, decode_image
 from jaxrob.data._image_folder import image_folder
 from jaxrob.data._preparation import Oddities, warn_of
 from jaxrob.data._source import is_gzip, read_file
@@ -29,8 +29,7 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
     """Loads the 1,797 handwritten digits that come with scikit-learn.
 
     The originals have 8x8 pixels and 17 grey values; they are enlarged (bicubic) to fit
-    networks for MNIST. The split is stratified by class, always the same, and
-    independent of scikit-learn's version.
+    networks for MNIST. The split is stratified by class, and always the same.
 
     Args:
       split: "test" (500 images) or "train" (1,297).
@@ -43,8 +42,8 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
       ValueError: if the split is unknown or the size is below 1.
       ImportError: if scikit-learn or Pillow is missing.
 
-    Source: Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI
-    machine learning repository, 1998 (its test part).
+    Source: Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI machine
+    learning repository, 1998 (its test part).
     """
     _check_split(split)
     size = checked_integer("size", size, at_least=1, at_most=1024)
@@ -111,8 +110,8 @@ def _parsed(stream: Any, most: int) -> np.ndarray:
     needed = math.prod(shape) * dtype.itemsize
     if not 1 <= len(shape) == rank <= 64 or needed > most or room > sys.maxsize:
         raise ValueError(
-            f"its header says the shape {shape} of {dtype.name}, {needed} bytes; at "
-            f"most {most} may be there: unpack it first if that is meant"
+            f"its header says {needed} bytes, the shape {shape}; at most {most} may be "
+            "there: unpack it first if that is meant"
         )
     data = stream.read(needed)
     # Reading past the end also makes gzip verify its checksum.
@@ -126,10 +125,6 @@ _PREFIX = {"test": "t10k", "train": "train"}
 
 def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     """Loads MNIST's handwritten digits, or any data set published in the same files.
-
-    Example::
-
-        train = jaxrob.data.mnist("data/mnist", "train")
 
     Args:
       directory: the folder of `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`,
@@ -151,15 +146,14 @@ def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     images_path = _find(folder, f"{_PREFIX[split]}-images-idx3-ubyte")
     labels_path = _find(folder, f"{_PREFIX[split]}-labels-idx1-ubyte")
     images, labels = read_idx(images_path), read_idx(labels_path)
-    if images.dtype != np.uint8 or images.shape[1:] != (28, 28) or len(images) == 0:
+    if images.dtype != np.uint8 or images.shape[1:] != (28, 28) or not len(images):
         raise ValueError(
-            f"{images_path}: {images.dtype} of shape {images.shape}, expected uint8 "
-            "of shape (N, 28, 28)"
+            f"{images_path}: {images.dtype} {images.shape}, expected uint8 (N, 28, 28)"
         )
     if labels.dtype != np.uint8 or labels.shape != images.shape[:1]:
         raise ValueError(
-            f"{labels_path}: {labels.dtype} of shape {labels.shape}, expected uint8 "
-            f"of shape {images.shape[:1]}, one label for each image"
+            f"{labels_path}: {labels.dtype} {labels.shape}, expected uint8 "
+            f"{images.shape[:1]}"
         )
     if labels.max() > 9:
         raise ValueError(f"{labels_path}: label {labels.max()}, expected 0 to 9")
@@ -179,33 +173,29 @@ def _find(folder: pathlib.Path, name: str) -> pathlib.Path:
 
 
 _NAME = re.compile(r".*_class([01])\.png", re.IGNORECASE | re.DOTALL)
-_BYTES = np.dtype(np.uint8)
-_KIND = f"expected {kind_text(3, _BYTES)}"
-_PATCH = Expected((50, 50), 3, _BYTES, "expected 50x50", _KIND)
+_PATCH = Expected((50, 50), 3, np.dtype(np.uint8))
 
 
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
     """Loads patches of breast histology, 50x50 pixels, by the class in their names.
 
-    `..._class0.png` is benign, `..._class1.png` malignant. Hidden files are ignored.
-
     Args:
-      directory: the folder of the patches.
+      directory: the folder of `..._class0.png`, which are benign, and `..._class1.png`,
+        malignant. Hidden files are ignored.
 
     Returns:
-      uint8 images `[N, 50, 50, 3]`, RGB, in the order of the sorted file names;
-      labels 0 (benign) and 1 (malignant).
+      uint8 images `[N, 50, 50, 3]`, RGB, in the order of the sorted file names; labels
+      0 (benign) and 1 (malignant).
 
     Raises:
       FileNotFoundError: if there is no such folder.
-      ValueError: if the folder holds no patch, a file's name has no class, or a file
-        is damaged or of another size.
+      ValueError: if the folder holds no patch, a file's name has no class, or a file is
+        damaged or of another size.
       ImportError: if Pillow is missing.
 
     Source: Cruz-Roa et al., Automatic detection of invasive ductal carcinoma in whole
-    slide images with convolutional neural networks, 2014; the data set of Arcaini et
-    al., Dealing with robustness of convolutional neural networks for image
-    classification, 2020, section IV.
+    slide images with convolutional neural networks, 2014, as in Arcaini et al., Dealing
+    with robustness of convolutional neural networks for image classification, 2020.
     """
     folder = checked_path("directory", directory)
     if not folder.is_dir():
@@ -223,10 +213,7 @@ def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
     matches = [_NAME.fullmatch(path.name) for path in paths]
     for path, match in zip(paths, matches):
         if match is None:
-            raise ValueError(
-                f"{path}: no class in the name, expected ..._class0.png or "
-                "..._class1.png"
-            )
+            raise ValueError(f"{path}: expected ..._class0.png or ..._class1.png")
     labels = np.array([match[1] for match in matches if match], np.int32)
 
     def read(path: pathlib.Path) -> tuple[np.ndarray, Oddities]:
@@ -258,15 +245,12 @@ _PICKLE_MARK = 0x80
 def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     """Loads CIFAR-10, photographs of ten kinds of things.
 
-    It looks in this order: for the binary batches (`data_batch_1.bin` to
-    `data_batch_5.bin` and `test_batch.bin`) in `directory`, in its folder
-    `cifar-10-batches-bin` and in its archive `cifar-10-binary.tar.gz`; then for images
-    in class folders, in `train.tar.gz` and `test.tar.gz` or folders `train` and `test`.
-    The published version for Python is rejected: it is made of pickles, which can run
-    any code when they are loaded.
-
     Args:
-      directory: the folder of one of the above.
+      directory: the folder of the binary batches (`data_batch_1.bin` to
+        `data_batch_5.bin` and `test_batch.bin`), of their folder `cifar-10-batches-bin`
+        or their archive `cifar-10-binary.tar.gz`; or else of images in class folders,
+        in `train.tar.gz` and `test.tar.gz` or folders `train` and `test`. The version
+        for Python is rejected: it is made of pickles, which can run any code.
       split: "test" (10,000 images) or "train" (50,000).
 
     Returns:
@@ -301,20 +285,17 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
             return _from_images(images, split)
     for name in _PICKLES:
         if (root / name).exists():
-            raise ValueError(_refuse_pickle(root / name))
+            raise _refused(root / name)
     raise FileNotFoundError(
         f"{root}: expected {_ARCHIVE}, the folder {_FOLDER}, "
-        f"{' '.join(_BATCHES[split])}, or {split}.tar.gz with class folders of images "
-        "there"
+        f"{' '.join(_BATCHES[split])}, or {split}.tar.gz of class folders there"
     )
 
 
 def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
-    """Returns the batches of a folder or an archive."""
     if not place.is_file():
-        return {
-            name: read_file(place / name) for name in names if (place / name).is_file()
-        }
+        paths = [place / name for name in names]
+        return {path.name: read_file(path) for path in paths if path.is_file()}
     return {
         parts[-1]: member.contents
         for parts, member in read_tar(place, wanted=names.__contains__)
@@ -323,20 +304,15 @@ def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
 
 
 def _parse(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Parses records of a label and a 32x32 image, stored channel by channel."""
     if data[:1] == bytes([_PICKLE_MARK]):
-        raise ValueError(_refuse_pickle(name))
+        raise _refused(name)
     if not data or len(data) % _RECORD:
-        raise ValueError(
-            f"{name}: {len(data)} bytes, expected a positive multiple of {_RECORD}"
-        )
+        raise ValueError(f"{name}: {len(data)} bytes, no multiple of {_RECORD}")
     records = np.frombuffer(data, np.uint8).reshape(-1, _RECORD)
     labels = records[:, 0].astype(np.int32)
     if labels.max() > 9:
         index = int(np.argmax(labels > 9))
-        raise ValueError(
-            f"{name}: label {labels[index]} in record {index}, expected 0 to 9"
-        )
+        raise ValueError(f"{name}: label {labels[index]} in record {index}, above 9")
     images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return images, labels
 
@@ -348,18 +324,16 @@ def _from_images(path: pathlib.Path, split: str) -> Dataset:
             f"{path}: class folders {found.class_names}, expected {_CLASS_NAMES}"
         )
     if found.images.shape[1:] != (32, 32, 3):
-        raise ValueError(
-            f"{path}: images of shape {found.images.shape[1:]}, expected (32, 32, 3)"
-        )
+        raise ValueError(f"{path}: {found.images.shape[1:]}, expected (32, 32, 3)")
     return Dataset(
         found.images, found.labels, class_names=_CLASS_NAMES, name=f"cifar10/{split}"
     )
 
 
-def _refuse_pickle(name: str | pathlib.Path) -> str:
-    return (
-        f"{name}: CIFAR-10 for Python, which is made of pickles; they are never "
-        f"loaded, because a pickle can run any code. Use the binary version, {_ARCHIVE}"
+def _refused(name: str | pathlib.Path) -> ValueError:
+    return ValueError(
+        f"{name}: CIFAR-10 for Python is made of pickles, which are never loaded, as "
+        f"they can run any code. Use the binary version, {_ARCHIVE}"
     )
 
 
@@ -374,12 +348,11 @@ _VARIABLE = "JAXROB_DATA_DIR"
 def load(
     name: str, split: str = "test", data_dir: str | os.PathLike[str] | None = None
 ) -> Dataset:
-    """Loads a data set by its name.
+    """Loads a data set by its name: uint8 images `[N, H, W, C]`.
 
     Example::
 
         train = jaxrob.data.load("digits", "train")
-        test = jaxrob.data.load("digits")
 
     Args:
       name: "digits" (embedded), "mnist", "cifar10" or "idc".
@@ -388,13 +361,9 @@ def load(
         as `mnist`, `cifar10` and `idc_patches` take them. None stands for the
         environment variable JAXROB_DATA_DIR. "digits" needs neither.
 
-    Returns:
-      The data set, uint8 images `[N, H, W, C]`.
-
     Raises:
       ValueError: if the name or split is unknown, or a file is damaged.
-      FileNotFoundError: if the data are missing; the message names the folder searched
-        and what was expected.
+      FileNotFoundError: if the data are missing; the message names the folder searched.
       ImportError: if an optional dependency is missing.
     """
     check_choice("name", name, NAMES)

@@ -19,7 +19,7 @@ from jaxrob._files import DAMAGE, read_npz
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
 from jaxrob.data import _medical
 from jaxrob.data._classes import checked_class_names
-from jaxrob.data._decode import Expected, decode_image, kind_text, readable
+from jaxrob.data._decode import Expected, decode_image, readable
 from jaxrob.data._preparation import (
     MAX_BYTES,
     Oddities,
@@ -51,9 +51,8 @@ def slices(
 
         scan = jaxrob.data.slices("scan.nii.gz", indices=range(40, 80), grey=True)
 
-    A slice is the array that nibabel gives for it: the first axis that remains is that
-    of the rows. It is not turned by the file's affine matrix. A
-    `jaxrob.RobustnessWarning` says if nearly nothing is seen by the window or range.
+    A slice is the array that nibabel gives for it, rows first, not turned by the file's
+    affine matrix. A `jaxrob.RobustnessWarning` says if nearly nothing is seen.
 
     Args:
       path: a file `.nii`, `.nii.gz` or `.dcm`, or a DICOM file of another name.
@@ -61,9 +60,9 @@ def slices(
         0 for the frames of a DICOM file.
       indices: those of the slices along that axis; by default all.
       labels: `[N]` integers, one for each of these slices, or None.
-      size: as for `image_folder`.
-      grey: as for `image_folder`.
-      value_range: as for `image_folder`.
+      size: see `image_folder`.
+      grey: see `image_folder`.
+      value_range: see `image_folder`.
 
     Returns:
       float32 images `[N, H, W, 3]` in [0, 1], or `[N, H, W, 1]` if `grey`.
@@ -71,8 +70,7 @@ def slices(
     Raises:
       FileNotFoundError: if there is no such file.
       ValueError: if it is damaged, or too large; its values have no range or window; it
-        has no such axis or slice; or the slices take more than 1 GiB. The message names
-        the file.
+        has no such axis or slice; or the slices take more than 1 GiB.
       ImportError: if pydicom or nibabel is missing.
     """
     path = checked_path("path", path)
@@ -83,8 +81,7 @@ def slices(
     )
     if not is_dicom and not is_nifti:
         raise ValueError(
-            "path must end in .nii, .nii.gz or .dcm, or be a DICOM file of any name; "
-            f"got {name!r}"
+            f"path must be a .nii, .nii.gz or .dcm, or DICOM by its bytes; got {name!r}"
         )
     if axis is None:
         axis = 0 if is_dicom else _medical.NIFTI_AXIS
@@ -95,11 +92,11 @@ def slices(
         raise FileNotFoundError(f"{path}: expected a file there")
     data = read_file(path)
     with readable(name):
-        # Unpacked once, not for every slice.
-        data = data if is_dicom else _medical.unpacked(data)
-        number = (
-            _medical.num_frames(data) if is_dicom else _medical.num_slices(data, axis)
-        )
+        if is_dicom:
+            number = _medical.num_frames(data)
+        else:
+            data = _medical.unpacked(data)  # Once, not for every slice.
+            number = _medical.num_slices(data, axis)
     if indices is None:
         indices = range(number)
     chosen = checked_array(
@@ -142,9 +139,6 @@ def npz(
         for images without labels.
       class_names: see `image_folder`.
 
-    Returns:
-      The data set.
-
     Raises:
       FileNotFoundError: if there is no such file.
       TypeError: if the arrays have another type, see `Dataset`.
@@ -167,10 +161,8 @@ def npz(
             raise ValueError(
                 f"{path}: it has no array {name!r}; it has {', '.join(sorted(arrays))}"
             )
-    pixels = arrays[images]
-    numbers = None if labels is None else arrays[labels]
-    if pixels.ndim == 3:
-        pixels = pixels[..., None]
+    pixels, numbers = arrays[images], None if labels is None else arrays[labels]
+    pixels = pixels[..., None] if pixels.ndim == 3 else pixels
     if numbers is not None and numbers.ndim == 2 and numbers.shape[1] == 1:
         numbers = numbers[:, 0]
     return Dataset(pixels, numbers, class_names=names, name=path.stem)
@@ -181,10 +173,9 @@ class Pictures(NamedTuple):
 
     path: pathlib.Path  # Where they are, for messages and the data set's name
     names: Sequence[str]  # Their names, which identify them beside their bytes
-    # Returns a file's bytes, by its index; raises ValueErrors.
-    contents: Callable[[int], bytes]
-    where: Callable[[int], str]  # Returns a file's path for messages, by its index
-    skipped: Sequence[str]  # The names of hidden and system files that were passed over
+    contents: Callable[[int], bytes]  # A file's bytes; raises ValueErrors
+    where: Callable[[int], str]  # A file's path for messages
+    skipped: Sequence[str]  # The names of hidden and system files
 
 
 def as_dataset(
@@ -193,7 +184,6 @@ def as_dataset(
     class_names: tuple[str, ...] | None,
     preparation: Preparation,
 ) -> Dataset:
-    """Returns pictures as a data set."""
     # Pictures of at most `max_bytes` are decoded now; others if unreadable ones are
     # left out, as their number must be known.
     shape, expected, first = _expected(pictures, preparation)
@@ -206,13 +196,14 @@ def as_dataset(
         in_memory, left_out = stored.readable()
         kept = np.ones(len(stored), bool)
         kept[[one.place for one in left_out]] = False
-        lost = () if labels is None else {*labels.tolist()} - {*labels[kept].tolist()}
-        _warn_of_left_out(pictures, left_out, sorted(lost), class_names)
         stored[kept].warn_of_odd()
         images = stored if in_memory is None else in_memory
         if left_out:
-            images, file_names = images[kept], file_names[kept]
-            labels = None if labels is None else labels[kept]
+            images, file_names, lost = images[kept], file_names[kept], set()
+            if labels is not None:
+                lost = {*labels.tolist()} - {*labels[kept].tolist()}
+                labels = labels[kept]
+            _warn_of_left_out(pictures, left_out, sorted(lost), class_names)
     elif stored.nbytes <= preparation.max_bytes:
         images = np.asarray(stored)
         stored.warn_of_odd()
@@ -236,7 +227,6 @@ def _store(
     shape: tuple[int, ...],
     expected: Expected,
 ) -> Store:
-    """Returns the files as a store, whose images have one shape."""
     pil = required("PIL.features", "reading images", "experiments")
     fit, grey = preparation.fit, preparation.grey
 
@@ -282,23 +272,11 @@ def _expected(
                 raise
             first = first or error
             continue
-        height, width, channels = image.shape
-        is_resized = fit.crop is not None or fit.resize is not None
-        why = (
-            f"but {name} has {height}x{width}; pass size=(height, width) to resize "
-            "all images"
-        )
-        why_kind = (
-            f"but {name} as {kind_text(channels, image.dtype)}. Store all pictures "
-            "alike, or read them apart"
-        )
-        size = None if is_resized else (height, width)
-        expected = Expected(size, channels, image.dtype, why, why_kind)
-        return image.shape, expected, odd
-    raise ValueError(
-        f"{pictures.path}: none of its {len(pictures.names)} pictures is readable. "
-        f"{first}"
-    )
+        *size, channels = image.shape
+        why = f", as {name} has: pass size=(height, width), or read them apart"
+        upright = None if fit.crop or fit.resize else (size[0], size[1])
+        return image.shape, Expected(upright, channels, image.dtype, why), odd
+    raise ValueError(f"{pictures.path}: none of its pictures is readable. {first}")
 
 
 def _warn_of_left_out(
@@ -307,36 +285,27 @@ def _warn_of_left_out(
     lost: Sequence[int],
     class_names: tuple[str, ...] | None,
 ) -> None:
-    if not left_out:
-        return
-    number = len(pictures.names)
+    names = first_names([pictures.names[failed.place] for failed in left_out])
     message = (
-        f"{pictures.path}: {len(left_out)} of {number} pictures are unreadable and "
-        "were left out: "
-        f"{first_names([pictures.names[one.place] for one in left_out])}. "
-        f"Answers are about the other {number - len(left_out)}. The first: "
-        f"{left_out[0].why}."
+        f"{pictures.path}: {len(left_out)} of {len(pictures.names)} pictures are "
+        f"unreadable and were left out: {names}. The first: {left_out[0].why}."
     )
     if lost:
-        names = [class_names[one] if class_names else f"class {one}" for one in lost]
-        message += f" No picture is left of {first_names(names)}."
+        classes = [class_names[at] if class_names else f"class {at}" for at in lost]
+        message += f" No picture is left of {first_names(classes)}."
     warn(message)
 
 
 def _reading(
     pictures: Pictures, preparation: Preparation, left_out: Sequence[Failed]
 ) -> dict[str, Any]:
-    """Returns what the provenance says about reading: values that JSON can hold."""
     found: dict[str, Any] = {"skipped_files": len(pictures.skipped)}
     if pictures.skipped:
         found["skipped_names"] = list(pictures.skipped[:_MOST_NAMED])
     if preparation.fit.dct_scaling:
         found["decoding"] = "JPEG at 1/2, 1/4 or 1/8 where that suffices (DCT scaling)"
     if preparation.leaves_out:
-        names = [pictures.names[one.place] for one in left_out[:_MOST_NAMED]]
-        found["left_out"] = {
-            "number": len(left_out),
-            "of": len(pictures.names),
-            "names": names,
-        }
+        names = [pictures.names[failed.place] for failed in left_out[:_MOST_NAMED]]
+        counts = {"number": len(left_out), "of": len(pictures.names)}
+        found["left_out"] = counts | {"names": names}
     return found

@@ -1,22 +1,22 @@
 """How pictures are prepared, and what is odd about them."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
-
-from jaxrob._arguments.checks import (
-    check_ascending,
-    check_choice,
-    checked_flag,
-    checked_integer,
-    checked_number,
-    checked_size,
-)
-from jaxrob._arguments.messages import named, wrong_type
-from jaxrob._arguments.texts import required, warn
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from jaxrob._arguments.checks import check_choice
+from jaxrob._arguments.checks import checked_bounds
+from jaxrob._arguments.checks import checked_flag
+from jaxrob._arguments.checks import checked_integer
+from jaxrob._arguments.checks import checked_integers
+from jaxrob._arguments.checks import checked_size
+from jaxrob._arguments.messages import wrong_type
+from jaxrob._arguments.texts import required
+from jaxrob._arguments.texts import warn
 from jaxrob.data._source import Shown
+from typing import Any
+from typing import NamedTuple
 
 # Decoded pictures up to this size are kept in memory: 7,000 of 224 x 224.
 MAX_BYTES = 1 << 30
@@ -26,27 +26,17 @@ _LARGEST_SIDE = 2**14
 class Fit(NamedTuple):
     """Turning, resizing and cropping of every image when it is read."""
 
-    # Height and width, one number for the shorter side, or None.
-    resize: tuple[int, int] | int | None = None
-    # Height and width of the centre that is kept after resizing, or None.
+    resize: tuple[int, int] | int | None = None  # One number for the shorter side
     crop: tuple[int, int] | None = None
-    interpolation: str = "bicubic"  # "bicubic" or "bilinear", both antialiased
-    # "exif" first puts the image upright by its EXIF; "stored" does not.
+    interpolation: str = "bicubic"
     orientation: str = "exif"
-    # Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size, the least that is
-    # no smaller than what it is resized to.
     dct_scaling: bool = False
-    # The colour on which transparent pictures are laid, RGB, or None.
     background: tuple[int, int, int] | None = None
-    # The stored values that become 0 and 1; None for what the file says.
     value_range: tuple[float, float] | None = None
-    # The axis and the index of the picture in a volume, or None.
     slice_at: tuple[int, int] | None = None
 
 
 class Preparation(NamedTuple):
-    """How pictures are read."""
-
     fit: Fit  # How they are turned, resized and cropped
     grey: bool  # Whether they are reduced to one channel
     leaves_out: bool  # Whether unreadable pictures are left out, not rejected
@@ -54,19 +44,12 @@ class Preparation(NamedTuple):
 
 
 class Oddities(NamedTuple):
-    """Unusual properties of an image."""
-
-    # The EXIF orientation, 1 to 8; None if it is damaged; 1, upright, also if the
-    # orientation is ignored
-    orientation: int | None = 1
-    # The largest value of an image of 16 bits a channel, if nothing says how many of
-    # them it uses; otherwise None
-    brightest: int | None = None
-    is_cmyk: bool = False  # Whether its colours are those of a printer
-    # Whether it has further frames or pages, which are not read
-    is_animated: bool = False
-    # How values of DICOM or NIfTI became [0, 1], odd only beside others
-    shown: Shown | None = None
+    orientation: int | None = 1  # As EXIF says, 1 to 8; None if it is damaged
+    brightest: int | None = None  # See `Samples`
+    is_cmyk: bool = False
+    is_animated: bool = False  # Whether it has further frames or pages
+    is_enlarged: bool = False  # Whether resizing made it larger
+    shown: Shown | None = None  # Odd only beside others
 
 
 def checked_preparation(
@@ -84,7 +67,6 @@ def checked_preparation(
     value_range: Any = None,
     slice_at: Any = None,
 ) -> Preparation:
-    """Checks the arguments of readers."""
     size, crop = checked_size(size), checked_size(crop, "crop")
     check_choice("orientation", orientation, ("exif", "stored"))
     check_choice("interpolation", interpolation, ("bicubic", "bilinear"))
@@ -92,21 +74,19 @@ def checked_preparation(
     if resize is not None:
         resize = checked_integer("resize", resize, at_least=1, at_most=_LARGEST_SIDE)
         if size is not None:
-            raise ValueError(
-                f"resize must be None beside size, which says the same; got {resize}"
-            )
+            raise ValueError(f"resize must be None beside size; got {resize}")
         if crop is None:
-            raise ValueError(
-                "crop must be given with resize, which leaves the longer sides as they "
-                "come; got None"
-            )
+            raise ValueError("crop must be given with resize; got None")
     checked_flag("grey", grey)
     checked_flag("dct_scaling", dct_scaling)
     if dct_scaling and (resize or size) is None:
-        raise ValueError(
-            "dct_scaling must be False without resize=... or size=..., which say how "
-            "small a picture may be decoded; got True"
-        )
+        raise ValueError("dct_scaling needs resize=, or size=; got neither")
+    if value_range is not None:
+        value_range = checked_bounds("value_range", value_range)
+    if slice_at is not None:
+        slice_at = checked_integers("slice_at", slice_at, at_least=0)
+        if len(slice_at) != 2 or slice_at[0] > 2:
+            raise ValueError(f"slice_at must be (axis below 3, index); got {slice_at}")
     fit = Fit(
         resize=resize or size,
         crop=crop,
@@ -114,8 +94,8 @@ def checked_preparation(
         orientation=orientation,
         dct_scaling=dct_scaling,
         background=_checked_colour(background),
-        value_range=_checked_range(value_range),
-        slice_at=_checked_slice(slice_at),
+        value_range=value_range,
+        slice_at=slice_at,
     )
     max_bytes = checked_integer("max_bytes", max_bytes, at_least=1, at_most=2**62)
     return Preparation(fit, grey, unreadable == "leave_out", max_bytes)
@@ -134,37 +114,9 @@ def _checked_colour(background: Any) -> tuple[int, int, int] | None:
         found = ()
     if len(found) != 3:
         raise ValueError(
-            'background must be an opaque colour such as "white" or "#ff8800"; got '
-            f"{background!r}"
+            f'background must be an opaque colour such as "#ff8800"; got {background!r}'
         )
     return found
-
-
-def _checked_range(value_range: Any) -> tuple[float, float] | None:
-    if value_range is None:
-        return None
-    if isinstance(value_range, np.ndarray) and value_range.ndim == 1:
-        value_range = tuple(value_range.tolist())
-    if not isinstance(value_range, tuple | list) or len(value_range) != 2:
-        raise ValueError(
-            "value_range must be None or (low, high), the stored values that become 0 "
-            f"and 1; got {named(value_range)}"
-        )
-    low, high = (checked_number("value_range", one) for one in value_range)
-    check_ascending("value_range[0]", low, "value_range[1]", high)
-    return low, high
-
-
-def _checked_slice(slice_at: Any) -> tuple[int, int] | None:
-    if slice_at is None:
-        return None
-    if not isinstance(slice_at, tuple | list) or len(slice_at) != 2:
-        raise ValueError(
-            "slice_at must be None or (axis, index), the picture in a volume; got "
-            f"{named(slice_at)}"
-        )
-    axis = checked_integer("slice_at: axis", slice_at[0], at_least=0, at_most=2)
-    return axis, checked_integer("slice_at: index", slice_at[1], at_least=0)
 
 
 _DIFFER = "not the same in all files"
@@ -209,15 +161,13 @@ def as_read(
 _MAX_12_BITS = 2**12 - 1
 _MAX_14_BITS = 2**14 - 1
 _NUM_NAMED = 3
-# Right windows may cut most values off: that of soft tissue 32 to 76 % of three CTs of
-# pydicom, whose mean is then 0.19 to 0.40. (0, 1) cuts off 99 %; (0, 4095) 49 to 73 %,
-# with a mean of 0.014 to 0.019.
+# Of three CTs of pydicom soft tissue cuts 32 to 76 % off, with a mean of 0.19 to 0.40,
+# (0, 1) 99 %, and (0, 4095) 49 to 73 %, with a mean of 0.014 to 0.019.
 _MOST_OUTSIDE = 0.9
 _NEARLY_ALIKE = 0.02
 
 
 def first_names(names: Sequence[str]) -> str:
-    """Returns the first three names as a text."""
     return ", ".join(names[:_NUM_NAMED]) + ", ..." * (len(names) > _NUM_NAMED)
 
 
@@ -232,37 +182,39 @@ def warn_of(
         (
             lambda one: one.orientation not in (1, None),
             "are stored turned or mirrored, as their EXIF says (an orientation other "
-            "than 1), and were put upright, as viewers show them. That is right for a "
-            "network that learnt upright pictures. One whose loader ignored EXIF, as "
-            "torchvision's does, learnt them as they are stored: "
-            'orientation="stored".',
+            "than 1), and were put upright. A network whose loader ignored EXIF, as "
+            'torchvision\'s does, learnt them as stored: orientation="stored".',
         ),
         (
             lambda one: one.orientation is None,
-            "have an orientation in their EXIF that is damaged or none of 1 to 8, and "
-            "were taken as they are stored. Write it anew if they are not upright; "
-            'orientation="stored" does not look at it.',
+            "have a damaged orientation in their EXIF, and were taken as stored. Mend "
+            'it if they are not upright; orientation="stored" does not look at it.',
         ),
         (
             lambda one: 0 < (one.brightest or 0) <= most,
-            "have 16 bits a channel, of which they use 14 at most, such as those of a "
-            "camera of 12, and were read as if they used all: nearly black. Pass "
+            "have 16 bits a channel, of which they use 14 at most: nearly black. Pass "
             "value_range=(0, 4095) for 12 bits, (0, 16383) for 14.",
         ),
         (
             lambda one: one.is_cmyk,
-            "have the colours of a printer (CMYK), and were converted to RGB without "
-            "their colour profile. Store them as RGB if the network learnt others.",
+            "are CMYK, and were converted to RGB without their colour profile. Store "
+            "them as RGB if the network learnt others.",
         ),
         (
             lambda one: one.is_animated,
             "are animations or have several pages, of which only the first was read.",
         ),
+        (
+            lambda one: one.is_enlarged,
+            "have fewer pixels than size= or resize= asks for, and were enlarged, so "
+            "that they are blurred before any alteration. Leave them out if the "
+            "network learnt sharp ones.",
+        ),
     )
-    for is_one, what in table:
-        if names := [name for name, one in odd.items() if is_one(one)]:
-            which = f" Their names: {first_names(names)}."
-            warn(f"{os.fspath(path)}: {len(names)} of {number} pictures {what}{which}")
+    for is_odd, what in table:
+        if names := [name for name, one in odd.items() if is_odd(one)]:
+            which = f"{what} Their names: {first_names(names)}."
+            warn(f"{os.fspath(path)}: {len(names)} of {number} pictures {which}")
     shown = {name: one.shown for name, one in odd.items() if one.shown is not None}
     if shown:
         _warn_of_windows(path, shown, number)
@@ -279,9 +231,8 @@ def _warn_of_windows(
         warn(
             f"{os.fspath(path)}: {len(others)} of {number} pictures are shown by "
             f"another window than {first} ({shown[first].window}), such as {others[0]} "
-            f"({shown[others[0]].window}): the same value is brighter in some than in "
-            "others. A range, such as value_range=(-160, 240) for a CT, takes the "
-            "place of the windows in all of them."
+            f"({shown[others[0]].window}). A range, such as value_range=(-160, 240), "
+            "takes the place of the windows."
         )
 
 
@@ -294,8 +245,7 @@ def _warn_of_rescaling(
         warn(
             f"{os.fspath(path)}: {len(without)} of {number} pictures have no "
             f"RescaleSlope, such as {without[0]}, and others have one, such as {first} "
-            f"({shown[first].rescale}): their values are not in the same unit. Read "
-            "the two apart, each with a value_range= of its own."
+            f"({shown[first].rescale}). Read the two apart, each with its value_range=."
         )
 
 
@@ -310,8 +260,7 @@ def _warn_of_values(path: str | os.PathLike[str], shown: Sequence[Shown]) -> Non
     least, most = min(one.least for one in shown), max(one.most for one in shown)
     warn(
         f"{os.fspath(path)}: the pictures are nearly {look}, by {shown[0].window}: "
-        f"{100 * outside:.0f} % of their values lie outside it, and the mean becomes "
-        f"{mean:.3f} in [0, 1]. Values of {least:g} to {most:g} were found (after "
-        "rescaling, where the file has one). Pass the range that the network saw, such "
-        "as value_range=(-160, 240) for soft tissue in a CT."
+        f"{100 * outside:.0f} % of their values, {least:g} to {most:g} after any "
+        f"rescaling, lie outside it, and the mean becomes {mean:.3f}. Pass the range "
+        "that the network saw, such as value_range=(-160, 240) for a CT."
     )

@@ -12,28 +12,20 @@ import numpy as np
 from jaxrob._arguments.texts import required
 from jaxrob._files import open_file
 
-# The largest number of values of one picture, and of all decoded at the same time:
-# about 13,000 x 13,000 pixels. It is also Pillow's limit, which programs often switch
-# off.
+# The most values of one picture, and of all decoded at the same time, about 13,000 x
+# 13,000 pixels: Pillow's limit, which programs often switch off.
 MAX_PIXELS = 178_956_970
 
 
 class Unsuited(ValueError):
-    """A whole picture that does not go with an argument, or with the others.
-
-    It is never left out as unreadable: what was asked for is wrong, or the mixture.
-    """
+    """A whole picture that fits no argument, or not the others; never left out."""
 
 
 class Shown(NamedTuple):
     """How the values of a DICOM or NIfTI picture became [0, 1]."""
 
-    # What became 0 and 1, and who says so, such as "WindowCenter 40, WindowWidth
-    # 400" or "value_range=(-160, 240)".
-    window: str
-    # What was done to the stored values before, such as "RescaleSlope 1,
-    # RescaleIntercept -1024"; empty if the file says nothing of that.
-    rescale: str
+    window: str  # What became 0 and 1, such as "WindowCenter 40, WindowWidth 400"
+    rescale: str  # What was done before, such as "RescaleSlope 1, ..."; may be empty
     least: float  # The lowest value, rescaled
     most: float  # The highest
     outside: float  # The share of the values that lie beyond the window
@@ -41,16 +33,11 @@ class Shown(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """The pixels of a picture as an array."""
-
     values: np.ndarray  # `[H, W, C]`, uint8 in 0-255 or float32 in [0, 1]
-    # Float32 `[H, W]` in [0, 1], or None for an opaque picture.
-    alpha: np.ndarray | None = None
+    alpha: np.ndarray | None = None  # Float32 `[H, W]` in [0, 1]; None if opaque
     is_multiplied: bool = False  # Whether the values were multiplied with alpha
-    # The largest value of 16 bits that may use fewer; otherwise None.
-    brightest: int | None = None
-    # How values of DICOM or NIfTI became [0, 1]; None for other pictures.
-    shown: Shown | None = None
+    brightest: int | None = None  # The largest value of 16 bits that may use fewer
+    shown: Shown | None = None  # Of DICOM and NIfTI
 
 
 class Source(NamedTuple):
@@ -61,8 +48,7 @@ class Source(NamedTuple):
     num_values: int  # Of all values that decoding holds, for the limit
     samples: Callable[[], Samples]  # Decodes the pixels
     orientation: int | None = 1  # As in EXIF, from 1 to 8; None if it is damaged
-    # Whether the file has further pictures, which are not read.
-    is_first_of_many: bool = False
+    is_first_of_many: bool = False  # The others are not read.
 
 
 def check_num_values(number: int, shape: tuple[int, ...], data: bytes) -> None:
@@ -81,7 +67,6 @@ def in_unit_range(
     most: float | None = None,
     least: float = 0.0,
 ) -> tuple[np.ndarray, int | None]:
-    """Maps stored values to [0, 1]."""
     # uint8 without a range stays as it is.
     kind, is_deep = values.dtype.kind, False
     if value_range is not None:
@@ -99,9 +84,8 @@ def in_unit_range(
         low, high = 0.0, 1.0
     else:
         raise Unsuited(
-            f"its values are signed integers, {values.min()} to {values.max()}, and "
-            "nothing says their range: pass value_range=(low, high), the values that "
-            "become 0 and 1"
+            f"its values are signed integers, {values.min()} to {values.max()}: pass "
+            "value_range=(low, high), the values that become 0 and 1"
         )
     lowest, highest = float(values.min()), float(values.max())
     if not (np.isfinite(lowest) and np.isfinite(highest)):
@@ -109,14 +93,12 @@ def in_unit_range(
     if not low <= lowest <= highest <= high:
         raise Unsuited(
             f"its values lie in [{lowest:g}, {highest:g}], not in the range "
-            f"[{low:g}, {high:g}]: pass value_range=(low, high), the values that "
-            "become 0 and 1"
+            f"[{low:g}, {high:g}]: pass value_range=(low, high)"
         )
     return scaled(values, low, high), int(highest) if is_deep else None
 
 
 def has_8_bits(value_range: tuple[float, float]) -> Unsuited:
-    """Returns the error of a range beside a picture that needs none."""
     return Unsuited(
         f"its values have 8 bits, of which 0 and 255 are the ends; value_range="
         f"{value_range} is for pictures of more: leave it out"
@@ -135,12 +117,10 @@ def scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def range_text(low: float, high: float) -> str:
-    """Returns a range of values as the argument that gives it."""
     return f"value_range=({low:.10g}, {high:.10g})"
 
 
 def finite_number(name: str, value: Any) -> float:
-    """Returns a number that a file states."""
     try:
         found = float(value)
     except (TypeError, ValueError):
@@ -155,7 +135,6 @@ _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 def transparent() -> Unsuited:
-    """Returns the error of a transparent picture without a background."""
     return Unsuited(
         "transparent in places, and what shows there is unknown: pass "
         'background="white", or the colour on which the network saw such pictures'
@@ -182,14 +161,11 @@ def laid_on(samples: Samples, background: tuple[int, int, int] | None) -> np.nda
 
 
 def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
-    """Returns luma if it is asked for, otherwise the channels as they are."""
     count = values.shape[-1]
     if not grey or count == 1:
         return values
     if count != 3:
-        raise Unsuited(
-            f"it has {count} channels, and grey=True needs 1, or red, green and blue"
-        )
+        raise Unsuited(f"it has {count} channels; grey=True needs 1 or 3")
     luma = values @ _LUMA
     if values.dtype == np.uint8:
         luma = np.round(luma).astype(np.uint8)
@@ -197,7 +173,6 @@ def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
 
 
 def turned(values: np.ndarray, orientation: int | None) -> np.ndarray:
-    """Puts a picture of an orientation, as in EXIF, upright."""
     if orientation is None or orientation == 1:
         return values
     if orientation in (5, 6, 7, 8):
@@ -227,7 +202,6 @@ MAX_FILE_BYTES = 256 << 20
 
 
 def read_file(path: pathlib.Path) -> bytes:
-    """Reads a regular file."""
     try:
         file = open_file(path)
     except FileNotFoundError as error:

@@ -54,10 +54,9 @@ def tar_shards(
         )
 
     The files of a sample share their key, the path up to the first dot of the file's
-    name: `0001.jpg` and `0001.cls`. One pass reads the headers and labels of all
-    archives; images are read where they stand, decoded now or when they are needed, as
-    by `image_folder`. They keep the order of the shards and of the samples in them.
-    Other files of a sample are ignored, hidden and system files skipped and counted.
+    name: `0001.jpg` and `0001.cls`. Images are read where they stand, now or when they
+    are needed, as by `image_folder`, in the order of the shards and of the samples in
+    them. Other files of a sample are ignored, hidden and system files skipped.
 
     Args:
       shards: the path of an archive; a pattern of paths such as
@@ -67,7 +66,7 @@ def tar_shards(
         `class_names` has it; "json" or "json:FIELD", if an object in its file `.json`
         has the index or name in the field "label" or FIELD; or None for images without
         labels.
-      class_names: as for `image_folder`; by default the sorted names, if there are any.
+      class_names: see `image_folder`; by default the sorted names, if there are any.
       size: see `image_folder`.
       grey: see `image_folder`.
       resize: see `image_folder`.
@@ -80,9 +79,6 @@ def tar_shards(
       background: see `image_folder`.
       value_range: see `image_folder`.
       slice_at: see `image_folder`.
-
-    Returns:
-      Images as `image_folder` returns them.
 
     Raises:
       FileNotFoundError: if there is no such archive.
@@ -111,29 +107,20 @@ def tar_shards(
     paths = _paths(shards)
     samples: list[_Sample] = []
     skipped: list[str] = []
-    for number, path in enumerate(paths):
-        found, passed_over = _samples(path, number, extension, read_label)
+    for path in paths:
+        found, passed_over = _samples(path, extension, read_label)
         samples += found
         skipped += passed_over
-    first = paths[0]
     if not samples:
-        raise ValueError(f"{first}: no sample in it and the other shards")
-    classes = None if labels is None else [one.label for one in samples]
-
-    def where(index: int) -> str:
-        return f"{paths[samples[index].shard]}/{samples[index].name}"
-
-    places = [where(index) for index in range(len(samples))]
-    numbers, names = numbered(classes, names, first, places)
-
-    def contents(index: int) -> bytes:
-        return read_member(paths[samples[index].shard], samples[index].member)
-
+        raise ValueError(f"{paths[0]}: no sample in it and the other shards")
+    classes = None if labels is None else [sample.label for sample in samples]
+    places = [f"{sample.shard}/{sample.name}" for sample in samples]
+    numbers, names = numbered(classes, names, paths[0], places)
     pictures = Pictures(
-        first.parent if len(paths) > 1 else first,
-        [f"{paths[one.shard].name}/{one.name}" for one in samples],
-        contents,
-        where,
+        paths[0].parent if len(paths) > 1 else paths[0],
+        [f"{sample.shard.name}/{sample.name}" for sample in samples],
+        lambda index: read_member(samples[index].shard, samples[index].member),
+        places.__getitem__,
         skipped,
     )
     return as_dataset(pictures, numbers, names, prepared)
@@ -148,32 +135,22 @@ class Member(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """A labelled image in a shard."""
-
-    shard: int  # The shard's index
+    shard: pathlib.Path
     name: str  # The image's name in the shard
     member: Member
     label: str  # The class's index or name; empty without labels
 
 
 def _samples(
-    path: pathlib.Path,
-    number: int,
-    extension: str | None,
-    read_label: Callable[[bytes], str],
+    path: pathlib.Path, extension: str | None, read_label: Callable[[bytes], str]
 ) -> tuple[list[_Sample], list[str]]:
-    """Returns a shard's samples in order, and the names of files skipped."""
     with open_file(path) as file:
         if is_gzip(file):
-            raise ValueError(
-                f"{path}: compressed, and images are read where they stand. Uncompress "
-                f"it: gunzip {path.name} (JPEG files do not become smaller by it)"
-            )
+            raise ValueError(f"{path}: compressed; uncompress it: gunzip {path.name}")
     pictures: dict[str, tuple[str, Member]] = {}
     labels: dict[str, str] = {}
     keys: dict[str, None] = {}
     skipped = []
-
     for parts, member in read_tar(path, lambda name: _split(name)[1] == extension):
         if member is None:
             continue
@@ -186,10 +163,7 @@ def _samples(
         keys[key] = None
         if kind in _PICTURES:
             if key in pictures:
-                raise ValueError(
-                    f"{path}/{name}: the second image of the sample {key}, after "
-                    f"{pictures[key][0]}"
-                )
+                raise ValueError(f"{path}/{name}: the second image of sample {key}")
             pictures[key] = name, member
         elif kind == extension:
             if key in labels:
@@ -200,16 +174,14 @@ def _samples(
                 raise ValueError(f"{path}/{name}: {error}") from error
     for key in keys:
         if key not in pictures:
-            raise ValueError(
-                f"{path}: its sample {key} has no picture; expected {key}.jpg"
-            )
+            raise ValueError(f"{path}: its sample {key} has no picture, as {key}.jpg")
         if extension is not None and key not in labels:
             raise ValueError(
                 f"{path}: its sample {key} has no label; expected {key}.{extension}. "
                 "labels= says where labels are, and labels=None reads images without"
             )
     samples = [
-        _Sample(number, name, member, labels.get(key, ""))
+        _Sample(path, name, member, labels.get(key, ""))
         for key, (name, member) in pictures.items()
     ]
     return samples, skipped
@@ -225,24 +197,21 @@ def _checked_labels(labels: Any) -> tuple[str | None, Callable[[bytes], str]]:
     """Returns the ending of files of labels, and a function that reads a label."""
     if labels is None:
         return None, bytes.decode
+    wanted = '"cls", "json", "json:FIELD" or None'
     if not isinstance(labels, str):
-        raise wrong_type("labels", '"cls", "json", "json:FIELD" or None', labels)
+        raise wrong_type("labels", wanted, labels)
     kind, _, field = labels.partition(":")
     if labels == "cls":
         return "cls", _class_in_text
     if kind == "json" and (field or labels == "json"):
         return "json", lambda data: _class_in_json(data, field or _FIELD)
-    raise ValueError(
-        f'labels must be "cls", "json", "json:FIELD" or None; got {labels!r}'
-    )
+    raise ValueError(f"labels must be {wanted}; got {labels!r}")
 
 
 def _class_in_text(data: bytes) -> str:
     found = data.decode("utf-8-sig").strip()
     if not found or "\n" in found:
-        raise ValueError(
-            f"expected a class as text on one line; got {named(found[:40])}"
-        )
+        raise ValueError(f"expected a class on one line; got {named(found[:40])}")
     return found
 
 
@@ -251,16 +220,13 @@ def _class_in_json(data: bytes, field: str) -> str:
     if not isinstance(found, dict) or field not in found:
         raise ValueError(f"expected an object with the field {field!r}")
     label = found[field]
-    is_index = isinstance(label, int) and not isinstance(label, bool) and label >= 0
+    is_index = type(label) is int and label >= 0
     if not is_index and not (isinstance(label, str) and label):
-        raise ValueError(
-            f"the field {field!r} must be a class's index or name; got {named(label)}"
-        )
+        raise ValueError(f"{field!r} must be an index or a name; got {named(label)}")
     return str(label)
 
 
 def _paths(shards: Any) -> list[pathlib.Path]:
-    """Returns the shards' paths in order."""
     if isinstance(shards, str | os.PathLike):
         path = checked_path("shards", shards)
         if path.is_dir():
@@ -284,17 +250,13 @@ def _paths(shards: Any) -> list[pathlib.Path]:
 
 
 def _in_folder(path: pathlib.Path) -> list[pathlib.Path]:
-    found = sorted(one for one in path.iterdir() if not one.name.startswith("."))
-    for one in found:
-        if one.name.lower().endswith((".tar.gz", ".tgz", ".tar.xz", ".tar.zst")):
-            raise ValueError(
-                f"{one}: compressed, and images are read where they stand. Uncompress "
-                "it to a .tar"
-            )
-    paths = [one for one in found if one.suffix.lower() == ".tar"]
-    if not paths:
+    # Compressed ones are rejected when they are read.
+    endings = ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst"
+    shown = [shard for shard in path.iterdir() if not shard.name.startswith(".")]
+    shards = sorted(shard for shard in shown if shard.name.lower().endswith(endings))
+    if not shards:
         raise ValueError(f"{path}: no .tar file in it")
-    return paths
+    return shards
 
 
 def _expanded(pattern: str) -> list[pathlib.Path]:
@@ -338,10 +300,7 @@ def read_tar(
     wanted: Callable[[str], bool],
     later: Callable[[str], bool] = lambda name: False,
 ) -> Iterator[tuple[tuple[str, ...], Member | None]]:
-    """Yields the parts of names, and the files (None for a folder), of a tar or tar.gz.
-
-    Hidden and system members are neither checked nor read.
-    """
+    """Yields names' parts and files (None for folders); hidden ones are not checked."""
     path = os.fspath(path)
     with open_file(path) as file:
         most, is_packed = most_unpacked(os.fstat(file.fileno()).st_size), is_gzip(file)
@@ -369,8 +328,7 @@ def read_tar(
                 stream.seek(archive.offset)
                 if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
                     raise tarfile.ReadError(
-                        f"damaged or truncated at byte {archive.offset}: neither a "
-                        "member nor the end"
+                        f"damaged, or truncated, at byte {archive.offset}"
                     )
                 # gzip verifies the checksum at the end.
                 while stream.read(_MOST_AT_ONCE):
@@ -428,25 +386,19 @@ def _check_file(member: tarfile.TarInfo, parts: tuple[str, ...]) -> None:
         )
     if member.size > MAX_FILE_BYTES:
         raise tarfile.ReadError(
-            f"member {member.name!r} claims {member.size} bytes; at most "
-            f"{MAX_FILE_BYTES} are read"
+            f"member {member.name!r} has {member.size} bytes, over {MAX_FILE_BYTES}"
         )
 
 
 class _Bounded:
-    """A stream that limits the bytes read in all and of each header.
-
-    tarfile reads as many as a header says, and decompresses what it skips.
-    """
+    """Limits what tarfile reads: it trusts headers, and decompresses what it skips."""
 
     def __init__(self, stream: Any, most: int) -> None:
-        """Allows the first `most` bytes of a stream to be read."""
         self._stream, self._most, self.tell = stream, most, stream.tell
         # The type of the header whose contents are read next.
         self._kind = b""
 
     def read(self, size: int) -> bytes:
-        """Reads a part of a header."""
         if not 0 <= size <= _MOST_AT_ONCE:
             raise tarfile.ReadError(f"a header of more than {_MOST_AT_ONCE} bytes")
         found = self._stream.read(size)
@@ -459,7 +411,6 @@ class _Bounded:
         return found
 
     def contents(self, size: int) -> bytes:
-        """Reads the next `size` bytes."""
         self._check(self.tell() + size)
         found = self._stream.read(size)
         if len(found) < size:
@@ -467,7 +418,6 @@ class _Bounded:
         return found
 
     def seek(self, position: int) -> int:
-        """Moves to a position."""
         self._check(position)
         return self._stream.seek(position)
 

@@ -48,13 +48,10 @@ class Augmentation:
     Example::
 
         blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)
-        levels = np.linspace(0.0, 2.0, 9)
+        blurred = jaxrob.maite.Augmentation(blur, np.linspace(0.0, 2.0, 9))
+        metric = jaxrob.maite.Robustness(blur)
         found, _, _ = maite.tasks.evaluate(
-            model=model,
-            dataset=dataset,
-            batch_size=16,
-            augmentation=jaxrob.maite.Augmentation(blur, levels),
-            metric=jaxrob.maite.Robustness(blur),
+            model=model, dataset=dataset, augmentation=blurred, metric=metric
         )
 
     Images are `[C, H, W]`, uint8 or floating in [0, 1]. They are altered as floats, and

@@ -1,13 +1,10 @@
 """Retraining: making a classifier more robust to the alterations it is weak at.
 
-Every method trains a Flax module by `jaxrob.training.fit`, accepts its settings
-(`epochs` or `images_seen`, `checkpoint`, ...), and returns a `jaxrob.Classifier`. The
-compiled training step computes the altered images from the originals' bytes; they are
-never stored.
-
-Methods can be compared by two schedules. The 2020 paper's is a number of epochs, each
-over the method's own input (`input_sizes`): the authors' scripts train for `epochs=30`
-with `batch_size=100`. With `images_seen` all methods train on equally many images.
+Every method trains a Flax module by `jaxrob.training.fit`, accepts its settings, and
+returns a `jaxrob.Classifier`. Altered images are computed in the training step, never
+stored. The 2020 paper trains for `epochs=30`, each over the method's own input
+(`input_sizes`), with `batch_size=100`; with `images_seen` all methods train on equally
+many images.
 """
 
 from jaxrob.retraining._methods import (

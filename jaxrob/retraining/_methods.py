@@ -48,10 +48,9 @@ def data_augmentation(
 ) -> Classifier:
     """Trains a more robust network on the images and altered copies of them (DA).
 
-    For each alteration, half of the images are drawn at random and copied: four times
-    if levels lie on both sides of the identity, else (and for rotation) twice, see
-    `copies` and `input_sizes`. The network is trained from scratch, because training
-    only on copies makes a network forget the originals.
+    For each alteration, half of the images are drawn at random and copied, see
+    `copies`. The network is trained from scratch, because training only on copies makes
+    a network forget the originals.
 
     Example::
 
@@ -71,9 +70,6 @@ def data_augmentation(
       **training: further settings of `jaxrob.training.fit`; an epoch is a pass over
         originals and copies.
 
-    Returns:
-      The retrained classifier.
-
     Raises:
       TypeError: if `alterations` is not a sequence of alterations.
       ValueError: if `alterations` is empty, `levels` is neither of the above, or as
@@ -81,8 +77,8 @@ def data_augmentation(
       FloatingPointError: if the loss is no longer finite.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section VI.A. The
-    paper does not state how levels are drawn.
+    convolutional neural networks for image classification, 2020, section VI.A, which
+    does not state how levels are drawn.
     """
     check(module, dataset, alterations, levels, key, training)
     shape = dataset.images.shape
@@ -123,14 +119,9 @@ def limited_data_augmentation(
       levels: see `data_augmentation`.
       **training: see `data_augmentation`.
 
-    Returns:
-      The retrained classifier.
-
     Raises:
-      TypeError: as `data_augmentation`.
-      ValueError: as `data_augmentation`; if the robustness is 100 % for all
-        alterations, does not fit them, or cannot be measured without `validation`.
-      FloatingPointError: if the loss is no longer finite.
+      ValueError: if the robustness is 100 % for all alterations, does not fit them, or
+        cannot be measured without `validation`. Others as `data_augmentation`.
 
     Source: Arcaini et al., 2020, section VI.B.
     """
@@ -175,17 +166,11 @@ def network_parallelization(
       **training: see `data_augmentation`, for the second network; its epochs hold no
         originals.
 
-    Returns:
-      Both networks in parallel, see `parallel`.
-
     Raises:
-      TypeError: as `data_augmentation`.
-      ValueError: as `data_augmentation`, or if the classifier's outputs are "scores" or
-        its number of classes differs from the module's.
-      FloatingPointError: if the loss is no longer finite.
+      ValueError: if the classifier's outputs are "scores" or its number of classes
+        differs from the module's. Others as `data_augmentation`.
 
-    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section VI.C.
+    Source: Arcaini et al., 2020, section VI.C.
     """
     check(module, dataset, alterations, levels, key, training)
     if classifier is not None:
@@ -229,13 +214,8 @@ def limited_network_parallelization(
       levels: see `data_augmentation`.
       **training: see `network_parallelization`.
 
-    Returns:
-      Both networks in parallel, see `parallel`.
-
     Raises:
-      TypeError: as `data_augmentation`.
       ValueError: as `limited_data_augmentation` and `network_parallelization`.
-      FloatingPointError: if the loss is no longer finite.
 
     Source: Arcaini et al., 2020, section VI.D.
     """
@@ -264,12 +244,10 @@ def limited_network_parallelization(
 def parallel(first: Classifier, second: Classifier) -> Classifier:
     """Joins two classifiers: each class gets the higher of its two outputs.
 
-    The class answered is the one that either classifier is surest of. The maxima of two
-    rows of probabilities add up to at least 1, so they are scaled down to a
-    distribution: the answer is the paper's, and attacks and uncertainty work, since
-    there are confidences and gradients. If the outputs of both are "sigmoid", the
-    maximum is that of the activations (the paper's max layer), otherwise that of the
-    probabilities.
+    The class answered is the one that either classifier is surest of. If the outputs of
+    both are "sigmoid", the maximum is that of the activations (the paper's max layer),
+    otherwise that of the probabilities, scaled down to a distribution, for attacks and
+    uncertainty.
 
     Args:
       first: a classifier.
@@ -307,34 +285,20 @@ def worst_level(
 ) -> Classifier:
     """Trains a more robust network at the levels with the highest loss.
 
-    It is `data_augmentation` at the worst of several random levels: `candidates` levels
-    are drawn for each copy, and the step trains on the one with the highest loss under
-    the current parameters. A step takes `candidates` more forward passes. Only copies
-    that are trained on count as images seen.
-
-    Example::
-
-        train = jaxrob.data.load("digits", "train")
-        alterations = [jaxrob.alterations.gaussian_blur(0.0, 2.0)]
-        classifier = jaxrob.retraining.worst_level(
-            jaxrob.networks.MLP(), train, alterations, key=jax.random.key(0), epochs=5
-        )
+    It is `data_augmentation` at the worst of several random levels for each copy: the
+    one with the highest loss under the current parameters. Only copies that are trained
+    on count as images seen.
 
     Args:
       module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.
-      candidates: levels for each copy, at least 1; with one it is data augmentation.
+      candidates: levels for each copy, at least 1; each takes a forward pass.
       **training: see `data_augmentation`.
 
-    Returns:
-      The retrained classifier.
-
     Raises:
-      TypeError: as `data_augmentation`.
-      ValueError: as `data_augmentation`, or if `candidates` is below 1.
-      FloatingPointError: if the loss is no longer finite.
+      ValueError: if `candidates` is below 1. Others as `data_augmentation`.
 
     Source: worst-of-k training of Engstrom, Tran, Tsipras, Schmidt and Madry, Exploring
     the landscape of spatial robustness, 2019, here for any alteration.
@@ -359,12 +323,10 @@ def weak_alterations(
 ) -> tuple[Alteration, ...]:
     """The alterations that the limited methods train on: robustness below 100 %.
 
-    The paper measures the robustness on its test set, so that the limited methods learn
-    from their test images. Use images that are used neither for testing nor training.
-
     Args:
       classifier: the original classifier.
-      dataset: images on which to measure.
+      dataset: images on which to measure. Use images for neither testing nor training:
+        the paper's test set lets the limited methods learn from their test images.
       alterations: the alterations.
       key: a random key for noise.
       threshold: the lowest accepted accuracy.
@@ -374,8 +336,7 @@ def weak_alterations(
     Returns:
       The weak alterations, in their order, possibly an empty tuple.
 
-    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section VI.B.
+    Source: Arcaini et al., 2020, section VI.B.
     """
     check_alterations(alterations)
     levels = checked_integer("levels", levels, at_least=2)
@@ -395,10 +356,7 @@ def weak_alterations(
 def _check_compares(name: str, classifier: Any) -> None:
     check_type(name, classifier, Classifier, "a jaxrob.Classifier")
     if classifier.outputs == "scores":
-        raise ValueError(
-            f'{name} must not have outputs="scores": those of two classifiers do not '
-            "compare"
-        )
+        raise ValueError(f'{name} must not have outputs="scores", which do not compare')
 
 
 def _check_fits(
@@ -414,8 +372,8 @@ def _check_fits(
     own = num_outputs(module, image_shape, training.get("outputs", "logits"), key)
     if number != own:
         raise ValueError(
-            f"classifier must have the classes of the new network, which returns {own} "
-            f"for images of the shape {image_shape}; it returns {number}"
+            f"classifier must have the {own} classes of the new network for images of "
+            f"the shape {image_shape}; it returns {number}"
         )
 
 
@@ -455,8 +413,8 @@ def below_one(
     values = checked_array("robustness", robustness, "...", at_least=0, at_most=1)
     if values.shape != (len(alterations),):
         raise ValueError(
-            f"robustness must have one number for each of the {len(alterations)} "
-            f"alterations; got the shape {values.shape}"
+            f"robustness must have {len(alterations)} numbers, as alterations; got the "
+            f"shape {values.shape}"
         )
     return tuple(one for one, value in zip(alterations, values) if value < 1)
 
@@ -474,8 +432,6 @@ def find_weak(
     training: dict[str, Any],
 ) -> tuple[tuple[Alteration, ...], Classifier | None, Dataset]:
     """Returns the weak alterations, the original if known, and the training data."""
-    # The arguments are those of `limited_data_augmentation`, with the settings of `fit`
-    # as `training`.
     threshold = checked_share("threshold", threshold)
     if classifier is not None:
         check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
@@ -485,8 +441,7 @@ def find_weak(
         if validation is None:
             if classifier is not None:
                 raise ValueError(
-                    "validation must be given with a classifier, images that it was "
-                    "not trained on (or else its robustness); got None"
+                    "validation or robustness must be given with a classifier; got None"
                 )
             dataset, validation = _split(dataset, key)
         if classifier is None:
@@ -503,8 +458,7 @@ def find_weak(
         weak = below_one(alterations, robustness)
     if not weak:
         raise ValueError(
-            "alterations must hold one to which the original's robustness is below "
-            "100 %; it is 100 % for all, so there is nothing to mend"
+            "alterations must hold one to which the original's robustness is below 1"
         )
     return weak, classifier, dataset
 
@@ -519,7 +473,6 @@ def original(
 
 
 def _split(dataset: Dataset, key: jax.Array) -> tuple[Dataset, Dataset]:
-    """Splits a data set into nine tenths and a random tenth."""
     order = host_generator(key).permutation(len(dataset))
     held_out = max(1, int(_HELD_OUT * len(dataset)))
     return dataset[np.sort(order[held_out:])], dataset[np.sort(order[:held_out])]

@@ -23,15 +23,12 @@ from jaxrob.training._fit import check_training
 
 
 class Subset(NamedTuple):
-    """Copies of some images, all altered in the same way."""
-
     alteration: Alteration | None  # None for the originals
     images: np.ndarray  # rows of the data set
     copies: int  # the number of copies of each image
 
     @property
     def size(self) -> int:
-        """The number of all copies."""
         return len(self.images) * self.copies
 
 
@@ -50,9 +47,7 @@ def check(
 
 def check_alterations(alterations: Any) -> None:
     if isinstance(alterations, Alteration):
-        raise TypeError(
-            "alterations must be a sequence; got an Alteration: give [alteration]"
-        )
+        raise TypeError("alterations must be a sequence: give [alteration]")
     checked_sequence("alterations", alterations, Alteration, "jaxrob.Alteration")
 
 
@@ -66,42 +61,20 @@ def on_half(
     """Returns a part for each alteration, of half the images, drawn independently."""
     number, rng = shape[0], host_generator(key)
     return [
-        Subset(
-            fingerprinted_alteration(alteration, shape[1:]),
-            np.sort(rng.permutation(number)[: number // 2]),
-            copies(alteration),
-        )
-        for alteration in alterations
+        subset._replace(images=np.sort(rng.permutation(number)[: number // 2]))
+        for subset in on_all(shape, alterations)
     ]
 
 
 def on_all(shape: tuple[int, ...], alterations: Sequence[Alteration]) -> list[Subset]:
-    every = np.arange(shape[0])
+    every, image_shape = np.arange(shape[0]), shape[1:]
     return [
-        Subset(
-            fingerprinted_alteration(alteration, shape[1:]), every, copies(alteration)
-        )
-        for alteration in alterations
+        Subset(fingerprinted_alteration(one, image_shape), every, copies(one))
+        for one in alterations
     ]
 
 
 LEVELS = ("random", "grid")
-
-
-def altered(
-    alteration: Alteration,
-    images: jax.Array,
-    levels: jax.Array,
-    key: jax.Array,
-) -> jax.Array:
-    keys = jax.random.split(key, len(images))
-    prepared = (
-        jax.vmap(alteration.prepared)(images, keys)
-        if alteration.stochastic
-        else jax.vmap(alteration.prepared)(images)
-    )
-    over_images = jax.vmap(alteration.at_level)
-    return jax.vmap(over_images, (None, 0))(prepared, levels)
 
 
 def random_levels(
@@ -116,9 +89,8 @@ def grid_levels(
     alteration: Alteration, num_copies: int, copy: jax.Array, shape: tuple[int, ...]
 ) -> jax.Array:
     """Returns the levels of the 2020 paper's scripts, one for each copy of an image."""
-    # They are the upper end of the range and the point halfway there from the identity
-    # and, with four copies, the same for the lower end. If the identity is the upper
-    # end, two copies use the lower end instead.
+    # The upper end of the range and the point halfway there and, with four copies, the
+    # same for the lower end. If the upper end is the identity, it is the lower end.
     identity = alteration.identity
     sides = (alteration.upper, alteration.lower)
     if identity == alteration.upper:
@@ -129,13 +101,10 @@ def grid_levels(
 
 
 def copies(alteration: Alteration) -> int:
-    """The number of altered copies of an image: "xn" in table II of the paper.
+    """The number of altered copies of an image: "xn" in table II of the 2020 paper.
 
     It is 4 if levels lie on both sides of the identity, 2 if on one side only, and 2
     for rotation, whose two sides meet.
-
-    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section VI.A.
     """
     check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
     one_sided = alteration.identity in (alteration.lower, alteration.upper)
@@ -145,7 +114,7 @@ def copies(alteration: Alteration) -> int:
 def input_sizes(
     num_images: int, alterations: Sequence[Alteration], weak: Sequence[Alteration]
 ) -> dict[str, int]:
-    """The images in an epoch of each method: "input size" in table III of the paper.
+    """The images in an epoch of each method: table III of the 2020 paper, "input size".
 
     For its 210,593 originals, the paper's DA and NP have 824 fewer images than this
     function returns: its scripts lose some copies.
@@ -177,21 +146,16 @@ def mixture(
     subsets: Sequence[Subset], levels: str = "random", candidates: int = 1
 ) -> Callable[[int], Batches]:
     """Returns batches of all copies in random order, mixed as evenly as possible."""
-    # Every batch holds each subset in the same proportion, up to an image or two. An
-    # epoch holds each image once for each of its copies. To keep shapes static, a step
-    # reads as many images of each subset as any batch holds. It alters them all, but
-    # trains only on those of its batch: alterations run on a few more images than the
-    # network.
+    # Every batch holds each subset in the same proportion, up to an image or two. To
+    # keep shapes static, a step reads and alters as many images of each subset as any
+    # batch holds, but trains only on those of its batch.
     total = sum(subset.size for subset in subsets)
-    description = f"{levels} levels, {candidates} candidates: " + "; ".join(
+    parts = [
         f"{subset.copies} of {len(subset.images)}, "
-        + (
-            "as they are"
-            if subset.alteration is None
-            else subset.alteration.description
-        )
+        f"{subset.alteration.description if subset.alteration else 'as they are'}"
         for subset in subsets
-    )
+    ]
+    description = f"{levels} levels, {candidates} candidates: {'; '.join(parts)}"
 
     def batches(batch_size: int) -> Batches:
         layout = _layout(subsets, total // batch_size, batch_size)
@@ -205,16 +169,9 @@ def mixture(
 
 
 class _Layout(NamedTuple):
-    """The division of an epoch's batches among the subsets."""
-
-    # `[subsets]`, the images of each subset that a step reads: the largest number in
-    # any batch.
-    num_read: np.ndarray
-    # `[T, subsets]`, the copies of each subset in all earlier batches.
-    starts: np.ndarray
-    # int32 `[T, B]`, indices of the images to train on, among the images that a step
-    # reads, subset by subset.
-    chosen: np.ndarray
+    num_read: np.ndarray  # `[subsets]`, images that a step reads: the most in a batch
+    starts: np.ndarray  # `[T, subsets]`, copies in all earlier batches
+    chosen: np.ndarray  # int32 `[T, B]`, the images to train on, of those read
 
 
 def _layout(subsets: Sequence[Subset], steps: int, batch_size: int) -> _Layout:
@@ -266,15 +223,12 @@ def _make(
     levels: str,
     candidates: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """Makes the batch of a step from the images that it read; traced."""
     chosen = drawn["chosen"]
     cuts = np.cumsum(num_read)[:-1]
-    blocks = jnp.split(images, cuts), jnp.split(drawn["copy"], cuts)
+    blocks = zip(subsets, jnp.split(images, cuts), jnp.split(drawn["copy"], cuts))
     copies = [
-        _altered_subset(
-            subset, block, copy, jax.random.fold_in(key, number), levels, candidates
-        )
-        for number, (subset, block, copy) in enumerate(zip(subsets, *blocks))
+        _altered_subset(*block, jax.random.fold_in(key, number), levels, candidates)
+        for number, block in enumerate(blocks)
     ]
     images, labels = jnp.concatenate(copies, axis=1)[:, chosen], labels[chosen]
     if candidates == 1:
@@ -303,4 +257,9 @@ def _altered_subset(
         level = grid_levels(alteration, subset.copies, copy, shape)
     else:
         level = random_levels(alteration, shape, level_key)
-    return altered(alteration, images, level, noise_key)
+    if alteration.stochastic:
+        keys = jax.random.split(noise_key, len(images))
+        prepared = jax.vmap(alteration.prepared)(images, keys)
+    else:
+        prepared = jax.vmap(alteration.prepared)(images)
+    return jax.vmap(jax.vmap(alteration.at_level), (None, 0))(prepared, level)

@@ -1,10 +1,6 @@
 """RoMA: the probability of a distinct misclassification near each input."""
 
-from jaxrob.roma._algorithm1 import (
-    anderson_darling,
-    boxcox,
-    boxcox_lambda,
-)
+from jaxrob.roma._algorithm1 import anderson_darling, boxcox, boxcox_lambda
 from jaxrob.roma._assess import assess
 from jaxrob.roma._bounded_mean import SampleSize, inputs_needed
 from jaxrob.roma._categorial import Categorial, compare_categories

@@ -27,8 +27,7 @@ from jaxrob.roma._estimate import Answers
 #: mean and variance estimated, of D'Agostino and Stephens (1986), table 4.7.
 NORMAL_BELOW = 0.561
 
-# Float32's spacing at the samples, over their standard deviation, from which on the
-# test sees the rounding rather than the distribution.
+# From this spacing of float32 over the deviation on, the test sees the rounding.
 _COARSEST = 1e-3
 
 
@@ -36,12 +35,10 @@ class Normality(NamedTuple):
     """How normal samples are. All arrays have the samples' leading axes.
 
     Attributes:
-      statistic: Anderson and Darling's A², corrected for n; normal below
-        `NORMAL_BELOW`. Infinite where all samples are equal.
+      statistic: Anderson and Darling's A², corrected for n; infinite if all are equal.
       mean: the samples' mean.
-      standard_deviation: theirs, with n - 1 in the denominator; 0 where all are equal.
-      resolved: whether float32 resolves the samples (see `resolved`); where it does
-        not, the statistic says little.
+      standard_deviation: theirs, with n - 1; 0 if all are equal.
+      resolved: whether float32 resolves the samples; else the statistic says little.
     """
 
     statistic: jax.Array
@@ -89,8 +86,7 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
     # A mean of large samples is itself rounded; the second one sets that right.
     centred = samples - mean
     centred = centred - jnp.mean(centred, axis=-1, keepdims=True)
-    # In units of the largest deviation, so that the squares do not underflow. Equal
-    # samples may still be off their rounded mean.
+    # In its units squares do not underflow; equal samples may be off their mean.
     constant = samples[..., :1] == samples[..., -1:]
     unit = jnp.maximum(-centred[..., :1], centred[..., -1:])
     unit = jnp.where(constant, 1.0, unit)
@@ -99,10 +95,8 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
     z = z / jnp.where(constant, 1.0, sd)
     sd = jnp.where(constant, 0.0, sd * unit)
 
-    # A² is a small difference of sums of the order of n. Taking log p_i and
-    # log(1 - p_i) off sample by sample leaves small terms, and a constant known in
-    # float64. Both sums are in the order of the samples: i becomes n + 1 - i in the
-    # second, whose weight is then twice 1 - p_i.
+    # A² is a small difference of sums of order n: less log p_i and log(1 - p_i) terms
+    # are small, and a constant is known in float64. In the second sum, i is n + 1 - i.
     p = (np.arange(num_samples) + 0.5) / num_samples
     below, above = 2 * p, 2 * (1 - p)
     log_p, log_q = np.log(p).astype(np.float32), np.log1p(-p).astype(np.float32)
@@ -124,8 +118,7 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
 
 def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
     """Whether float32 resolves a distribution well enough to test its shape."""
-    # `magnitude` is the largest number that the samples were computed from, such as the
-    # largest logit of confidences near 1 that perturbations hardly change.
+    # `magnitude`: the largest number behind them, such as the largest logit.
     magnitude = jnp.abs(jnp.asarray(magnitude, jnp.float32))
     spacing = jnp.nextafter(magnitude, jnp.float32(jnp.inf)) - magnitude
     sd = jnp.asarray(standard_deviation, jnp.float32)
@@ -147,11 +140,8 @@ def _flip_negative(bits: jax.Array) -> jax.Array:
     return jnp.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
-# Newton's iterations.
 _ITERATIONS = 14
-# The derivatives cancel where an exponent vanishes. The step is taken from a point this
-# far from there. Newton's error is then its square, and the rounding's is float32's
-# spacing over it.
+# Derivatives cancel where an exponent vanishes: a step is taken from this far away.
 _NUDGE = 1e-2
 
 
@@ -222,8 +212,7 @@ def boxcox_lambda(log_x: jax.Array) -> jax.Array:
 
     def derivatives(scaled: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Of `log var((e^(scaled u) - 1)/scaled)`, the first and the second."""
-        # The largest exponent is subtracted, which only rescales the variance, so that
-        # nothing overflows; and 1, for precision where they are all small.
+        # Less the largest exponent nothing overflows; less 1 small ones stay precise.
         top = scaled * jnp.where(scaled > 0, largest, smallest)
         less_1 = jnp.expm1(scaled[..., None] * u - top[..., None])
         w = less_1 + 1
@@ -296,8 +285,7 @@ class Confidences(NamedTuple):
 class Moments(NamedTuple, Generic[Array]):
     """What lines 5 to 12 need of N inputs."""
 
-    # The first of two columns is of the confidences as drawn, in units of the largest,
-    # the second of the transformed ones, in units of the geometric mean.
+    # Columns: as drawn, in units of the largest; transformed, of the geometric mean.
 
     log_unit: Array  # `[N, 2]`, the logarithms of these units
     boxcox_lambda: Array  # `[N]`, the maximum-likelihood lambda
@@ -310,7 +298,6 @@ class Moments(NamedTuple, Generic[Array]):
 
 
 def roma(work: Work, inputs: Inputs, settings: Settings) -> Answers:
-    """Estimator "roma": Algorithm 1."""
     found = summarise_draws(work, inputs, settings, NORMALITY)
     return fit_normal(found, settings.delta, settings.num_samples)
 
@@ -339,19 +326,13 @@ def warn_of_contradictions(
 def observe_hic(
     log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
 ) -> Confidences:
-    """The confidences of m draws at one input, from `[m, K]` log-probabilities."""
-    return Confidences(
-        log_hic(log_p, excluded),
-        -log_p.min(axis=-1),
-        observe_hits(log_p, excluded, logit_delta),
-    )
+    hits = observe_hits(log_p, excluded, logit_delta)
+    return Confidences(log_hic(log_p, excluded), -log_p.min(axis=-1), hits)
 
 
 def examine_normality(observed: Confidences) -> Moments[jax.Array]:
     """What lines 5 to 12 need of b inputs, from `[b, n]`."""
-    # Neither statistic nor standard score depends on the unit, so both are taken of
-    # multiples of hic, which may itself underflow.
-    # Both transforms keep the order: one sort serves.
+    # The unit does not matter, and hic may underflow. One sort serves both, in order.
     ascending = sort(observed.log_hic)
     largest = ascending[:, -1]
     centre = ascending.mean(axis=1)
@@ -377,10 +358,6 @@ NORMALITY = Statistic(observe_hic, examine_normality)
 
 def fit_normal(found: Moments[np.ndarray], delta: float, num_samples: int) -> Answers:
     """Lines 5 to 14, by what `examine_normality` returned for N inputs."""
-    # The status is "normal" (as drawn), "transformed" (normal after Box and Cox's
-    # transform), "failed" (neither), "constant" (all draws give the same confidence) or
-    # "unresolved" (they vary by little more than float32's rounding, which the test
-    # would see).
     largest, centre = found.log_unit.astype(np.float64).T
     lmbda = found.boxcox_lambda.astype(np.float64)
     statistic, in_unit_mean, in_unit_std = (
@@ -393,17 +370,12 @@ def fit_normal(found: Moments[np.ndarray], delta: float, num_samples: int) -> An
         ["constant", "unresolved", "normal", "transformed"],
         "failed",
     )
-    # Line 13 prints Box-Cox(delta) for both cases, but where nothing was transformed
-    # delta is not either.
+    # Line 13 prints Box-Cox(delta) for both; delta stays where the draws do.
     with np.errstate(all="ignore"):
         bound = np.stack(
-            [
-                np.exp(np.log(delta) - largest),
-                _boxcox(np.log(delta) - centre, lmbda),
-            ]
+            [np.exp(np.log(delta) - largest), _boxcox(np.log(delta) - centre, lmbda)]
         )
         score = (bound - in_unit_mean) / in_unit_std
-        # The paper's units again.
         grown = np.exp(lmbda * centre)
         mean = [np.exp(largest) * in_unit_mean[0]]
         mean.append(grown * in_unit_mean[1] + _boxcox(centre, lmbda))
@@ -430,5 +402,4 @@ def _pair(as_drawn: jax.Array, transformed: jax.Array) -> jax.Array:
 
 
 def _boxcox(log_x: np.ndarray, lmbda: np.ndarray) -> np.ndarray:
-    exponent = lmbda * log_x
-    return log_x * special.exprel(exponent)
+    return log_x * special.exprel(lmbda * log_x)

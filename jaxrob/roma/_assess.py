@@ -24,6 +24,7 @@ from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below, given_images, images_and_labels
 from jaxrob._devices.blocks import filled, first_of, joined, put_at, taken
 from jaxrob._devices.host_function import own_errors
+from jaxrob._devices.mesh import put_whole
 from jaxrob._engine.evaluate import (
     UNALTERED,
     Arguments,
@@ -40,7 +41,7 @@ from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.roma._categorial import means_by_category, plr_of_all
-from jaxrob.roma._draws import Inputs, Settings, Work, placed
+from jaxrob.roma._draws import Inputs, Settings, Work
 from jaxrob.roma._estimate import MOST_MODES, Answers, kind_of
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._perturbation import (
@@ -92,9 +93,7 @@ def assess(
     Example::
 
         key = jax.random.key(0)
-        found = jaxrob.roma.assess(
-            classifier, images, epsilon=0.1, key=key
-        )
+        found = jaxrob.roma.assess(classifier, images, epsilon=0.1, key=key)
         print(found.plr)  # one for each image
         print(found.confidence_interval)  # 95 % each
         print(found.status)  # how each was estimated, or why it was not
@@ -130,9 +129,6 @@ def assess(
     the probability. "roma" looks at the highest incorrect confidence alone, so for
     delta < 0.5 it may count inputs that are answered correctly.
 
-    Draws depend on the key and the input's index alone, so answers do not depend on
-    blocks or devices (except for rounding).
-
     With a half width, inputs are looked at in random order. Those of a category end as
     soon as the mean plr over all its inputs is known: its interval, of all categories
     together, is at most twice the half width wide. It is by betting without replacement
@@ -140,9 +136,8 @@ def assess(
     "unseen". The smaller a category, the larger the share of it that is looked at.
 
     Args:
-      classifier: the classifier, with "logits", "probabilities" or "sigmoid" outputs.
-        With S samples its mean probabilities count. A stochastic one's answer is drawn
-        together with the perturbation.
+      classifier: not of "scores". With S samples its mean probabilities count. A
+        stochastic one's answer is drawn together with the perturbation.
       images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset`, whose
         labels are taken if it has any.
       labels: `[N]` classes from 0, which only group the inputs into categories (see
@@ -164,10 +159,8 @@ def assess(
       half_width: half of the widest interval of a category's mean that is good enough,
         in (0, 0.5); None looks at all inputs.
       confidence_level: the coverage of the intervals, in (0, 1).
-      key: a random key.
-      mesh: devices over which the inputs are split, along all of its axes; by default
-        all devices of this process. For sharded variables and several processes see
-        `jaxrob.evaluate`.
+      key: a random key. An input's draws depend on it and the input's index alone.
+      mesh: devices over which the inputs are split, see `jaxrob.evaluate`.
       journal: a file to which answers are written as soon as they are known. A rerun
         with the same arguments goes on from there (see `jaxrob.assess`).
       progress: whether a progress bar is shown.
@@ -178,10 +171,9 @@ def assess(
     Raises:
       TypeError: if an argument has a wrong type, or there are labels beside a data set.
       ValueError: if an argument is out of its range, a budget goes beside another
-        estimator than "auto", images are empty or hold NaN, a label is no class, the
-        classifier does not fit the images, has "scores" for outputs or returns NaN, the
-        estimator cannot work with this classifier or perturbation, or the journal is of
-        something else.
+        estimator than "auto", a label is no class, the classifier does not fit the
+        images or returns NaN, the estimator cannot work with it or the perturbation, or
+        the journal is of something else.
       OSError: if the journal cannot be read or written.
     """
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
@@ -248,7 +240,7 @@ def assess(
             ) as kept,
         ):
             settings = Settings(delta, num_samples, bar, budget, confidence_level)
-            estimate = functools.partial(chosen.estimate, placed(work))
+            estimate = functools.partial(chosen.estimate, put_whole(work, over))
             answer = functools.partial(answers_in, kept, estimate)
             categories = inputs.excluded if labels is None else dataset.labels
             if half_width is None:
@@ -283,7 +275,6 @@ def assess(
 
 
 def checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
-    """The forward passes for each input; infinite for no limit."""
     usual = estimator_named(estimator).budget
     if budget is None:
         return math.inf if usual is None else max(usual, num_samples)
@@ -336,7 +327,6 @@ def _perturbation(
 def _fingerprinted(
     perturbation: Perturbation, image_shape: tuple[int, ...], is_kept: bool
 ) -> Perturbation:
-    """A perturbation as it is now; refused if a journal cannot tell it from others."""
     perturbation = fingerprinted_perturbation(perturbation, image_shape)
     if is_kept and not is_identifiable(perturbation):
         raise ValueError(
@@ -346,8 +336,7 @@ def _fingerprinted(
     return perturbation
 
 
-# Inputs that are asked for at once: few at first, then more. Two sizes, so that there
-# are two programs at most; a device takes 64 inputs at a time anyway.
+# Inputs at once, few at first; two sizes, so two programs. A device takes 64 anyway.
 _FEW, _MANY = 64, 256
 # The larger size is taken once this many were looked at.
 _MANY_FROM = 512
@@ -396,7 +385,6 @@ def _in_one_size(
     chosen: np.ndarray,
     size: int,
 ) -> Answers:
-    """The answers for some inputs; the last is repeated, so that there are `size`."""
     number = min(size, len(inputs.images))
     some = taken(inputs, filled(chosen, number))
     return first_of(answer(some, settings), len(chosen))
@@ -412,7 +400,6 @@ def _unseen(like: Answers, number: int) -> Answers:
     return Answers(**fields)
 
 
-# Inputs whose answers a journal takes at once.
 _INPUTS = 256
 
 
@@ -423,7 +410,6 @@ def answers_in(
     inputs: Inputs,
     settings: Settings,
 ) -> Answers:
-    """The answers for N inputs; those that a journal has are taken from it."""
     if journal is None:
         return estimate(inputs, settings)
     records = read_records(journal.path, journal.records, _read)

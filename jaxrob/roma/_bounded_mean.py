@@ -10,16 +10,13 @@ import scipy
 from jaxrob._arguments.checks import checked_integer, checked_number
 from jaxrob.roma._draws import clopper_pearson
 
-# The share of the capital that buys calls; all of it where half would not reach as far
-# as Hoeffding's inequality (at a few candidates, or none).
+# The capital's share for calls; all where half reaches less far than Hoeffding.
 _CALLS = 0.5
 # The bets suit values that spread this much less than zeros and ones of the same mean.
 _NARROWER = 2.0
-# Below 1, so that no value loses the whole capital, and counts may be expected counts
-# far below 1.
+# Below 1: no value loses all, and expected counts may be far below 1.
 _LARGEST_BET = 1 - 1e-6
-# Candidates of one cell share their stakes. Cells are a 50th of Hoeffding's half width,
-# and 5 % of the candidate where that is less.
+# Cells of shared stakes: a 50th of Hoeffding's half width, or 5 % where less.
 _STEPS, _RATIO = 50, 1.05
 _BLOCK = 64
 # Points at which a cell is searched, in each of two rounds.
@@ -27,8 +24,6 @@ _POINTS = 33
 
 
 class _Stakes(NamedTuple):
-    """What is staked against the candidates of M cells; arrays `[M]`."""
-
     low: np.ndarray  # the cells' lower ends
     high: np.ndarray  # their upper ends
     calls: np.ndarray  # the share of the capital that buys calls
@@ -40,17 +35,13 @@ def mean_interval(
     low: np.ndarray, high: np.ndarray, tail: float, draws: int | None = None
 ) -> tuple[float, float]:
     """The interval of the mean of independent values of one distribution."""
-    # A candidate for the mean is rejected where a stake against it, which is expected
-    # not to grow if it is right, has grown to 1 / tail (Markov's inequality). Half of
-    # the capital bets on each value (Waudby-Smith and Ramdas, "Estimating means of
-    # bounded random variables by betting", 2024), a share that is fixed beforehand: the
-    # best one for values that spread half as much as zeros and ones. The other half
-    # buys calls on the sum, which pay its excess over a strike. Of all distributions in
-    # [0, 1] zeros and ones have the largest expected payment, because it is convex
-    # (Hoeffding 1963, theorem 4). At the binomial quantile the calls alone reject sums
-    # beyond the binomial's expected shortfall, which is below Hoeffding's bound. What
-    # is staked is constant in small cells of candidates, where the capital falls as the
-    # candidate grows, so that no candidate is overlooked.
+    # A candidate is rejected where a stake against it, which would not grow on average,
+    # has grown to 1 / tail (Markov). Half of the capital bets on each value a share
+    # fixed beforehand (Waudby-Smith and Ramdas 2024), the best one for values that
+    # spread half as much as zeros and ones. The other half buys calls on the sum, whose
+    # payment is largest for zeros and ones (Hoeffding 1963, theorem 4): at the binomial
+    # quantile they reject sums beyond its expected shortfall, below Hoeffding's bound.
+    # Stakes are constant in small cells, where the capital falls with the candidate.
     if draws == 1:
         ends = clopper_pearson(low.sum(), len(low), 1 - 2 * tail)
         return float(ends[0]), float(ends[1])
@@ -73,8 +64,7 @@ def lower_limit(
     mean = min(total / number, 1.0)
     if mean == 0:
         return 0.0
-    # Calls reject all lower candidates: an expected shortfall is at most the mean over
-    # the tail's probability.
+    # Calls reject all lower ones: an expected shortfall is at most mean over tail.
     lowest = max(mean - _hoeffding(number, tail), _CALLS * tail * mean / _RATIO)
     stakes = _stakes_between(lowest, mean, number, tail, narrower)
     goal = -np.log(tail)
@@ -183,7 +173,6 @@ def _edge(cells: np.ndarray, number: int, tail: float) -> np.ndarray:
 _MOST_INPUTS = 2**31 - 1
 # Draws that are tried where the number is left open. `assess` takes no fewer.
 _DRAWS = 2 ** np.arange(3, 13)
-# How exactly the number of inputs is found.
 _RELATIVE = 1 / 512
 # Correlations this near to 0 or 1 are taken as that.
 _NEXT_TO_NONE = 1e-9

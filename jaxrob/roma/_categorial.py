@@ -27,9 +27,7 @@ class InputsMean(NamedTuple):
 
 
 def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
-    """The mean of a value over all of so many inputs."""
-    # The interval is by betting without replacement (Waudby-Smith and Ramdas 2020), and
-    # holds however one decides when to stop.
+    # Betting without replacement (Waudby-Smith and Ramdas 2020), however one stops.
     if not len(values):
         return InputsMean(np.nan, 0.0, 1.0)
     mean = float(values.mean())
@@ -63,9 +61,7 @@ def means_by_category(
 def mean_of_all(
     values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
 ) -> InputsMean:
-    """The mean over all inputs: each category's, by its share of the inputs."""
-    # It is at least and at most what the categories' are together, and what those
-    # inputs say that were looked at before any category was left out.
+    # Between the categories' bounds, and by inputs seen before any was left out.
     order = in_order(np.ones(len(place), bool), place)
     if len(order) == len(place):
         return inputs_mean(values, len(place), error)
@@ -221,7 +217,6 @@ def compare_categories(
 
 
 def names_of(present: np.ndarray, class_names: Sequence[str] | None) -> dict[int, str]:
-    """The names of categories by their numbers: all of them, or those present."""
     if class_names is None:
         return {number: str(number) for number in present.tolist()}
     if present.max() >= len(class_names):
@@ -269,7 +264,6 @@ def _checked(
 
 
 def _interval(values: np.ndarray, error: float, stops: bool) -> tuple[float, float]:
-    """The interval of the mean over the population that inputs are a sample from."""
     if not len(values):
         return np.nan, np.nan
     if stops:
@@ -314,11 +308,7 @@ def _of_pairs(
     number = len(groups)
     values = np.ones((number, number))
     pairs = np.triu_indices(number, 1)
-    if not len(pairs[0]):
-        return values
-    # In the order of `pairs`.
-    found = [test(*two) for two in itertools.combinations(groups, 2)]
-    corrected = holm(np.array(found))
-    values[pairs] = corrected
-    values.T[pairs] = corrected
+    if number > 1:
+        found = [test(*two) for two in itertools.combinations(groups, 2)]
+        values[pairs] = values.T[pairs] = holm(np.array(found))
     return values

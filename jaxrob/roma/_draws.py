@@ -21,25 +21,23 @@ from jaxrob._devices.blocks import (
     nearest_bucket,
     taken,
 )
-from jaxrob._devices.mesh import ImageMesh, on_each_device, platform, put_whole
+from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
 from jaxrob._engine.execution import Bar, rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._numbers import as_floats, mean_over_samples
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._perturbation import Perturbation, is_ball
 
-# On the host, or on the devices.
 Array = TypeVar("Array", np.ndarray, jax.Array)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Work:
-    """What stays the same for all inputs of one assessment; `placed` on the devices."""
+    """What stays the same for all inputs of one assessment; lies on the devices."""
 
     classifier: Classifier
     perturbation: Perturbation  # the distribution of perturbed images
-    # float32, log(delta / (1 - delta)).
     logit_delta: jax.Array
     key: jax.Array
     mesh: ImageMesh = dataclasses.field(metadata={"static": True})
@@ -58,10 +56,6 @@ class Settings(NamedTuple):
     # The most forward passes for an input, plain draws included; may be infinite.
     budget: float = math.inf
     confidence_level: float = 0.95  # of the intervals, in (0, 1)
-
-
-def placed(work: Work) -> Work:
-    return put_whole(work, work.mesh)
 
 
 def rows_on_a_device(work: Work, image_shape: tuple[int, ...]) -> int:
@@ -90,8 +84,7 @@ def check_valid(valid: np.ndarray, indices: np.ndarray) -> None:
 INPUTS = 64
 # On a CPU as few as this many operations allow: about a second on two cores.
 _MAX_OPERATIONS_CPU = 2**36
-# Bytes of the perturbed images alive at once on a CPU. Beyond its second-level cache,
-# the network takes longer to read what the generator wrote than both take to compute.
+# Perturbed images at once: beyond the second-level cache they are read slowly.
 _MAX_BYTES_CPU = 2**20
 _MIN_ROWS_CPU = 128
 
@@ -113,8 +106,7 @@ def by_row(*split: bool, **how: Any) -> Callable[[Callable[..., Any]], Any]:
 class Statistic(NamedTuple):
     """What is computed of plain draws, by a module's functions: closures recompile."""
 
-    # `observe(log_p, excluded, logit_delta)`: log-probabilities `[m, K]` of m draws at
-    # one input to a pytree of `[m, ...]`.
+    # `observe(log_p, excluded, logit_delta)`: of `[m, K]` at one input, `[m, ...]`.
     observe: Callable[..., Any]
     summarise: Callable[..., Any]  # from `[b, n, ...]` of b inputs to `[b, ...]`
 
@@ -123,8 +115,7 @@ def summarise_draws(
     work: Work, inputs: Inputs, settings: Settings, statistic: Statistic
 ) -> Any:
     """Draws perturbed images around each input and summarises the outputs."""
-    # Draw s at the input of index i depends on `work.key`, i and s alone, not on blocks
-    # or devices.
+    # Draw s at input i depends on the key, i and s, not on blocks or devices.
     image_shape = inputs.images.shape[1:]
     at_once = rows_in_call(work, image_shape)
 
@@ -164,8 +155,7 @@ def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
 
 
 def inputs_at_once(work: Work, image_shape: tuple[int, ...], num_samples: int) -> int:
-    # Fewer where that would take long, so that progress shows; one if a network on the
-    # host takes nobody knows how long.
+    # Fewer where that takes long, so that progress shows; one of a host's network.
     if platform(work.mesh) != "cpu":
         return INPUTS
     operations = trace_info(work.classifier, image_shape).operations
@@ -237,11 +227,9 @@ def _log_probabilities(work: Work, images: jax.Array, keys: jax.Array) -> jax.Ar
 
 def _written(lines: jax.Array) -> jax.Array:
     """Perturbed images as lines of pixels, which a TPU writes before it classifies."""
-    # It would else draw random numbers in the layout of the network's first
-    # convolution, which pads one channel to a vector. By a v5e's compiler's estimate
-    # 64,000 draws take 22.8 ms instead of 27.3 (MNIST CNN), 7.2 instead of 13.3
-    # (strided CNN). With three channels it depends on the network: 47.7 instead of 58.1
-    # (IDC CNN), and 34.4 instead of 30.3 (residual network).
+    # Else it draws in the layout of the first convolution, which pads channels. By a
+    # v5e's compiler 22.8 ms, not 27.3 (MNIST CNN, 64,000 draws); 47.7, not 58.1 (IDC
+    # CNN); but 34.4, not 30.3 (residual network).
     return jax.lax.platform_dependent(
         lines, tpu=jax.lax.optimization_barrier, default=lambda lines: lines
     )
@@ -250,8 +238,7 @@ def _written(lines: jax.Array) -> jax.Array:
 # The index of no input: here the pairs' keys branch off from those of plain draws.
 _PAIRS = 2**32 - 2
 
-#: Uses of random numbers, each with keys of its own. Results depend on these numbers:
-#: add new ones at the end.
+#: Uses of random numbers. Results depend on these: add new ones at the end.
 STARTS, SEARCH, REFINEMENT, MIXTURE, SPLITTING, SCOUTS = range(6)
 #: Further runs of splitting.
 AGAIN = (6, 7, 8)
@@ -295,9 +282,8 @@ def log_hic(log_p: jax.Array, excluded: jax.Array) -> jax.Array:
 
 def distinct_margins(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
     """By how much each class is the distinct answer: at least 0 if it is."""
-    # The smaller of logit p_c - logit delta and log p_c - max over j != c of log p_j.
-    # For delta >= 0.5 it is always the first, which is nearly linear in the
-    # perturbation and never underflows.
+    # min(logit p_c - logit delta, log p_c - max log p_j of others): for delta >= 0.5
+    # the first, which is nearly linear in the perturbation and never underflows.
     classes = jnp.arange(log_p.shape[-1])
     best = log_p.argmax(axis=-1, keepdims=True)
     others = jnp.where(classes == best, -jnp.inf, log_p)
@@ -327,10 +313,7 @@ def distinct_margin(
 
 
 def margins_of_pairs(
-    work: Work,
-    pairs: Pairs[jax.Array],
-    images: jax.Array,
-    keys: jax.Array,
+    work: Work, pairs: Pairs[jax.Array], images: jax.Array, keys: jax.Array
 ) -> jax.Array:
     log_p = _mean_log_probabilities(work, images, keys)
     one = jax.vmap(_margin_as, (0, 0, 0, None))
@@ -338,10 +321,7 @@ def margins_of_pairs(
 
 
 def nearest_class(
-    work: Work,
-    pairs: Pairs[jax.Array],
-    images: jax.Array,
-    keys: jax.Array,
+    work: Work, pairs: Pairs[jax.Array], images: jax.Array, keys: jax.Array
 ) -> jax.Array:
     """`[P, m]` the other class with the greatest margin on each image."""
     log_p = _mean_log_probabilities(work, images, keys)

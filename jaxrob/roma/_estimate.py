@@ -31,8 +31,7 @@ _STATUSES = ("importance", "splitting", "bounded", "incomplete", "untrusted", ""
 class Estimate(NamedTuple):
     """Estimates of M probabilities; arrays `[M]`, an entry for each pair or input."""
 
-    # The method that gave it; "bounded" or "incomplete": `log_probability` estimates an
-    # upper bound. "untrusted": it may be far off. "": nothing is known yet.
+    # The method; "bounded", "incomplete": an upper bound; "untrusted"; "": none yet.
     status: np.ndarray
     # float64; -inf where nothing was hit, NaN where nothing is known.
     log_probability: np.ndarray
@@ -123,8 +122,7 @@ def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
 @np.errstate(invalid="ignore")
 def pooled(runs: list[Estimate]) -> Estimate:
     """The mean of runs that are alike, wherever all of them gave an answer."""
-    # Its standard error is that of their own errors, or what they differ by if that is
-    # more.
+    # Standard error: of their own, or of what they differ by if that is more.
     log_p = np.stack([run.log_probability for run in runs])
     mean = special.logsumexp(log_p, axis=0) - np.log(len(runs))
     relative = np.exp(log_p - mean)
@@ -198,15 +196,14 @@ def _holding_both(
 
 
 def half_width(confidence_level: float) -> float:
-    """Half the width of an interval of that confidence, in standard errors."""
     return float(-special.ndtri((1 - confidence_level) / 2))
 
 
 def with_estimates(
     answers: Answers, at: np.ndarray, estimate: Estimate, confidence_level: float
 ) -> Answers:
-    # Where splitting got stuck, the given answers stay if they bound the probability
-    # better; with hardly a hit they are an interval, and no answer.
+    # Where splitting got stuck, given answers stay if they are tighter; with hardly a
+    # hit they are an interval alone.
     z = half_width(confidence_level)
     log_p, status = estimate.log_probability, estimate.status
     # A sum without a hit is -inf with an infinite error.

@@ -1,9 +1,7 @@
 """The estimators that `assess` offers, each one row of a table.
 
-An estimator is a function from N inputs to the probability of a distinct
-misclassification near each; `_draws.py` has the shortest. Three are cascades: plain
-draws, then costlier methods for what these leave open. Results, costs and the command
-read the table.
+An estimator is a function from N inputs to the probability near each; `_draws.py` has
+the shortest. Three are cascades: plain draws, then costlier methods for the rest.
 """
 
 import math
@@ -16,14 +14,7 @@ from jaxrob._arguments.checks import check_choice
 from jaxrob._devices.blocks import put_at, taken
 from jaxrob._engine.execution import Bar
 from jaxrob.roma._algorithm1 import FITTED, roma, warn_of_contradictions
-from jaxrob.roma._draws import (
-    COUNTED,
-    Inputs,
-    Settings,
-    Work,
-    count,
-    counted,
-)
+from jaxrob.roma._draws import COUNTED, Inputs, Settings, Work, count, counted
 from jaxrob.roma._estimate import (
     MOST_MODES,
     SOME_HITS,
@@ -34,7 +25,11 @@ from jaxrob.roma._estimate import (
     unknown,
     with_estimates,
 )
-from jaxrob.roma._rare._importance import by_importance, importance_obstacle
+from jaxrob.roma._rare._importance import (
+    by_importance,
+    importance_obstacle,
+    least_cost,
+)
 from jaxrob.roma._rare._splitting import (
     Candidates,
     by_splitting,
@@ -46,17 +41,12 @@ from jaxrob.roma._rare._splitting import (
 
 
 class Estimator(NamedTuple):
-    """A way to estimate how probable a distinct misclassification is near inputs."""
-
-    # `estimate(work, inputs, settings)` answers for one input or more. Each answer
-    # depends on the input, its index and `work.key` alone, not on other inputs, blocks
-    # or devices. It raises a ValueError if the classifier returns NaN, and calls
-    # `settings.bar.update` as it goes on.
+    # `estimate(work, inputs, settings)`: an answer depends on the input, its index and
+    # `work.key` alone. Raises ValueError for NaN; calls `settings.bar.update`.
     estimate: Callable[[Work, Inputs, Settings], Answers]
     # Those of its answers, with what such answers may miss without notice; "" for none.
     statuses: Mapping[str, str]
-    # `obstacle(work, image_shape)`: why it does not work with this classifier or
-    # perturbation ("needs a perturbation with a move"), or None if it does.
+    # `obstacle(work, image_shape)`: why it cannot work ("needs a perturbation ...").
     obstacle: Callable[[Work, tuple[int, ...]], str | None] = lambda *_: None
     # About the most forward passes for an input beside its plain draws, by no budget.
     most: int = 0
@@ -68,8 +58,10 @@ class Estimator(NamedTuple):
 
 # From this many hits on, counting is exact enough.
 _ENOUGH_HITS = 50
-# Plain draws, times this at most, where nothing but counting is possible, or allowed.
-_MORE_DRAWS = 16
+# Below this log-probability, by a normal fit, all plain draws have the same margin.
+_FLAT = -1e12
+# Times the plain draws: the most where nothing but counting is possible, or allowed.
+MOST_DRAWN = 17
 
 #: The statuses of the cascade, and their caveats.
 RARE = COUNTED | {
@@ -91,14 +83,13 @@ RARE = COUNTED | {
     "untrusted": "",
     "incomplete": "",
     UNDECIDED: (
-        "the budget allowed for plain draws alone, which had hardly a hit; only their "
-        "interval is known"
+        "plain draws had hardly a hit, and the budget allowed for no other answer; "
+        "only their interval is known"
     ),
 }
 
 
-# `method(work, candidates, estimate, bar)` takes the estimates of N inputs so far, and
-# returns them, better where they are not trusted.
+# `method(work, candidates, estimate, bar)`: better estimates where untrusted.
 Method = Callable[[Work, Candidates, Estimate, Bar], Estimate]
 
 
@@ -114,11 +105,8 @@ def splitting(work: Work, inputs: Inputs, settings: Settings) -> Answers:
 
 def auto(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     shape = inputs.images.shape[1:]
-    methods: list[Method] = []
-    if importance_obstacle(work, shape) is None:
-        methods.append(by_importance)
-    if splitting_obstacle(work, shape) is None:
-        methods.append(by_splitting)
+    rows = (importance_obstacle, by_importance), (splitting_obstacle, by_splitting)
+    methods = [method for obstacle, method in rows if obstacle(work, shape) is None]
     return _cascade(work, inputs, settings, methods, _ENOUGH_HITS)
 
 
@@ -157,16 +145,29 @@ def _cascade(
     answers.evaluations[left[~decided]] += estimate.evaluations[~decided]
     untried = left[~decided & (estimate.evaluations == 0)]
     answers = _counted_further(work, inputs, settings, answers, untried)
-    cost = expected_cost(work, candidates)
-    more = np.bincount(candidates.owner, cost, len(left)).astype(np.int64)
-    return _undecided(answers, left[~decided], more[~decided])
+    cost = np.bincount(candidates.owner, expected_cost(work, candidates), len(left))
+    if by_importance in methods:
+        least = least_cost(work, inputs.images.shape[1:])
+        cost = np.where(estimate.evaluations > 0, cost, np.minimum(cost, least))
+    # Where all draws have one margin, as of one-hot outputs, nothing can climb.
+    climbs = np.bincount(candidates.owner, candidates.log_normal > _FLAT, len(left)) > 0
+    needed = settings.num_samples + estimate.evaluations + cost.astype(np.int64)
+    # Intervals alone where draws have hardly a hit.
+    few = np.asarray(answers.effective_sample_size)[left] < SOME_HITS
+    open_ = np.flatnonzero(~decided & few)
+    one = taken(answers, left[open_])._replace(
+        status=np.full(len(open_), UNDECIDED),
+        log_adversarial_probability=np.full(len(open_), np.nan),
+        needed=(needed * climbs)[open_],
+    )
+    return put_at(answers, left[open_], one)
 
 
 def _counted_further(
     work: Work, inputs: Inputs, settings: Settings, answers: Answers, at: np.ndarray
 ) -> Answers:
     before = settings.num_samples
-    number = int(min(settings.budget - before, _MORE_DRAWS * before))
+    number = int(min(settings.budget - before, (MOST_DRAWN - 1) * before))
     if not len(at) or number <= before:
         return answers
     # The same draws and others.
@@ -179,19 +180,6 @@ def _counted_further(
         evaluations=more.evaluations + before,
     )
     return put_at(answers, at, better)
-
-
-def _undecided(answers: Answers, at: np.ndarray, more: np.ndarray) -> Answers:
-    """The answers, with intervals alone where draws have hardly a hit."""
-    few = np.asarray(answers.effective_sample_size)[at] < SOME_HITS
-    at, more = at[few], more[few]
-    one = taken(answers, at)
-    one = one._replace(
-        status=np.full(len(at), UNDECIDED),
-        log_adversarial_probability=np.full(len(at), np.nan),
-        needed=one.evaluations + more,
-    )
-    return put_at(answers, at, one)
 
 
 # By default "auto" spends ten times the paper's passes.

@@ -14,15 +14,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_path,
 )
-from jaxrob._codec import (
-    Array,
-    Integer,
-    Number,
-    Text,
-    document,
-    from_json,
-    to_json,
-)
+from jaxrob._codec import Array, Integer, Number, Text, document, from_json, to_json
 from jaxrob._devices.blocks import taken
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._categorial import LocalAnswers, names_of
@@ -167,7 +159,6 @@ def put_together(
 
 
 def _category(local: LocalAnswers, draws: int | None, tail: float) -> dict[str, Any]:
-    """The fields of one category, as `GlobalRobustness` calls them."""
     number, none = len(local.probability), np.full(2, np.nan)
     known = number > 0
     return {
@@ -191,8 +182,7 @@ def _inputs_interval(
     draws = len(local.probability) * draws_each
     hits = np.rint(local.probability.sum() * draws_each)
     low, high = map(float, clopper_pearson(hits, draws, 1 - 2 * tail))
-    # With as many hits by expectation, tails are no heavier than the binomial one's
-    # (Hoeffding 1956), but within one hit of the mean, where these are exact.
+    # Tails are the binomial's at most (Hoeffding 1956), but within one hit of the mean.
     low = tail / draws if hits == 1 else low
     high = 1 - tail / draws if hits == draws - 1 else high
     return low, high

@@ -24,7 +24,6 @@ from jaxrob._numbers import warn_beyond_pixels
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._tolerance import masses
 
-# The balls' norms.
 NORMS = ("linf", "l2", "l1")
 
 
@@ -78,7 +77,6 @@ class Perturbation:
     clip: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        """Checks the fields; the size, a leaf, only where it is a plain value."""
         checked_text("name", self.name)
         check_type("draw", self.draw, Callable, "a function of a key and an image")
         wanted = "a function of an image, a latent draw and a size"
@@ -89,7 +87,7 @@ class Perturbation:
         if self.norm is not None:
             check_choice("norm", self.norm, NORMS)
         checked_flag("clip", self.clip)
-        # JAX builds trees with leaves of its own.
+        # The size is a leaf, and JAX builds trees with leaves of its own.
         if isinstance(self.size, bool | int | float | complex | str | bytes | list):
             checked_number("size", self.size, at_least=0)
 
@@ -106,9 +104,7 @@ def fingerprinted_perturbation(
     perturbation: Perturbation, image_shape: tuple[int, ...]
 ) -> Perturbation:
     """Fingerprints a perturbation as it is now, by what it computes."""
-    # The library's own are identified by their parameters, and returned as they are.
-    # Other functions are traced, with what they capture: a program compiled for other
-    # values does not serve them.
+    # The library's own equal by parameters; others are traced, with what they capture.
     if is_identifiable(perturbation):
         return perturbation
 
@@ -135,9 +131,8 @@ def fingerprinted_perturbation(
     return fingerprinted_parts(perturbation, ("draw", "apply", "move"), program)
 
 
-# From this many pixels on components are independent as the ball has them, and a draw
-# in the L-infinity ball takes 16 random bits a pixel: steps of epsilon / 32768 are
-# below what a classifier's outputs resolve. Below, they are normal.
+# From here on components are independent, of 16 bits (L-infinity: epsilon / 32768,
+# below what outputs resolve). Below, they are normal.
 _MANY = 64
 # Beyond, float32 would overflow.
 LARGEST_EPSILON = 2.0**30
@@ -191,14 +186,12 @@ def can_be_nudged(perturbation: Perturbation, size: int) -> bool:
 def nudged(
     norm: str | None, key: jax.Array, latent: jax.Array, share: jax.Array
 ) -> jax.Array:
-    # Where few components matter, a move that draws some anew stands still in these or
-    # goes too far, while all steps of this one are as small as need be.
+    # Where few components matter, redrawing some stands still or goes too far.
     if norm == "l1":
         return _laplace(_move_normal(key, _normal(latent), share))
     moved = latent + share * _symmetric(
         jax.random.bits(key, latent.shape, jnp.uint32) >> 16
     )
-    # Mirrored at the ball's ends.
     return jnp.where(jnp.abs(moved) > 1, jnp.sign(moved) * 2 - moved, moved)
 
 
@@ -251,8 +244,7 @@ def _move_linf(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array
 
 
 def _draw_l2(key: jax.Array, image: jax.Array) -> jax.Array:
-    # The first d of d + 2 coordinates of a uniform point on a sphere are uniform in
-    # the ball (Barthe et al. 2005).
+    # d of d + 2 coordinates on a sphere are uniform in the ball (Barthe et al. 2005).
     return jax.random.normal(key, (image.size + 2,), jnp.float32)
 
 

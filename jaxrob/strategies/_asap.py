@@ -26,11 +26,9 @@ class Grid(NamedTuple):
         return (self.steps[:-1] + self.steps[1:]) // 2
 
 
-# If the crossing's uncertainty exceeds this share of the interval, the interval is
-# halved.
+# A crossing more uncertain than this share of the interval: it is halved.
 _TOO_UNCERTAIN = 0.3
-# The distance of the new level past the crossing, in units of its uncertainty. The
-# search is insensitive to both numbers.
+# The new level's distance past it, in its uncertainty. Neither number matters much.
 _STEP = 0.5
 
 
@@ -38,8 +36,7 @@ def past_the_crossing(
     task: Task, history: History, grid: Grid, shape: Bend, i: int
 ) -> int:
     """Returns a level just past the crossing, seen from the interval's nearer end."""
-    # The next interval then usually is the short one between that end and the level.
-    # The level is the middle where the crossing is too uncertain.
+    # Then the next interval is the short one; in the middle where too uncertain.
     start, end = int(grid.steps[i]), int(grid.steps[i + 1])
     first, last = history.values[i], history.values[i + 1]
     # Per squared step: the expected second divided difference, and its uncertainty.
@@ -86,11 +83,9 @@ def _is_stuck(steps: np.ndarray, i: int) -> bool:
     )
 
 
-# Error bounds below this share of the width of the statistical interval are small
-# enough: more levels would not noticeably narrow the result.
+# Bounds below this share of the interval's width: more levels would not narrow it.
 _SMALL_SHARE = 0.25
-# The number of first intervals where the concavity is estimated: an excursion narrower
-# than one of them may be missed.
+# First intervals, for the concavity: narrower excursions may be missed.
 _FIRST_INTERVALS = 8
 
 
@@ -177,9 +172,7 @@ class ASAP:
         return all_images(task.levels_at(positions)), history
 
     def _steps(self, task: Task, history: History) -> np.ndarray:
-        # The paper's published bounds are multiples of a part in n: an interval of
-        # exactly that width is final, although Algorithm 1 to the letter would halve it
-        # once more.
+        # Published bounds are multiples of a part: an interval so wide is final.
         parts = self.parts
         if not len(history.levels):
             return self.first_steps(task)
@@ -192,8 +185,7 @@ class ASAP:
             width, bent = _statistical_width(task, history, num_inputs)
             bound = self._bound(task, history)
             if not split.any() or bound <= _SMALL_SHARE * width:
-                # The robustness is known well enough. Refine only for the ends of its
-                # interval.
+                # Known well enough: only the ends of its interval are refined.
                 wide = math.fsum(bent) > _SMALL_SHARE * width
                 split = (bent > 0) & grid.divisible & wide
                 return grid.middles[split]
@@ -227,17 +219,14 @@ class ASAP:
         above = values >= task.threshold
         level = between_counts(task.threshold, self._num_inputs(history))
         width = np.diff(task.positions_of(history.levels))
-        # A parabola of concavity a through the ends, on [0, width], has its vertex at
-        # half the width less rise / (2 a width), and lies a * vertex**2 beyond the
-        # first end there. Both sides of the threshold are symmetric: take the distance
-        # from the first end, and the parabola that bends towards the threshold.
+        # A parabola through the ends has its vertex at half the width less rise / (2 a
+        # width), a * vertex**2 beyond the first; it bends towards the threshold.
         towards = np.where(above[:-1], 1.0, -1.0) * np.diff(values)
         vertex = width / 2 - towards / (2 * shape.bounding * width)
         inside = (vertex >= 0) & (vertex <= width)
         depth = shape.bounding * np.square(vertex)
         distance = np.abs(values[:-1] - level)
-        # A value on the threshold counts as above: from above a parabola must go beyond
-        # it, from below it is enough to reach it.
+        # On the threshold is above: from above it must go beyond, from below reach.
         meets = np.where(above[:-1], depth > distance, depth >= distance)
         return (above[:-1] != above[1:]) | (inside & meets)
 
@@ -299,8 +288,7 @@ def _statistical_width(
     levels, values = history.levels, history.values
     totals = np.full(len(values), num_inputs)
     low, high = wilson(np.rint(values * num_inputs), totals)
-    # The unknown flips of single inputs are left out: they do not shrink with more
-    # levels.
+    # Without unknown flips of single inputs, which no level shrinks.
     strays = envelope(levels, values, num_inputs)
     whole, straight = (
         np.subtract(*accepted_widths(levels, low, high, task.threshold, some)[::-1])

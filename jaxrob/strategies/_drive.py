@@ -29,7 +29,6 @@ from jaxrob.strategies._strategy import (
     needs_scores,
 )
 
-# How any search may end.
 _ALWAYS = ("precise", "budget", "resolution")
 
 
@@ -92,10 +91,8 @@ def drive(
     look: Callable[[Sequence[Span], Learn], None],
     enough: Callable[[Sequence[Any]], bool] = lambda states: False,
 ) -> list[Explored]:
-    # The requests for all subjects in a round are evaluated together. No level is
-    # evaluated twice, and levels of the same effect are evaluated once. A subject's
-    # next levels are asked for as soon as its answers are there, while devices compute
-    # those of others.
+    # All subjects' requests of a round go together, each effect once. A subject asks on
+    # as soon as its answers are there, while devices compute others'.
     known = [_Exploring(strategy, subject, i) for i, subject in enumerate(subjects)]
     joint = strategy if isinstance(strategy, Joint) else None
     awaited, spent = collections.Counter[int](), 0
@@ -186,12 +183,10 @@ class _Exploring:
         self._strategy, self._subject, self._place = strategy, subject, place
         self.history, self.state = History(), strategy.init(subject.task)
         self.seen: dict[float, Seen] = {}  # by canonical level, in order of arrival
-        # The canonical level of each level asked for.
         self._canonical: dict[float, float] = {}
         self._ask()
 
     def settle(self) -> list[Span]:
-        """Returns the spans to evaluate next, by canonical level; empty at the end."""
         # A round that asks only for levels with a known effect needs no images.
         while self._has_news:
             spans = [
@@ -244,7 +239,6 @@ class _Exploring:
             self._wanted[effect] = max(self._wanted.get(effect, 0), number)
 
     def _images(self, name: str, request: Request) -> int:
-        """Returns the number of images of a request, in whole blocks; see `_number`."""
         wanted = "of jaxrob.strategies.Request, as all_images(levels) makes them"
         check_type(name, request, Request, wanted)
         images = request.images

@@ -31,23 +31,18 @@ from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 
 # Upper bounds of the error, for "the same answer as all images" and for a requirement.
 _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01
-# A search has about this many independent looks. Where a verdict ends it, every look
-# may give a wrong one: the looks share the error.
+# Independent looks of a search, which share the error where a verdict may end it.
 _LOOKS = 10
-# The share of its error that a comparison spends on the interval of each of two
-# searches: errors of levels away from the crossings count twice in the difference.
+# A comparison's share for the two intervals: far errors count twice.
 _OF_ERROR = 0.9
-# With a budget or a requirement the first half width to aim at, and the factor by which
-# it shrinks.
+# First half width to aim at under a budget or requirement, and its shrinking.
 _FIRST_AIM, _SHRINKS = 0.1, 0.7
 # Half widths to plan a budget for, finest first, and the share of the budget to plan.
 _AIMS = np.geomspace(5e-4, 0.2, 60)
 _SPENT = 0.8
-# A budget aims at no less than this share of the open half width, so that a search
-# stopped by the budget has gained something.
+# A budget aims at this share of the open half width at least: it must gain.
 _BY_WAY_OF = 0.25
-# A requirement is decided once the half width is about this share of the distance to
-# it.
+# A requirement is decided at about this share of the distance to it.
 _OF_DISTANCE = 0.85
 
 
@@ -59,12 +54,8 @@ class FewImages:
     over images: not "precision" or "f1". At least one of `half_width`, `budget`,
     `curtail` and `required` says when images are enough. Example::
 
-        found = jaxrob.assess(
-            classifier,
-            dataset,
-            alteration,
-            strategy=jaxrob.strategies.FewImages(half_width=0.02),
-        )
+        few = jaxrob.strategies.FewImages(half_width=0.02)
+        found = jaxrob.assess(classifier, dataset, alteration, strategy=few)
         print(found.dataset_interval, found.evaluations)
 
     Attributes:
@@ -265,14 +256,17 @@ class FewImages:
             if not state.is_done:
                 state = method.following(state)
             if state.wanted:
-                return state if goal.curtail else _no_wider(state, before)
+                is_wider = state.accepted.half_width > before.accepted.half_width
+                if is_wider and not goal.curtail:
+                    # Levels decided again left a wider interval than the earlier one.
+                    return state._replace(accepted=before.accepted)
+                return state
             if goal.half_width <= self._half_width_asked:
                 return state
             goal = goal._replace(half_width=self._finer(state))
             new, earlier, method = {}, method, self._method(goal)
             if method is not earlier:
-                # Bands decide sides with less evidence than deciding each level
-                # requires.
+                # Bands need less evidence than deciding each level.
                 seen = state.levels.items()
                 new = {step: one.scores for step, one in seen if one.seen}
                 state = self.init(task)._replace(wanted=())
@@ -328,12 +322,6 @@ class Compared(FewImages):
         low, high, _ = (float(end) / parts for end in first.accepted)
         other_low, other_high, _ = (float(end) / parts for end in second.accepted)
         return ConfidenceInterval(low - other_high + closer, high - other_low - closer)
-
-
-def _no_wider(state: State, before: State) -> State:
-    """Keeps the earlier interval if levels decided again leave a wider one."""
-    is_wider = state.accepted.half_width > before.accepted.half_width
-    return state._replace(accepted=before.accepted) if is_wider else state
 
 
 def _accepted_by_right(state: State) -> float:

@@ -19,8 +19,7 @@ from jaxrob._arguments.messages import named, wrong_type
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import checked_confidence_level, typical_inputs
 
-#: Images in a block where some of them are looked at, the same on all devices, so that
-#: what is computed does not depend on them. Parts of a block compute it twice.
+#: Images in a block of some, the same on all devices; parts compute it twice.
 BLOCK = 128
 
 
@@ -197,8 +196,7 @@ class Found(NamedTuple):
     asked: Asked | None = None
 
 
-#: How a search by few images may end; "certain" if the required robustness is certainly
-#: reached or certainly missed, "compared" if the comparison that it is part of is done.
+#: Ends of a search by few images; "certain" of a requirement, "compared" of two.
 STATUSES = ("precise", "certain", "compared", "budget", "resolution")
 
 

@@ -1,8 +1,4 @@
-"""Training a Flax module: a short loop on optax, with checkpoints by orbax.
-
-`fit` is the loop. `Batches` describes the batches of an epoch; `jaxrob.retraining`
-supplies batches of original and altered images.
-"""
+"""Training a Flax module: a short loop on optax, with checkpoints by orbax."""
 
 from jaxrob.training._fit import fit
 from jaxrob.training._step import Batches, Losses

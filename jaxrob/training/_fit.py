@@ -37,7 +37,6 @@ from jaxrob._keys import check_key, checked_key, host_generator
 from jaxrob.training._step import (
     Batches,
     Network,
-    PlannedStep,
     TrainingState,
     compiled_step,
     every_image,
@@ -67,7 +66,7 @@ def fit(
     mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Classifier:
-    """Trains a Flax module on a data set, and returns it as a classifier.
+    """Trains a Flax module on a data set; returns a classifier, in evaluation mode.
 
     The loss is the cross-entropy of the module's log-probabilities.
 
@@ -78,11 +77,11 @@ def fit(
         classifier = jaxrob.training.fit(module, train, key=jax.random.key(0))
 
     Args:
-      module: a Linen module called as `module(images, train=True)`, and without
-        `train` where it does not train; or an NNX module, called as `module(images)`
-        after its `train()` or `eval()`. Either may have dropout and batch statistics.
-        An NNX module starts with its present weights, which do not depend on the key,
-        and is not changed. Train networks of other frameworks in their framework.
+      module: a Linen module called as `module(images, train=True)`, and without `train`
+        where it does not train; or an NNX module, called as `module(images)` after its
+        `train()` or `eval()`. Either may have dropout and batch statistics. An NNX
+        module starts with its present weights, which do not depend on the key, and is
+        not changed.
       dataset: the training set.
       key: a random key for the parameters, the order of the images and dropout.
       epochs: passes over the data, at least 1; by default 5.
@@ -96,31 +95,24 @@ def fit(
         default the batches hold the data set's images as they are.
       checkpoint: a folder for checkpoints. If it holds one, the training resumes from
         there, with final parameters identical bit for bit to those of an uninterrupted
-        training; a finished training just returns. Only parameters, batch statistics
-        and the optimiser's state are saved: the order of the images and all random
-        draws follow from the key and the number of the step.
+        training; a finished training just returns.
       checkpoint_every: steps between checkpoints; by default those of an epoch. There
         is always one at the end.
       on_epoch: called after each epoch with its number, from 1, and the current
-        classifier, in evaluation mode. After a resumption it is not called for earlier
-        epochs.
+        classifier, in evaluation mode; after a resumption not for earlier epochs.
       mesh: devices that share the images of each step, along all of the mesh's axes; by
-        default all devices of this process. Each holds all parameters. Losses, batch
-        statistics and dropout are computed over the whole batch, whether or not the
-        number of devices divides it: results are those of one device, except for
-        rounding. For several processes see `jaxrob.evaluate`.
+        default all devices of this process. Each holds all parameters. Results are
+        those of one device, except for rounding. For several processes see
+        `jaxrob.evaluate`.
       progress: whether to show a progress bar.
-
-    Returns:
-      The classifier, in evaluation mode.
 
     Raises:
       TypeError: if `dataset` is not a `Dataset` in memory.
-      ValueError: if `epochs` is below 1, `batch_size` is not in 1 ... N, a label is
-        not a class of the module, both `epochs` and `images_seen` are given,
-        `images_seen` is below `batch_size`, or the checkpoints are damaged, or come
-        from a training with other settings or an optimiser of another structure (its
-        hyperparameters are not compared).
+      ValueError: if `epochs` is below 1, `batch_size` is not in 1 ... N, a label is not
+        a class of the module, both `epochs` and `images_seen` are given, `images_seen`
+        is below `batch_size`, or the checkpoints are damaged, or come from a training
+        with other settings or an optimiser of another structure (its hyperparameters
+        are not compared).
       FloatingPointError: if the loss is no longer finite.
     """
     check_training(
@@ -185,7 +177,11 @@ def fit(
             given = step_inputs(dataset, planned, over)
             state, loss = Call(step, (state, *given)).run()
             bar.update()
-            _check_finite(loss, planned)
+            # Reading the loss waits for the step.
+            must_be_read = planned.ends_epoch or planned.is_kept
+            if must_be_read and not np.isfinite(float(loss)):
+                when = f"epoch {planned.epoch}, step {planned.done}"
+                raise FloatingPointError(f"the loss is {loss}, {when}: lower the rate")
             if checkpoints is not None and planned.is_kept:
                 save(checkpoints, planned.done, state)
             if planned.ends_epoch:
@@ -195,15 +191,6 @@ def fit(
     if checkpoints is not None:
         checkpoints.manager.close()
     return _classifier(network, state, outputs)
-
-
-def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:
-    # Reading the loss waits for the step, so it is read only after some steps.
-    if not (planned.ends_epoch or planned.is_kept) or np.isfinite(float(loss)):
-        return
-    epoch, step = f"epoch {planned.epoch}", f"step {planned.done}"
-    when = epoch if planned.ends_epoch else step
-    raise FloatingPointError(f"the loss is {loss} after {when}: lower the rate")
 
 
 def _classifier(network: Network, state: TrainingState, outputs: str) -> Classifier:
@@ -231,13 +218,8 @@ def check_training(
     # Flax is slow to import; a caller with a module has imported it already.
     from flax import linen, nnx
 
-    check_type(
-        "module",
-        module,
-        linen.Module | nnx.Module,
-        "a Flax Linen or NNX module (networks of other frameworks are trained in their "
-        "own)",
-    )
+    wanted = "a Flax Linen or NNX module (other networks are trained in their own)"
+    check_type("module", module, linen.Module | nnx.Module, wanted)
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     check_key(key)
     checked_integer("batch_size", batch_size, at_least=1, at_most=len(dataset))
@@ -248,34 +230,25 @@ def check_training(
     ):
         if number is not None:
             checked_integer(name, number, at_least=1)
-    if optimizer is not None:
-        check_optimizer(optimizer)
     check_choice("outputs", outputs, OUTPUTS)
-    if batches is not None:
-        check_type(
-            "batches", batches, Callable, "a function from a batch size to Batches"
-        )
     if checkpoint is not None:
         checked_path("checkpoint", checkpoint)
-    if on_epoch is not None:
-        check_type(
-            "on_epoch", on_epoch, Callable, "a function of a number and a classifier"
-        )
+    transformation = "an optax.GradientTransformation, such as optax.adam(1e-3)"
+    for name, value, kind, wanted in (
+        ("optimizer", optimizer, optax.GradientTransformation, transformation),
+        ("batches", batches, Callable, "a function from a batch size to Batches"),
+        ("on_epoch", on_epoch, Callable, "a function of a number and a classifier"),
+    ):
+        if value is not None:
+            check_type(name, value, kind, wanted)
     checked_mesh(mesh)
     checked_flag("progress", progress)
-
-
-def check_optimizer(optimizer: Any) -> None:
-    wanted = "an optax.GradientTransformation, such as optax.adam(1e-3)"
-    check_type("optimizer", optimizer, optax.GradientTransformation, wanted)
 
 
 def check_batches(batches: Any) -> None:
     check_type("batches(batch_size)", batches, Batches, "jaxrob.training.Batches")
     checked_integer("Batches.size", batches.size, at_least=1)
-    check_type(
-        "Batches.draw", batches.draw, Callable, "a function of a NumPy generator"
-    )
+    check_type("Batches.draw", batches.draw, Callable, "a function of a generator")
     check_type("Batches.make", batches.make, Callable, "a function that makes a batch")
     checked_text("Batches.description", batches.description, may_be_empty=True)
 
@@ -284,13 +257,9 @@ _DIGEST = "digest"
 
 
 class Checkpoints(NamedTuple):
-    """A folder of checkpoints."""
-
-    path: str | os.PathLike[str]  # the folder
+    path: str | os.PathLike[str]
     manager: Any  # orbax's `CheckpointManager` of the folder
-    # Those of the training, as JSON values. Only a training with the same settings can
-    # resume a checkpoint.
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # JSON values; only the same ones resume a checkpoint
 
 
 def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoints:
@@ -311,8 +280,6 @@ def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoin
 def save(checkpoints: Checkpoints, count: int, state: TrainingState) -> None:
     import orbax.checkpoint as ocp
 
-    # Orbax writes under a temporary name, renames the finished checkpoint, and only
-    # then removes the previous one.
     items = ocp.args.Composite(
         trained=ocp.args.StandardSave(tuple(state)),
         settings=ocp.args.JsonSave(
@@ -325,10 +292,7 @@ def save(checkpoints: Checkpoints, count: int, state: TrainingState) -> None:
 def restore(
     checkpoints: Checkpoints, state: TrainingState
 ) -> tuple[TrainingState, int]:
-    """Restores the last state, with the structure of `state`, and its number of steps.
-
-    Returns `state` itself and 0 if there is no checkpoint.
-    """
+    """Returns the last state and its number of steps; `state` and 0 without one."""
     import orbax.checkpoint as ocp
 
     path, manager, settings = checkpoints
@@ -342,8 +306,7 @@ def restore(
     for name, value in settings.items():
         if found.get(name) != value:
             raise ValueError(
-                f"checkpoint {path} is of a training with another {name}: "
-                f"{found.get(name)}, not {value}"
+                f"checkpoint {path} is of another {name}: {found.get(name)} not {value}"
             )
     like = jax.tree.map(ocp.utils.to_shape_dtype_struct, tuple(state))
     items = ocp.args.Composite(trained=ocp.args.StandardRestore(like))
@@ -352,8 +315,8 @@ def restore(
     # Orbax detects most damage, but not changed numbers.
     if found.get(_DIGEST) != _digest(count, restored):
         raise ValueError(
-            f"checkpoint {path} is damaged: its numbers are not those that were kept "
-            f"after {count} steps; move it away to start anew"
+            f"checkpoint {path} is damaged: its numbers are not those of step {count}; "
+            "move it away to start anew"
         )
     return restored, count
 
@@ -373,8 +336,7 @@ def _named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turns every exception inside into a ValueError that names the folder."""
     try:
         yield
-    # Damaged files raise errors of all kinds in orbax: KeyError, TypeError, those of
-    # JSON, and a plain Exception of its storage.
+    # Damaged files raise errors of all kinds in orbax, a plain Exception too.
     except Exception as error:
         raise ValueError(
             f"checkpoint {path} is damaged, or does not fit the module and the "

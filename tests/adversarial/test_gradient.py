@@ -1,4 +1,4 @@
-"""Gradient attacks on linear classifiers, where one step is all."""
+"""Gradient attacks on linear classifiers, and gradients that are exactly zero."""
 
 import functools
 
@@ -31,10 +31,7 @@ def test_succeeds_where_the_ball_holds_an_example(norm):
     # Hoelder: the odds change by at most epsilon times the dual norm of w.
     needed = np.abs(ODDS) / DUAL[norm]
     epsilon = float(np.median(needed)) + 1e-4
-    for attack in (
-        adversarial.fgsm,
-        functools.partial(adversarial.pgd, steps=10),
-    ):
+    for attack in (adversarial.fgsm, functools.partial(adversarial.pgd, steps=10)):
         found = attack(CLASSIFIER, IMAGES, LABELS, epsilon=epsilon, norm=norm)
         np.testing.assert_array_equal(found.success, needed < epsilon)
         assert found.success.any() and not found.success.all()
@@ -95,9 +92,7 @@ def test_bytes_are_pixels():
     ("attack", "arguments", "name"),
     [
         (adversarial.pgd, {"epsilon": 0}, "epsilon"),
-        (adversarial.pgd, {"epsilon": float("nan")}, "epsilon"),
         (adversarial.fgsm, {"epsilon": 0}, "epsilon"),
-        (adversarial.fgsm, {"epsilon": float("inf")}, "epsilon"),
         (adversarial.pgd, {"epsilon": 0.1, "step_size": 0}, "step_size"),
         (adversarial.pgd, {"epsilon": 0.1, "steps": 0}, "steps"),
         (adversarial.fgsm, {"epsilon": 0.1, "norm": "l1"}, "norm"),
@@ -116,3 +111,121 @@ def test_a_column_of_probabilities_taken_for_logits_is_said():
         adversarial.pgd(
             jaxrob.Classifier(share, W), IMAGES, LABELS, epsilon=0.1, steps=1
         )
+
+
+FLAT_IMAGES = np.random.default_rng(0).random((20, 4, 4, 1)).astype(np.float32)
+WEIGHTS = np.random.default_rng(1).standard_normal((16, 3)).astype(np.float32)
+FLAT_LABELS = (FLAT_IMAGES.reshape(20, 16) @ WEIGHTS).argmax(axis=1)
+
+
+def three_classes(weights, images):
+    return images.reshape(len(images), -1) @ weights
+
+
+def softmax(weights, images):
+    return jax.nn.softmax(three_classes(weights, images))
+
+
+def rounded(weights, images):
+    return three_classes(weights, jnp.round(images * 255) / 255)
+
+
+def not_a_number(weights, images):
+    # Flat in the images, where the square root's gradient is 0 / 0.
+    return three_classes(weights, images) + jnp.sqrt(0 * images.sum()) * weights[0]
+
+
+SHARP = np.float32(1000) * WEIGHTS
+ATTACKS = {
+    "lbfgs": adversarial.lbfgs,
+    "pgd": functools.partial(adversarial.pgd, epsilon=0.4, steps=5),
+    "fgsm": functools.partial(adversarial.fgsm, epsilon=0.4),
+}
+
+
+def test_a_softmax_that_float32_rounds_is_no_security():
+    logits = jaxrob.Classifier(three_classes, SHARP)
+    through_logits = adversarial.lbfgs(logits, FLAT_IMAGES, FLAT_LABELS)
+    assert through_logits.success.all() and not through_logits.vanished.any()
+    probabilities = jaxrob.Classifier(softmax, SHARP, "probabilities")
+    with pytest.warns(jaxrob.RobustnessWarning, match='outputs="logits"') as caught:
+        found = adversarial.lbfgs(probabilities, FLAT_IMAGES, FLAT_LABELS)
+    number = found.vanished.sum()
+    assert number > 10 and len(caught) == 1
+    assert f"vanishes at {number} of 20 images" in str(caught[0].message)
+    # Where the gradient did not vanish, it did its work.
+    np.testing.assert_array_equal(found.success, ~found.vanished)
+    again = adversarial.Attack.from_json(found.to_json())
+    np.testing.assert_array_equal(again.vanished, found.vanished)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), [(rounded, "lbfgs"), (not_a_number, "pgd")]
+)
+def test_a_network_without_a_gradient_is_not_called_robust(function, name):
+    classifier = jaxrob.Classifier(function, WEIGHTS)
+    with pytest.warns(jaxrob.RobustnessWarning, match="vanishes at 20 of 20"):
+        found = adversarial.adversariability(
+            classifier, FLAT_IMAGES, FLAT_LABELS, attack=ATTACKS[name]
+        )
+    assert found.value == 0 and found.num_vanished == 20
+    assert found.attack.vanished.all()
+
+
+def test_another_attack_that_had_a_gradient_and_failed_says_something():
+    found = adversarial.fgsm(
+        jaxrob.Classifier(three_classes, SHARP), FLAT_IMAGES, FLAT_LABELS, epsilon=1e-6
+    )
+    failed = found._replace(success=np.zeros(20, bool), vanished=np.zeros(20, bool))
+    lost = failed._replace(vanished=np.ones(20, bool))
+    assert adversarial.most_adversarial([lost, lost]).vanished.all()
+    assert not adversarial.most_adversarial([lost, failed]).vanished.any()
+
+
+def changed(**fields):
+    def attack(classifier, images, labels):
+        return ATTACKS["fgsm"](classifier, images, labels)._replace(**fields)
+
+    return attack
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"images": FLAT_IMAGES[:3]}, "images must"),
+        ({"images": FLAT_IMAGES + 1}, "images must"),
+        ({"success": np.ones(20)}, "success must"),
+        ({"success": np.ones((20, 1), bool)}, "success must"),
+        ({"correct": np.zeros(20, bool)}, "success must be false"),
+        ({"labels": FLAT_LABELS[::-1]}, "labels must"),
+    ],
+)
+def test_what_no_attack_can_have_found_is_refused(fields, message):
+    classifier = jaxrob.Classifier(three_classes, SHARP)
+    with pytest.raises((ValueError, TypeError), match=message):
+        adversarial.adversariability(
+            classifier, FLAT_IMAGES, FLAT_LABELS, attack=changed(**fields)
+        )
+
+
+@pytest.mark.parametrize(
+    "returned", [np.ones(19), np.full(20, np.nan), np.full(20, 7.0)]
+)
+def test_what_is_no_similarity_is_refused(returned):
+    classifier = jaxrob.Classifier(three_classes, SHARP)
+    with pytest.raises(ValueError, match=r"similarity\(...\) must"):
+        adversarial.adversariability(
+            classifier,
+            FLAT_IMAGES,
+            FLAT_LABELS,
+            attack=ATTACKS["fgsm"],
+            similarity=lambda a, b: returned,
+        )
+
+
+@pytest.mark.parametrize("attack", ["lbfgs", "fgsm"])
+def test_warnings_point_at_the_caller(attack):
+    classifier = jaxrob.Classifier(rounded, WEIGHTS)
+    with pytest.warns(jaxrob.RobustnessWarning) as caught:
+        ATTACKS[attack](classifier, FLAT_IMAGES, FLAT_LABELS)
+    assert {one.filename for one in caught} == {__file__}

@@ -14,5 +14,4 @@ random_key = functools.cache(jax.random.key)
 
 
 def random_image(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Returns an image of uniform noise, float32 in [0, 1)."""
     return np.random.default_rng(seed).random(shape, np.float32)

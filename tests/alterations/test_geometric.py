@@ -33,19 +33,13 @@ both_axes = pytest.mark.parametrize("axis", [0, 1], ids=["vertical", "horizontal
 
 
 def window(size, lower, upper, level):
-    """Returns the window's start and length, in pixels.
-
-    Over the range the content moves from `lower` to `upper` relative to the frame, so
-    the window moves by as much the other way: it touches the far end of the image at
-    `lower` and the near end at `upper`.
-    """
+    """Start and length: it moves against the content, to the near end at `upper`."""
     length = size - (upper - lower)
     begin = (upper - level) / (upper - lower) * (size - length)
     return begin, length
 
 
 def boxes(shape, axis, lower, upper, level):
-    """Returns the windows of both axes; the other axis is cropped about its centre."""
     begin, length = window(shape[axis], lower, upper, level)
     other = shape[1 - axis]
     kept = other * length / shape[axis]
@@ -131,11 +125,7 @@ def inscribed(width, height, degrees):
 
 
 def scipy_crop(image, degrees, side):
-    """Returns the window of relative size `side` of the rotated image, float64.
-
-    Points are complex numbers with the imaginary axis up; rotating the content
-    anticlockwise means sampling clockwise of each point.
-    """
+    """Points are complex numbers, their imaginary axis up; samples turn clockwise."""
     height, width, channels = image.shape
     x = (np.arange(width) + 0.5 - width / 2) * side
     y = (height / 2 - np.arange(height) - 0.5) * side

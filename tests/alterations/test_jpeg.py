@@ -29,8 +29,6 @@ def pillow_round_trip(image: np.ndarray, quality: int) -> np.ndarray:
 
 
 def make_batched_round_trip(forms):
-    """Makes a function of images and qualities, by each of the forms."""
-
     def by_forms(image, quality):
         return {
             form: JPEG_FORMS[form].decode(
@@ -46,10 +44,7 @@ batched_round_trip = functools.cache(make_batched_round_trip)
 
 
 def assert_equals_pillow(images, qualities, function):
-    """Compares uint8 images [N, H, W, C] by every form at every quality.
-
-    The forms round values to bytes and clip them, and clip qualities.
-    """
+    """The forms round values to bytes and clip them, and clip qualities."""
     shift = np.random.default_rng(0).uniform(-0.45, 0.45, images.shape)
     shift += np.where(images == 255, 50, 0) - np.where(images == 0, 50, 0)
     expected = np.stack(

@@ -79,7 +79,6 @@ def levels_of(alteration):
 
 
 def rectangles(size, seed):
-    """Returns boxes with whole corners, `[M, 4]`, some at borders and in corners."""
     height, width = size
     rng = np.random.default_rng(seed)
     x1, y1 = rng.integers(0, width - 3, 8), rng.integers(0, height - 3, 8)
@@ -92,7 +91,6 @@ def rectangles(size, seed):
 
 
 def drawn(boxes, size):
-    """Draws each box white on black: `[M, H, W]`."""
     y, x = np.mgrid[: size[0], : size[1]] + 0.5
     x1, y1, x2, y2 = np.asarray(boxes, float).T[:, :, None, None]
     return (x > x1) & (x < x2) & (y > y1) & (y < y2)
@@ -105,8 +103,7 @@ def at_all(function, images, levels):
 
 
 @every_move(
-    QUICK_MASKS,
-    but=("right, edge", "down, crop", "turn, constant", "levels", "then"),
+    QUICK_MASKS, but=("right, edge", "down, crop", "turn, constant", "levels", "then")
 )
 def test_masks_are_those_of_the_altered_picture(name):
     alteration, shapes = make_moving()[name], drawn(rectangles(SIZE, 1), SIZE)

@@ -59,7 +59,6 @@ class Batches:
 
 
 def exact_accuracy(level):
-    """Images right at a level: those whose limit is at least the level."""
     return np.mean(LIMITS + 1e-6 > level)
 
 
@@ -300,7 +299,6 @@ class WithoutResult:
 
 WRONG = [
     ({"threshold": 1.2}, ValueError, "threshold"),
-    ({"threshold": np.nan}, ValueError, "threshold"),
     ({"measure": "auc"}, ValueError, "measure"),
     ({"rule": "left"}, ValueError, "rule"),
     ({"strategy": ASAP, "rule": "count"}, ValueError, "rule"),
@@ -309,11 +307,9 @@ WRONG = [
     ({"tolerance": LINEAR, "rule": "right"}, ValueError, "rule does not go"),
     ({"tolerance": Tolerance("quadratic")}, ValueError, "tolerance"),
     ({"confidence_level": 1}, ValueError, "confidence_level"),
-    ({"confidence_level": 0}, ValueError, "confidence_level"),
     ({"alteration": []}, ValueError, "empty"),
     ({"alteration": [DIM, "blur"]}, TypeError, "of type str at 1"),
     ({"alteration": "blur"}, TypeError, "sequence"),
-    ({"alteration": {"a": 1}}, TypeError, "sequence"),
     ({"classifier": "x"}, TypeError, "classifier"),
     ({"dataset": (1, 2)}, TypeError, "dataset"),
     ({"key": 0}, TypeError, "key"),
@@ -342,7 +338,7 @@ def test_batches_that_differ_on_a_later_pass_are_refused(what):
         return images * rng.uniform(0.9, 1.0), labels
 
     loader = jaxrob.Dataset.from_batches(Batches(change=change), channels_first=False)
-    with pytest.raises(ValueError, match="the same order, on every pass; batch 0"):
+    with pytest.raises(ValueError, match="the same on every pass; batch 0"):
         assess(loader, threshold=0.5, strategy=Halving())
 
 

@@ -42,7 +42,8 @@ def network(slope=50, offset=0):
 )
 def test_a_network_that_fails_unaltered(strategy, reduced):
     settings = {"strategy": strategy, "reduced": reduced}
-    with pytest.warns(RobustnessWarning, match="accuracy is 0, already below"):
+    said = "accuracy is 0, already below .* another order .* would be 1:"
+    with pytest.warns(RobustnessWarning, match=said):
         found = jaxrob.assess(network(-50), DATA, DARKER, 0.8, **settings)
     assert found.robustness == 0
     assert any("already below" in message for message in found.warnings)
@@ -186,15 +187,6 @@ def test_the_interval_is_of_the_level_asked_for():
     read = jaxrob.Assessment.from_json(sure.to_json())
     assert read.confidence_level == 0.999
     assert read.confidence_interval == sure.confidence_interval
-
-
-def test_words_say_the_level():
-    sure = assessment(confidence_level=0.999)
-    for text in (
-        reporting.table([sure]),
-        reporting.to_markdown([reporting.Results("net", None, (sure,))]),
-    ):
-        assert "99.9 % interval" in text and "95 %" not in text
 
 
 @pytest.mark.slow

@@ -61,13 +61,7 @@ def same(one, other):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [
-        "heteroscedastic draws",
-        "nnx draws",
-        "nnx ensemble",
-        "dropout",
-        "nnx dropout",
-    ],
+    ["heteroscedastic draws", "nnx draws", "nnx ensemble", "dropout", "nnx dropout"],
 )
 def test_classifiers_come_back(tmp_path, saved, images, name):
     classifier, module = saved[name]

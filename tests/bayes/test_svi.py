@@ -118,7 +118,6 @@ def test_another_fit_and_its_curve_compile_nothing(data):
     "changes, error, name",
     [
         ({"prior_scale": 0.0}, ValueError, "prior_scale"),
-        ({"prior_scale": np.inf}, ValueError, "prior_scale"),
         ({"epochs": 0}, ValueError, "epochs"),
         ({"num_particles": 0}, ValueError, "num_particles"),
         ({"batch_size": 0}, ValueError, "batch_size"),

@@ -8,14 +8,12 @@ from jaxrob import reporting
 
 
 def succeeded(ran):
-    """Checks that the status of a run is 0; returns its output."""
     status, out, err = ran
     assert status == 0, err
     return out
 
 
 def check(ran, expected, *texts):
-    """Checks the status of a run, and that its errors hold the texts."""
     status, _, err = ran
     assert status == expected, err
     for text in texts:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import jaxrob
 from jaxrob import data, reporting
 
 from .outcomes import check, only, succeeded
@@ -39,8 +38,6 @@ def images(tmp_path_factory):
 
 @pytest.fixture
 def few(jaxrob_command, images, tmp_path):
-    """Runs an assessment of brightness with ASAP; what is given comes last."""
-
     def run(*arguments):
         planned = any(one.startswith("--plan") for one in arguments)
         asked = any(one.startswith("--alterations") for one in arguments)
@@ -169,25 +166,3 @@ def test_a_plan_may_say_it(few, tmp_path):
     path.write_text(PLAN.replace("half_width = 0.05\n", ""))
     assert few(f"--plan={path}", "--half_width=0.1")[0] == 0
     assert only(tmp_path / "results").sampling.half_width == 0.1
-
-
-def test_an_interruption_goes_on_from_the_journal(few, tmp_path, monkeypatch):
-    known = jaxrob.assess
-
-    def interrupted(*arguments, **named):
-        known(*arguments, **named)
-        raise KeyboardInterrupt
-
-    arguments = ("--classifier=net.py:made", "--half_width=0.1")
-    journal = f"--journal={tmp_path / 'journal'}"
-    with monkeypatch.context() as patched:
-        patched.setattr(jaxrob, "assess", interrupted)
-        status, _, err = few(*arguments, journal)
-    assert status == 3 and "no alteration is finished" in err
-    assert "a rerun with the same flags goes on" in err
-    assert few(*arguments, journal)[0] == 0
-    again = only(tmp_path / "results")
-    assert few(*arguments, f"--output={tmp_path / 'other'}")[0] == 0
-    fresh = only(tmp_path / "other")
-    np.testing.assert_array_equal(again.curve.confusion, fresh.curve.confusion)
-    assert again.dataset_interval == fresh.dataset_interval

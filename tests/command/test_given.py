@@ -193,7 +193,6 @@ NAMES = ("loaded", "lazy", "made", "in_jax")
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the code and its files."""
     folder = tmp_path / "one"
     (folder / ".cache").mkdir(parents=True)
     (folder / ".cache" / "state.txt").write_text("1")

@@ -106,7 +106,7 @@ WRONG = [
     (["--resize=28", "--crop=28", "--size=28"], "say the same"),
     (["--scale=a"], "--scale must be a number"),
     (["--mean=1,2"], "mean has 2 numbers"),
-    (["--report=report.pdf"], "it must end with .html or .md"),
+    (["--report=report.pdf"], "it must end with .html"),
     (["--output=net.py"], "there is a file of that name"),
     (["--pictures=2"], "--pictures must be 0, or 3 to 16"),
     (["--plan=a.toml", "--threshold=1"], "--threshold: the plan says it"),

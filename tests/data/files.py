@@ -1,6 +1,7 @@
 """Pictures as bytes, and folders and archives of files."""
 
 import io
+import pathlib
 import struct
 import tarfile
 import warnings
@@ -26,7 +27,6 @@ def deep_png(values, colours):
 
 
 def bare_png(size, bits, colours, rows):
-    """Returns a PNG of such a header, and of the bytes of all rows."""
     header = struct.pack(">IIBBBBB", *size, bits, colours, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
     data = b"\x89PNG\r\n\x1a\n"
@@ -96,7 +96,6 @@ def dicom(values, syntax=None, bits=12, **elements):
 
 
 def saved(dataset):
-    """Returns pydicom's data set as a file."""
     buffer = io.BytesIO()
     dataset.save_as(buffer, enforce_file_format=True)
     return buffer.getvalue()
@@ -128,3 +127,13 @@ def write_tar(path, files, mode="w:gz", form=tarfile.PAX_FORMAT):
                 info.size = len(data)
             archive.addfile(info, io.BytesIO(data or b""))
     return path
+
+
+class Trap:
+    """An object that leaves a trace when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return pathlib.Path.touch, (pathlib.Path(self.path),)

@@ -81,6 +81,9 @@ def test_other_labels_than_folders(folder):
 
     spread = in_file(folder, "labels.csv", "file;label\ndog/1.png;B\ncat/2.png;A\n")
     assert load(folder, labels=spread).labels.tolist() == [1, 0]
+    apart = in_file(folder, "labels.csv", "dog/1.png,o\u0308l\ncat/2.png,A\n")
+    found = load(folder, labels=apart, class_names=["A", "\xf6l"])
+    assert found.labels.tolist() == [1, 0]
     for text in ("12,7", "12.0,7.0", "+12,07", "1.2e+01,7.000e0", "\ufeff12,7"):
         one, other = text.removeprefix("\ufeff").split(",")
         rows = f"{text[: text.index(one)]}cat/1.png,{one}\n./cat/2.png,{other}\n"
@@ -101,11 +104,10 @@ def test_other_labels_than_folders(folder):
         ("cat/1.png,0\n\ncat/2.png,-1\n", "row 3: '-1' is no class"),
         ("cat/1.png,0\ncat/2.png,0.5\n", "row 2: '0.5' is no class"),
         ("cat/1.png,4\ncat/2.png,1\n", "count from 1"),
-        ("cat/9.png,A\ncat/1.png,A\n", "row 1: there is no picture"),
         ("dicom9,0\ncat/1.png,0\n", "row 1: there is no picture"),
         ("", "it names no picture"),
         ('cat/1.png,"A\n', "not a CSV file"),
-        ("cat/1.png,Q\n", "its class 'Q' is none of the 4 class_names"),
+        ("cat/1.png,Q\n", "its class 'Q' is none of the class_names"),
     ],
 )
 def test_files_of_labels_that_are_wrong(folder, text, message):
@@ -153,10 +155,10 @@ def test_folders_that_are_numbers_need_their_order(folder):
     "text, message",
     [
         ("{", "not a JSON file"),
-        ('{"ant": 1, "bee": 2}', "got other indices"),
+        ('{"ant": 1, "bee": 2}', "from 0"),
         ('["ant", "ant"]', "'ant' stands there twice"),
         ("7", "expected a list of names"),
-        ('["ant", "cat"]', "its class 'dog' is none of the 2 class_names"),
+        ('["ant", "cat"]', "its class 'dog' is none of the class_names"),
     ],
 )
 def test_files_of_names_that_are_wrong(folder, text, message):
@@ -227,7 +229,7 @@ def test_a_number_is_not_taken_for_an_index_where_names_are_numbers(texts):
 
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 1), dtype=np.uint8)
-ANIMALS = ("owl", "cat", "dog")
+PETS = ("owl", "cat", "dog")
 TEXTS = ["dog", "owl", "cat", "cat", "dog"]
 NUMBERS = [2, 0, 1, 1, 2]
 
@@ -244,29 +246,31 @@ def pairs(labels):
 def test_names_become_their_numbers(labels):
     batch = {"image": IMAGES, "label": labels}
     for given in (
-        Dataset(IMAGES, labels, ANIMALS),
-        Dataset.from_items(pairs(labels), ANIMALS),
-        next(Dataset.from_items(pairs(labels), ANIMALS, max_bytes=0).batches()),
-        next(Dataset.from_batches([(IMAGES, labels)], ANIMALS).batches()),
-        next(Dataset.from_batches([batch], ANIMALS).batches()),
+        Dataset(IMAGES, labels, PETS),
+        Dataset.from_items(pairs(labels), PETS),
+        next(Dataset.from_items(pairs(labels), PETS, max_bytes=0).batches()),
+        next(Dataset.from_batches([(IMAGES, labels)], PETS).batches()),
+        next(Dataset.from_batches([batch], PETS).batches()),
     ):
         np.testing.assert_array_equal(given.labels, NUMBERS)
-        assert given.labels.dtype == np.int32 and given.class_names == ANIMALS
+        assert given.labels.dtype == np.int32 and given.class_names == PETS
 
 
 def test_names_that_the_source_carries():
     found = Dataset.from_items(Source(pairs(TEXTS)))
     np.testing.assert_array_equal(found.labels, [1, 2, 0, 0, 1])
+    # Letters taken apart, as some file systems do.
+    assert Dataset(IMAGES[:1], ["o\u0308l"], ["A", "\xf6l"]).labels.tolist() == [1]
 
 
 @pytest.mark.parametrize(
     ("labels", "names", "error", "message"),
     [
         (["cat"], None, TypeError, "or the name of a class where class_names= is"),
-        (["Cat"], ANIMALS, ValueError, "did you mean 'cat'?"),
-        (["cow!"], ANIMALS, ValueError, "(owl, cat, dog); got 'cow!'"),
-        (["cat"], [*ANIMALS, "cat"], ValueError, "stands several times in class_names"),
-        ([b"cat"], ANIMALS, TypeError, "integer"),
+        (["Cat"], PETS, ValueError, "did you mean 'cat'?"),
+        (["cow!"], PETS, ValueError, "(owl, cat, dog); got 'cow!'"),
+        (["cat"], [*PETS, "cat"], ValueError, "stands several times in class_names"),
+        ([b"cat"], PETS, TypeError, "integer"),
     ],
 )
 def test_names_that_are_refused(labels, names, error, message):
@@ -298,12 +302,12 @@ def test_another_order_than_the_source_s_own():
     """Its numbers would mean other classes."""
     for make in (Dataset.from_items, Dataset.from_batches):
         with pytest.raises(ValueError, match=r"class 0 of Source .* is 'cat', and 'ow"):
-            make(Source(pairs([0, 1, 2])), ANIMALS)
+            make(Source(pairs([0, 1, 2])), PETS)
         assert make(Source(pairs([0])), ["Kat", "Hund", "Uhu"]).class_names[0] == "Kat"
 
 
 def test_the_way_out_of_another_order_than_the_network_s():
-    classifier = jaxrob.Classifier(lambda _, x: x[:, :3, 0, 0], class_names=ANIMALS)
+    classifier = jaxrob.Classifier(lambda _, x: x[:, :3, 0, 0], class_names=PETS)
     blur = alterations.gaussian_blur(0.0, 1.0)
     sorted_names = Dataset.from_items(Source(pairs([1, 2, 0, 0, 1])))
     with pytest.raises(ValueError, match="numbered by class_names=classifier.class_na"):

@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (6, 9, 3), dtype=np.uint8)
 PICTURE = Image.fromarray(PIXELS)
 TURNED = "pictures are stored turned or mirrored.*orientation=.stored"
-UNKNOWN = "damaged or none of 1 to 8"
+UNKNOWN = "damaged"
 
 
 def exif(number):
@@ -39,7 +39,6 @@ def with_chunk(png, kind, body, last=False):
 
 
 def files_of(number):
-    """Returns a file for each way to store an orientation."""
     plain, exif_of = encoded(PICTURE), exif(number)
     xmp = f'<x tiff:Orientation="{number}"/>'.encode()
     profile = f"\nexif\n{len(exif_of):8}\n{exif_of.hex()}\n".encode()
@@ -100,7 +99,7 @@ def test_sizes_are_those_of_upright_pictures(tmp_path):
     with pytest.warns(RobustnessWarning, match=f"x.tar: 1 of 3 {TURNED}"):
         images = image_folder(tmp_path / "x.tar", labels=None).images
     np.testing.assert_array_equal(images, [PIXELS] * 3)
-    with pytest.raises(ValueError, match="0001.png: 6x9 pixels, but .* has 9x6"):
+    with pytest.raises(ValueError, match="0001.png: 6x9 pixels, expected 9x6"):
         image_folder(tmp_path, orientation="stored")
     with pytest.warns(RobustnessWarning, match="1 of 3"):
         cropped = image_folder(tmp_path, resize=6, crop=(6, 7)).images
@@ -148,16 +147,10 @@ def test_broken_exif_is_said_and_not_guessed(tmp_path, kind):
     image_folder(tmp_path, orientation="stored")
 
 
-def test_many_are_read_once_and_one_warning_counts(tmp_path, monkeypatch):
-    from jaxrob.data import _image_folder
-
+def test_many_are_read_once_and_one_warning_counts(tmp_path, opened):
     tiny = Image.fromarray(PIXELS[:1, :2])
     files = [encoded(tiny, exif=exif(1 + number % 8)) for number in range(8)] * 25
     folder_of(tmp_path, files)
-    read, opened = _image_folder.read_file, []
-    monkeypatch.setattr(
-        _image_folder, "read_file", lambda path: (opened.append(path), read(path))[1]
-    )
     with pytest.warns(RobustnessWarning, match="175 of 200") as warned:
         image_folder(tmp_path, size=(1, 1))
     # The first also shows what all must be.

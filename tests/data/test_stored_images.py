@@ -86,13 +86,7 @@ def test_parts_and_single_pictures(folder):
         dataset[:0]
 
 
-def test_few_images_read_few_files(folder, monkeypatch):
-    from jaxrob.data import _image_folder
-
-    read, opened = _image_folder.read_file, []
-    monkeypatch.setattr(
-        _image_folder, "read_file", lambda path: (opened.append(path), read(path))[1]
-    )
+def test_few_images_read_few_files(folder, opened):
     dataset = image_folder(folder, max_bytes=FEW)
     np.asarray(dataset[::20].images)
     # Beside the first, whose size all must have.
@@ -236,7 +230,7 @@ def test_a_class_without_a_readable_picture_is_named(tmp_path):
     write_folder(
         folder, {"a/1.png": FILES["0/00.png"], "b/1.png": encoded(PIXELS[0, 1:])}
     )
-    with pytest.raises(ValueError, match="b/1.png: 5x6 pixels, but"):
+    with pytest.raises(ValueError, match="b/1.png: 5x6 pixels"):
         image_folder(folder, unreadable="leave_out")
 
 
@@ -260,7 +254,7 @@ def test_arguments_of_reading_are_checked(tmp_path):
         image_folder(tmp_path, unreadable="skip")
     with pytest.raises(TypeError, match="dct_scaling must be True or False"):
         image_folder(tmp_path, dct_scaling=1)
-    with pytest.raises(ValueError, match="dct_scaling must be False without resize="):
+    with pytest.raises(ValueError, match="dct_scaling must be False "):
         image_folder(tmp_path, dct_scaling=True, crop=3)
 
 
@@ -379,7 +373,7 @@ def test_shards_that_are_none(shards, tmp_path):
     [
         ({"y.cls": b"0"}, "sample y has no picture"),
         ({"y.png": FILES["0/00.png"]}, "sample y has no label"),
-        ({"y.png": b"", "y.jpg": b"", "y.cls": b"0"}, "second image of the sample y"),
+        ({"y.png": b"", "y.jpg": b"", "y.cls": b"0"}, "second image of sample y"),
         ({"y.png": b"", "y.cls": b"0", "./y.cls": b"1"}, "second label of the sampl"),
         ({"y.png": b"", "y.cls": b""}, r"y.cls: expected a class"),
         ({"y.png": b"", "y.cls": b"\xff"}, r"y.cls: "),

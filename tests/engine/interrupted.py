@@ -118,10 +118,7 @@ def steps(path):
 
 
 def kill(path, moment, few, devices):
-    """Starts a run and kills it after `moment` seconds of computing.
-
-    Returns whether that was before its end.
-    """
+    """Whether it was before its end, after `moment` seconds of computing."""
     flags = os.environ.get("XLA_FLAGS", "")
     flags += f" --xla_force_host_platform_device_count={devices}"
     command = [sys.executable, __file__, f"--journal={path}", *["--few"] * few]

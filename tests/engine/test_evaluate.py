@@ -375,8 +375,6 @@ def test_any_array_can_be_altered():
 
 
 def returns(value, outputs):
-    """A classifier with one value for all images and classes."""
-
     def apply(variables, images):
         return jnp.full((len(images), 10), value)
 
@@ -406,7 +404,7 @@ class TestBadInput:
             ({"batch_size": 0}, "batch_size.*got 0"),
             (
                 {"dataset": jaxrob.Dataset(IMAGES, np.arange(NUM_IMAGES) % 11)},
-                r"classes, 10 \(they count from 0\); got 10",
+                r"10 classes .*; got 10",
             ),
             ({"dataset": NAMED}, "10 classes, but dataset has 2"),
             ({"dataset": OF_THREE}, r"failed on images of the shape \[B, 8, 8, 3"),
@@ -426,10 +424,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         "given, message",
         [
-            ({"key": 0}, "key"),
-            ({"key": np.zeros(2)}, "key"),
             ({"classifier": lambda x: x}, "classifier"),
-            ({"dataset": (IMAGES, LABELS)}, "dataset"),
             ({"alteration": lambda x, y: x}, "alteration"),
         ],
     )

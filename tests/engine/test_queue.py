@@ -145,7 +145,7 @@ class TestData:
         batches = Batches()
         data = counted(jaxrob.Dataset.from_batches(batches))
         batches.images, batches.labels = IMAGES[::-1], DATASET.labels[::-1]
-        with pytest.raises(ValueError, match="in the same order"):
+        with pytest.raises(ValueError, match="must be the same"):
             answered(PARTS, dataset=data)
         batches.images, batches.labels = IMAGES[:-100], DATASET.labels[:-100]
         with pytest.raises(ValueError, match="batch [0-9]+"):
@@ -157,7 +157,7 @@ class TestData:
         mapped[order[BLOCK + 44], 2, 3] = np.nan
         data = jaxrob.Dataset(mapped, DATASET.labels)
         answered([Span(BRIGHTNESS, 0.1, 0, BLOCK)], dataset=data)
-        with pytest.raises(ValueError, match="NaN"):
+        with pytest.raises(ValueError, match="finite"):
             answered([Span(BRIGHTNESS, 0.1, BLOCK, 2 * BLOCK)], dataset=data)
 
     def test_a_label_that_is_no_class_is_refused(self):

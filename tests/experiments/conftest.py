@@ -17,5 +17,4 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def run(server):
-    """Runs a script in a fork; returns its status, output and errors."""
     return lambda script, *rest, **others: server(EXPERIMENTS / script, *rest, **others)

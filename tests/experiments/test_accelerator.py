@@ -7,15 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerators import (
-    compiling,
-    costs,
-    hlo,
-    measured,
-    targets,
-)
-from accelerators.networks import NETWORKS, Mean
+from accelerators import compiling, costs, hlo, measured, targets
 from accelerators.programs import (
+    NETWORKS,
+    Mean,
     alterations_by_name,
     further_alterations,
     step,

@@ -1,7 +1,9 @@
-"""The classifier of digits by the nearest mean, and files of it."""
+"""The classifier of digits by the nearest mean, files of it, and gradients."""
 
 import os
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,6 +17,27 @@ def weights():
     means = [train.images[train.labels == digit].mean(0) / 255 for digit in range(10)]
     means = np.float32(means).reshape(10, -1)
     return {"kernel": 2 * means.T, "bias": -np.square(means).sum(1)}
+
+
+@pytest.fixture(scope="session")
+def check_gradients():
+    def check(classifier, images):
+        """Compares some gradients of a class's log-probability at uint8 images."""
+        x = jnp.float32(images) / 255
+
+        def loss(images):
+            return classifier.log_probabilities(images)[0, :, 1].sum()
+
+        gradient = np.asarray(jax.jit(jax.grad(loss))(x))
+        for index in [(0, 0, 0, 0), (1, 3, 4, 2), (2, 7, 7, 1), (0, 4, 4, 1)]:
+            step = np.zeros(x.shape, np.float32)
+            step[index] = 0.02
+            difference = (loss(x + step) - loss(x - step)) / 0.04
+            assert gradient[index] == pytest.approx(
+                float(difference), rel=0.02, abs=1e-4
+            )
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -95,7 +95,7 @@ def test_torch_items(torch):
     streamed = Dataset.from_items(part, channels_first=True, max_bytes=10_000)
     check(streamed, images=as_floats)
     normalised = torch_dataset(torch, lambda one: (to_tensor(torch)(one) - 0.5) / 0.2)
-    with pytest.raises(ValueError, match="leave normalisation out of the data"):
+    with pytest.raises(ValueError, match="normalisation"):
         Dataset.from_items(normalised, channels_first=True)
 
 
@@ -126,9 +126,7 @@ def test_grain_sources():
         check(Dataset.from_batches(source.batch(16), NAMES))
     sampler = grain.samplers.SequentialSampler(len(IMAGES), grain.sharding.NoSharding())
     loader = grain.DataLoader(
-        data_source=rows(),
-        sampler=sampler,
-        operations=[grain.transforms.Batch(16)],
+        data_source=rows(), sampler=sampler, operations=[grain.transforms.Batch(16)]
     )
     check(Dataset.from_batches(loader, NAMES))
     with pytest.raises(ValueError, match="must end; got RepeatMapDataset"):

@@ -1,6 +1,5 @@
 """Equinox modules: inside the step, with their arrays as variables."""
 
-import finite_differences
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -108,8 +107,8 @@ def test_other_settings_are_another_network():
         np.testing.assert_allclose(curve.confidence[0], truth.max(1), atol=1e-6)
 
 
-def test_gradients_are_finite_differences():
-    finite_differences.check_gradients(from_equinox(*trained()), IMAGES[:3])
+def test_gradients_are_finite_differences(check_gradients):
+    check_gradients(from_equinox(*trained()), IMAGES[:3])
 
 
 class Unhashable(eqx.Module):

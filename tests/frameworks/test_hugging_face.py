@@ -120,11 +120,7 @@ def test_pictures_that_are_not_resized_may_have_any_size():
 @pytest.mark.parametrize(
     "make, processor, message",
     [
-        (
-            vit,
-            lambda: of("MobileViT"),
-            "no more than resize, .* MobileViTImageProc",
-        ),
+        (vit, lambda: of("MobileViT"), "no more than resize, .* MobileViTImageProc"),
         (vit, lambda: of("CLIP", do_center_crop=False), "size must be given, because"),
         (lambda: vit(num_labels=1), lambda: of("ViT"), "from_torch with outputs=.log"),
         (
@@ -132,11 +128,7 @@ def test_pictures_that_are_not_resized_may_have_any_size():
             lambda: of("ViT"),
             "'multi_label_classification'",
         ),
-        (
-            lambda: vit().vit,
-            lambda: of("ViT"),
-            "an image classifier, .* ViTMod",
-        ),
+        (lambda: vit().vit, lambda: of("ViT"), "an image classifier, .* ViTMod"),
         (vit, lambda: None, "because the model was not loaded from a folder"),
         (lambda: torch.nn.Linear(2, 2), lambda: of("ViT"), "must be a model of transf"),
         (vit, lambda: {"size": 32}, "must be an image processor of transformers"),

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import zipfile
 
-import finite_differences
 import numpy as np
 import pytest
 
@@ -48,7 +47,6 @@ def answers(net):
 
 
 def evaluated(classifier, data=DATA, level=0.0):
-    """The curve at one level, of a model or of a classifier."""
     if not isinstance(classifier, jaxrob.Classifier):
         classifier = jaxrob.Classifier.from_keras(classifier)
     return jaxrob.evaluate(classifier, data, BRIGHTNESS, [level])
@@ -79,10 +77,8 @@ def test_the_classifier_is_a_snapshot_and_compiles_once():
     assert step.answer_at_levels._cache_size() == compiled
 
 
-def test_gradients_are_finite_differences():
-    finite_differences.check_gradients(
-        jaxrob.Classifier.from_keras(model("softmax")), IMAGES[:3]
-    )
+def test_gradients_are_finite_differences(check_gradients):
+    check_gradients(jaxrob.Classifier.from_keras(model("softmax")), IMAGES[:3])
 
 
 def test_outputs_are_read_from_the_last_layer():
@@ -216,7 +212,6 @@ def test_an_old_keras_is_refused(tmp_path, monkeypatch):
 
 
 def rewritten(path, change):
-    """The file with the bytes of its parts changed."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     change(parts)

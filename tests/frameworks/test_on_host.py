@@ -104,16 +104,6 @@ class Unlucky(Exception):
     """An error of a runtime that nobody else knows."""
 
 
-def fail(images):
-    raise Unlucky("no licence")
-
-
-def test_what_the_host_raises_comes_out_as_it_is():
-    with pytest.raises(Unlucky, match="no licence") as caught:
-        jaxrob.evaluate(on_host(fail), DATA, BRIGHTNESS, [0.2])
-    assert "on a batch of the shape (" in caught.value.__notes__[0]
-
-
 def test_errors_from_within_a_compiled_program_come_out_too(counted):
     def fail_later(images):
         if len(counted.seen) == 3:

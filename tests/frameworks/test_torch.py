@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-import finite_differences
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,7 +39,6 @@ def module(*last, seed=0):
 
 
 def evaluated(classifier, levels=(0.5,)):
-    """The curve of a module or of a classifier."""
     if isinstance(classifier, nn.Module):
         classifier = jaxrob.Classifier.from_torch(classifier)
     return jaxrob.evaluate(classifier, DATA, BLUR, levels)
@@ -71,10 +69,8 @@ def test_the_module_is_left_in_its_mode_and_the_classifier_is_a_snapshot():
     np.testing.assert_array_equal(before.confidence, after.confidence)
 
 
-def test_gradients_are_finite_differences():
-    finite_differences.check_gradients(
-        jaxrob.Classifier.from_torch(module().double()), IMAGES[:3]
-    )
+def test_gradients_are_finite_differences(check_gradients):
+    check_gradients(jaxrob.Classifier.from_torch(module().double()), IMAGES[:3])
 
 
 def test_gradients_under_vmap_go_to_torch_together():
@@ -166,6 +162,38 @@ def test_modules_of_every_kind(wrap):
     plain = evaluated(module())
     found = evaluated(jaxrob.Classifier.from_torch(wrap(module().eval())))
     np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.02)
+
+
+class Keeping(Hidden):
+    """Keeps features, and ends with a convolution."""
+
+    def forward(self, images):
+        self.kept = self.net(images)
+        return self.kept[..., None, None]
+
+
+def test_features_kept_of_a_forward_pass_and_outputs_of_a_convolution():
+    net = Keeping()
+    net(torch.zeros(2, 3, 8, 8))
+    classifier = jaxrob.Classifier.from_torch(net)
+    found = evaluated(classifier)
+    np.testing.assert_array_equal(found.predicted, evaluated(net.net).predicted)
+    x = jnp.float32(IMAGES[:2]) / 255
+
+    def gradient(one):
+        return jax.grad(lambda x: one.raw_outputs(x)[0, :, 1].sum())(x)
+
+    plain = jaxrob.Classifier.from_torch(net.net)
+    np.testing.assert_array_equal(gradient(classifier), gradient(plain))
+
+
+def test_a_batch_that_an_export_fixed():
+    exported = torch.export.export(module().eval(), (torch.zeros(4, 3, 8, 8),))
+    net = exported.module()
+    found = evaluated(jaxrob.Classifier.from_torch(net, batch_size=4))
+    np.testing.assert_array_equal(found.predicted, evaluated(module()).predicted)
+    with pytest.raises(ValueError, match="batch_size must be 4"):
+        evaluated(net)
 
 
 class Cut(Hidden):

@@ -209,7 +209,6 @@ def json_target(folder):
 
 
 def scores():
-    """Of 20 images at three levels."""
     first = assessments()[0]
     values = np.random.default_rng(1).random((3, 20))
     curve = jaxrob.ScoreCurve(first.levels, values, "IoU")

@@ -1,7 +1,10 @@
-"""Mutations of bytes and of values of JSON, and what a reader is told by."""
+"""How readers are tried: mutated files, and little memory and time."""
 
+import contextlib
 import copy
 import pathlib
+import resource
+import signal
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,35 +17,23 @@ ODD_VALUES = (
 
 
 class Seed(NamedTuple):
-    """A file to begin with.
-
-    Attributes:
-      content: bytes, or a value of JSON.
-      wrap: from mutated content to a whole file, with checksums that fit.
-      is_protected: whether checksums guard all that matters: then what is read must be
-        what was written.
-    """
+    """A file to begin with: bytes, or a value of JSON."""
 
     content: Any
+    # From mutated content to a whole file, with checksums that fit.
     wrap: Callable[[Any], bytes] = bytes
+    # Whether checksums guard all that matters: then what is read is what was written.
     is_protected: bool = False
 
 
 class Target(NamedTuple):
-    """A reader.
-
-    Attributes:
-      seeds: files that it reads.
-      read: reads a path.
-      check: raises an AssertionError if what was read is not valid.
-      same: whether two objects read are equal.
-      names_file: whether errors name the file.
-    """
+    """A reader of paths; `check` raises if what it read is not valid."""
 
     seeds: list[Seed]
     read: Callable[[pathlib.Path], Any]
     check: Callable[[Any], None]
     same: Callable[[Any, Any], bool] = lambda one, other: True
+    # Whether errors name the file.
     names_file: bool = True
 
 
@@ -113,3 +104,43 @@ def _places(value):
     for key, entry in list(entries):
         yield value, key
         yield from _places(entry)
+
+
+# What a reader may take above what the process has.
+ROOM = 700 << 20
+# Milliseconds are enough, but other processes may keep all cores.
+SECONDS = 120
+
+
+class Hang(BaseException):
+    """Something took too long."""
+
+
+@contextlib.contextmanager
+def limited():
+    """Limits the memory that the process may allocate, and the time."""
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+    _, most = before = resource.getrlimit(resource.RLIMIT_AS)
+    handler = signal.signal(signal.SIGALRM, _stop)
+    resource.setrlimit(
+        resource.RLIMIT_AS, (pages * resource.getpagesize() + ROOM, most)
+    )
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def ran_out(error):
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _stop(*_):
+    raise Hang(f"more than {SECONDS} s")

@@ -12,8 +12,7 @@ from PIL import Image
 from jaxrob.data import image_folder
 
 from ..data.files import dicom, encoded, nifti, npy, tiff
-from .limited import ROOM
-from .mutations import Seed, Target
+from .mutations import ROOM, Seed, Target
 
 
 def pictures():

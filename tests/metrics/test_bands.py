@@ -17,7 +17,6 @@ quick = settings(deadline=None, max_examples=15)
 
 
 def counts(labels, answers, k):
-    """Returns `[L, K, K + 1]` from labels `[N]` and answers `[L, N]`."""
     flat = [
         np.bincount(labels * (k + 1) + some, minlength=k * (k + 1)) for some in answers
     ]
@@ -25,7 +24,6 @@ def counts(labels, answers, k):
 
 
 def some_counts(k, num_levels=4, total=200, seed=0):
-    """Returns mostly right answers, some unknown."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(k, size=total)
     answers = rng.integers(k + 1, size=(num_levels, total))

@@ -44,7 +44,6 @@ def replayed(text):
 
 
 def answered(right, labels=None, levels=LEVELS):
-    """Returns a curve whose answers are right where `right` `[L, N]` is true."""
     right = np.asarray(right)
     labels = np.zeros(right.shape[1], np.int32) if labels is None else labels
     wrong = (labels + 1) % 3
@@ -163,7 +162,6 @@ def test_of_1000_classes_alexnets_errors_are_the_reference():
 
 
 def copies(curve):
-    """Returns the same answers in a separate array for each corruption."""
     return {
         name: dataclasses.replace(curve, predicted=curve.predicted.copy())
         for name in NAMES
@@ -252,7 +250,6 @@ CURVE = counted([0.9] * 6)
         (answered(np.ones((1, 4), bool), levels=[2.0]), ValueError, "levels"),
         (jaxrob.ReducedCurve(LEVELS, CURVE.confusion, 0.5), ValueError, "alpha"),
         (0.3, TypeError, "jaxrob.Curve"),
-        (None, TypeError, "jaxrob.Curve"),
         (ReferenceErrors(0.1, 1.2), ValueError, "corrupted"),
     ],
 )

@@ -373,7 +373,6 @@ def test_what_follows_from_a_ratio():
 
 @st.composite
 def answered(draw, ties=True, max_inputs=30):
-    """Draws confidences `[L, N]` and whether the answers are right."""
     shape = draw(st.integers(1, 3)), draw(st.integers(1, max_inputs))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     confidence = rng.integers(0, 5, shape) / 4 if ties else rng.random(shape)
@@ -446,7 +445,6 @@ def test_a_certain_confidence_may_be_rounded_up():
     [
         (None, [[True]], "confidence"),
         ([[0.5, 0.5]], [[True]], "correct"),
-        ([0.5], [True], "confidence"),
         (np.zeros((2, 0)), np.zeros((2, 0)), "confidence"),
         ([[math.nan]], [[True]], "confidence"),
         ([[0.5]], [[2]], "correct"),

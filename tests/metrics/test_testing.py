@@ -174,12 +174,7 @@ def test_a_difference_without_variance_is_known(gap, expected):
 
 
 def probability_ever(stops, right_in_all):
-    """That a random order of all inputs ever meets a (right, seen) that stops.
-
-    Args:
-      stops: bool `[N + 1, N + 1]`, by the number right and the number seen.
-      right_in_all: how many of the N are right.
-    """
+    """That a random order of all inputs ever meets a `stops[right, seen]`."""
     total = len(stops) - 1
     going = {0: Fraction(1)}
     stopped = Fraction(0)

@@ -24,7 +24,6 @@ def dist():
 
 @st.composite
 def curves(draw):
-    """Draws levels, values and a threshold; the values often meet it."""
     levels = draw(st.lists(st.integers(-100, 100), min_size=2, max_size=8, unique=True))
     values = draw(st.lists(UNIT, min_size=len(levels), max_size=len(levels)))
     threshold = draw(UNIT | st.sampled_from(values))

@@ -27,7 +27,6 @@ def random_variables(module, images):
 
 
 def problem(module, shape):
-    """Random images of the shape, and random variables for them."""
     images = np.random.default_rng(0).random(shape, np.float32)
     return images, random_variables(module, images)
 

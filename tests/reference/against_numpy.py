@@ -14,7 +14,6 @@ from jaxrob.strategies import Found, History, all_images
 
 
 def evaluated(found, rng, setting):
-    """Compares the answers at random levels."""
     pair = setting.structure.pairs[rng.integers(len(setting.structure.pairs))]
     levels = inside(rng, pair.alteration, rng.integers(1, 8))
     reduced = rng.random() < 0.25
@@ -84,7 +83,6 @@ class Asked(NamedTuple):
 
 
 def assessed(found, rng, setting):
-    """Compares an assessment of one alteration, or of several in one call."""
     together = rng.random() < 0.2
     number = rng.integers(1, 1 + len(setting.structure.pairs)) if together else 1
     chosen = rng.choice(len(setting.structure.pairs), number, replace=False)
@@ -97,7 +95,7 @@ def assessed(found, rng, setting):
 
 
 def ask(found, rng, setting, asked, pairs, together):
-    """The assessments, or None if the measure is not defined at a level."""
+    """None if the measure is not defined at a level."""
     alterations = [pair.alteration for pair in pairs]
     call = functools.partial(jaxrob.assess, setting.classifier, setting.dataset)
     arguments = dict(setting.arguments)
@@ -106,9 +104,7 @@ def ask(found, rng, setting, asked, pairs, together):
         setting.note("reduced")
     try:
         results = call(
-            alterations if together else alterations[0],
-            **arguments,
-            **asked._asdict(),
+            alterations if together else alterations[0], **arguments, **asked._asdict()
         )
     except ValueError as error:
         if "undefined" not in str(error):
@@ -164,7 +160,6 @@ def random_threshold(rng, setting, pair, measure, alpha):
 
 
 def counts_at(setting, pair, level, alpha):
-    """Counts `[K, K + 1]` of the reference at one level."""
     truth = setting.truth
     expected = truth.answers(pair, [level])
     unknown = slow.unknown(expected.uncertainty, alpha)
@@ -173,7 +168,6 @@ def counts_at(setting, pair, level, alpha):
 
 
 def value_at(setting, pair, level, measure, alpha):
-    """The measure of the reference at one level, exact."""
     return slow.MEASURES[measure](counts_at(setting, pair, level, alpha))
 
 
@@ -187,7 +181,6 @@ def may_be_undefined(setting, asked, pair):
 
 
 def check(found, rng, setting, asked, pair, result):
-    """One assessment against the reference on the same answers."""
     alteration, curve = pair.alteration, result.curve
     if isinstance(curve, jaxrob.Curve):
         check_answers(found, curve, setting.truth, pair, rng)
@@ -212,7 +205,6 @@ def check(found, rng, setting, asked, pair, result):
 
 
 def check_levels(found, asked, pair, result):
-    """The levels that the strategy's definition asks for."""
     strategy, levels = asked.strategy, result.levels
     lower, upper = pair.alteration.lower, pair.alteration.upper
     inside = (levels >= lower).all() and (levels <= upper).all()
@@ -416,7 +408,6 @@ def check_curve(found, curve, alpha, identity):
 
 
 def check_counts(found, curve, counts):
-    """What any curve computes of counts."""
     found.equal(curve.confusion, counts, "curve.confusion")
     for name in ("accuracy", "indecision", "effectiveness"):
         measure = getattr(slow, name)

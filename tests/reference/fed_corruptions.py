@@ -1,14 +1,24 @@
-"""The same random numbers for a corruption of ours and for the benchmark's own code."""
+"""The same random numbers for a corruption of ours and for the benchmark's own code.
 
+Its code is run from a folder outside the repository: ImageNet-C/create_c of
+github.com/hendrycks/robustness at 8190fe3 (Apache-2.0), never part of this repository.
+Its scripts make whole data sets when they are imported, and need torch and older
+versions of NumPy and scikit-image than today's: their functions are extracted and given
+what they need. Their algorithms are not changed.
+"""
+
+import ast
+import contextlib
 import functools
 import itertools
+import pathlib
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import pytest
-from benchmark_code import Fed, load
 from PIL import Image
 from scipy.stats import poisson
 
@@ -28,55 +38,27 @@ from jaxrob.alterations.corruptions._weather import (
 )
 
 NAMES = (
-    "brightness",
-    "contrast",
-    "defocus_blur",
-    "elastic_transform",
-    "fog",
-    "frost",
-    "gaussian_blur",
-    "gaussian_noise",
-    "glass_blur",
-    "impulse_noise",
-    "jpeg_compression",
-    "motion_blur",
-    "pixelate",
-    "saturate",
-    "shot_noise",
-    "snow",
-    "spatter",
-    "speckle_noise",
-    "zoom_blur",
-)
+    "brightness contrast defocus_blur elastic_transform fog frost gaussian_blur "
+    "gaussian_noise glass_blur impulse_noise jpeg_compression motion_blur pixelate "
+    "saturate shot_noise snow spatter speckle_noise zoom_blur"
+).split()
 # These need no random numbers.
 FIXED = (
-    "brightness",
-    "contrast",
-    "defocus_blur",
-    "gaussian_blur",
-    "jpeg_compression",
-    "pixelate",
-    "saturate",
-    "zoom_blur",
-)
+    "brightness contrast defocus_blur gaussian_blur jpeg_compression pixelate saturate "
+    "zoom_blur"
+).split()
 # The benchmark has ImageMagick make these.
 BY_IMAGEMAGICK = ("motion_blur", "snow")
 
 
 class Case(NamedTuple):
-    """What both are fed.
-
-    Attributes:
-      drawn: what our corruption draws of an image.
-      random: makes what the benchmark's code asks for, anew for each call.
-    """
+    """What ours draws of an image, and what the benchmark's code asks for."""
 
     drawn: Any
     random: Callable[[], dict]
 
 
 def photograph(size):
-    """A photograph of a flower, bytes `[size, size, 3]`."""
     from sklearn.datasets import load_sample_image
 
     picture = Image.fromarray(load_sample_image("flower.jpg")[:420, 110:530])
@@ -84,12 +66,10 @@ def photograph(size):
 
 
 def noise(size):
-    """Noise, bytes `[size, size, 3]`."""
     return np.random.RandomState(7).randint(0, 256, (size, size, 3)).astype(np.uint8)
 
 
 def ours(name, image, severities, drawn, folder=None):
-    """Our pictures of bytes at all severities, in 0 to 255."""
     alteration = alteration_of(name, folder)
     image = np.float32(image) / 255
     prepared = (image, drawn) if drawn is not None else alteration.prepared(image)[0]
@@ -109,13 +89,11 @@ def theirs(name, image, severity, random, folder):
 
 
 def alteration_of(name, folder=None):
-    """Our corruption."""
     with_folder = {"folder": folder} if name == "frost" else {}
     return getattr(corruptions, name)(**with_folder)
 
 
 def feed(name, image, folder=None):
-    """Random numbers for an image of bytes."""
     chance = np.random.RandomState(11)
     if name in FIXED:
         return Case(None, dict)
@@ -234,7 +212,6 @@ def _glass(image, chance, folder):
 
 
 def by_severity(name, image, draws):
-    """What the corruption makes ready of an image and random numbers."""
     parts = dict(getattr(corruptions, name)().prepare.keywords)
     rows = parts["table"].by_size[len(image)]
     ready = jax.jit(lambda image, draws: parts["prepare"](image, draws, rows))
@@ -254,3 +231,128 @@ _FEEDS = {
     "spatter": _spatter,
     "speckle_noise": _normal,
 }
+
+
+SCRIPTS = {
+    32: "make_cifar_c.py",
+    64: "make_tinyimagenet_c.py",
+    224: "make_imagenet_c.py",
+    299: "make_imagenet_c_inception.py",
+}
+
+
+class Fed(np.random.Generator):
+    """A generator that returns given uniform numbers, in the order of the calls."""
+
+    def __init__(self, *numbers):
+        super().__init__(np.random.PCG64(0))
+        self.numbers = list(numbers)
+
+    def random(self, size=None, *args, **kwargs):
+        found = self.numbers.pop(0)
+        assert size is None or found.shape == tuple(np.atleast_1d(size))
+        return found
+
+
+def load(folder, size, **random):
+    """By name: each takes a picture and a severity, and returns values to 255."""
+    folder = pathlib.Path(folder)
+    tree = ast.parse((folder / SCRIPTS[size]).read_text())
+    wanted = ast.FunctionDef | ast.ClassDef
+    skipped = ("DistortImageFolder", "MotionImage")
+    tree.body = [
+        node
+        for node in tree.body
+        if isinstance(node, wanted) and node.name not in skipped
+    ]
+    namespace = _namespace(folder, random)
+    exec(compile(tree, SCRIPTS[size], "exec"), namespace)
+    return namespace
+
+
+def parameters(folder, size, name):
+    """Returns the table `c` inside the function, as the script has it."""
+    tree = ast.parse((pathlib.Path(folder) / SCRIPTS[size]).read_text())
+    function = next(
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    )
+    kept = []
+    for node in function.body:
+        if isinstance(node, ast.Assign):
+            kept.append(node)
+        if isinstance(node, ast.Assign) and node.targets[0].id == "c":
+            node.value = node.value.value  # Without [severity - 1].
+            break
+    namespace = {"np": np}
+    exec(compile(ast.Module(kept, []), name, "exec"), namespace)
+    return namespace["c"]
+
+
+def _namespace(folder, random):
+    import cv2
+    import skimage
+    import skimage.color
+    import skimage.util
+    from PIL import Image
+    from scipy.ndimage import map_coordinates, zoom
+    from skimage.filters import gaussian
+
+    random = dict(random)
+    rng = random.pop("rng", None)
+    numpy = _stand_in(
+        np,
+        random=types.SimpleNamespace(**random),
+        float_=np.float64,
+        fromstring=np.frombuffer,
+    )
+
+    def blur(image, sigma, multichannel=False, **keywords):
+        return gaussian(
+            image, sigma, channel_axis=-1 if multichannel else None, **keywords
+        )
+
+    def noise(image, **keywords):
+        return skimage.util.random_noise(image, rng=rng, **keywords)
+
+    namespace = {
+        "np": numpy,
+        "cv2": _stand_in(cv2, imread=lambda name: cv2.imread(str(folder / name))),
+        "sk": types.SimpleNamespace(
+            color=skimage.color, util=types.SimpleNamespace(random_noise=noise)
+        ),
+        "gaussian": blur,
+        "scizoom": zoom,
+        "map_coordinates": map_coordinates,
+        "PILImage": Image,
+        "Image": Image,
+    }
+    from io import BytesIO
+
+    namespace["BytesIO"] = BytesIO
+    with contextlib.suppress(ImportError):  # Needs Wand, for two corruptions.
+        namespace["MotionImage"] = _motion_image()
+    return namespace
+
+
+def _stand_in(module, **others):
+    found = types.ModuleType(module.__name__)
+    found.__dict__.update(vars(module))
+    found.__dict__.update(others)
+    return found
+
+
+def _motion_image():
+    import ctypes
+
+    from wand.api import library
+    from wand.image import Image
+
+    library.MagickMotionBlurImage.argtypes = (ctypes.c_void_p, *3 * [ctypes.c_double])
+
+    class MotionImage(Image):
+        def motion_blur(self, radius=0.0, sigma=0.0, angle=0.0):
+            library.MagickMotionBlurImage(self.wand, radius, sigma, angle)
+
+    return MotionImage

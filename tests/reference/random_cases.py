@@ -31,8 +31,6 @@ SHAPES = ((7, 8, 3), (6, 5, 1), (12,), (5, 5, 1), (4, 6, 2))
 
 
 class Structure(NamedTuple):
-    """What programs are compiled for."""
-
     framework: str
     outputs: str
     samples: int
@@ -63,13 +61,11 @@ class Truth:
         return slow.distributions(rows, self.outputs)
 
     def altered(self, pair, i, level):
-        """The image of an index at a level."""
         if pair.alteration.stochastic:
             return pair.slow(self.pixels[i], level, self.noise[i])
         return pair.slow(self.pixels[i], level)
 
     def answers(self, pair, levels):
-        """`Answers` `[L, N]`."""
         found = [
             [
                 slow.answer(
@@ -83,7 +79,6 @@ class Truth:
 
 
 def structure_of(number):
-    """The structure that the case shares with its neighbours."""
     return numbered_structure(number // CASES_ALIKE)
 
 
@@ -143,13 +138,11 @@ def layer(rng, shape, size, gain):
 
 @functools.lru_cache(4)
 def host_network(structure):
-    """Weights and classifier, one for all cases of a structure."""
     weights = random_weights(np.random.default_rng(SEED), structure)
     return weights, host_classifier(weights, structure.outputs)
 
 
 def random_network(rng, structure):
-    """Weights, and the library's classifier of them."""
     if structure.framework == "host":
         return host_network(structure)
     weights = random_weights(rng, structure)
@@ -214,7 +207,6 @@ class Setting:
 
 
 def setting_of(number, rng, folder):
-    """The setting of a case."""
     structure = structure_of(number)
     weights, classifier = random_network(rng, structure)
     key = jax.random.key(int(rng.integers(1000)))
@@ -281,7 +273,6 @@ def random_images(rng, num_images, shape, dtype):
 
 
 def dataset_of(rng, images, labels, layout, folder):
-    """The data set of these images in the given layout."""
     if layout == "batches":
         most = rng.integers(1, 2 + len(images))
         return jaxrob.Dataset.from_batches(Batches(images, labels, most))

@@ -80,10 +80,7 @@ def assessment(limits=None, name="gaussian blur", answers=None, **changes):
 
 
 def counted(correct, number, levels, **changes):
-    """An assessment that counts right answers of `number` images at each level.
-
-    All images are of the first of two classes.
-    """
+    """Right answers of `number` images at each level, of the first of two classes."""
     confusion = np.zeros((len(levels), 2, 3), np.int64)
     confusion[:, 0, 0] = correct
     confusion[:, 0, 1] = number - np.array(correct)
@@ -176,7 +173,7 @@ def both(found, earlier=()):
 
 
 def parsed(page):
-    """The page as an element tree; a single error of HTML is an exception."""
+    """A single error of HTML is an exception."""
     import html5lib
 
     return html5lib.HTMLParser(strict=True).parse(page)
@@ -189,5 +186,4 @@ def words(page):
 
 
 def lacking(text, *wanted):
-    """Those of the wanted texts that do not occur."""
     return [one for one in wanted if one not in text]

@@ -1,4 +1,4 @@
-"""What tables, plots, gates, folders and reports say of few images."""
+"""What tables, plots, gates, folders and reports say of few images and of scores."""
 
 import dataclasses
 
@@ -9,14 +9,23 @@ import jaxrob
 from jaxrob import ReducedCurve, reporting
 from jaxrob._assessment.assessment import Sampling
 from jaxrob._assessment.diagnostics import diagnose_few
+from jaxrob._command.run import main
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.reporting import Requirement, quantities, table, unmet, verdict
+from jaxrob.reporting import (
+    Requirement,
+    Results,
+    quantities,
+    ranks,
+    table,
+    unmet,
+    verdict,
+)
 from jaxrob.strategies import Task
 from jaxrob.strategies._strategy import History
 
 from . import reports as made
 from .reports import lacking
-from .test_pictures import BRIGHTER, DATASET
+from .test_pictures import BRIGHTER, DATASET, NOISE, key, noisy
 
 # At nine levels, of 1,000 images.
 SEEN = np.array([100, 100, 100, 1000, 600, 100, 100, 100, 100])
@@ -56,7 +65,6 @@ def few(name="gaussian blur", on_data=(0.36, 0.42), on_all=(0.3, 0.5), **changes
 
 
 def both(*assessments, **changes):
-    """Both forms of the report, as they are read."""
     page, text = made.both([made.results(assessments, **changes)])
     return made.words(page), " ".join(text.replace("\\", "").split())
 
@@ -163,3 +171,86 @@ def test_plots_have_bands_that_are_wider_where_few_images_were():
         reporting.plot_networks([few(), few()], ["a", "b"]),
     ):
         assert "100 to 1,000 of 1,000 images" in axes.get_xlabel()
+
+
+NUMBER = 60
+ABOUT = {"name": "IoU", "version": "1", "labels": "masks"}
+
+
+def scored(shift=0.0, **changes):
+    """The score of image i falls from 0.99 by its own slope; image 59's most."""
+    slopes = 0.05 + np.arange(NUMBER) / 400
+    scores = np.clip(0.99 - shift - slopes * made.LEVELS[:, None], 0, 1)
+    one = made.assessment()
+    curve = jaxrob.ScoreCurve(made.LEVELS, scores, "IoU")
+    provenance = one.provenance | {"score": ABOUT}
+    usual = {"curve": curve, "measure": "mean IoU", "provenance": provenance}
+    return dataclasses.replace(one, **(usual | changes))
+
+
+def results(*ones, network="net", **more):
+    least = (Requirement("robustness", 0.5), Requirement("robustness.low", 0.9))
+    return Results(network, None, ones or (scored(),), requirements=least, **more)
+
+
+def test_networks_are_compared():
+    worse = results(scored(0.1), network="worse")
+    text = reporting.to_markdown([results(), worse], [results()])
+    assert "less robust, beyond what chance explains" in text
+    (found,) = reporting.regressions(scored(0.1), scored())
+    assert found.startswith("gaussian blur: robustness is ")
+    assert not reporting.regressions(scored(), scored())
+
+
+def test_results_of_scores_are_kept(tmp_path):
+    slopes = np.random.default_rng(0).random(40)
+    scores = 1 - made.LEVELS[:, None] / 8 * slopes
+    one = dataclasses.replace(
+        noisy(),
+        curve=jaxrob.ScoreCurve(made.LEVELS / 40, scores, "error"),
+        measure="mean error",
+        provenance=noisy().provenance | {"score": ABOUT | {"name": "error"}},
+        diagnostics=scored().diagnostics,
+    )
+    shown = reporting.pictures(one, NOISE, DATASET, key())
+    worst = [each for each in shown if each.shown_as == "lowest score"]
+    scores, levels = one.curve.lowest(0.0)
+    changed = np.flatnonzero(levels != 0)
+    assert worst[0].index == changed[scores[changed].argmin()]
+    assert worst[0].level == levels[worst[0].index]
+    assert {(each.label, each.predicted) for each in shown} == {(None, None)}
+    kept = results(one, pictures=(shown,))
+    reporting.write_results(tmp_path / "kept", kept)
+    read = reporting.read_results(tmp_path / "kept")
+    page = reporting.to_html([read])
+    assert page == reporting.to_html([kept])
+    assert f"image {worst[0].index}, error {100 * min(scores[changed]):.1f} %" in page
+    folder = str(tmp_path / "kept")
+    assert main(["compare", folder, folder]) == 0
+    assert main(["report", folder]) == 0
+    assert (tmp_path / "kept" / "report.html").read_text(encoding="utf-8") == page
+
+
+def test_plots_of_scores():
+    axes = reporting.plot_measures(scored())
+    assert [line.get_label() for line in axes.lines[:1]] == ["mean IoU"]
+    assert axes.get_ylabel() == "score"
+    assert reporting.plot(scored()).get_ylabel() == "mean IoU"
+    named = dataclasses.replace(
+        scored(),
+        measure="mean $x$",
+        curve=jaxrob.ScoreCurve(made.LEVELS, scored().curve.scores, "$x$"),
+    )
+    assert reporting.plot(named).get_ylabel() == r"mean \$x\$"
+    with pytest.raises(ValueError, match="classes to be confused"):
+        reporting.plot_confusion(scored(), 1.0)
+
+
+def test_ranks_are_by_the_mean_score():
+    named = {"lower": [scored(0.1)], "same": [scored()], "again": [scored()]}
+    (found,) = ranks(named)
+    assert found.measure == "mean IoU" and found.networks[2] == "lower"
+    assert found.could_be_first == ("same", "again") and found.low[2] == 3
+    # The same numbers whenever it is asked.
+    (again,) = ranks(named)
+    assert again.networks == found.networks and (again.high == found.high).all()

@@ -20,7 +20,7 @@ from jaxrob.reporting._results import picture_digest
 
 from ..assessment.documents import changed, drop, put
 from ..assessment.test_serialization import assessment, same_settings
-from ..bombs import error_within_20_seconds
+from ..fuzzing.bombs import error_within_20_seconds
 from .reports import attack, roma
 
 PLAN = reporting.Plan(

@@ -29,12 +29,10 @@ DARKER = brightness(-1.0, 1.0)
 
 
 def assessment(levels=LEVELS, correct=CORRECT, **changes):
-    """Right answers of 100 images at each level."""
     return counted(correct, 100, levels, **changes)
 
 
 def lines_of(axes):
-    """The curve, the threshold and the identity, by what they are."""
     by_size = {len(line.get_xdata()): line for line in axes.lines}
     curve = by_size.pop(max(by_size))
     flat = [line for line in axes.lines if line is not curve]
@@ -55,8 +53,8 @@ def test_curve_threshold_and_identity():
     _, axes = pyplot.subplots()
     one = assessment(identity=0.25)
     assert plot(one, axes) is axes and one.plot(axes) is axes
-    assert len(pyplot.get_fignums()) == 1
-    axes = plot(one)
+    before, axes = plot(one), plot(one)
+    assert len(pyplot.get_fignums()) == 2 and before.figure is not axes.figure
     curve, threshold, identity = lines_of(axes)
     np.testing.assert_array_equal(curve.get_xdata(), LEVELS)
     np.testing.assert_array_equal(curve.get_ydata(), CORRECT / 100)

@@ -68,7 +68,6 @@ WRONG = [
     ('name = "cameras"', "", "lacks 'name'"),
     ("2026-03-02", "2026-03-02T10:00:00", "date"),
     ("0.8", "1.8", "threshold"),
-    ("0.8", "nan", "threshold"),
     ('"f1"', '"beauty"', "measure"),
     ("decided_ratio>=1", "beauty>=1", "quantity"),
     ("[", '["x>=1", ', r"requirements\[0\]"),

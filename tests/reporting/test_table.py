@@ -16,7 +16,6 @@ from .reports import counted
 
 
 def assessment(correct=(160, 200, 120), levels=(-1.0, 0.0, 1.0), **changes):
-    """Right answers of 200 images at each level."""
     return counted(correct, 200, levels, **changes)
 
 
@@ -192,3 +191,4 @@ def test_intervals_are_of_the_level_asked_for():
     assert usual.confidence_interval.high < surer.confidence_interval.high
     text = to_markdown([reporting.Results("net", None, (sure,))])
     assert "Intervals are of 99.9 %." in text and "95 %" not in text
+    assert "99.9 % interval" in table([sure]) and "95 %" not in table([sure])

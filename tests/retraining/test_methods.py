@@ -153,7 +153,7 @@ def test_the_limited_methods_find_what_is_weak(original, retrained):
     with pytest.raises(ValueError, match="validation"):
         retrain(name, validation, [BRIGHTNESS], **given)
     name, given["validation"] = "limited_network_parallelization", validation
-    with pytest.raises(ValueError, match="nothing to mend"):
+    with pytest.raises(ValueError, match="below 1"):
         retrain(name, validation, [BLUR], **given)
 
 

@@ -169,9 +169,6 @@ def test_images_are_altered_as_the_alteration_does(make):
     np.testing.assert_allclose(batch, expected, atol=1e-6)
 
 
-RESUMED_KEY = jax.random.key(5)
-
-
 def train(**settings):
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (50, 4, 4, 1)).astype(np.uint8)
@@ -181,7 +178,7 @@ def train(**settings):
         Dataset(images, np.arange(50) % 3),
         # Noise and levels are drawn in each step.
         [alterations.gaussian_noise(0.0, 0.1), alterations.brightness(-0.9, 0.9)],
-        key=RESUMED_KEY,
+        key=KEY,
         batch_size=16,
         epochs=4,
         **settings,

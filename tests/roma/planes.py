@@ -3,11 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common.linear_truth import (
-    linear_l2_log_probability,
-    linear_linf_log_probability,
-    threshold,
-)
+from common.known_modes import linear_log_probability, threshold
 from scipy import special
 
 import jaxrob
@@ -33,21 +29,17 @@ def apply(variables, images):
 
 
 def log_probability(direction, t, norm="linf"):
-    if norm == "l2":
-        return linear_l2_log_probability(np.linalg.norm(direction), DIM, t)
     if norm == "l1":
         # Of one component.
         return DIM * np.log1p(-t / np.abs(direction).max()) - np.log(2)
-    return linear_linf_log_probability(direction, t) if t else np.log(0.5)
+    return linear_log_probability(direction, t, norm) if t else np.log(0.5)
 
 
 def plane(probability, direction=WEIGHTS, steep=6.0, norm="linf"):
     """A margin that is above 0 with this probability, so steep in each deviation."""
     size = np.linalg.norm(direction, 2 if norm == "l2" else 1)
     far = threshold(
-        lambda t: log_probability(direction, t, norm),
-        np.log(probability),
-        0.999 * size,
+        lambda t: log_probability(direction, t, norm), np.log(probability), 0.999 * size
     )
     variance = {"linf": 1 / 3, "l2": 1 / (DIM + 2), "l1": 2 / (DIM + 1) / (DIM + 2)}
     scale = steep / np.linalg.norm(direction) / np.sqrt(variance[norm])

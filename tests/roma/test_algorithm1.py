@@ -297,8 +297,7 @@ def test_normal_below_is_scipys_critical_value():
 
 
 @pytest.mark.parametrize(
-    "num_samples",
-    [8, 100, pytest.param(10_000, marks=pytest.mark.slow)],
+    "num_samples", [8, 100, pytest.param(10_000, marks=pytest.mark.slow)]
 )
 def test_agrees_with_scipy(num_samples):
     samples = some_samples(num_samples)

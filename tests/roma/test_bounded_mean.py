@@ -195,11 +195,7 @@ def test_refusals(arguments, message):
 RNG = np.random.default_rng(0)
 CATEGORIES = np.repeat([0, 1, 3], [40, 30, 20])
 PLR = np.concatenate(
-    [
-        1 - 0.02 * RNG.random(40),
-        1 - 0.03 * RNG.random(30),
-        1 - 0.2 * RNG.random(20),
-    ]
+    [1 - 0.02 * RNG.random(40), 1 - 0.03 * RNG.random(30), 1 - 0.2 * RNG.random(20)]
 )
 HITS = RNG.binomial(1000, (1 - PLR) ** 2)
 FAILED = np.zeros(90, bool)

@@ -12,14 +12,7 @@ import jaxrob
 from jaxrob.roma._estimate import unknown
 from jaxrob.roma._rare import _importance
 from jaxrob.roma._rare._mixture import allotted, log_weights, weigh
-from jaxrob.roma._rare._search import (
-    Line,
-    Modes,
-    _labels,
-    _line,
-    _stretch,
-    no_nearer,
-)
+from jaxrob.roma._rare._search import Line, Modes, _labels, _line, _stretch, no_nearer
 from jaxrob.roma._rare._splitting import Evidence, unexplained
 from jaxrob.roma._rare._tilt import TILTED_BALLS
 

@@ -41,7 +41,6 @@ def classifier(variables=VARIABLES):
 
 
 def without_values():
-    """A classifier of shapes."""
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, "f"), VARIABLES)
     return classifier(shapes)
 

@@ -381,7 +381,6 @@ GOAL = Goal(8, 0.8, (0.0, 1.0), FEWER, 50, 0.05, 0.02)
 
 
 def crossing(place, straight):
-    """A crossing between two levels."""
     rough = RoughCrossing(place + 0.1, 0.05, 0.2, 0.2)
     return Cluster(place, place + 1, straight, straight, rough)
 

@@ -45,28 +45,24 @@ from jaxrob.roma._rare._splitting import (
     unexplained,
 )
 
-# Standard errors are multiplied by 1 + this times the error: the larger the less
-# reliable.
+# Standard errors grow by 1 + this times the error: large ones are less reliable.
 _WIDENING = 2.0
 # An estimate is rejected if it makes the plain draws' hits this improbable.
 _IMPLAUSIBLE = 1e-4
-# With a larger share of unexplained particles, more modes are looked for at some of
-# them, or more is drawn: few draws may hold no weights as great.
+# With more unexplained particles, modes are sought at some, or more is drawn.
 _LOOKED_INTO = 0.1
 _STARTS = 4
 # With a larger share in the end, an estimate is rejected: one ancestor leaves many.
 _CONTRADICTED = 0.25
-# Between these shares, draws end after this many stages. Above both, more particles
-# climb then, before draws go on.
+# Between these shares draws end after this many stages; above both, more particles
+# climb before draws go on.
 _STAGES_IN_DOUBT = 4
 # Particles' estimates are too low by at most this many standard errors.
 _SURE = 3.0
-# The first number of searches that start at particles.
 _FIRST_NUMBER = 1000
 # Inputs whose draws are in memory together.
 _GROUP = 64
-# The first searches take at most this part of a budget. The method needs a budget with
-# which particles reach this probability: nothing else checks it without gradients.
+# The first searches' part of a budget, with which particles must reach this deep.
 _SEARCH_PART = 1 / 6
 _DEEP_ENOUGH = math.log(1e-8)
 
@@ -74,8 +70,7 @@ _DEEP_ENOUGH = math.log(1e-8)
 def by_importance(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    deep = cost_down_to(_DEEP_ENOUGH, work, candidates.inputs.images.shape[1:])
-    if candidates.budget < BATCH * SEARCH_COST + MODE_COST + DRAWS + deep:
+    if candidates.budget < least_cost(work, candidates.inputs.images.shape[1:]):
         return estimate
     number = len(estimate.status)
     parts = [
@@ -83,6 +78,12 @@ def by_importance(
         for first in range(0, number, _GROUP)
     ]
     return joined(parts)
+
+
+def least_cost(work: Work, image_shape: tuple[int, ...]) -> int:
+    """The forward passes for an input, beside its plain draws, with which it tries."""
+    deep = cost_down_to(_DEEP_ENOUGH, work, image_shape)
+    return BATCH * SEARCH_COST + MODE_COST + DRAWS + deep
 
 
 def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
@@ -107,8 +108,7 @@ def _of_group(
     # In small steps where a budget limits them.
     stages = (DRAWS,) * int(budget // DRAWS) if limited else STAGES
     searches = run_searches(work, inputs, classes, bar, _SEARCH_PART * budget)
-    cost = _cost(searches, number)
-    # Particles and draws share what is left.
+    cost = SEARCH_COST * np.bincount(searches.owner, minlength=number)
     rest = budget - cost - refinement_cost(searches, number)
     deep = cost_down_to(_DEEP_ENOUGH, work, inputs.images.shape[1:])
     seen = evidence(work, inputs, budget=np.maximum(rest / 2, deep))
@@ -142,8 +142,7 @@ def _of_group(
         active = np.sort(np.concatenate([restarted, further]))
         for one in active:
             opinions[one] = _opinion(work, samples[one], groups[one])
-        # In few dimensions splitting has answered already, and a budget does not allow
-        # for more: what is in doubt stays so.
+        # Splitting has answered in few dimensions, and a budget allows no more.
         thorough = is_thorough(inputs.images.shape[1:])
         if attempt == len(STAGES) or thorough or limited:
             break
@@ -159,15 +158,10 @@ def _of_group(
             break
         points = [_spread_out(opinions[one]) for one in doubtful]
         new = _searches_at(work, inputs, searches, np.repeat(doubtful, _STARTS), points)
-        cost += _cost(new, number)
-        is_new = np.array(
-            [
-                has_another_mode(
-                    taken(searches, searches.owner == n), taken(new, new.owner == n)
-                )
-                for n in doubtful
-            ]
-        )
+        cost += SEARCH_COST * np.bincount(new.owner, minlength=number)
+        own = [taken(searches, searches.owner == n) for n in doubtful]
+        late = [taken(new, new.owner == n) for n in doubtful]
+        is_new = np.array(list(map(has_another_mode, own, late)))
         searches = joined([searches, new])
         restarted, further = doubtful[is_new], doubtful[~is_new]
         most = np.where(shares[further] > _CONTRADICTED, len(STAGES), _STAGES_IN_DOUBT)
@@ -205,8 +199,7 @@ def _bounded_by_particles(
     found: Estimate, seen: Evidence, plain_hits: np.ndarray
 ) -> Estimate:
     """The estimates, bounded where a budget ended the climb of the particles."""
-    # If particles came deep enough, the level that they reached bounds probabilities
-    # that the draws leave open, unless these or the plain draws exceed it.
+    # A level that particles reached bounds what draws leave open, if it is deep.
     deep = np.isfinite(seen.log_open) & (seen.log_open <= _DEEP_ENOUGH)
     bounded = deep & (found.status == "untrusted") & (plain_hits == 0)
     bounded &= ~(found.log_probability > seen.log_open)
@@ -225,10 +218,6 @@ def _least_divergence(seen: Evidence) -> np.ndarray:
     # Not below a half.
     far = -scipy.special.ndtri(np.exp(np.minimum(most, math.log(0.5))))
     return far**2 / 2
-
-
-def _cost(searches: Modes, number: int) -> np.ndarray:
-    return SEARCH_COST * np.bincount(searches.owner, minlength=number)
 
 
 def _of(searches: Modes, left: np.ndarray) -> Modes:

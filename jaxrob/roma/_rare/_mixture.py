@@ -36,8 +36,7 @@ from jaxrob.roma._rare._tilt import (
     with_idle_stretch,
 )
 
-#: The largest relative standard error that is trusted. It is lower where draws are few:
-#: these may hold none of the large weights, and then underestimate the error.
+#: Trusted relative errors: few draws may lack the large weights, and underestimate.
 LARGEST_ERROR = 0.15
 _LARGEST_ERROR_OF_FEW = 0.12
 _LARGEST_ERROR_OF_SOME = 0.09
@@ -45,8 +44,8 @@ _FEW, _SOME = 2000, 8000
 # A weight's largest share of the sum, and the share of draws that may be hits.
 _LARGEST_SHARE = 0.1
 _HITS = (0.02, 0.98)
-# Below this log-probability, an upper bound is answer enough: the probability of
-# reaching the first of these quantiles of the margins for which the weights are even.
+# Below this log-probability a bound is enough: that of reaching the first of these
+# quantiles of the margins for which the weights are even.
 _NEGLIGIBLE = -40.0
 _REACHED = (0.5, 0.75, 0.9, 0.95, 0.98)
 
@@ -144,8 +143,7 @@ def _weighted(
 DRAWS = 1024
 # Draws in a call.
 _MOST_DRAWS = 4096
-# The plain draws' share of a mixture, and the part of the other shares that does not
-# depend on the hits.
+# The plain share of a mixture, and the part of the others that hits do not move.
 _PLAIN = 0.05
 _EQUAL = 0.2
 # The part of the draws that show the nearest mode where there is no hit.
@@ -158,8 +156,7 @@ class Mixtures(NamedTuple):
     """Mixtures around N inputs, of up to C components; the first is the plain one."""
 
     tilts: Tilt  # arrays `[N, C, ...]`
-    # int `[N]`, how many components each has. The others are plain, and never drawn
-    # from.
+    # int `[N]`, of each; the others are plain, and never drawn from.
     number: np.ndarray
 
 
@@ -252,8 +249,7 @@ def shares_of(draws: Draws) -> np.ndarray:
 
 def responsibilities(draws: Draws, log_weight: np.ndarray) -> np.ndarray:
     """`[N, C]` how much of the hits' weights each component accounts for."""
-    # Where nothing was hit, its share of the draws with the greatest margins. Each row
-    # sums to 1.
+    # Without a hit, its share of the greatest margins. Rows sum to 1.
     logs = np.where(draws.margins >= 0, log_weight, -np.inf)
     top = logs.max(axis=1, keepdims=True)
     weight = np.exp(logs - np.where(np.isfinite(top), top, 0))
@@ -274,8 +270,7 @@ def responsibilities(draws: Draws, log_weight: np.ndarray) -> np.ndarray:
 
 def better_shares(mixture: Mixtures, by_hits: np.ndarray | None) -> np.ndarray:
     """`[N, C]` shares of the components in the next stage."""
-    # Most draws go to each mode by its part of the hits' weights (a step of adaptation
-    # by cross-entropy), some to all modes, few are plain.
+    # Most go to modes by their hits (cross-entropy), some to all modes, few are plain.
     component = np.arange(mixture.tilts.strength.shape[1])
     is_mode = (component < mixture.number[:, None]) & (component > 0)
     equal = is_mode / np.maximum(is_mode.sum(axis=1, keepdims=True), 1)
@@ -333,8 +328,7 @@ def _draw(
     return jax.tree.map(by_input, found)
 
 
-#: Draws around each input, stage by stage as long as all of them are too few. Beyond
-#: their sum splitting is cheaper.
+#: Draws of each stage while all are too few; splitting is cheaper beyond the sum.
 STAGES = (DRAWS, *3 * (4 * DRAWS,), *4 * (8 * DRAWS,))
 
 
@@ -355,17 +349,10 @@ def without_draws(work: Work, modes: Modes, images: np.ndarray) -> list[Sample]:
     number = mixture.tilts.strength.shape[1]
     none, nothing = np.zeros((1, 0)), np.zeros((1, number))
     draws = Draws(none, np.zeros((1, 0, number), np.float32), none.astype(np.int32))
+    weighted = nothing_drawn(1)
     return [
-        Sample(
-            taken(mixture, slice(n, n + 1)),
-            draws,
-            0,
-            nothing_drawn(1),
-            nothing,
-            nothing,
-            np.zeros(0),
-        )
-        for n in range(len(images))
+        Sample(one, draws, 0, weighted, nothing, nothing, np.zeros(0))
+        for one in (taken(mixture, slice(n, n + 1)) for n in range(len(images)))
     ]
 
 

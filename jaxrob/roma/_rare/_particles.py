@@ -27,12 +27,10 @@ _NUM_MOVES = 5
 _NUM_MOVES_OF_FEW = 10
 # Up to this many dimensions are few.
 _FEW_DIMENSIONS = 16
-#: On plateaus of the margin other shares happen. Fewer particles than the least say too
-#: little; a greater share than the most might need any number of levels.
+#: Plateaus give other shares: too few particles say little, too many never end.
 LEAST_KEPT = 10
 _MOST_KEPT = 0.5
-# Moves are adapted to this share of acceptances, at this rate. They are not adapted
-# below the smallest share, where they would do nothing.
+# Moves adapt to this acceptance, at this rate, down to the smallest share.
 _ACCEPTANCE = 0.3
 _ADAPTATION = 0.6
 # Nudges have to follow regions that shrink by a factor of 4 a level in one direction.
@@ -45,8 +43,7 @@ _SPREAD_OF_NUDGES = 1.0
 _LENGTH = 1.7
 _WHOLE = 0.2
 
-#: What a step did: it reached a level, it reached 0, it cannot go on because of a
-#: plateau, or a margin was NaN.
+#: A step reached a level, reached 0, met a plateau, or a margin was NaN.
 GOING, FINISHED, STUCK, INVALID = range(4)
 
 
@@ -68,8 +65,7 @@ class Outcome(NamedTuple):
     status: jax.Array  # int `[l]`, `GOING`, `FINISHED`, `STUCK` or `INVALID`
     # int `[l]`, particles above 0 if finished, else above the new level.
     above: jax.Array
-    # `[l]`, the probability that two of these, drawn with replacement, stem from one of
-    # the first particles.
+    # `[l]`, the probability that two of these stem from one of the first.
     common_ancestry: jax.Array
 
 
@@ -209,8 +205,7 @@ def _propose(
     fresh: jax.Array,
     nudge: jax.Array,
 ) -> _Proposal:
-    # Of many components all are nudged at every other move: where few matter, moves
-    # that redraw some are mostly accepted because they leave those few as they are.
+    # Nudges every other move: where few matter, redrawing leaves those few as they are.
     no = jnp.zeros((), bool)
     if has_few_normals(perturbation, images[0].size):
         assert perturbation.norm is not None and before is not None
@@ -260,9 +255,8 @@ def _few_moved(
     share: jax.Array,
     before: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    # Half are autoregressive. The others go along the difference of two particles that
-    # the level started from (ter Braak and Vrugt 2008), which has the region's shape,
-    # however thin it is.
+    # Half are autoregressive, half along the difference of two particles (ter Braak and
+    # Vrugt 2008), which has the region's shape, however thin.
     choices, normal = jax.random.split(key)
     scale, first, second, jump, which = jax.random.uniform(choices, (5,), jnp.float32)
     # Steps of many sizes, since a level may need far smaller ones than the last.
@@ -280,13 +274,9 @@ def _few_moved(
 
 
 def _accept(
-    systems: ParticleSystems,
-    proposal: _Proposal,
-    margins: jax.Array,
-    fresh: jax.Array,
+    systems: ParticleSystems, proposal: _Proposal, margins: jax.Array, fresh: jax.Array
 ) -> ParticleSystems:
-    # A stochastic classifier's answer is drawn together with the perturbation, and kept
-    # or left with it.
+    # A stochastic answer is drawn with the perturbation, and kept with it.
     above = (margins > systems.level[:, None]) & proposal.possible
     number = proposal.adapts.sum(axis=1, dtype=jnp.float32)
     adapted = (above & proposal.adapts).sum(axis=1, dtype=jnp.float32)
@@ -321,8 +311,7 @@ def _select(
     finished = hits >= wanted
     stuck = (kept < LEAST_KEPT) | (kept > int(_MOST_KEPT * num_particles))
     status = jnp.where(finished, FINISHED, jnp.where(stuck, STUCK, GOING))
-    # Resampling: all survivors are copied equally often, up to one, by a random start.
-    # At the end, these are all the hits.
+    # Survivors are copied equally often, up to one; at the end all hits are.
     kept = jnp.where(finished, hits, jnp.maximum(kept, 1)).astype(jnp.uint32)
     first = jax.random.bits(key, (), jnp.uint32) % kept
     survivors = order[(first + jnp.arange(num_particles, dtype=jnp.uint32)) % kept]

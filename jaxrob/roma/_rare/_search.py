@@ -1,12 +1,10 @@
 """Searches for the parts of a ball where an input is distinctly misclassified (modes).
 
-Each search linearises its margin, draws points from the ball tilted towards where the
-linear margin is 0, and linearises again by the gradients there. Searches that end in
-one direction have found one mode. More start while some mode was found by a single
-search, because others may not have been found at all (Good, 1953). Half of them start
-in the ball, in pairs on opposite sides, for the classes that plain draws put nearest,
-the others far outside, for any class, where a steep mode, which is behind a shallow one
-nearly everywhere in the ball, is ahead.
+Each search linearises its margin by the gradients at points from the ball, tilted
+towards where the linear margin is 0, again and again. More start while a single search
+found some mode, because others may be unfound (Good, 1953): half in the ball, on
+opposite sides, for the nearest classes, half far outside, for any class, where a steep
+mode, which is behind a shallow one nearly everywhere in the ball, is ahead.
 """
 
 import functools
@@ -63,8 +61,7 @@ _CLOSE = 0.9
 # Points whose gradients are taken in a call, at most.
 _MOST_POINTS = 1024
 _MOST_TILTS = 64
-# A mode is reached if the greatest margin there is at most this many of the margins'
-# standard deviations below 0.
+# Reached: the greatest margin is within so many standard deviations of 0.
 _REACH = 4.0
 
 
@@ -86,11 +83,10 @@ _REFINING = _Climb(rounds=2, gradients=64, first_kept=0, use=REFINEMENT)
 MODE_COST = _REFINING.cost
 # Gradients by which a mode's curvature is estimated.
 _CURVES = 256
-# It is estimated where the nonlinear part of the margin would add more than this to the
-# exponent of the tilt, in nats: the weights vary by about its exponential.
+# It is estimated where the margin's nonlinear part would add this to the exponent of
+# the tilt, in nats: the weights vary by about its exponential.
 _BENT = 1.0
-# Directions kept, and the least and largest curvatures along them, in units of the
-# tilt's own: at 1 the tilt would be infinitely wide.
+# Directions, and curvatures in the tilt's units: at 1 it would be infinitely wide.
 _DIRECTIONS = 16
 _CURVATURES = (0.1, 0.75)
 
@@ -164,8 +160,7 @@ def searches_from(
 
 
 def no_nearer(searches: Modes, least: np.ndarray) -> Modes:
-    # Where gradients alternate, a search's margins vary so much that its mode seems
-    # near, and would displace modes that others have found.
+    # Alternating gradients make a mode seem near, and would displace others' modes.
     divergence = np.maximum(searches.divergence, least[searches.owner])
     return searches._replace(divergence=divergence)
 
@@ -373,8 +368,7 @@ def _climb(
         each = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
         each = jax.vmap(lambda k: jax.random.split(k, climb.gradients))(each)
         u = jax.vmap(jax.vmap(ball.draw, (0, None)))(each, tilts)
-        # `ANY_CLASS` becomes the nearest class at the first draw, and stays: the
-        # mean gradient of several classes leads to none of them.
+        # The nearest class at first stays: several classes' mean leads to none.
         first = perturbed_by(work, pairs, u[:, :1])
         nearest = nearest_class(work, pairs, first, each[:, :1])[:, 0]
         classes = jnp.where(is_any & (number == 0), nearest, classes)

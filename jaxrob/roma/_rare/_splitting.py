@@ -1,11 +1,10 @@
 """Adaptive multilevel splitting of what plain draws leave open: the pilot and after it.
 
-Particles, perturbed images of one input, climb a ladder of levels of the margin: those
-above a level are copied, and Markov moves that never go below it make the copies
-differ. A fixed share of the particles is above each level, given the level before. The
-product of the shares reaches probabilities far below one over the number of evaluations
-(subset simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012). The
-particles that arrive are also evidence about what other methods miss.
+Particles, perturbed images of one input, climb levels of the margin: those above one,
+a fixed share, are copied, and Markov moves that never go below it make copies differ.
+The product of the shares reaches rare probabilities (subset simulation, Au and Beck,
+2001; Cérou, Del Moral, Furon and Guyader, 2012). The particles that arrive are also
+evidence about what other methods miss.
 """
 
 import functools
@@ -59,19 +58,16 @@ from jaxrob.roma._rare._particles import (
     stepping,
 )
 
-# Classes less probable than the most probable one by this factor, as a normal fit to
-# the plain draws has it, are left out: a log of 300.
+# Classes less probable by this factor, by a normal fit to plain draws, are out.
 _LARGEST_GAP = np.log(300.0)
-# Classes that are sought after around an input at most; plain draws or particles may
-# meet others.
+# Classes sought around an input; plain draws or particles may meet others.
 _SOUGHT = 4
 #: The log-probability below which a pair is given up: that is bound enough.
 FLOOR = math.log(1e-15)
 
 #: Particles around each input.
 NUM_PARTICLES = 1000
-# A run with a larger standard error is not enough: particles that hardly mix have few
-# ancestors, of which the error itself is a poor estimate.
+# A run must be this precise: few ancestors are a poor estimate of the error itself.
 _PRECISE = 0.5
 _PRECISE_IN_FEW_DIMENSIONS = 0.25
 # The variance of log p is taken as this many times its estimate, which is noisy.
@@ -84,8 +80,7 @@ class Pilot(NamedTuple, Generic[Array]):
     possible: Array  # whether it is another class than the one predicted at the input
     hits: Array  # int32, draws that are distinctly misclassified as it
     mean: Array  # the mean of its margins
-    # Their standard deviation, or that of those above the mean, if it is greater, as of
-    # a class with modes on two sides.
+    # Their deviation, or that above the mean if greater (modes on two sides).
     std: Array
 
 
@@ -255,11 +250,10 @@ def split(
     budget: np.ndarray | float = math.inf,
 ) -> tuple[Estimate, list[Any]]:
     """Estimates the probability of a distinct misclassification as a class."""
-    # With p_k the share of N particles above level k and q that above 0 at the end, the
-    # estimate is `q prod p_k`. With n_i of the n particles above 0 stemming from the
-    # ith of the first particles, `sum (n_i / n)^2 - 1 / N` estimates its logarithm's
-    # variance (Chan and Lai, 2013; Lee and Whiteley, 2018; for adaptive levels Du and
-    # Guyader, 2021). Neither shows a narrow second mode that is behind until late.
+    # With p_k the share of N particles above level k, and q above 0 at the end, the
+    # estimate is `q prod p_k`. With n_i of n at the end from the ith of the first ones,
+    # `sum (n_i / n)^2 - 1 / N` estimates its logarithm's variance (Chan and Lai 2013;
+    # Du and Guyader 2021). Neither shows a narrow mode that is behind until late.
     none = np.zeros(len(pairs.classes))
     no = none.astype(bool)
     climb = _Climb(none, none, none.astype(np.int64), no, no)
@@ -347,23 +341,19 @@ def num_slots(num_pairs: int, at_most: int, num_devices: int) -> int:
     return max(1, size // num_devices) * num_devices
 
 
-# Particles around each input. In few dimensions, where shapes are the oddest and passes
-# the cheapest, they are as many as splitting takes.
+# Particles around an input; in few dimensions as many as splitting takes.
 _FEW_PARTICLES = 64
-# A particle is unexplained if less than this part of the probability has weights as
-# great as its own.
+# Unexplained: less than this part of the probability has weights as great.
 _TAIL = 0.002
 
 
 class Evidence(NamedTuple):
-    # For each input, `[m, H, W, C]` points of the unit ball that are distinctly
-    # misclassified, or None.
+    # Of each input `[m, H, W, C]` distinctly misclassified in the unit ball, or None.
     points: list[np.ndarray | None]
     log_probability: np.ndarray  # `[N]`, by splitting; NaN where it got stuck
     standard_error: np.ndarray  # `[N]`
     evaluations: np.ndarray  # int64 `[N]`, forward passes
-    # `[N]`, the log-probability of the last level that they reached, where a budget
-    # ended their climb; -inf elsewhere.
+    # `[N]`, of the level where a budget ended their climb; -inf elsewhere.
     log_open: np.ndarray
 
 

@@ -1,23 +1,16 @@
 """Uniform distributions in a ball, tilted towards a half-space.
 
-A point u of the unit ball is drawn with a density that favours one direction. The
-likelihood ratio of the uniform density to the tilted one corrects for that.
+* L-infinity: the density is proportional to exp(b . u), truncated exponentials. The
+  tilt's strength is the largest component of b.
+* L2: the component along e is Beta distributed, and the rest uniform in the ball of one
+  dimension less that it leaves. The strength is the component's mode.
+* L1: the density is proportional to (1 - b . u)^-(d + 1), as of Laplace variables
+  (exp(-|x| + b x)) over the sum of their sizes and of one more exponential variable.
+  The strength is the largest component of b.
 
-* In the L-infinity ball the density is proportional to exp(b . u): a product of
-  truncated exponentials. The tilt's strength is the largest component of b.
-* In the L2 ball the component along a direction e is drawn from a Beta distribution and
-  the rest, uniformly, from the ball of one dimension less that it leaves. The strength
-  is the component's mode.
-* In the L1 ball the density is proportional to (1 - b . u)^-(d + 1). That is how
-  Laplace variables with densities proportional to exp(-|x| + b x) are distributed once
-  they are divided by the sum of their sizes and of one more exponential variable. The
-  strength is the largest component of b.
-
-Where the margin curves, the points that count spread further than the tilt's along some
-directions. The first two tilts may be stretched along these: in the L-infinity ball the
-components become correlated (a Gaussian copula), and in the L2 ball the rest's
-direction is that of a normal vector with this covariance (the angular central Gaussian
-distribution, Tyler 1987).
+Where the margin curves, the first two may be stretched along some directions: in the
+L-infinity ball by a Gaussian copula, in the L2 ball the rest's direction is that of a
+normal vector with this covariance (angular central Gaussian, Tyler 1987).
 """
 
 import math
@@ -30,8 +23,7 @@ import numpy as np
 from jax.scipy.special import ndtr, ndtri
 from scipy import special
 
-# The largest divergence of a tilt from the uniform distribution, in nats. The smallest
-# probability that can be estimated is about e^-80.
+# The largest divergence, in nats: probabilities down to about e^-80.
 _LARGEST_DIVERGENCE = 80.0
 _BISECTIONS = 30
 # Probabilities that have a quantile in float32.
@@ -59,11 +51,10 @@ class Moments(NamedTuple):
     margin: jax.Array  # the margin's mean
     # That of the exponent along the tilt's direction: the tilt is like exp(rate e . u).
     rate: jax.Array
-    # About the Kullback-Leibler divergence of the tilt from no tilt, in nats: minus the
-    # logarithm of the probability that a linear margin, tilted to 0, exceeds it.
+    # About the Kullback-Leibler divergence from no tilt, in nats: minus the log of the
+    # probability that a linear margin, tilted to 0, exceeds it.
     divergence: jax.Array
-    # `[H, W, C]`, the standard deviation of each component of u; None in a ball whose
-    # tilts cannot be stretched.
+    # `[H, W, C]`, of each component of u; None where tilts cannot be stretched.
     deviation: jax.Array | None
 
 
@@ -71,11 +62,9 @@ class TiltedBall(NamedTuple):
     """The tilted distributions of a ball; u has the image's shape."""
 
     draw: Callable[[jax.Array, Tilt], jax.Array]  # `draw(key, tilt)`, u
-    # `log_ratio(u, tilt)`, the log-density of no tilt less that of the tilt, up to a
-    # constant.
+    # `log_ratio(u, tilt)`: log-density without less with tilt, up to a constant.
     log_ratio: Callable[[jax.Array, Tilt], jax.Array]
-    # `log_constant(tilts)`, that constant without a stretch, by NumPy in float64, for
-    # tilts with a leading axis.
+    # `log_constant(tilts)`: it without a stretch, float64, by NumPy, `[M, ...]`.
     log_constant: Callable[[Tilt], np.ndarray]
     # `moments(tilt, slope)`, without a stretch.
     moments: Callable[[Tilt, jax.Array], Moments]
@@ -121,8 +110,7 @@ class TiltedBall(NamedTuple):
 
 
 def of_component(tilts: Tilt, which: jax.Array) -> Tilt:
-    # Directions are not copied, which would slow down draws by the thousand: it has
-    # those of all components, with a width of 1 along the others'.
+    # All components' directions, not copied (slow), with width 1 along the others'.
     directions, widths = tilts.stretch
     is_own = (jnp.arange(len(widths)) == which)[:, None]
     stretch = Stretch(
@@ -265,8 +253,7 @@ def _linf_moments(tilt: Tilt, slope: jax.Array) -> Moments:
 
 def _l2_shape(mode: Any, size: int, xp: Any) -> tuple[Any, Any]:
     """The exponents of (1 + s) and (1 - s) in the component's density."""
-    # The density (1 - s^2)^((d - 1) / 2) exp(b s) has its maximum at the same mode, and
-    # the same curvature there.
+    # (1 - s^2)^((d - 1) / 2) exp(b s) has the same mode and curvature there.
     # Not 1 - mode^2, which cancels near 1: float32 and float64 must agree.
     centre = (size - 1) / 2 * (1 + mode**2) / ((1 - mode) * (1 + mode))
     return xp.asarray(centre * (1 + mode)), xp.asarray(centre * (1 - mode))
@@ -285,8 +272,7 @@ def _l2_draw(key: jax.Array, tilt: Tilt) -> jax.Array:
     inside = normal[:size] - direction * _inner(direction, normal[:size])
     if len(tilt.stretch.widths):
         inside = _stretched(tilt.stretch, inside)
-    # The first d - 1 of d + 1 normals, divided by the norm of all, are uniform in the
-    # ball of d - 1 dimensions.
+    # d - 1 of d + 1 normals over the norm of all are uniform in d - 1 dimensions.
     norm = jnp.sqrt(jnp.sum(inside**2) + jnp.sum(normal[size:] ** 2))
     u = s * direction + jnp.sqrt((1 - s) * (1 + s)) * inside / norm
     return u.reshape(tilt.vector.shape)

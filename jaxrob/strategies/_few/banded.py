@@ -1,9 +1,7 @@
 """The search for a stated half width, by bands around the curve of few images.
 
-It ends as soon as the interval is narrow enough. The width says nothing about where the
-interval lies, so its coverage is that of a sample size fixed in advance (Chow and
-Robbins 1965, "On the asymptotic theory of fixed-width sequential confidence intervals
-for the mean").
+The width, which ends it, says nothing about where the interval lies: its coverage is
+that of a sample size fixed in advance (Chow and Robbins 1965).
 """
 
 import math
@@ -47,11 +45,9 @@ from jaxrob.strategies._few.estimates import (
 
 # The share of the error spent on levels away from the crossings.
 _ERROR_FAR = 0.1
-# Bands of this error may leave this many times the planned or the usual width open. The
-# error amounts to 0.001 over about ten looks.
+# Bands of this error (0.001 in ten looks) may leave so many times the width open.
 _ERROR_GROSS, _GROSS = 1e-4, 3.0
-# The cost of finding a crossing and of the levels beside it, as a share of the images
-# of the level that locates it.
+# Finding a crossing and levels beside it, as a share of the locating level's images.
 _COST_BESIDE = 1.2
 
 # Rounding of mean scores.
@@ -75,8 +71,7 @@ def look(strategy: ASAP, state: State, answers: dict[int, np.ndarray]) -> State:
     for step, side in zip(found.steps.tolist(), sides):
         levels[step] = levels[step]._replace(side=side)
     if state.accepted.high - state.accepted.low < high - low:
-        # A wider interval, on the way to a finer aim, does not replace the narrower
-        # one.
+        # A wider interval on the way does not replace the narrower one.
         low, high, _ = state.accepted
     accepted = Accepted(low, high, min(max(guess, low), high))
     is_done = accepted.half_width <= goal.half_width * goal.parts
@@ -119,11 +114,8 @@ def _with_slack(goal: Goal) -> Goal:
 
 def _safe_bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
     """Returns the usual bands, or far higher ones where these leave far more open."""
-    # Where a curve runs close to the threshold, a few flipped images move its crossing
-    # far, or alone keep its levels on one side. The width then depends on the errors of
-    # the levels, and ends the search where these are large. Only the errors of the
-    # means count here: the possible bends between levels are not random, and the usual
-    # bands include them.
+    # Near the threshold few flips move a crossing far: the width follows the levels'
+    # errors and ends the search. Possible bends are not random; usual bands have them.
     now = _bands(goal, found, between)
     high = bands(goal, found, between, 0.0, max(quantile(_ERROR_GROSS), now.z))
     planned = max(float(now.open.sum()), 2 * goal.half_width * goal.parts)
@@ -159,28 +151,23 @@ METHOD = Method(look, following)
 
 # Plans aim at this factor of the allowed width.
 MARGIN = 0.9
-# A crossing whose uncertainty exceeds half the allowed width is first located this many
-# times more precisely, but no better than this share of that half.
+# A less certain crossing is first located so many times better, up to this share.
 _STEP, _ENOUGH = 3.0, 0.8
-# A level locates a crossing if it lies within this many halves of the allowed width,
-# and if the slope's error shifts the crossing by less than this share of the wanted
-# precision of its place.
+# A level locates a crossing within so many half widths, if the slope's error shifts
+# it by less than this share of the wanted precision.
 _OFF, _PUTS_OFF = 1.2, 0.7
-# The distance of the levels beside a crossing, in halves of the allowed width, and the
-# factors by which existing levels may be nearer or farther.
+# Levels beside a crossing, in half widths; existing ones may be nearer or farther.
 _BESIDE, _NEARER, _FARTHER = 2.0, 0.5, 2.5
 # Or the distance at which a curve deviates from a line by this share of that half.
 _SAG = 0.3
 # A slope with a larger relative error is measured before the crossing is known well.
 _SLOPE = 0.3
-# If the planned width does not suffice, it is multiplied by this factor, down to this
-# many steps.
+# Too wide a plan is multiplied by this, down to so many steps.
 _LESS, _OPEN = 0.93, 1e-6
 # Levels more than this many half-widths from the crossing must be decided.
 _FAR = 1.5
-# If every level is as planned and the width is still too large, the standard errors
-# shrink by this factor, provided that they and not the shape between the levels cause
-# at least this share of the open width.
+# If all is as planned and too wide, errors shrink by this, where they and not the
+# shape between levels cause this share of it.
 _BETTER, _MOST = 0.9, 0.8
 # Bounds on the growth of the number of images of a level to decide.
 _GROWTH, _LEAST_GROWTH = 2.0, 1.3
@@ -207,8 +194,7 @@ def _requests(
         elif wanted := _closing(goal, levels, now, left):
             return wanted
         else:
-            # Clusters that no plan narrows stay open; the others get the rest of the
-            # width.
+            # Clusters that no plan narrows stay open; others get the rest.
             places = [one for one in places if one not in left]
             width -= sum(one.open for one in left)
     return _finest(goal, levels, now)
@@ -236,8 +222,7 @@ def _closing(
 
 def allowed_width(now: Bands, half_width: float) -> float:
     along = float((now.open - now.closable).sum())
-    # Where the curve runs along the threshold it stays open; the rest is still
-    # narrowed.
+    # Along the threshold it stays open; the rest is narrowed.
     return max(2 * half_width - along, half_width) / now.joint_error_ratio
 
 
@@ -252,8 +237,7 @@ def _approach(plan: _Plan) -> list[Wanted]:
 
 
 def _placing(plan: _Plan) -> list[Wanted]:
-    # The level at the crossing, those beside it, those around: each step makes the next
-    # cheaper, or shows that it is unnecessary.
+    # At the crossing, beside, around: each makes the next cheaper, or unnecessary.
     levels = plan.costs.levels
     centre, wanted = _centre(plan, plan.half, plan.half)
     for more in (_sides, _cleared):
@@ -304,9 +288,8 @@ def _sides(plan: _Plan, centre: int, half: float, asked: list[Wanted]) -> list[W
             away = sign * (step - at)
             fits = _NEARER * usual <= away <= _FARTHER * usual or step == new
             if fits and away > 0:
-                # The band's edge must be `half` away on the line to the centre. That
-                # line has the centre's error plus its share of the error of the
-                # difference.
+                # The band's edge must be `half` away on the line, with the centre's
+                # error and a share of the difference's.
                 rest = max((slope * half / now.z) ** 2 - centre_error**2, 0)
                 options[step] = math.hypot(centre_error, math.sqrt(rest) * away / half)
         if options:

@@ -24,11 +24,9 @@ from jaxrob.strategies._strategy import History, Task
 
 # The concavity by which a curve may leave a line, per squared range.
 BEND = 8.0
-# The error of the rise between two levels due to bends, per squared range. It is large
-# enough for nearby levels to determine the slope once they are known well enough.
+# Error of a rise due to bends, per squared range; near, well-known levels decide.
 _SAG = 4.0
-# This many levels on either side of a crossing may determine its slope. Its relative
-# error is at least this.
+# Levels on either side that may determine a slope, and its least relative error.
 _PAIRS, _LEAST_SLOPE_ERROR = 5, 0.15
 
 
@@ -40,8 +38,7 @@ class RoughCrossing(NamedTuple):
 
 
 def rough_crossing(goal: Goal, now: Estimates, first: int, last: int) -> RoughCrossing:
-    # The position comes from the level that gives the smallest error, from its own
-    # standard error and its distance.
+    # By the level with the smallest error, from its own and its distance.
     steps, off = now.steps, now.means - goal.least
     start, end = int(steps[first]), int(steps[last])
     falls = 1.0 if off[first] >= 0 else -1.0
@@ -74,8 +71,7 @@ def may_cross(
 def _slope(
     goal: Goal, now: Estimates, step: float, falls: float
 ) -> tuple[float, float] | None:
-    # It is the slope between two levels: far enough apart to differ by more than noise,
-    # near enough for the curve to be straight.
+    # Between levels far enough apart for noise, near enough to be straight.
     before, after = np.flatnonzero(now.steps < step), np.flatnonzero(now.steps > step)
     before, after = before[-_PAIRS:, None], after[None, :_PAIRS]
     rise = falls * (now.means[before] - now.means[after])
@@ -94,12 +90,10 @@ def _slope(
 
 # From this share of the images on, all are requested.
 _ALL = 0.85
-# This many neighbours on either side may be control variates of a level. With more
-# images they leave these shares of the variance to the difference.
+# Neighbours that may be control variates; with more images these shares remain.
 _NEIGHBOURS = 4
 _PARTS = (0.05, 0.12, 0.25, 0.5, 0.75)
-# Over longer distances single images change and change back: the variance of the
-# difference grows by this power of the distance.
+# Farther off images change and change back: the variance grows by this power.
 _POWER = 0.8
 
 
@@ -195,14 +189,11 @@ def _seen_change(costs: Costs, step: int, other: int) -> float:
     return max(variance, 1 / seen)
 
 
-# The critical value is larger, up to the second number, at levels whose standard error
-# exceeds the first number times that which crossings need.
+# Where errors exceed the first times the planned ones, critical values rise to this.
 _AS_PLANNED, _FAR = 2.0, 3.3
-# Crossings are interpolated in intervals no wider than this many half widths, or than
-# this share of the range: in a wider interval a curve may bend both ways unseen.
+# Widest interval interpolated, in half widths or of the range: wider ones hide bends.
 _HALF_WIDTHS_WIDE, _SHARE_WIDE = 0.75, 0.02
-# A curve runs along the threshold where all images leave more than this share of an
-# interval open.
+# Along the threshold: all images leave this share of an interval open.
 _ALONG = 0.5
 
 
@@ -214,11 +205,9 @@ class Bands(NamedTuple):
     critical_values: np.ndarray
     low: np.ndarray  # float64 `[m]`, the fewest accepted steps of each interval
     high: np.ndarray  # float64 `[m]`, the most
-    # Float64 `[m]`, the difference of these if the curve were straight between the
-    # levels.
+    # Float64 `[m]`, their difference if the curve were straight between.
     straight: np.ndarray
-    # Bool `[m]`, whether the interval is open even with all images, because the curve
-    # runs along the threshold there.
+    # Bool `[m]`, open even with all images, along the threshold.
     along: np.ndarray
     z: float  # the critical value of levels that are known as well as planned
     joint_error_ratio: float = 1.0  # see the function
@@ -282,8 +271,7 @@ def bands(
     hidden |= ~crosses & between.may_cross
     low, high = np.where(hidden, 0.0, low), np.where(hidden, width, high)
     exact = (standard_errors[:-1] == 0) & (standard_errors[1:] == 0)
-    # If no image changes between two levels, it is assumed that none changes and
-    # changes back.
+    # If no image changes between levels, none changes and changes back.
     still = exact & (changes == 0)
     low, high = np.where(still, shortest, low), np.where(still, longest, high)
     along = exact & (width <= widest) & (high - low > _ALONG * width)
@@ -298,9 +286,8 @@ def _excess_height(
     z: float,
 ) -> np.ndarray:
     """Returns the bands' excess height between levels over a line, `[s, m]`."""
-    # The error of the line between two means is below the line between their errors
-    # unless these are perfectly correlated. But single images change between two
-    # levels: the curve wanders about its line, independently of the errors at the ends.
+    # Errors between means lie below the line of their errors; but single images change,
+    # so the curve wanders about it, independently of the ends.
 
     def between(values: np.ndarray) -> np.ndarray:
         return values[:-1] * (1 - share) + values[1:] * share
@@ -317,8 +304,7 @@ class State(NamedTuple):
     goal: Goal  # with the half width currently aimed at
     levels: Levels  # the levels and the scores seen there
     accepted: Accepted  # the steps accepted; [0, all steps] at first
-    # The open intervals between decided levels, if levels are decided one by one; None
-    # until both ends of the range are decided.
+    # Open intervals between levels decided one by one; None before the ends.
     gaps: list[Gap] | None = None
     bands: Bands | None = None  # the bands around the curve, for the search by bands
     is_done: bool = False  # whether the goal is reached or no further request helps
@@ -344,10 +330,8 @@ class Method(NamedTuple):
 
 # A level this many standard errors from the threshold counts as decided in a plan.
 _LEAN = 2.0
-# Fewer steps are rounding.
 _OPEN = 1e-9
-# A cluster without a crossing is cheap to close: its allowed width is that of a
-# crossing with this slope, per range.
+# Without a crossing: allowed as a crossing of this slope, per range.
 _CHEAP_SLOPE = 40.0
 # Rounding of sums of steps.
 _ROUNDING = 1e-6
@@ -391,8 +375,7 @@ def allowed_widths(
     goal: Goal, places: Sequence[Cluster], width: float
 ) -> dict[Cluster, float]:
     """Splits a width, in steps, among the clusters so that the total cost is least."""
-    # A cluster of width w costs about 1 / (slope w)^2: least, for a fixed sum, at these
-    # shares.
+    # Width w costs about 1 / (slope w)^2: least, for a fixed sum, at these shares.
     rest = {
         one: (one.crossing.slope if one.crossing else _CHEAP_SLOPE / goal.parts)
         ** (-2 / 3)
@@ -417,8 +400,7 @@ def joint_error_ratio(
     goal: Goal, levels: Levels, now: Estimates, places: Sequence[Cluster]
 ) -> float:
     """Returns all crossings' joint error, as a share of the sum of their errors."""
-    # If a mean is too high, more is accepted, at every crossing: the errors add up as
-    # those of the means do, which are correlated, because the images are the same.
+    # Errors at crossings are those of means of the same images, and so correlated.
     noise = np.array([one.straight for one in places])
     if len(places) < 2 or not noise.sum() > 0:
         return 1.0
@@ -434,9 +416,7 @@ def joint_error_ratio(
 
 def narrowing_by_correlation(first: State, other: State) -> float:
     """Returns how much a difference's interval shrinks at each end by correlation."""
-    # Both searches have the same goal and images. Two networks answer for the same
-    # images in the same order, so the errors of two searches are correlated, and the
-    # difference has a smaller error than their sum.
+    # The same images in order: errors correlate, so the difference's is smaller.
     parts, noise, goal = [], [], first.goal
     for sign, state in ((1, first), (-1, other)):
         now = state.bands
@@ -449,7 +429,11 @@ def narrowing_by_correlation(first: State, other: State) -> float:
             # The interval is that of an earlier look, with other errors.
             return 0.0
         noise.append(now.joint_error_ratio * straight / 2)
-        off = sign * _crossing_shifts(now.estimates, places)
+        off = np.zeros(len(now.estimates.steps))
+        for one in places:
+            assert one.crossing
+            at = now.estimates.steps == _nearest(now.estimates, one)
+            off[at] += sign / one.crossing.slope
         parts.append((state.levels, now.estimates, off))
     usual = sum(np.abs(off).sum() for *_, off in parts) / 2
     parts = [(levels, now, off / usual) for levels, now, off in parts]
@@ -458,14 +442,6 @@ def narrowing_by_correlation(first: State, other: State) -> float:
     if sum(alone) == 0:
         return 0.0
     return max(1 - apart / sum(alone), 0.0) * sum(noise)
-
-
-def _crossing_shifts(now: Estimates, places: Sequence[Cluster]) -> np.ndarray:
-    shifts = np.zeros(len(now.steps))
-    for one in places:
-        assert one.crossing
-        shifts[now.steps == _nearest(now, one)] += 1 / one.crossing.slope
-    return shifts
 
 
 def _nearest(now: Estimates, one: Cluster) -> int:

@@ -127,10 +127,8 @@ _GROWTH, _LEAST_GROWTH = 0.5, 0.25
 _NORMAL = np.array([-1.4, -0.6, 0.0, 0.6, 1.4])
 # New levels lie at least this many standard errors from a crossing.
 _CLEARANCE = 1.5
-# Levels tried on either side of a crossing.
 _TRIED = 48
-# Levels beside a crossing are cheap if they take at most this share of all images. A
-# level at a crossing with this share seen is continued, by this share at a time.
+# Levels beside a crossing may take this share of images; one with this goes on by this.
 _CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25
 
 
@@ -291,8 +289,7 @@ METHOD = Method(look, following)
 def look_at_fixed(
     strategy: Uniform, state: State, answers: dict[int, np.ndarray]
 ) -> State:
-    # The steps accepted are levels: the robustness is the share of levels accepted
-    # (2020 paper, Definition 5).
+    # Robustness is the share of levels accepted (2020 paper, Definition 5).
     goal, levels = state.goal, dict(state.levels)
     for step, scores in answers.items():
         new = levels[step]._replace(scores=scores)

@@ -18,8 +18,7 @@ from jaxrob.strategies._strategy import History, Task
 
 ACCEPTED, OPEN, REJECTED = 1, 0, -1
 
-# The evidence beyond the threshold that deciding a level takes on average, because the
-# prior of the evidence does not know how far the mean is from the threshold.
+# Mean evidence beyond the threshold: the prior does not know how far the mean is.
 _PRIOR = 2.0
 
 
@@ -30,10 +29,8 @@ class Goal(NamedTuple):
     num_images: int  # N, the size of the data set
     block: int  # images are looked at in multiples of this many
     error: float  # the probability of a wrong answer, in all
-    # Half the width that may stay open, as a share of the range; 0 if every level
-    # looked at must be decided, and every crossing found on the grid.
+    # Of the range, half of what may stay open; 0: every level and crossing is decided.
     half_width: float
-    # Whether a level is decided only when the images left cannot change it.
     curtail: bool = False
 
     @property
@@ -54,7 +51,6 @@ class Goal(NamedTuple):
         return math.sqrt(max((high - self.least) * (self.least - low), 0.05))
 
     def blocks(self, images: float) -> int:
-        """Rounds a number of images up to whole blocks, at most all images."""
         return min(math.ceil(images / self.block) * self.block, self.num_images)
 
     def request(self, step: int, images: float) -> "Wanted":
@@ -86,8 +82,7 @@ class Spread(NamedTuple):
         self, factors: np.ndarray, shared: np.ndarray, numbers: np.ndarray
     ) -> np.ndarray:
         """Returns the variances of linear combinations of means of first images."""
-        # The error of the mean over n images is the sum of independent increments: the
-        # changes of the mean from each number of images to the next, up to all images.
+        # The error is a sum of independent increments, from each number of images on.
         left = 0.0 if self.num_images is None else 1 / self.num_images
         inverse = np.append(1 / numbers, left)
         each = ((factors @ shared) * factors).sum(axis=-1)
@@ -126,8 +121,7 @@ class Gap(NamedTuple):
     start: int  # the decided level at its start
     end: int  # the decided level at its end
     crosses: bool  # whether these two are on different sides
-    # An open level inside: the one with most images seen if the ends are on different
-    # sides, or else the one that is cheapest to decide; None if there is no open level.
+    # An open level inside: of most images between two sides, else the cheapest.
     middle: int | None
 
     @property
@@ -145,8 +139,7 @@ class Accepted(NamedTuple):
         return (self.high - self.low) / 2
 
 
-# Candidate control variates for a level: this many neighbours on either side, and the
-# nearest level with most images.
+# Control variates: neighbours on either side, and the nearest with most images.
 _BESIDE = 2
 # Smaller factors are rounding errors.
 _ROUNDING = 1e-12
@@ -156,13 +149,11 @@ class Estimates(NamedTuple):
     steps: np.ndarray  # int `[n]`, ascending
     means: np.ndarray  # float64 `[n]`
     standard_errors: np.ndarray  # float64 `[n]`
-    # Float64 `[n - 1]`, the mean squared change of an image's score from a level to the
-    # next.
+    # Float64 `[n - 1]`, mean squared change of a score to the next level.
     changes: np.ndarray
     covariances: np.ndarray  # float64 `[n - 1]`, of the errors of neighbouring means
-    # The means as linear combinations of means of images: int `[k]`, the distinct
-    # numbers of images seen, ascending, and float64 `[k, n, n]`, by `[j, a, b]` the
-    # factor of level b's scores in level a's mean, over images `numbers[j]` and on.
+    # Means as combinations of means of images: `[k]` distinct numbers seen, `[k, n, n]`
+    # the factor `[j, a, b]` of b's scores in a's mean, from `numbers[j]` on.
     numbers: np.ndarray
     factors: np.ndarray
 
@@ -178,10 +169,8 @@ class Estimates(NamedTuple):
 
 
 def estimates(levels: Levels, spread: Spread) -> Estimates:
-    # All levels see the same images in the same order, so the difference of two levels
-    # has a much smaller variance than either mean. A level with few images is estimated
-    # by its difference from a level with more images, or from the line between two of
-    # them: these are control variates.
+    # The same images in order: differences vary far less than means. A level of few
+    # is estimated by its difference from one of more, or a line: control variates.
     steps = np.array(sorted(levels))
     ordered = [levels[step] for step in steps.tolist()]
     seen = np.array([one.seen for one in ordered])
@@ -197,18 +186,13 @@ def estimates(levels: Levels, spread: Spread) -> Estimates:
         more = np.flatnonzero(seen > numbers[j]).tolist()
         ways = [_control_variates(steps, i, more, most) for i in here.tolist()]
         shares, at = np.concatenate(ways), np.repeat(here, [len(way) for way in ways])
-        # Each candidate: the level's own scores, minus the control variates' scores
-        # over the level's images, plus the control variates' estimates.
+        # Own scores, less the variates' on these images, plus their estimates.
         found = np.eye(size)[at] - shares + shares @ factors[j:]
         errors = spread.variances(found, shared, numbers[j:])
         expected = own[at] + shares @ (means - own)
         ends = np.cumsum([len(way) for way in ways])
-        best = np.array(
-            [
-                start + int(errors[start:end].argmin())
-                for start, end in zip([0, *ends.tolist()], ends.tolist())
-            ]
-        )
+        pairs = zip([0, *ends.tolist()], ends.tolist())
+        best = np.array([start + errors[start:end].argmin() for start, end in pairs])
         factors[j:, here] = found[:, best]
         means[here], variances[here] = expected[best], errors[best]
         pairs = np.flatnonzero(fewer == numbers[j])
@@ -261,8 +245,7 @@ def variance_of_sum(
 def _moments(
     ordered: Sequence[Level], seen: np.ndarray, numbers: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    # One pair for each number of images, valid for levels with as many. The entries of
-    # other levels are those of their fewer images.
+    # For each number of images, right for levels with as many.
     sums, products = np.zeros(len(ordered)), np.zeros((len(ordered),) * 2)
     for start, end in zip([0, *numbers.tolist()], numbers.tolist()):
         there = np.flatnonzero(seen >= end)
@@ -311,12 +294,10 @@ _DEVIATIONS = 1.5
 def population_interval(
     goal: Goal, levels: Levels, confidence_level: float
 ) -> ConfidenceInterval:
-    # The levels seen must include both ends of the range. The data set is a sample of
-    # the population, and the images seen are a sample of the data set. As in
-    # `jaxrob.metrics.confidence_interval`, bands at the levels are joined.
+    # Both ends must be seen. As in `metrics.confidence_interval`, bands at levels
+    # are joined; data and images seen are both samples.
     low, high = goal.bounds
-    # Wilson's intervals need no variance as at the threshold, which is far too large
-    # where nearly all images are right.
+    # Wilson's needs no variance as at the threshold, too large where nearly all pass.
     found = estimates(levels, Spread())
     steps, means, standard_errors, *_ = found
     critical_values = _critical_values(goal, found, _OF_ERROR * (1 - confidence_level))
@@ -354,10 +335,8 @@ def population_of(
 
 
 def _critical_values(goal: Goal, found: Estimates, error: float) -> np.ndarray:
-    # Where several neighbouring levels may lie on the threshold, the largest of their
-    # errors exceeds a critical value more often than the error of a given level. The
-    # number of independent levels is taken as 1 plus the expected number of sign
-    # changes of the error (Rice 1945).
+    # Of neighbouring levels at the threshold the largest error counts: as many as 1
+    # plus the expected sign changes of the error (Rice 1945).
     standard_errors = found.standard_errors
     near = np.abs(found.means - goal.least) <= _NEAR * standard_errors
     most = standard_errors[:-1] * standard_errors[1:]

@@ -10,8 +10,17 @@ import pathlib
 import jax
 import numpy as np
 import pytest
-from benchmark_code import SCRIPTS, parameters
-from fed_corruptions import NAMES, alteration_of, feed, noise, ours, photograph, theirs
+from fed_corruptions import (
+    NAMES,
+    SCRIPTS,
+    alteration_of,
+    feed,
+    noise,
+    ours,
+    parameters,
+    photograph,
+    theirs,
+)
 
 from jaxrob import RobustnessWarning, metrics
 from jaxrob.alterations import corruptions, presets

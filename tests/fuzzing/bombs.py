@@ -13,11 +13,10 @@ import zlib
 
 import numpy as np
 
-from .data.files import bare_png, bare_tiff, nifti
+from ..data.files import bare_png, bare_tiff, nifti
 
 
 def png(side):
-    """Returns a black PNG of one bit a pixel."""
     return bare_png((side, side), 1, 0, bytes(1 + -(-side // 8)) * side)
 
 
@@ -95,7 +94,7 @@ def npz():
 
 
 def assessment():
-    from .fuzzing.documents import assessments
+    from .documents import assessments
 
     return json.loads(assessments()[0].to_json())
 
