@@ -290,9 +290,11 @@ def test_names_that_are_refused(labels, names, error, message):
 @pytest.mark.parametrize("labels", [[2, "2"], ["2", 2]])
 def test_names_among_integers_are_refused(labels):
     """Where names are numbers, 2 is the third and "2" may be another."""
+    names, batches = ("0", "10", "2"), [(IMAGES[:1], [one]) for one in labels]
     for make in (
-        lambda: Dataset(IMAGES[:2], np.array(labels, object), ("0", "10", "2")),
-        lambda: Dataset.from_items(pairs(labels), ("0", "10", "2")),
+        lambda: Dataset(IMAGES[:2], np.array(labels, object), names),
+        lambda: Dataset.from_items(pairs(labels), names),
+        lambda: list(Dataset.from_batches(batches, names).batches()),
     ):
         with pytest.raises((TypeError, ValueError), match="labels"):
             make()
