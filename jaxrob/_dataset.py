@@ -277,13 +277,15 @@ class BatchedDataset:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"batch {index} of {self.name}: {error}") from error
             # uint8 images among floating ones would be read as floats up to 255.
-            kind = data.images.shape[1:], data.images.dtype
+            kind = data.images.shape[1:], data.images.dtype, isinstance(labels[0], str)
             first = first or kind
             if kind != first:
-                raise ValueError(
-                    f"batch {index} of {self.name}: images of shape {kind[0]} and type "
-                    f"{kind[1]} after images of shape {first[0]} and type {first[1]}"
+                now, before = (
+                    f"images of shape {shape} and type {dtype}"
+                    + " with names as labels" * has_names
+                    for shape, dtype, has_names in (kind, first)
                 )
+                raise ValueError(f"batch {index} of {self.name}: {now} after {before}")
             self._check_same(index, digest([data.images, data.labels]))
             if data._range:
                 widen(self._range, *data._range)

@@ -42,6 +42,7 @@ def test_a_regression_is_found_and_no_change_is_good(assess, tmp_path):
     folder = f"{tmp_path / 'results'}"
     assert assess("--levels=9")[0] == 0
     again = ("--levels=9", f"--regressions={folder}")
+    check(assess(*again, again[1], f"--output={tmp_path / 'twice'}"), 2, "two of")
     status, _, err = assess(*again, f"--output={tmp_path / 'new'}")
     assert (status, err) == (0, "")
     planted = ("--classifier=net.py:worse", f"--output={tmp_path / 'planted'}")
