@@ -84,9 +84,9 @@ class RomaResult:
         share of the probability, the greatest first; 0 beyond those found.
       effective_sample_size: of the same: float64 `[N]`, independent hits that would say
         as much (Kong 1992); 0 where there is no such number.
-      needed: of the same: int64 `[N]`, the budget with which an "undecided" input is
-        searched or split, roughly, by a normal fit to its draws; 0 for the others, and
-        where all draws have the same margin.
+      needed: of the same: int64 `[N]`, the budget that searches for or splits an
+        "undecided" input, or what "splitting" takes where a search disagreed, roughly,
+        by a normal fit to its draws; 0 for the others, and where all have one margin.
       statistic: of "roma" alone, Anderson and Darling's.
       boxcox_lambda: of "roma" alone, the transform's, NaN where not transformed.
       mean: of "roma" alone, that of the normal distribution fitted.
@@ -364,18 +364,18 @@ class RomaResult:
         return from_json(text, RomaResult)
 
 
-# What undecided inputs look like, and the budget that more would cost.
+# What undecided inputs look like, and what more would cost.
 _FLAT = (
-    "have the same margin at every draw, as of one-hot outputs: only more draws tell, "
-    "num_samples="
+    "with the same margin at every draw, as of one-hot outputs: only more plain draws "
+    "tell (num_samples=)"
 )
 _SEARCHED = (
-    "were searched, without agreement, as where few pixels decide or parts are thin: "
-    "splitting takes a budget of about {}"
+    "searched without agreement, as where few pixels decide or parts are thin: "
+    'estimator="splitting" takes about {} passes, or a few times that'
 )
 _UNSEARCHED = (
-    "were not searched, as with few pixels or without gradients: that takes a budget "
-    "of about {}"
+    "not searched, as with few pixels or without gradients: that takes a budget of "
+    "about {}, or a few times that"
 )
 
 
