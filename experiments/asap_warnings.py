@@ -77,7 +77,6 @@ def _print(title: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Returns each strategy's results on a test set drawn for one shape."""
     shape, threshold = _GENERATORS[_GENERATOR.value][0](rng, family)
     num_inputs, values = None, shape
     if _GENERATOR.value != "gaussian":
@@ -86,30 +85,20 @@ def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
     truth = float(np.mean(values[1:] >= threshold))
     task = Task(0.0, 1.0, threshold)
     rows = []
+
+    def value(levels: np.ndarray) -> np.ndarray:
+        return values[np.rint(levels * _LAST).astype(int)]
+
     for name, strategy in _STRATEGIES.items():
-        found, concluded = sample(
-            strategy,
-            task,
-            lambda levels: values[np.rint(levels * _LAST).astype(int)],
-            num_inputs,
-        )
-        robustness = metrics.heaviside_robustness(
-            found.levels, found.values, threshold, strategy.rule
-        )
+        found, concluded = sample(strategy, task, value, num_inputs)
+        curve = found.levels, found.values, threshold
+        robustness = metrics.heaviside_robustness(*curve, strategy.rule)
         bound = concluded.error_bound
         assert bound is not None
-        rows.append(
-            {
-                "family": family,
-                "strategy": name,
-                "num_inputs": num_inputs,
-                "levels": len(found.levels),
-                "error": abs(robustness - truth),
-                "bound": bound,
-                "held": abs(robustness - truth) <= bound + 1e-12,
-                "signs": list(Diagnostics.of(task, found).signs),
-            }
-        )
+        row = {"family": family, "strategy": name, "num_inputs": num_inputs}
+        error, signs = abs(robustness - truth), list(Diagnostics.of(task, found).signs)
+        row |= {"levels": len(found.levels), "error": error, "bound": bound}
+        rows.append(row | {"held": error <= bound + 1e-12, "signs": signs})
     return rows
 
 

@@ -157,14 +157,9 @@ class Curve:
         if self.rank is not None:
             shapes["rank"] = "L, N"
         for name, shape in shapes.items():
+            value, most = getattr(self, name), classes - 1
             checked_array(
-                name,
-                getattr(self, name),
-                shape,
-                "integers",
-                at_least=0,
-                at_most=classes - 1,
-                axes=axes,
+                name, value, shape, "integers", at_least=0, at_most=most, axes=axes
             )
         if self.rank is not None and ((self.rank == 0) != self._is_right).any():
             raise ValueError("rank must be 0 where predicted is the label, only there")
@@ -455,7 +450,7 @@ class ScoreCurve:
         return found, levels
 
     def to_json(self) -> str:
-        """The curve as strict JSON text; the scores are an array in base64 of zlib."""
+        """The curve as strict JSON text."""
         return to_json(self)
 
     @staticmethod

@@ -82,7 +82,7 @@ class Dataset:
     name: str = "dataset"
     # Whether the labels are the assessed network's own answers on unaltered images.
     _has_pseudo_labels: bool = dataclasses.field(default=False, init=False, repr=False)
-    # What the provenance says about how files of pictures were read.
+    # For the provenance: how files of pictures were read.
     _reading: Mapping[str, Any] | None = dataclasses.field(
         default=None, kw_only=True, repr=False
     )
@@ -193,7 +193,6 @@ class Dataset:
         check_source("items", items, wanted, has_items=True)
         max_bytes = checked_integer("max_bytes", max_bytes, at_least=0, at_most=2**63)
         names = _names_of(items, class_names, name, parts.label)
-        parts = parts._replace(class_names=names)
         found = read_items(items, parts, name, max_bytes)
         if found is None:
             return BatchedDataset(ItemBatches(items, parts, name), names, name)
@@ -212,7 +211,7 @@ class Dataset:
         """A data set larger than memory, read again in every pass over it.
 
         From a `torch.utils.data.DataLoader`, a `grain.DataLoader`, a batched
-        `tf.data.Dataset`, or a class of your own.
+        `tf.data.Dataset`, or a class of your own; in place of a `Dataset`.
 
         Example::
 
@@ -235,9 +234,6 @@ class Dataset:
           image: the key of the images, where a batch is a mapping.
           label: the key of the labels.
           channels_first: whether images are `[B, C, H, W]`, see `from_items`.
-
-        Returns:
-          A data set that `evaluate` and `assess` take in place of a `Dataset`.
 
         Raises:
           TypeError: if `batches` is not iterable, or only once, as an iterator is.
@@ -373,14 +369,12 @@ def checked_any_labels(
     is_list = isinstance(labels, list | tuple)
     is_list |= isinstance(labels, np.ndarray) and labels.dtype == object
     if is_list and any(map(_is_compound, labels)):
-        entries = np.empty(len(labels), object)
         for index, label in enumerate(labels):
             try:
                 object_bytes(label)
             except TypeError as error:
                 raise TypeError(f"labels[{index}]: {error}") from error
-            entries[index] = label
-        labels = entries
+        labels = np.fromiter(labels, object, len(labels))
     elif getattr(labels, "ndim", 1) > 1:
         if not isinstance(labels, np.memmap):
             labels = plain_array("labels", labels, "an array [N, ...]")

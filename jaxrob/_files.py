@@ -23,8 +23,7 @@ except ImportError:  # Windows does not have it.
 
 # Any file may unpack to this size, which is far above any image or weights.
 _ALWAYS_UNPACKED = 256 << 20
-# Pictures, weights and answers shrink to a half or a tenth when they are compressed;
-# zeros to a thousandth.
+# Real data shrink to a half or a tenth when they are compressed, zeros to a thousandth.
 _MOST_UNPACKED_RATIO = 100
 
 _KINDS = (
@@ -65,8 +64,6 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 def most_unpacked(size: int) -> int:
     """Returns how many bytes a compressed file of `size` bytes may unpack to."""
-    # The limit is generous for real data; a file that claims more is a zip bomb or a
-    # mistake.
     return max(_ALWAYS_UNPACKED, _MOST_UNPACKED_RATIO * size)
 
 
@@ -118,8 +115,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-# Errors that zipfile and NumPy raise for damaged npz files. A RuntimeError means
-# encryption or an unknown compression method.
+# What zipfile and NumPy raise for damaged npz files; RuntimeError if encrypted.
 DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, SyntaxError),
     *(EOFError, KeyError, MemoryError, OSError, OverflowError, RuntimeError),

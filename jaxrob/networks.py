@@ -62,7 +62,7 @@ class IdcCNN(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        """Computes the activations."""
+        """Computes activations `[B, 2]` of images `[B, H, W, C]`."""
         # Keras's defaults; with stride 2, SAME pads as TensorFlow does.
         norm = functools.partial(
             nn.BatchNorm, use_running_average=not train, momentum=0.99, epsilon=1e-3

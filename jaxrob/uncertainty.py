@@ -36,22 +36,20 @@ _SLACK = 1e-3
 
 
 def aleatoric(log_probabilities: jax.Array) -> jax.Array:
-    """Aleatoric uncertainty, normalised to [0, 1]."""
-    # It is the uncertainty that remains with any number of samples. The aleatoric part
-    # of Kwon et al. (2020) is the mean over samples of `diag(p_t) - p_t p_t'`. Its
-    # trace, `1 - mean_t sum_k p_tk**2`, is divided by `1 - 1/K`, its value if every
-    # sample is uniform over the K classes, which is the largest.
+    """Aleatoric uncertainty in [0, 1], which remains with any number of samples.
+
+    `(1 - mean_t sum_k p_tk**2) / (1 - 1/K)`, the trace of Kwon et al. (2020).
+    """
     largest = _largest(log_probabilities)
     squares = jnp.sum(jnp.exp(2 * log_probabilities), axis=-1)
     return _share((1 - jnp.mean(squares, axis=0)) / largest)
 
 
 def epistemic(log_probabilities: jax.Array) -> jax.Array:
-    """Epistemic uncertainty, normalised to [0, 1]."""
-    # It measures how far the samples disagree: 0 if all agree, 1 if each is certain and
-    # the samples are spread evenly over the classes. The epistemic part of Kwon et al.
-    # (2020) is the mean over samples of `(p_t - p) (p_t - p)'`. Its trace, `mean_t |p_t
-    # - p|**2`, is divided by `1 - 1/K`, the largest value of the aleatoric part.
+    """Epistemic uncertainty in [0, 1]: 0 if all samples agree.
+
+    `mean_t |p_t - p|**2 / (1 - 1/K)`, the trace of Kwon et al. (2020).
+    """
     largest = _largest(log_probabilities)
     samples = jnp.exp(log_probabilities)
     squares = jnp.sum((samples - jnp.mean(samples, axis=0)) ** 2, axis=-1)
@@ -59,9 +57,7 @@ def epistemic(log_probabilities: jax.Array) -> jax.Array:
 
 
 def total(log_probabilities: jax.Array) -> jax.Array:
-    """Aleatoric and epistemic uncertainty together, normalised to [0, 1]."""
-    # `(1 - sum_k p_k**2) / (1 - 1/K)`, which is `aleatoric + epistemic` up to rounding
-    # (Kwon et al., 2020).
+    """Aleatoric and epistemic uncertainty in [0, 1]: `(1 - |p|**2) / (1 - 1/K)`."""
     largest = _largest(log_probabilities)
     mean = jnp.mean(jnp.exp(log_probabilities), axis=0)
     return _share((1 - jnp.sum(mean**2, axis=-1)) / largest)
@@ -74,9 +70,10 @@ def predictive_entropy(log_probabilities: jax.Array) -> jax.Array:
 
 
 def mutual_information(log_probabilities: jax.Array) -> jax.Array:
-    """The part of the prediction's entropy that the samples' disagreement adds."""
-    # It is `predictive_entropy` minus the mean entropy of the samples: the mutual
-    # information of the class and the parameters (Houlsby et al., 2011), known as BALD.
+    """`predictive_entropy` minus the mean entropy of the samples.
+
+    That of the class and the parameters (Houlsby et al., 2011), known as BALD.
+    """
     _check(log_probabilities)
     samples = jnp.exp(log_probabilities)
     information = _entropy(jnp.mean(samples, axis=0)) - _entropy(samples).mean(axis=0)
@@ -84,9 +81,7 @@ def mutual_information(log_probabilities: jax.Array) -> jax.Array:
 
 
 def unknown_threshold(alpha: float) -> float:
-    """The normalised uncertainty above which a prediction is "unknown"."""
-    # It is `maxUnc (1 - alpha)` of the 2024 paper, section 3. The uncertainty is
-    # normalised, so maxUnc is 1.
+    """The uncertainty above which a prediction is "unknown", 2024 paper, section 3."""
     return 1.0 - checked_share("alpha", alpha)
 
 
@@ -101,8 +96,8 @@ def _share(uncertainty: jax.Array) -> jax.Array:
 
 def _entropy(probabilities: jax.Array) -> jax.Array:
     """Computes the entropy over the last axis, in nats; 0 log 0 is 0."""
-    # Two wheres, because the unused branch also enters the gradient. The bound is the
-    # smallest normal number, because backends treat subnormal ones differently.
+    # Two wheres, because the unused branch also enters the gradient; backends treat
+    # subnormal numbers differently.
     some = probabilities > jnp.finfo(probabilities.dtype).tiny
     logs = jnp.log(jnp.where(some, probabilities, 1.0))
     return -jnp.sum(probabilities * logs, axis=-1)

@@ -247,7 +247,8 @@ class Classifier:
 
         As `from_torch`, with the preprocessing of the image processor and the class
         names of the configuration. Images must have the size that the processor makes,
-        because it is not used later. Needs the extra `jaxrob[transformers]`.
+        because it is not used later, nor its `resample`. Needs the extra
+        `jaxrob[transformers]`.
 
         Example::
 
@@ -287,7 +288,8 @@ class Classifier:
         """Wraps a model of timm, run by torch on the host.
 
         As `from_torch`, with the mean, the standard deviation, the size and the class
-        names, if any, that timm has for the weights. Needs the extra `jaxrob[timm]`.
+        names, if any, that timm has for the weights. Its `crop_pct` and `interpolation`
+        are not kept: load the pictures by them. Needs the extra `jaxrob[timm]`.
 
         Example::
 

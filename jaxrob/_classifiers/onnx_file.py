@@ -24,7 +24,6 @@ from jaxrob._files import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31
-# Types that float32 images may be cast to, and that NumPy has.
 _FLOATING = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,

@@ -73,7 +73,6 @@ class Call(NamedTuple):
             return self.function.lower(*self.args, **self.static)
 
     def _mesh_set(self) -> contextlib.AbstractContextManager[Any]:
-        # The caller may have set another one.
         return jax.set_mesh(self.mesh.mesh) if self.mesh else contextlib.nullcontext()
 
 
@@ -167,7 +166,6 @@ def _taken_or_zero(rows: jax.Array, indices: np.ndarray) -> jax.Array:
     return jnp.take(rows, indices, axis=0, mode="fill", fill_value=0)
 
 
-# The most bytes of a piece.
 _MOST_BYTES = 2**24
 
 
@@ -350,6 +348,8 @@ class Kept:
     def __init__(self, room: int) -> None:
         # The most images of a block, chosen in the run's first round.
         self.rows: int | None = None
+        # Whether the network is a program apart, chosen there too.
+        self.is_apart: bool | None = None
         self._room = room
         self._trees: dict[Hashable, Any] = {}
 

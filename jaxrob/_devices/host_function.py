@@ -109,10 +109,11 @@ class HostFunction:
     def _check(self, outputs: np.ndarray, number: int) -> None:
         fits = outputs.ndim == 2 and len(outputs) == number
         if not fits or self.num_classes not in (None, outputs.shape[1]):
-            hint = f". {if_no_classes(outputs.shape)}" * (outputs.ndim != 2)
             raise ValueError(
                 "the host function must return the shape "
-                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}{hint}"
+                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
+                + f". {if_no_classes(outputs.shape)}"
+                * (outputs.ndim != 2 or outputs.shape[1] == 1)
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
             kind = outputs.dtype
@@ -208,10 +209,7 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
                 f"{length} images (put several arrays in a tuple or a dict); got "
                 f"{len(returned)}"
             )
-        return jax.tree.map(
-            lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf,
-            returned[:number],
-        )
+        return jax.tree.map(_copied, returned[:number])
 
     def part(leaf: Any) -> np.ndarray:
         array = np.array(leaf)
@@ -223,6 +221,11 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
         return array[:number]
 
     return jax.tree.map(part, returned)
+
+
+def _copied(leaf: Any) -> Any:
+    own = getattr(leaf, "clone", None) or getattr(leaf, "copy", None)
+    return own() if callable(own) else leaf
 
 
 def _forward(function: HostFunction, images: jax.Array) -> jax.Array:

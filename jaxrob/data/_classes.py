@@ -32,10 +32,10 @@ def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
         return None
     where = "class_names"
     if isinstance(class_names, str | os.PathLike):
-        path = checked_path("class_names", class_names)
-        if not path.exists():
-            raise FileNotFoundError(f"{path}: expected a file of class names there")
-        where, class_names = str(path), _read_names(path)
+        where = checked_path("class_names", class_names)
+        if not where.exists():
+            raise FileNotFoundError(f"{where}: expected a file of class names there")
+        class_names = _read_names(where)
     names = checked_names("class_names", class_names)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -158,19 +158,17 @@ def read_labels(
                 if not _HEADERS.fullmatch(picture):
                     warn(f"{path}: its first row is taken for a header: {row}")
                 continue
-            what = None
+            place = f"{path}, row {number}"
             if picture not in pictures:
-                what = f"there is no picture {row[0]!r}"
-            elif not label:
-                what = f"{row[0]!r} has no label"
-            elif pictures[picture] in found:
-                what = f"{row[0]!r} stands there twice"
-            if what is not None:
-                raise ValueError(f"{path}, row {number}: {what}")
+                raise ValueError(f"{place}: there is no picture {row[0]!r}")
+            if not label:
+                raise ValueError(f"{place}: {row[0]!r} has no label")
+            if pictures[picture] in found:
+                raise ValueError(f"{place}: {row[0]!r} stands there twice")
             if len(row) > 2 and not found:
                 taken = repr(header[1]) if len(header) > 1 else "the second"
                 warn(f"{path}: {taken} of its columns is taken for the label")
-            found[pictures[picture]] = label, f"{path}, row {number}"
+            found[pictures[picture]] = label, place
     except csv.Error as error:
         raise ValueError(f"{path}: not a CSV file: {error}") from error
     if not found:
@@ -188,14 +186,10 @@ def _read_names(path: pathlib.Path) -> Any:
         raise ValueError(f"{path}: not a JSON file: {error}") from error
     if isinstance(found, list):
         return found
-    wanted = "a list of names, or an object of names and their indices from 0"
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: expected {wanted}; got a {type(found).__name__}")
-    values = list(found.values())
-    if not all(type(one) is int for one in values) or sorted(values) != list(
-        range(len(values))
-    ):
-        raise ValueError(f"{path}: expected {wanted}; got other indices")
+    indices: list[Any] = [*found.values()] if isinstance(found, dict) else [None]
+    is_index = all(type(index) is int for index in indices)
+    if not is_index or sorted(indices) != list(range(len(indices))):
+        raise ValueError(f"{path}: expected a list of names, or their indices from 0")
     return sorted(found, key=found.__getitem__)
 
 

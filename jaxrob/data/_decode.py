@@ -57,21 +57,17 @@ _EXIF = b"Exif\0\0"
 # PNG chunks that may hold an orientation.
 _PNG_NOTES = (b"eXIf", b"iTXt", b"tEXt", b"zTXt")
 _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"
-# Deflate's greatest ratio times the eight pixels in a byte of a black-and-white PNG;
-# JPEG stays far below.
+# Deflate's greatest ratio times the eight pixels in a byte of a black-and-white PNG.
 _MAX_PIXELS_PER_BYTE = 1032 * 8
 
 
 class Expected(NamedTuple):
     """What all pictures of a data set must have."""
 
-    # Height and width in pixels, upright; None if any will do.
-    size: tuple[int, int] | None
-    channels: int  # Of the decoded picture
-    dtype: np.dtype  # Of the decoded picture, uint8 or float32
-    why: str  # The end of the message about the size, after what was found
-    # The end of the message about channels and type, after what was found.
-    why_kind: str
+    size: tuple[int, int] | None  # Height and width, upright; None if any will do
+    channels: int
+    dtype: np.dtype  # uint8 or float32
+    why: str = ""  # The end of a message
 
 
 def decode_image(
@@ -81,7 +77,6 @@ def decode_image(
     grey: bool = False,
     expected: Expected | None = None,
 ) -> tuple[np.ndarray, Oddities]:
-    # It reads the first frame of an animation, and converts palettes and CMYK to RGB.
     with readable(name):
         if not data:
             raise ValueError("it is empty")
@@ -92,8 +87,8 @@ def decode_image(
         array, odd = _of_samples(source, name, fit, grey, expected)
     channels, dtype = array.shape[-1], array.dtype
     if expected and (channels, dtype) != (expected.channels, expected.dtype):
-        kind = kind_text(channels, dtype)
-        raise Unsuited(f"{name}: read as {kind}, {expected.why_kind}")
+        kinds = _kind(channels, dtype), _kind(expected.channels, expected.dtype)
+        raise Unsuited(f"{name}: read as {kinds[0]}, expected {kinds[1]}{expected.why}")
     return array, odd
 
 
@@ -163,7 +158,8 @@ def _of_bytes(
             if box != (0, 0, *image.size):
                 image = image.crop(box)
             array = np.array(image)
-    odd = Oddities(stored, None, is_cmyk, is_animated)
+    is_enlarged = wanted[0] > width or wanted[1] > height
+    odd = Oddities(stored, None, is_cmyk, is_animated, is_enlarged)
     return array[..., np.newaxis] if grey else array, odd
 
 
@@ -187,17 +183,21 @@ def _of_samples(
         stored,
         samples.brightest,
         is_animated=source.is_first_of_many,
+        is_enlarged=wanted[0] > width or wanted[1] > height,
         shown=samples.shown,
     )
     return np.ascontiguousarray(values), odd
 
 
 def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> None:
-    if expected is not None and expected.size not in (None, size):
-        raise ValueError(f"{name}: {size[0]}x{size[1]} pixels, {expected.why}")
+    if expected and expected.size and expected.size != size:
+        texts = ["x".join(map(str, sides)) for sides in (size, expected.size)]
+        raise ValueError(
+            f"{name}: {texts[0]} pixels, expected {texts[1]}{expected.why}"
+        )
 
 
-def kind_text(channels: int, dtype: np.dtype) -> str:
+def _kind(channels: int, dtype: np.dtype) -> str:
     bits = "8 bits" if dtype == np.uint8 else "more than 8 bits"
     return f"{channels} channel{'s' * (channels != 1)} of {dtype} ({bits} a value)"
 
@@ -256,8 +256,6 @@ def _scale(
     image: Any, wanted: tuple[int, int]
 ) -> tuple[float, float, float, float] | None:
     """Lets a JPEG be decoded at a reduced size, if that suffices for a wanted one."""
-    # Pillow picks the least of 1/8, 1/4, 1/2 and 1 that leaves both sides as long as
-    # wanted.
     if image.format != "JPEG":
         return None
     size = image.size
@@ -276,8 +274,7 @@ def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
 
 
 def _verify(data: bytes) -> None:
-    # Decoding does not read a PNG's checksums and end. `verify` does, but the image is
-    # unusable afterwards.
+    # Decoding reads no checksums; `verify` does, but leaves the image unusable.
     if _PNG_END not in data:
         raise ValueError("truncated: it has no end chunk")
     pil = required("PIL.Image", "reading images", "experiments")
@@ -322,8 +319,7 @@ def readable(name: str) -> Iterator[None]:
     except Unsuited as error:
         raise Unsuited(f"{name}: {error}") from error
     except Exception as error:
-        # Hostile files raise errors of all kinds in decoders: SyntaxError,
-        # struct.error, IndexError, DecompressionBombError and more.
+        # Hostile files raise errors of all kinds in decoders, SyntaxError too.
         reason = str(error) or type(error).__name__
         if "<_io.BytesIO" in reason:  # Pillow names its input by the address.
             reason = "its contents are those of no format that is read"

@@ -235,8 +235,7 @@ def open_png16(
     orientation: int | None,
     value_range: tuple[float, float] | None,
 ) -> Source:
-    # The chunk sBIT says how many bits a camera had. By the PNG specification the
-    # values are stretched to all 16 nevertheless, so that it changes nothing.
+    # Whatever the chunk sBIT says, PNG stretches values to all 16 bits.
     width, height = image.size
 
     channels = _CHANNELS[image.tile[0].args]
@@ -257,9 +256,8 @@ def open_png16(
 
 
 def _stored(image: Any, reopen: Callable[[], Any]) -> np.ndarray:
-    # Pillow's raw modes pick bytes: "16B" the upper, "16L" the lower of a value of
-    # which the upper comes first. One pixel of grey and alpha has as many bytes as one
-    # of RGBA.
+    # Pillow's raw modes pick bytes: "16B" the upper, "16L" the lower. A pixel of grey
+    # and alpha has as many bytes as one of RGBA.
     if image.mode.startswith("I"):
         return np.asarray(image).astype(np.uint16)[..., np.newaxis]
     if image.tile[0].args == "LA;16B":
@@ -298,8 +296,7 @@ def open_npy(data: bytes, value_range: tuple[float, float] | None) -> Source:
     return Source(height, width, array.size, samples)
 
 
-# A picture of one colour has as many bytes in any size, so that only its size limits
-# it: Pillow takes eight bytes for each pixel when it opens the file.
+# Pillow takes eight bytes for each pixel when it opens a WebP, however few it has.
 _MOST_PIXELS = MAX_PIXELS // 4
 
 

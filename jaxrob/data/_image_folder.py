@@ -27,8 +27,7 @@ _Parts = tuple[str, ...]
 # The value of `labels` for class folders.
 FOLDERS = "folders"
 _ENDINGS = ", ".join(SUFFIXES)
-# Names of DICOM files as archives export them: "IM000001", "1.2.840.3", "x.IMA". Only
-# these are opened to see what they are.
+# Of such names files are opened to see if they are DICOM: "IM000001", "x.IMA".
 _OF_DICOM = re.compile(r"[^.]+|.+\.(\d+|ima|dicom|dic)", re.IGNORECASE)
 _WANTED = f"{_ENDINGS}; in a folder also DICOM files without an ending"
 # A file outside an archive.
@@ -85,9 +84,9 @@ def image_folder(
     Only the first frame or page is read, CMYK is converted without a colour profile,
     and images with an EXIF orientation are put upright: not all loaders used in
     training do so. A `jaxrob.RobustnessWarning` counts these images, those of 16 bits
-    that use only 12 or 14, enlarged ones of fewer than 8 pixels a side, and DICOM or
-    NIfTI files of different windows or in which nearly nothing is seen; of more than
-    `max_bytes` at the end of a run.
+    that use only 12 or 14, those that resizing enlarged, and DICOM or NIfTI files of
+    different windows or in which nearly nothing is seen; of more than `max_bytes` at
+    the end of a run.
 
     Args:
       path: a folder, or a tar archive, whose images are read where they stand in it; or

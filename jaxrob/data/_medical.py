@@ -185,8 +185,7 @@ def _rescale(found: Any) -> str:
     for name in _GROUPS:
         if any(_RESCALING in one for one in found.get(name, ())):
             raise ValueError(
-                f"its frames are rescaled by its {name}, which is not read: store them "
-                "as single files, such as by dcm4che's emf2sf"
+                f"its {name} rescales frames: store them singly, as by dcm4che's emf2sf"
             )
     names = [name for name in ("RescaleSlope", "RescaleIntercept") if name in found]
     if not names:
@@ -293,10 +292,7 @@ def open_nifti(
     window = f"cal_min {low:.10g}, cal_max {high:.10g}"
     window = window if value_range is None else range_text(low, high)
     if not -math.inf < low < high < math.inf:
-        raise ValueError(
-            "its header does not say which values are black and white (cal_min and "
-            "cal_max): pass value_range=(low, high), such as (-160, 240) for a CT"
-        )
+        raise ValueError(f"its cal_min and cal_max do not say what is black: {_FIX}")
     slope, intercept = header.get_slope_inter()
     slope, intercept = 1.0 if slope is None else slope, intercept or 0.0
     rescale = f"scl_slope {slope:.10g}, scl_inter {intercept:.10g}"
@@ -342,10 +338,8 @@ def _header(data: bytes) -> tuple[Any, tuple[int, ...]]:
         shape = shape[:-1]
     if len(shape) < 2 or min(shape) < 1:
         raise ValueError(f"its header says the shape {shape}")
-    dtype, offset = (
-        header.get_data_dtype(),
-        finite_number("offset", header["vox_offset"]),
-    )
+    dtype = header.get_data_dtype()
+    offset = finite_number("offset", header["vox_offset"])
     if dtype.kind not in "uif" or dtype.itemsize > 8:
         raise ValueError(f"its values are {dtype}; integers and floats are read")
     if offset < kind.sizeof_hdr or offset != int(offset):
@@ -358,8 +352,8 @@ def _index(shape: tuple[int, ...], slice_at: tuple[int, int] | None) -> Any:
         return ...
     if len(shape) != 3 or slice_at is None:
         raise ValueError(
-            f"its shape is {shape}: pass slice_at=(axis, index), which picks a picture "
-            "of a volume of 3 axes, or read all by jaxrob.data.slices"
+            f"its shape is {shape}: pass slice_at=(axis, index) of a volume of 3 axes, "
+            "or read all by jaxrob.data.slices"
         )
     axis, at = slice_at
     if at >= shape[axis]:

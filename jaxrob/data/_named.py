@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import check_choice, checked_integer, checked_path
 from jaxrob._arguments.texts import required
 from jaxrob._dataset import Dataset
 from jaxrob._files import most_unpacked, open_file
-from jaxrob.data._decode import Expected, decode_image, kind_text
+from jaxrob.data._decode import Expected, decode_image
 from jaxrob.data._image_folder import image_folder
 from jaxrob.data._preparation import Oddities, warn_of
 from jaxrob.data._source import is_gzip, read_file
@@ -110,8 +110,8 @@ def _parsed(stream: Any, most: int) -> np.ndarray:
     needed = math.prod(shape) * dtype.itemsize
     if not 1 <= len(shape) == rank <= 64 or needed > most or room > sys.maxsize:
         raise ValueError(
-            f"its header says the shape {shape} of {dtype.name}, {needed} bytes; at "
-            f"most {most} may be there: unpack it first if that is meant"
+            f"its header says {needed} bytes, the shape {shape}; at most {most} may be "
+            "there: unpack it first if that is meant"
         )
     data = stream.read(needed)
     # Reading past the end also makes gzip verify its checksum.
@@ -146,7 +146,7 @@ def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     images_path = _find(folder, f"{_PREFIX[split]}-images-idx3-ubyte")
     labels_path = _find(folder, f"{_PREFIX[split]}-labels-idx1-ubyte")
     images, labels = read_idx(images_path), read_idx(labels_path)
-    if images.dtype != np.uint8 or images.shape[1:] != (28, 28) or len(images) == 0:
+    if images.dtype != np.uint8 or images.shape[1:] != (28, 28) or not len(images):
         raise ValueError(
             f"{images_path}: {images.dtype} {images.shape}, expected uint8 (N, 28, 28)"
         )
@@ -173,9 +173,7 @@ def _find(folder: pathlib.Path, name: str) -> pathlib.Path:
 
 
 _NAME = re.compile(r".*_class([01])\.png", re.IGNORECASE | re.DOTALL)
-_BYTES = np.dtype(np.uint8)
-_KIND = f"expected {kind_text(3, _BYTES)}"
-_PATCH = Expected((50, 50), 3, _BYTES, "expected 50x50", _KIND)
+_PATCH = Expected((50, 50), 3, np.dtype(np.uint8))
 
 
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
@@ -287,7 +285,7 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
             return _from_images(images, split)
     for name in _PICKLES:
         if (root / name).exists():
-            raise ValueError(_refuse_pickle(root / name))
+            raise _refused(root / name)
     raise FileNotFoundError(
         f"{root}: expected {_ARCHIVE}, the folder {_FOLDER}, "
         f"{' '.join(_BATCHES[split])}, or {split}.tar.gz of class folders there"
@@ -296,9 +294,8 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
 def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
     if not place.is_file():
-        return {
-            name: read_file(place / name) for name in names if (place / name).is_file()
-        }
+        paths = [place / name for name in names]
+        return {path.name: read_file(path) for path in paths if path.is_file()}
     return {
         parts[-1]: member.contents
         for parts, member in read_tar(place, wanted=names.__contains__)
@@ -308,7 +305,7 @@ def _contents(place: pathlib.Path, names: tuple[str, ...]) -> dict[str, bytes]:
 
 def _parse(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
     if data[:1] == bytes([_PICKLE_MARK]):
-        raise ValueError(_refuse_pickle(name))
+        raise _refused(name)
     if not data or len(data) % _RECORD:
         raise ValueError(f"{name}: {len(data)} bytes, no multiple of {_RECORD}")
     records = np.frombuffer(data, np.uint8).reshape(-1, _RECORD)
@@ -333,10 +330,10 @@ def _from_images(path: pathlib.Path, split: str) -> Dataset:
     )
 
 
-def _refuse_pickle(name: str | pathlib.Path) -> str:
-    return (
-        f"{name}: CIFAR-10 for Python, which is made of pickles; they are never "
-        f"loaded, because a pickle can run any code. Use the binary version, {_ARCHIVE}"
+def _refused(name: str | pathlib.Path) -> ValueError:
+    return ValueError(
+        f"{name}: CIFAR-10 for Python is made of pickles, which are never loaded, as "
+        f"they can run any code. Use the binary version, {_ARCHIVE}"
     )
 
 
@@ -351,7 +348,7 @@ _VARIABLE = "JAXROB_DATA_DIR"
 def load(
     name: str, split: str = "test", data_dir: str | os.PathLike[str] | None = None
 ) -> Dataset:
-    """Loads a data set by its name.
+    """Loads a data set by its name: uint8 images `[N, H, W, C]`.
 
     Example::
 
@@ -363,9 +360,6 @@ def load(
       data_dir: the folder that holds the folders `mnist`, `cifar10` and `idc/images`,
         as `mnist`, `cifar10` and `idc_patches` take them. None stands for the
         environment variable JAXROB_DATA_DIR. "digits" needs neither.
-
-    Returns:
-      The data set, uint8 images `[N, H, W, C]`.
 
     Raises:
       ValueError: if the name or split is unknown, or a file is damaged.

@@ -19,7 +19,7 @@ from jaxrob._files import DAMAGE, read_npz
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
 from jaxrob.data import _medical
 from jaxrob.data._classes import checked_class_names
-from jaxrob.data._decode import Expected, decode_image, kind_text, readable
+from jaxrob.data._decode import Expected, decode_image, readable
 from jaxrob.data._preparation import (
     MAX_BYTES,
     Oddities,
@@ -92,11 +92,11 @@ def slices(
         raise FileNotFoundError(f"{path}: expected a file there")
     data = read_file(path)
     with readable(name):
-        # Unpacked once, not for every slice.
-        data = data if is_dicom else _medical.unpacked(data)
-        number = (
-            _medical.num_frames(data) if is_dicom else _medical.num_slices(data, axis)
-        )
+        if is_dicom:
+            number = _medical.num_frames(data)
+        else:
+            data = _medical.unpacked(data)  # Once, not for every slice.
+            number = _medical.num_slices(data, axis)
     if indices is None:
         indices = range(number)
     chosen = checked_array(
@@ -161,10 +161,8 @@ def npz(
             raise ValueError(
                 f"{path}: it has no array {name!r}; it has {', '.join(sorted(arrays))}"
             )
-    pixels = arrays[images]
-    numbers = None if labels is None else arrays[labels]
-    if pixels.ndim == 3:
-        pixels = pixels[..., None]
+    pixels, numbers = arrays[images], None if labels is None else arrays[labels]
+    pixels = pixels[..., None] if pixels.ndim == 3 else pixels
     if numbers is not None and numbers.ndim == 2 and numbers.shape[1] == 1:
         numbers = numbers[:, 0]
     return Dataset(pixels, numbers, class_names=names, name=path.stem)
@@ -175,10 +173,9 @@ class Pictures(NamedTuple):
 
     path: pathlib.Path  # Where they are, for messages and the data set's name
     names: Sequence[str]  # Their names, which identify them beside their bytes
-    # Returns a file's bytes, by its index; raises ValueErrors.
-    contents: Callable[[int], bytes]
-    where: Callable[[int], str]  # Returns a file's path for messages, by its index
-    skipped: Sequence[str]  # The names of hidden and system files that were passed over
+    contents: Callable[[int], bytes]  # A file's bytes; raises ValueErrors
+    where: Callable[[int], str]  # A file's path for messages
+    skipped: Sequence[str]  # The names of hidden and system files
 
 
 def as_dataset(
@@ -199,13 +196,14 @@ def as_dataset(
         in_memory, left_out = stored.readable()
         kept = np.ones(len(stored), bool)
         kept[[one.place for one in left_out]] = False
-        lost = () if labels is None else {*labels.tolist()} - {*labels[kept].tolist()}
-        _warn_of_left_out(pictures, left_out, sorted(lost), class_names)
         stored[kept].warn_of_odd()
         images = stored if in_memory is None else in_memory
         if left_out:
-            images, file_names = images[kept], file_names[kept]
-            labels = None if labels is None else labels[kept]
+            images, file_names, lost = images[kept], file_names[kept], set()
+            if labels is not None:
+                lost = {*labels.tolist()} - {*labels[kept].tolist()}
+                labels = labels[kept]
+            _warn_of_left_out(pictures, left_out, sorted(lost), class_names)
     elif stored.nbytes <= preparation.max_bytes:
         images = np.asarray(stored)
         stored.warn_of_odd()
@@ -274,19 +272,10 @@ def _expected(
                 raise
             first = first or error
             continue
-        height, width, channels = image.shape
-        is_resized = fit.crop is not None or fit.resize is not None
-        why = (
-            f"but {name} has {height}x{width}; pass size=(height, width) to resize "
-            "all images"
-        )
-        why_kind = (
-            f"but {name} as {kind_text(channels, image.dtype)}. Store all pictures "
-            "alike, or read them apart"
-        )
-        size = None if is_resized else (height, width)
-        expected = Expected(size, channels, image.dtype, why, why_kind)
-        return image.shape, expected, odd
+        *size, channels = image.shape
+        why = f", as {name} has: pass size=(height, width), or read them apart"
+        upright = None if fit.crop or fit.resize else (size[0], size[1])
+        return image.shape, Expected(upright, channels, image.dtype, why), odd
     raise ValueError(f"{pictures.path}: none of its pictures is readable. {first}")
 
 
@@ -296,19 +285,14 @@ def _warn_of_left_out(
     lost: Sequence[int],
     class_names: tuple[str, ...] | None,
 ) -> None:
-    if not left_out:
-        return
-    number = len(pictures.names)
+    names = first_names([pictures.names[failed.place] for failed in left_out])
     message = (
-        f"{pictures.path}: {len(left_out)} of {number} pictures are unreadable and "
-        "were left out: "
-        f"{first_names([pictures.names[one.place] for one in left_out])}. "
-        f"Answers are about the other {number - len(left_out)}. The first: "
-        f"{left_out[0].why}."
+        f"{pictures.path}: {len(left_out)} of {len(pictures.names)} pictures are "
+        f"unreadable and were left out: {names}. The first: {left_out[0].why}."
     )
     if lost:
-        names = [class_names[one] if class_names else f"class {one}" for one in lost]
-        message += f" No picture is left of {first_names(names)}."
+        classes = [class_names[at] if class_names else f"class {at}" for at in lost]
+        message += f" No picture is left of {first_names(classes)}."
     warn(message)
 
 
@@ -321,10 +305,7 @@ def _reading(
     if preparation.fit.dct_scaling:
         found["decoding"] = "JPEG at 1/2, 1/4 or 1/8 where that suffices (DCT scaling)"
     if preparation.leaves_out:
-        names = [pictures.names[one.place] for one in left_out[:_MOST_NAMED]]
-        found["left_out"] = {
-            "number": len(left_out),
-            "of": len(pictures.names),
-            "names": names,
-        }
+        names = [pictures.names[failed.place] for failed in left_out[:_MOST_NAMED]]
+        counts = {"number": len(left_out), "of": len(pictures.names)}
+        found["left_out"] = counts | {"names": names}
     return found

@@ -4,17 +4,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jaxrob._arguments.checks import (
-    check_ascending,
     check_choice,
+    checked_bounds,
     checked_flag,
     checked_integer,
-    checked_number,
+    checked_integers,
     checked_size,
 )
-from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.messages import wrong_type
 from jaxrob._arguments.texts import required, warn
 from jaxrob.data._source import Shown
 
@@ -26,21 +24,13 @@ _LARGEST_SIDE = 2**14
 class Fit(NamedTuple):
     """Turning, resizing and cropping of every image when it is read."""
 
-    # Height and width, one number for the shorter side, or None.
-    resize: tuple[int, int] | int | None = None
-    # Height and width of the centre that is kept after resizing, or None.
+    resize: tuple[int, int] | int | None = None  # One number for the shorter side
     crop: tuple[int, int] | None = None
-    interpolation: str = "bicubic"  # "bicubic" or "bilinear", both antialiased
-    # "exif" first puts the image upright by its EXIF; "stored" does not.
+    interpolation: str = "bicubic"
     orientation: str = "exif"
-    # Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size, the least that is
-    # no smaller than what it is resized to.
     dct_scaling: bool = False
-    # The colour on which transparent pictures are laid, RGB, or None.
     background: tuple[int, int, int] | None = None
-    # The stored values that become 0 and 1; None for what the file says.
     value_range: tuple[float, float] | None = None
-    # The axis and the index of the picture in a volume, or None.
     slice_at: tuple[int, int] | None = None
 
 
@@ -52,17 +42,12 @@ class Preparation(NamedTuple):
 
 
 class Oddities(NamedTuple):
-    # The EXIF orientation, 1 to 8; None if it is damaged; 1, upright, also if the
-    # orientation is ignored
-    orientation: int | None = 1
-    # The largest value of an image of 16 bits a channel, if nothing says how many of
-    # them it uses; otherwise None
-    brightest: int | None = None
-    is_cmyk: bool = False  # Whether its colours are those of a printer
-    # Whether it has further frames or pages, which are not read
-    is_animated: bool = False
-    # How values of DICOM or NIfTI became [0, 1], odd only beside others
-    shown: Shown | None = None
+    orientation: int | None = 1  # As EXIF says, 1 to 8; None if it is damaged
+    brightest: int | None = None  # See `Samples`
+    is_cmyk: bool = False
+    is_animated: bool = False  # Whether it has further frames or pages
+    is_enlarged: bool = False  # Whether resizing made it larger
+    shown: Shown | None = None  # Odd only beside others
 
 
 def checked_preparation(
@@ -93,7 +78,13 @@ def checked_preparation(
     checked_flag("grey", grey)
     checked_flag("dct_scaling", dct_scaling)
     if dct_scaling and (resize or size) is None:
-        raise ValueError("dct_scaling must be False without resize or size; got True")
+        raise ValueError("dct_scaling needs resize=, or size=; got neither")
+    if value_range is not None:
+        value_range = checked_bounds("value_range", value_range)
+    if slice_at is not None:
+        slice_at = checked_integers("slice_at", slice_at, at_least=0)
+        if len(slice_at) != 2 or slice_at[0] > 2:
+            raise ValueError(f"slice_at must be (axis below 3, index); got {slice_at}")
     fit = Fit(
         resize=resize or size,
         crop=crop,
@@ -101,8 +92,8 @@ def checked_preparation(
         orientation=orientation,
         dct_scaling=dct_scaling,
         background=_checked_colour(background),
-        value_range=_checked_range(value_range),
-        slice_at=_checked_slice(slice_at),
+        value_range=value_range,
+        slice_at=slice_at,
     )
     max_bytes = checked_integer("max_bytes", max_bytes, at_least=1, at_most=2**62)
     return Preparation(fit, grey, unreadable == "leave_out", max_bytes)
@@ -124,29 +115,6 @@ def _checked_colour(background: Any) -> tuple[int, int, int] | None:
             f'background must be an opaque colour such as "#ff8800"; got {background!r}'
         )
     return found
-
-
-def _checked_range(value_range: Any) -> tuple[float, float] | None:
-    if value_range is None:
-        return None
-    if isinstance(value_range, np.ndarray) and value_range.ndim == 1:
-        value_range = tuple(value_range.tolist())
-    if not isinstance(value_range, tuple | list) or len(value_range) != 2:
-        raise ValueError(
-            f"value_range must be None or (low, high); got {named(value_range)}"
-        )
-    low, high = (checked_number("value_range", one) for one in value_range)
-    check_ascending("value_range[0]", low, "value_range[1]", high)
-    return low, high
-
-
-def _checked_slice(slice_at: Any) -> tuple[int, int] | None:
-    if slice_at is None:
-        return None
-    if not isinstance(slice_at, tuple | list) or len(slice_at) != 2:
-        raise ValueError(f"slice_at must be (axis, index); got {named(slice_at)}")
-    axis = checked_integer("slice_at: axis", slice_at[0], at_least=0, at_most=2)
-    return axis, checked_integer("slice_at: index", slice_at[1], at_least=0)
 
 
 _DIFFER = "not the same in all files"
@@ -191,9 +159,8 @@ def as_read(
 _MAX_12_BITS = 2**12 - 1
 _MAX_14_BITS = 2**14 - 1
 _NUM_NAMED = 3
-# Right windows may cut most values off: that of soft tissue 32 to 76 % of three CTs of
-# pydicom, whose mean is then 0.19 to 0.40. (0, 1) cuts off 99 %; (0, 4095) 49 to 73 %,
-# with a mean of 0.014 to 0.019.
+# Of three CTs of pydicom soft tissue cuts 32 to 76 % off, with a mean of 0.19 to 0.40,
+# (0, 1) 99 %, and (0, 4095) 49 to 73 %, with a mean of 0.014 to 0.019.
 _MOST_OUTSIDE = 0.9
 _NEARLY_ALIKE = 0.02
 
@@ -234,6 +201,12 @@ def warn_of(
         (
             lambda one: one.is_animated,
             "are animations or have several pages, of which only the first was read.",
+        ),
+        (
+            lambda one: one.is_enlarged,
+            "have fewer pixels than size= or resize= asks for, and were enlarged, so "
+            "that they are blurred before any alteration. Leave them out if the "
+            "network learnt sharp ones.",
         ),
     )
     for is_odd, what in table:

@@ -12,9 +12,8 @@ import numpy as np
 from jaxrob._arguments.texts import required
 from jaxrob._files import open_file
 
-# The largest number of values of one picture, and of all decoded at the same time:
-# about 13,000 x 13,000 pixels. It is also Pillow's limit, which programs often switch
-# off.
+# The most values of one picture, and of all decoded at the same time, about 13,000 x
+# 13,000 pixels: Pillow's limit, which programs often switch off.
 MAX_PIXELS = 178_956_970
 
 
@@ -25,12 +24,8 @@ class Unsuited(ValueError):
 class Shown(NamedTuple):
     """How the values of a DICOM or NIfTI picture became [0, 1]."""
 
-    # What became 0 and 1, and who says so, such as "WindowCenter 40, WindowWidth
-    # 400" or "value_range=(-160, 240)".
-    window: str
-    # What was done to the stored values before, such as "RescaleSlope 1,
-    # RescaleIntercept -1024"; empty if the file says nothing of that.
-    rescale: str
+    window: str  # What became 0 and 1, such as "WindowCenter 40, WindowWidth 400"
+    rescale: str  # What was done before, such as "RescaleSlope 1, ..."; may be empty
     least: float  # The lowest value, rescaled
     most: float  # The highest
     outside: float  # The share of the values that lie beyond the window
@@ -39,13 +34,10 @@ class Shown(NamedTuple):
 
 class Samples(NamedTuple):
     values: np.ndarray  # `[H, W, C]`, uint8 in 0-255 or float32 in [0, 1]
-    # Float32 `[H, W]` in [0, 1], or None for an opaque picture.
-    alpha: np.ndarray | None = None
+    alpha: np.ndarray | None = None  # Float32 `[H, W]` in [0, 1]; None if opaque
     is_multiplied: bool = False  # Whether the values were multiplied with alpha
-    # The largest value of 16 bits that may use fewer; otherwise None.
-    brightest: int | None = None
-    # How values of DICOM or NIfTI became [0, 1]; None for other pictures.
-    shown: Shown | None = None
+    brightest: int | None = None  # The largest value of 16 bits that may use fewer
+    shown: Shown | None = None  # Of DICOM and NIfTI
 
 
 class Source(NamedTuple):
@@ -56,8 +48,7 @@ class Source(NamedTuple):
     num_values: int  # Of all values that decoding holds, for the limit
     samples: Callable[[], Samples]  # Decodes the pixels
     orientation: int | None = 1  # As in EXIF, from 1 to 8; None if it is damaged
-    # Whether the file has further pictures, which are not read.
-    is_first_of_many: bool = False
+    is_first_of_many: bool = False  # The others are not read.
 
 
 def check_num_values(number: int, shape: tuple[int, ...], data: bytes) -> None:

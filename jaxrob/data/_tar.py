@@ -80,9 +80,6 @@ def tar_shards(
       value_range: see `image_folder`.
       slice_at: see `image_folder`.
 
-    Returns:
-      Images as `image_folder` returns them.
-
     Raises:
       FileNotFoundError: if there is no such archive.
       TypeError: if `shards` is not a path or a sequence of paths.
@@ -110,29 +107,20 @@ def tar_shards(
     paths = _paths(shards)
     samples: list[_Sample] = []
     skipped: list[str] = []
-    for number, path in enumerate(paths):
-        found, passed_over = _samples(path, number, extension, read_label)
+    for path in paths:
+        found, passed_over = _samples(path, extension, read_label)
         samples += found
         skipped += passed_over
-    first = paths[0]
     if not samples:
-        raise ValueError(f"{first}: no sample in it and the other shards")
-    classes = None if labels is None else [one.label for one in samples]
-
-    def where(index: int) -> str:
-        return f"{paths[samples[index].shard]}/{samples[index].name}"
-
-    places = [where(index) for index in range(len(samples))]
-    numbers, names = numbered(classes, names, first, places)
-
-    def contents(index: int) -> bytes:
-        return read_member(paths[samples[index].shard], samples[index].member)
-
+        raise ValueError(f"{paths[0]}: no sample in it and the other shards")
+    classes = None if labels is None else [sample.label for sample in samples]
+    places = [f"{sample.shard}/{sample.name}" for sample in samples]
+    numbers, names = numbered(classes, names, paths[0], places)
     pictures = Pictures(
-        first.parent if len(paths) > 1 else first,
-        [f"{paths[one.shard].name}/{one.name}" for one in samples],
-        contents,
-        where,
+        paths[0].parent if len(paths) > 1 else paths[0],
+        [f"{sample.shard.name}/{sample.name}" for sample in samples],
+        lambda index: read_member(samples[index].shard, samples[index].member),
+        places.__getitem__,
         skipped,
     )
     return as_dataset(pictures, numbers, names, prepared)
@@ -147,17 +135,14 @@ class Member(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    shard: int  # The shard's index
+    shard: pathlib.Path
     name: str  # The image's name in the shard
     member: Member
     label: str  # The class's index or name; empty without labels
 
 
 def _samples(
-    path: pathlib.Path,
-    number: int,
-    extension: str | None,
-    read_label: Callable[[bytes], str],
+    path: pathlib.Path, extension: str | None, read_label: Callable[[bytes], str]
 ) -> tuple[list[_Sample], list[str]]:
     with open_file(path) as file:
         if is_gzip(file):
@@ -166,7 +151,6 @@ def _samples(
     labels: dict[str, str] = {}
     keys: dict[str, None] = {}
     skipped = []
-
     for parts, member in read_tar(path, lambda name: _split(name)[1] == extension):
         if member is None:
             continue
@@ -197,7 +181,7 @@ def _samples(
                 "labels= says where labels are, and labels=None reads images without"
             )
     samples = [
-        _Sample(number, name, member, labels.get(key, ""))
+        _Sample(path, name, member, labels.get(key, ""))
         for key, (name, member) in pictures.items()
     ]
     return samples, skipped
@@ -236,7 +220,7 @@ def _class_in_json(data: bytes, field: str) -> str:
     if not isinstance(found, dict) or field not in found:
         raise ValueError(f"expected an object with the field {field!r}")
     label = found[field]
-    is_index = isinstance(label, int) and not isinstance(label, bool) and label >= 0
+    is_index = type(label) is int and label >= 0
     if not is_index and not (isinstance(label, str) and label):
         raise ValueError(f"{field!r} must be an index or a name; got {named(label)}")
     return str(label)
@@ -268,11 +252,11 @@ def _paths(shards: Any) -> list[pathlib.Path]:
 def _in_folder(path: pathlib.Path) -> list[pathlib.Path]:
     # Compressed ones are rejected when they are read.
     endings = ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst"
-    shards = [shard for shard in path.iterdir() if not shard.name.startswith(".")]
-    shards = [shard for shard in shards if shard.name.lower().endswith(endings)]
+    shown = [shard for shard in path.iterdir() if not shard.name.startswith(".")]
+    shards = sorted(shard for shard in shown if shard.name.lower().endswith(endings))
     if not shards:
         raise ValueError(f"{path}: no .tar file in it")
-    return sorted(shards)
+    return shards
 
 
 def _expanded(pattern: str) -> list[pathlib.Path]:

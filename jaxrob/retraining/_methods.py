@@ -70,9 +70,6 @@ def data_augmentation(
       **training: further settings of `jaxrob.training.fit`; an epoch is a pass over
         originals and copies.
 
-    Returns:
-      The retrained classifier.
-
     Raises:
       TypeError: if `alterations` is not a sequence of alterations.
       ValueError: if `alterations` is empty, `levels` is neither of the above, or as
@@ -122,14 +119,9 @@ def limited_data_augmentation(
       levels: see `data_augmentation`.
       **training: see `data_augmentation`.
 
-    Returns:
-      The retrained classifier.
-
     Raises:
-      TypeError: as `data_augmentation`.
-      ValueError: as `data_augmentation`; if the robustness is 100 % for all
-        alterations, does not fit them, or cannot be measured without `validation`.
-      FloatingPointError: if the loss is no longer finite.
+      ValueError: if the robustness is 100 % for all alterations, does not fit them, or
+        cannot be measured without `validation`. Others as `data_augmentation`.
 
     Source: Arcaini et al., 2020, section VI.B.
     """
@@ -175,10 +167,8 @@ def network_parallelization(
         originals.
 
     Raises:
-      TypeError: as `data_augmentation`.
-      ValueError: as `data_augmentation`, or if the classifier's outputs are "scores" or
-        its number of classes differs from the module's.
-      FloatingPointError: if the loss is no longer finite.
+      ValueError: if the classifier's outputs are "scores" or its number of classes
+        differs from the module's. Others as `data_augmentation`.
 
     Source: Arcaini et al., 2020, section VI.C.
     """
@@ -225,9 +215,7 @@ def limited_network_parallelization(
       **training: see `network_parallelization`.
 
     Raises:
-      TypeError: as `data_augmentation`.
       ValueError: as `limited_data_augmentation` and `network_parallelization`.
-      FloatingPointError: if the loss is no longer finite.
 
     Source: Arcaini et al., 2020, section VI.D.
     """
@@ -309,13 +297,8 @@ def worst_level(
       candidates: levels for each copy, at least 1; each takes a forward pass.
       **training: see `data_augmentation`.
 
-    Returns:
-      The retrained classifier.
-
     Raises:
-      TypeError: as `data_augmentation`.
-      ValueError: as `data_augmentation`, or if `candidates` is below 1.
-      FloatingPointError: if the loss is no longer finite.
+      ValueError: if `candidates` is below 1. Others as `data_augmentation`.
 
     Source: worst-of-k training of Engstrom, Tran, Tsipras, Schmidt and Madry, Exploring
     the landscape of spatial robustness, 2019, here for any alteration.
@@ -449,8 +432,6 @@ def find_weak(
     training: dict[str, Any],
 ) -> tuple[tuple[Alteration, ...], Classifier | None, Dataset]:
     """Returns the weak alterations, the original if known, and the training data."""
-    # The arguments are those of `limited_data_augmentation`, with the settings of `fit`
-    # as `training`.
     threshold = checked_share("threshold", threshold)
     if classifier is not None:
         check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")

@@ -77,19 +77,6 @@ def on_all(shape: tuple[int, ...], alterations: Sequence[Alteration]) -> list[Su
 LEVELS = ("random", "grid")
 
 
-def altered(
-    alteration: Alteration, images: jax.Array, levels: jax.Array, key: jax.Array
-) -> jax.Array:
-    keys = jax.random.split(key, len(images))
-    prepared = (
-        jax.vmap(alteration.prepared)(images, keys)
-        if alteration.stochastic
-        else jax.vmap(alteration.prepared)(images)
-    )
-    over_images = jax.vmap(alteration.at_level)
-    return jax.vmap(over_images, (None, 0))(prepared, levels)
-
-
 def random_levels(
     alteration: Alteration, shape: tuple[int, ...], key: jax.Array
 ) -> jax.Array:
@@ -102,9 +89,8 @@ def grid_levels(
     alteration: Alteration, num_copies: int, copy: jax.Array, shape: tuple[int, ...]
 ) -> jax.Array:
     """Returns the levels of the 2020 paper's scripts, one for each copy of an image."""
-    # They are the upper end of the range and the point halfway there from the identity
-    # and, with four copies, the same for the lower end. If the identity is the upper
-    # end, two copies use the lower end instead.
+    # The upper end of the range and the point halfway there and, with four copies, the
+    # same for the lower end. If the upper end is the identity, it is the lower end.
     identity = alteration.identity
     sides = (alteration.upper, alteration.lower)
     if identity == alteration.upper:
@@ -160,11 +146,9 @@ def mixture(
     subsets: Sequence[Subset], levels: str = "random", candidates: int = 1
 ) -> Callable[[int], Batches]:
     """Returns batches of all copies in random order, mixed as evenly as possible."""
-    # Every batch holds each subset in the same proportion, up to an image or two. An
-    # epoch holds each image once for each of its copies. To keep shapes static, a step
-    # reads as many images of each subset as any batch holds. It alters them all, but
-    # trains only on those of its batch: alterations run on a few more images than the
-    # network.
+    # Every batch holds each subset in the same proportion, up to an image or two. To
+    # keep shapes static, a step reads and alters as many images of each subset as any
+    # batch holds, but trains only on those of its batch.
     total = sum(subset.size for subset in subsets)
     parts = [
         f"{subset.copies} of {len(subset.images)}, "
@@ -185,14 +169,9 @@ def mixture(
 
 
 class _Layout(NamedTuple):
-    # `[subsets]`, the images of each subset that a step reads: the largest number in
-    # any batch.
-    num_read: np.ndarray
-    # `[T, subsets]`, the copies of each subset in all earlier batches.
-    starts: np.ndarray
-    # int32 `[T, B]`, indices of the images to train on, among the images that a step
-    # reads, subset by subset.
-    chosen: np.ndarray
+    num_read: np.ndarray  # `[subsets]`, images that a step reads: the most in a batch
+    starts: np.ndarray  # `[T, subsets]`, copies in all earlier batches
+    chosen: np.ndarray  # int32 `[T, B]`, the images to train on, of those read
 
 
 def _layout(subsets: Sequence[Subset], steps: int, batch_size: int) -> _Layout:
@@ -246,12 +225,10 @@ def _make(
 ) -> tuple[jax.Array, jax.Array]:
     chosen = drawn["chosen"]
     cuts = np.cumsum(num_read)[:-1]
-    blocks = jnp.split(images, cuts), jnp.split(drawn["copy"], cuts)
+    blocks = zip(subsets, jnp.split(images, cuts), jnp.split(drawn["copy"], cuts))
     copies = [
-        _altered_subset(
-            subset, block, copy, jax.random.fold_in(key, number), levels, candidates
-        )
-        for number, (subset, block, copy) in enumerate(zip(subsets, *blocks))
+        _altered_subset(*block, jax.random.fold_in(key, number), levels, candidates)
+        for number, block in enumerate(blocks)
     ]
     images, labels = jnp.concatenate(copies, axis=1)[:, chosen], labels[chosen]
     if candidates == 1:
@@ -280,4 +257,9 @@ def _altered_subset(
         level = grid_levels(alteration, subset.copies, copy, shape)
     else:
         level = random_levels(alteration, shape, level_key)
-    return altered(alteration, images, level, noise_key)
+    if alteration.stochastic:
+        keys = jax.random.split(noise_key, len(images))
+        prepared = jax.vmap(alteration.prepared)(images, keys)
+    else:
+        prepared = jax.vmap(alteration.prepared)(images)
+    return jax.vmap(jax.vmap(alteration.at_level), (None, 0))(prepared, level)

@@ -66,7 +66,7 @@ def fit(
     mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Classifier:
-    """Trains a Flax module on a data set, and returns it as a classifier.
+    """Trains a Flax module on a data set; returns a classifier, in evaluation mode.
 
     The loss is the cross-entropy of the module's log-probabilities.
 
@@ -105,9 +105,6 @@ def fit(
         those of one device, except for rounding. For several processes see
         `jaxrob.evaluate`.
       progress: whether to show a progress bar.
-
-    Returns:
-      The classifier, in evaluation mode.
 
     Raises:
       TypeError: if `dataset` is not a `Dataset` in memory.
@@ -181,12 +178,10 @@ def fit(
             state, loss = Call(step, (state, *given)).run()
             bar.update()
             # Reading the loss waits for the step.
-            if planned.ends_epoch or planned.is_kept:
-                if not np.isfinite(float(loss)):
-                    when = f"epoch {planned.epoch}, step {planned.done}"
-                    raise FloatingPointError(
-                        f"the loss is {loss} after {when}: lower the rate"
-                    )
+            must_be_read = planned.ends_epoch or planned.is_kept
+            if must_be_read and not np.isfinite(float(loss)):
+                when = f"epoch {planned.epoch}, step {planned.done}"
+                raise FloatingPointError(f"the loss is {loss}, {when}: lower the rate")
             if checkpoints is not None and planned.is_kept:
                 save(checkpoints, planned.done, state)
             if planned.ends_epoch:
@@ -223,13 +218,8 @@ def check_training(
     # Flax is slow to import; a caller with a module has imported it already.
     from flax import linen, nnx
 
-    check_type(
-        "module",
-        module,
-        linen.Module | nnx.Module,
-        "a Flax Linen or NNX module (networks of other frameworks are trained in their "
-        "own)",
-    )
+    wanted = "a Flax Linen or NNX module (other networks are trained in their own)"
+    check_type("module", module, linen.Module | nnx.Module, wanted)
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     check_key(key)
     checked_integer("batch_size", batch_size, at_least=1, at_most=len(dataset))
@@ -258,9 +248,7 @@ def check_training(
 def check_batches(batches: Any) -> None:
     check_type("batches(batch_size)", batches, Batches, "jaxrob.training.Batches")
     checked_integer("Batches.size", batches.size, at_least=1)
-    check_type(
-        "Batches.draw", batches.draw, Callable, "a function of a NumPy generator"
-    )
+    check_type("Batches.draw", batches.draw, Callable, "a function of a generator")
     check_type("Batches.make", batches.make, Callable, "a function that makes a batch")
     checked_text("Batches.description", batches.description, may_be_empty=True)
 
@@ -269,11 +257,9 @@ _DIGEST = "digest"
 
 
 class Checkpoints(NamedTuple):
-    path: str | os.PathLike[str]  # the folder
+    path: str | os.PathLike[str]
     manager: Any  # orbax's `CheckpointManager` of the folder
-    # Those of the training, as JSON values. Only a training with the same settings can
-    # resume a checkpoint.
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # JSON values; only the same ones resume a checkpoint
 
 
 def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoints:
@@ -294,8 +280,6 @@ def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoin
 def save(checkpoints: Checkpoints, count: int, state: TrainingState) -> None:
     import orbax.checkpoint as ocp
 
-    # Orbax writes under a temporary name, renames the finished checkpoint, and only
-    # then removes the previous one.
     items = ocp.args.Composite(
         trained=ocp.args.StandardSave(tuple(state)),
         settings=ocp.args.JsonSave(
@@ -352,8 +336,7 @@ def _named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turns every exception inside into a ValueError that names the folder."""
     try:
         yield
-    # Damaged files raise errors of all kinds in orbax: KeyError, TypeError, those of
-    # JSON, and a plain Exception of its storage.
+    # Damaged files raise errors of all kinds in orbax, a plain Exception too.
     except Exception as error:
         raise ValueError(
             f"checkpoint {path} is damaged, or does not fit the module and the "

@@ -66,15 +66,11 @@ def every_image(num_images: int) -> Callable[[int], Batches]:
 class Network(NamedTuple):
     """A module as pure functions of parameters and other variables."""
 
-    # `start(key, images)` returns the initial parameters and other variables.
-    start: Callable[..., tuple[Any, Any]]
-    # `train(params, others, images, key)` returns the module's outputs in training
-    # mode, and the new other variables; the key is for dropout.
+    start: Callable[..., tuple[Any, Any]]  # (key, images) -> params, others
+    # (params, others, images, key) -> outputs in training mode, others
     train: Callable[..., tuple[jax.Array, Any]]
-    # `evaluate(params, others, images)` returns its outputs in evaluation mode.
-    evaluate: Callable[..., jax.Array]
-    # `classifier(params, others, outputs)` returns a classifier.
-    classifier: Callable[..., Classifier]
+    evaluate: Callable[..., jax.Array]  # (params, others, images) -> outputs
+    classifier: Callable[..., Classifier]  # (params, others, outputs)
     description: str  # a text that identifies the module
 
 
@@ -122,13 +118,12 @@ def _of_nnx(module: Any) -> Network:
         _by_path(snapshot(state)) for state in states
     )
 
-    def merge(graph: Any, params: Any, rngs: Any, others: Any) -> Any:
+    def merge(graph: Any, *states: Any) -> Any:
         trees = params_tree, rngs_tree, others_tree
-        values = params, rngs, others
         # Dictionaries may come back in another order.
         parts = [
-            jax.tree.unflatten(tree, [some[path] for path in paths])
-            for (tree, paths), some in zip(trees, values)
+            jax.tree.unflatten(tree, [state[path] for path in paths])
+            for (tree, paths), state in zip(trees, states)
         ]
         return nnx.merge(graph, *parts)
 
@@ -146,20 +141,15 @@ def _of_nnx(module: Any) -> Network:
     def classifier(params: Any, others: Any, outputs: str) -> Classifier:
         return Classifier.from_nnx(merge(evaluating, params, rngs, others), outputs)
 
-    initial = [
-        part for one in (params, others) for pair in one.items() for part in pair
-    ]
-    return Network(
-        lambda key, images: (params, others),
-        train,
-        evaluate,
-        classifier,
-        # Training starts from these weights, so they are part of its identity.
-        stable_repr(type(module))
-        + digest(
-            part if isinstance(part, str) else host_array(part) for part in initial
-        ),
-    )
+    # Training starts from these weights, so they are part of its identity.
+    leaves = [pair for state in (params, others) for pair in state.items()]
+    weights = digest(part for path, leaf in leaves for part in (path, host_array(leaf)))
+    description = stable_repr(type(module)) + weights
+
+    def start(key: jax.Array, images: jax.Array) -> tuple[Any, Any]:
+        return params, others
+
+    return Network(start, train, evaluate, classifier, description)
 
 
 def _by_path(state: Any) -> tuple[dict[str, jax.Array], tuple[Any, list[str]]]:
@@ -185,8 +175,7 @@ _EPOCHS = 5
 class Schedule(NamedTuple):
     epoch_steps: int  # steps in a whole epoch
     num_steps: int  # steps in all; the last epoch may end early
-    # Steps between checkpoints, None without checkpoints.
-    checkpoint_every: int | None = None
+    checkpoint_every: int | None = None  # steps between checkpoints
 
 
 class PlannedStep(NamedTuple):
@@ -195,8 +184,7 @@ class PlannedStep(NamedTuple):
     ends_epoch: bool  # whether it is the last step of the epoch
     is_kept: bool  # whether a checkpoint follows it
     image_index: np.ndarray  # `[R]`, the rows of the data set that it reads
-    # Its rows of the other arrays of `Batches.draw`, by name.
-    drawn: dict[str, np.ndarray]
+    drawn: dict[str, np.ndarray]  # its rows of the other arrays of `Batches.draw`
 
 
 def make_schedule(
@@ -248,14 +236,12 @@ def remaining_steps(
 
 
 class TrainingState(NamedTuple):
-    params: Any  # the module's parameters
-    # Its other variables, such as batch statistics, by collection.
-    collections: dict[str, Any]
-    optimizer: optax.OptState  # the optimiser's state
+    params: Any
+    collections: dict[str, Any]  # other variables, such as batch statistics
+    optimizer: optax.OptState
 
 
-# Takes the state, images, labels, rows drawn and the step's number, and returns the
-# next state and the loss.
+# (state, images, labels, rows drawn, the step's number) -> the next state, the loss
 Step = Callable[..., tuple[TrainingState, jax.Array]]
 
 

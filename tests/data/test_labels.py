@@ -155,7 +155,7 @@ def test_folders_that_are_numbers_need_their_order(folder):
     "text, message",
     [
         ("{", "not a JSON file"),
-        ('{"ant": 1, "bee": 2}', "got other indices"),
+        ('{"ant": 1, "bee": 2}', "from 0"),
         ('["ant", "ant"]', "'ant' stands there twice"),
         ("7", "expected a list of names"),
         ('["ant", "cat"]', "its class 'dog' is none of the class_names"),
@@ -207,10 +207,8 @@ def test_npz_files(tmp_path):
 @pytest.mark.parametrize(
     "form",
     [
-        '"{}"',
         "[{}]",
         "tf.Tensor({}, shape=(), dtype=int64)",
-        "np.int64({})",
         "{},0",
         "{}\0",
     ],
@@ -234,7 +232,6 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 1), dtype=np.uint8)
 PETS = ("owl", "cat", "dog")
 TEXTS = ["dog", "owl", "cat", "cat", "dog"]
 NUMBERS = [2, 0, 1, 1, 2]
-MIXED = ["dog", 0, "cat", np.int64(1), np.str_("dog")]
 
 
 class Source(list):
@@ -245,11 +242,7 @@ def pairs(labels):
     return list(zip(IMAGES, labels))
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [TEXTS, tuple(TEXTS), np.array(TEXTS), np.array(TEXTS, object), MIXED],
-    ids=["list", "tuple", "array", "objects", "mixed"],
-)
+@pytest.mark.parametrize("labels", [TEXTS, np.array(TEXTS), np.array(TEXTS, object)])
 def test_names_become_their_numbers(labels):
     batch = {"image": IMAGES, "label": labels}
     for given in (
@@ -274,7 +267,7 @@ def test_names_that_the_source_carries():
     ("labels", "names", "error", "message"),
     [
         (["cat"], None, TypeError, "or the name of a class where class_names= is"),
-        (["Cat"], PETS, ValueError, "one of the 3 class_names (did you mean 'cat'?)"),
+        (["Cat"], PETS, ValueError, "did you mean 'cat'?"),
         (["cow!"], PETS, ValueError, "(owl, cat, dog); got 'cow!'"),
         (["elk"], ["ant"] * 20, ValueError, "ant, ...); got 'elk'"),
         (["cat"], [*PETS, "cat"], ValueError, "stands several times in class_names"),
@@ -294,11 +287,17 @@ def test_names_that_are_refused(labels, names, error, message):
     ):
         with pytest.raises(error, match=f"{where}.*{re.escape(message)}"):
             make()
-    if isinstance(labels[0], str):
-        with pytest.raises(error, match=r"labels\[0\]"):
-            Dataset(images, labels, names)
-        with pytest.raises(error, match="item 0 of dataset: the label of an item"):
-            Dataset.from_items(list(zip(images, labels)), names)
+
+
+@pytest.mark.parametrize("labels", [[2, "2"], ["2", 2]])
+def test_names_among_integers_are_refused(labels):
+    """Where names are numbers, 2 is the third and "2" may be another."""
+    for make in (
+        lambda: Dataset(IMAGES[:2], np.array(labels, object), ("0", "10", "2")),
+        lambda: Dataset.from_items(pairs(labels), ("0", "10", "2")),
+    ):
+        with pytest.raises((TypeError, ValueError), match="labels"):
+            make()
 
 
 def test_another_order_than_the_source_s_own():

@@ -99,7 +99,7 @@ def test_sizes_are_those_of_upright_pictures(tmp_path):
     with pytest.warns(RobustnessWarning, match=f"x.tar: 1 of 3 {TURNED}"):
         images = image_folder(tmp_path / "x.tar", labels=None).images
     np.testing.assert_array_equal(images, [PIXELS] * 3)
-    with pytest.raises(ValueError, match="0001.png: 6x9 pixels, but .* has 9x6"):
+    with pytest.raises(ValueError, match="0001.png: 6x9 pixels, expected 9x6"):
         image_folder(tmp_path, orientation="stored")
     with pytest.warns(RobustnessWarning, match="1 of 3"):
         cropped = image_folder(tmp_path, resize=6, crop=(6, 7)).images

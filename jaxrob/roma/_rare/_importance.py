@@ -59,7 +59,6 @@ _CONTRADICTED = 0.25
 _STAGES_IN_DOUBT = 4
 # Particles' estimates are too low by at most this many standard errors.
 _SURE = 3.0
-# The first number of searches that start at particles.
 _FIRST_NUMBER = 1000
 # Inputs whose draws are in memory together.
 _GROUP = 64
@@ -110,7 +109,6 @@ def _of_group(
     stages = (DRAWS,) * int(budget // DRAWS) if limited else STAGES
     searches = run_searches(work, inputs, classes, bar, _SEARCH_PART * budget)
     cost = SEARCH_COST * np.bincount(searches.owner, minlength=number)
-    # Particles and draws share what is left.
     rest = budget - cost - refinement_cost(searches, number)
     deep = cost_down_to(_DEEP_ENOUGH, work, inputs.images.shape[1:])
     seen = evidence(work, inputs, budget=np.maximum(rest / 2, deep))
