@@ -75,17 +75,6 @@ def test_roma_fills_the_batches(counted):
     assert (found.plr >= 0).all()
 
 
-@pytest.mark.slow
-def test_host_functions_may_write_to_their_images():
-    def in_place(images):
-        images -= 0.5
-        return predict(images)
-
-    curve = jaxrob.evaluate(on_host(in_place), DATA, BRIGHTNESS, [0.2])
-    truth = predict(np.clip(IMAGES / np.float32(255) * 1.2, 0, 1) - 0.5)
-    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
-
-
 def test_a_buffer_that_is_filled_again_holds_no_old_answers():
     images, buffer = np.zeros((12, 4, 4, 1), np.float32), np.empty((4, 2), np.float32)
     images[:6] = 1
