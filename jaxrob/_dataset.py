@@ -55,11 +55,10 @@ class Dataset:
       images: `[N, H, W, C]`, uint8 in 0-255 or floating in [0, 1]; or any other array
         `[N, ...]` of finite values that the classifier takes (an array of rank 4 counts
         as images). A JAX array stays on its devices. A `numpy.memmap` is checked while
-        it is read. Numbers of another byte order are converted, those of more than 8
-        bytes to float32; a memory map must have this machine's types. The pictures of a
-        large folder (`jaxrob.data.image_folder`) are no array: slices and index arrays
-        read nothing, and `numpy.asarray` reads. Arrays are not copied: do not fill one
-        with other images afterwards.
+        it is read, and must have this machine's types. The pictures of a large folder
+        (`jaxrob.data.image_folder`) are no array: slices and index arrays read nothing,
+        and `numpy.asarray` reads. Arrays are not copied: do not fill one with other
+        images afterwards.
       labels: `[N]` integers, the index of the right class, or texts, its name, where
         there are class names: they become integers. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
@@ -147,9 +146,8 @@ class Dataset:
     ) -> "Dataset | BatchedDataset":
         """A data set from single images with their labels, of any library.
 
-        A `torch.utils.data.Dataset`, a `datasets.Dataset` of Hugging Face, a
-        `grain.MapDataset`, a `tf.data.Dataset` before it is batched. Loaders of batches
-        are for `from_batches`.
+        Such as a `torch.utils.data.Dataset`, a `datasets.Dataset` of Hugging Face, a
+        `grain.MapDataset`, or a `tf.data.Dataset` before it is batched.
 
         Example::
 
@@ -160,11 +158,11 @@ class Dataset:
           items: a sequence, which need only have a length and take indices, or an
             iterable that can be read more than once, in the same order. Each item is
             `(image, label)` or a mapping. An image is an array or a tensor `[H, W, C]`,
-            see `Dataset`, or one of Pillow's, grey or RGB; all have the same shape. A
-            label is an integer, a text where there are class names, or for a `Score`
-            whatever `Dataset` takes as an entry of a list, with tensors and Pillow's
-            pictures in place of arrays. Arrays of the image's height and width, such as
-            masks, become one array `[N, ...]`; others, such as boxes, stay a list.
+            or one of Pillow's, grey or RGB, all of one shape. A label is an integer, a
+            text where there are class names, or for a `Score` whatever `Dataset` takes
+            as an entry of a list, with tensors and Pillow's pictures in place of
+            arrays. Arrays of the image's height and width, such as masks, become one
+            array `[N, ...]`; others, such as boxes, stay a list.
           class_names: one name for each class; by default those that the items carry:
             `features[label].names` (Hugging Face), `classes` (torchvision) or
             `class_names` (Keras), also of a `dataset` that they are made of. The same
@@ -183,10 +181,9 @@ class Dataset:
           TypeError: if `items` is an iterator or a mapping of splits, or an item has no
             image and label.
           ValueError: if there are no items or endlessly many, images differ in shape or
-            type, labels in kind (masks also in shape or type), images seem to have
-            their channels first, a value is outside its range (normalisation belongs to
-            the classifier, see `Classifier.from_torch`), or the first item is another
-            one when it is read again.
+            type, labels in kind, images seem to have their channels first, a value is
+            outside its range (normalisation belongs to the classifier), or the first
+            item is another one when it is read again.
         """
         parts = checked_parts(image, label, channels_first)
         wanted = "a sequence or an iterable of (image, label)"

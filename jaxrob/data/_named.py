@@ -28,8 +28,8 @@ _TEST_IMAGES = 500
 def digits(split: str = "test", size: int = 28) -> Dataset:
     """Loads the 1,797 handwritten digits that come with scikit-learn.
 
-    The originals have 8x8 pixels and 17 grey values; they are enlarged (bicubic) to fit
-    networks for MNIST. The split is stratified by class, and always the same.
+    The originals, 8x8 pixels of 17 grey values, are enlarged (bicubic). The split is
+    stratified by class, and always the same.
 
     Args:
       split: "test" (500 images) or "train" (1,297).
@@ -255,8 +255,7 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
     Returns:
       uint8 images `[N, 32, 32, 3]`, RGB, and labels 0-9 in the official numbering,
-      which is alphabetic. Batches keep the official order; image folders are ordered by
-      class.
+      which is alphabetic. Image folders are ordered by class.
 
     Raises:
       FileNotFoundError: if there are no such files.

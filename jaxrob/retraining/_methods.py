@@ -251,8 +251,8 @@ def parallel(first: Classifier, second: Classifier) -> Classifier:
 
     Args:
       first: a classifier.
-      second: a classifier of the same classes. If both have several samples, they must
-        have the same number.
+      second: a classifier of the same classes, and number of samples if both have
+        several.
 
     Returns:
       The classifier C_o || C_par; both classifiers' variables are its leaves.

@@ -108,11 +108,9 @@ def fit(
 
     Raises:
       TypeError: if `dataset` is not a `Dataset` in memory.
-      ValueError: if `epochs` is below 1, `batch_size` is not in 1 ... N, a label is not
-        a class of the module, both `epochs` and `images_seen` are given, `images_seen`
-        is below `batch_size`, or the checkpoints are damaged, or come from a training
-        with other settings or an optimiser of another structure (its hyperparameters
-        are not compared).
+      ValueError: if a number is out of its range, a label is not a class of the module,
+        both `epochs` and `images_seen` are given, or the checkpoints are damaged, or
+        come from a training with other settings or an optimiser of another structure.
       FloatingPointError: if the loss is no longer finite.
     """
     check_training(
